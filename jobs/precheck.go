@@ -163,7 +163,8 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 func (r *Runner) current(ctx context.Context, priority gatePriority, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
 	age := r.clock.Now().Sub(known.SeenAt)
-	if err == nil && age >= 0 && age < ledger.FreshFor {
+	unlisted := known.UnlistedAt != nil && !known.SeenAt.After(*known.UnlistedAt)
+	if err == nil && age >= 0 && age < ledger.FreshFor && !unlisted {
 		settled, err := r.Ledger.SettledSince(ctx, id, known.SeenAt)
 		if err != nil || !settled {
 			return known, err
@@ -179,6 +180,11 @@ func (r *Runner) readProxy(ctx context.Context, priority gatePriority, id string
 	at := r.clock.Now()
 	read, err := r.Provider.Proxy(ctx, id)
 	r.Read(ctx, time.Time{}, err)
+	if errors.Is(err, upstream.CodeProxyNotFound) {
+		if err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Gone(id) }); err != nil {
+			return ledger.Proxy{}, err
+		}
+	}
 	if err != nil {
 		return ledger.Proxy{}, &unreadError{"proxy " + id, err}
 	}

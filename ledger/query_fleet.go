@@ -41,11 +41,11 @@ func (l *Ledger) NeverListed(ctx context.Context, ids []string, limit int) ([]st
 		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT ?`, string(list), limit), scanText)
 }
 
-const staying = `FROM proxies WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?)
+const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
 	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 
-// Staying calls yield for every proxy that is not gone and lives longer than to
-// the instant, or for ever, in no order. What is retired does not stay.
+// Staying calls yield for every listed proxy that lives longer than to the instant,
+// or for ever, in no order. What is retired or unlisted does not stay.
 func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, micros(after)), func(s scanner) error {
 		p, err := scanProxy(s)

@@ -17,13 +17,18 @@ type Listing struct {
 	Token    string    // of its next page; "": the first
 	Finished time.Time // the last complete pass; zero: none yet
 	Took     time.Duration
+
+	Nameless int // entries of the pass under way whose id cannot be read
+	// Known are the living proxies before the last complete pass, Lost those of them that
+	// it did not show; retired ones and those about to expire do not count.
+	Known, Lost int
 }
 
 // Listing reads the listing's position; the zero value before the first pass.
 func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
-	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took FROM listing`).
-		Scan(&x.Pass, &began, &x.Size, &x.Token, &finished, &took)
+	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
+		Scan(&x.Pass, &began, &x.Size, &x.Token, &finished, &took, &x.Nameless, &x.Known, &x.Lost)
 	if err = notFound(err); errors.Is(err, ErrNotFound) {
 		return Listing{}, nil
 	}
@@ -54,10 +59,11 @@ func (t *Tx) KeepListing(x Listing) error {
 	if !x.Finished.IsZero() {
 		finished = micros(x.Finished)
 	}
-	return t.exec(`INSERT INTO listing (one, pass, began_at, page_size, page_token, finished_at, took) VALUES (1, ?, ?, ?, ?, ?, ?)
+	return t.exec(`INSERT INTO listing (one, pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (one) DO UPDATE SET pass = excluded.pass, began_at = excluded.began_at, page_size = excluded.page_size,
-		page_token = excluded.page_token, finished_at = excluded.finished_at, took = excluded.took`,
-		x.Pass, micros(x.Began), x.Size, x.Token, finished, int64(x.Took/time.Microsecond))
+		page_token = excluded.page_token, finished_at = excluded.finished_at, took = excluded.took,
+		nameless = excluded.nameless, known = excluded.known, lost = excluded.lost`,
+		x.Pass, micros(x.Began), x.Size, x.Token, finished, int64(x.Took/time.Microsecond), x.Nameless, x.Known, x.Lost)
 }
 
 // ForgetSeen has every proxy read and listed again: another runner has changed what

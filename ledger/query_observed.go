@@ -12,8 +12,9 @@ import (
 )
 
 // seenExpiry finds what was last seen of a proxy's expiry, unless a renewal has
-// settled since or it was marked as out of date.
+// settled since, it was marked as out of date, or it is unlisted and not read since.
 const seenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
+	AND (unlisted_at IS NULL OR seen_at > unlisted_at)
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
 		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
 

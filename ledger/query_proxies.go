@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -21,6 +22,10 @@ type Proxy struct {
 	StartsAt    *time.Time `json:"starts_at,omitempty"`  // when its time began
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never due
 	SeenAt      time.Time  `json:"seen_at"`
+	// UnlistedAt is since when complete listings do not show it; nil where the last did.
+	// Unreadable is why its entry in the last listing could not be read, "" where it could.
+	UnlistedAt *time.Time `json:"unlisted_at,omitempty"`
+	Unreadable string     `json:"unreadable,omitempty"`
 	// Retired: no sweep renews it. Labels are those of the order that bought it.
 	// Both come from the journal; what is observed does not set them.
 	Retired bool              `json:"retired,omitempty"`
@@ -33,16 +38,18 @@ func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 
 // Observe stores what a read of the provider showed. It is a cache and no fact:
 // nothing is appended to the journal. Pass numbers the listing pass that saw
-// the proxies, 0 for a single read.
+// the proxies, 0 for a single read: that shows that a proxy exists, and not that it is
+// listed.
 func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 	for _, p := range proxies {
-		err := t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at, pass)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		err := t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at, pass,
+			unlisted_at, unreadable) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (proxy_id) DO UPDATE SET status = excluded.status, ip_type = excluded.ip_type, protocol = excluded.protocol,
 			country_code = excluded.country_code, region = excluded.region, line_name = excluded.line_name, starts_at = excluded.starts_at,
-			expires_at = excluded.expires_at, seen_at = excluded.seen_at, pass = max(pass, excluded.pass), gone = 0`,
+			expires_at = excluded.expires_at, seen_at = excluded.seen_at, pass = max(pass, excluded.pass), gone = 0,
+			unlisted_at = CASE WHEN excluded.pass > 0 THEN excluded.unlisted_at ELSE unlisted_at END, unreadable = excluded.unreadable`,
 			p.ProxyID, p.Status, p.IPType, p.Protocol, p.CountryCode, p.Region, p.LineName,
-			nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass)
+			nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass, nullInstant(p.UnlistedAt), p.Unreadable)
 		if err != nil {
 			return err
 		}
@@ -50,10 +57,66 @@ func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 	return nil
 }
 
-// FinishPass marks as gone what a complete listing pass did not show and what
-// was not seen since the pass began. Only a complete pass proves an absence.
+// ObserveUnreadable stores that a pass showed a proxy whose entry could not be read, and
+// why: it is listed, and what was known of it stays.
+func (t *Tx) ObserveUnreadable(pass int64, id, why string) error {
+	return t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, seen_at, pass, unreadable)
+		VALUES (?, '', '', '', '', '', '', 0, ?, ?)
+		ON CONFLICT (proxy_id) DO UPDATE SET pass = max(pass, excluded.pass), gone = 0, unlisted_at = NULL, unreadable = excluded.unreadable`, id, pass, why)
+}
+
+// notShown is what a complete listing pass did not show, but for what was first seen since
+// the pass began. That an unlisted proxy was read does not list it.
+const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT NULL)`
+
+// FinishPass marks what a complete pass did not show as unlisted, and as gone where it
+// has expired. Absence is no other evidence about a proxy (trap 66).
 func (t *Tx) FinishPass(pass int64, began time.Time) error {
-	return t.exec(`UPDATE proxies SET gone = 1 WHERE gone = 0 AND pass < ? AND seen_at < ?`, pass, micros(began))
+	return errors.Join(
+		t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0 AND expires_at <= ?3`, pass, micros(began), t.now),
+		t.exec(`UPDATE proxies SET unlisted_at = ?3 WHERE `+notShown+` AND unlisted_at IS NULL`, pass, micros(began), t.now))
+}
+
+// FinishCopy marks as gone what another runner's table does not have.
+func (t *Tx) FinishCopy(pass int64, began time.Time) error {
+	return t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, micros(began))
+}
+
+// lostGrace is before its expiry how long a proxy that is not shown does not count as lost:
+// the provider's clock may be ahead.
+const lostGrace = 10 * time.Minute
+
+// CountLost counts the living proxies, and those of them that a complete pass did not show.
+func (t *Tx) CountLost(pass int64, began time.Time) (known, lost int, err error) {
+	err = t.queryRow(`SELECT count(*), count(*) FILTER (WHERE `+notShown+`) FROM proxies
+		WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?3) AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`,
+		pass, micros(began), t.now+int64(lostGrace/time.Microsecond)).Scan(&known, &lost)
+	return known, lost, err
+}
+
+// Gone marks a proxy as gone: its own read said that the provider does not know it.
+func (t *Tx) Gone(proxyID string) error {
+	return t.exec(`UPDATE proxies SET gone = 1 WHERE proxy_id = ? AND gone = 0`, proxyID)
+}
+
+// Unlisted lists up to limit proxies that complete listings do not show, those whose last
+// read is the oldest first.
+func (l *Ledger) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT ?`, limit), scanProxy)
+}
+
+// CountUnlisted counts the proxies that complete listings do not show, and those whose
+// entries could not be read.
+func (l *Ledger) CountUnlisted(ctx context.Context) (unlisted, unreadable int, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL),
+		(SELECT count(*) FROM proxies WHERE gone = 0 AND unreadable <> '')`).Scan(&unlisted, &unreadable)
+	return unlisted, unreadable, err
+}
+
+// UnreadableProxies lists up to limit proxies whose entries in the last listing could not
+// be read.
+func (l *Ledger) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, error) {
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unreadable <> '' ORDER BY proxy_id LIMIT ?`, limit), scanProxy)
 }
 
 // Stale marks what is stored of the proxy as out of date, as after a renewal: it must be
@@ -65,15 +128,15 @@ func (t *Tx) Stale(proxyID string) error {
 const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at,
 	EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id),
 	CASE WHEN EXISTS (SELECT 1 FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id)
-	THEN (SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id) ELSE '' END`
+	THEN (SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id) ELSE '' END, unlisted_at, unreadable`
 
 func scanProxy(s scanner) (Proxy, error) {
 	var p Proxy
-	var starts, expires sql.NullInt64
+	var starts, expires, unlisted sql.NullInt64
 	var seen, retired int64
 	var labels string
-	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels)
-	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired = instant(starts), instant(expires), fromMicros(seen), retired == 1
+	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels, &unlisted, &p.Unreadable)
+	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired, p.UnlistedAt = instant(starts), instant(expires), fromMicros(seen), retired == 1, instant(unlisted)
 	if err == nil && labels != "" {
 		err = json.Unmarshal([]byte(labels), &p.Labels)
 	}

@@ -47,7 +47,7 @@ func TestTheNearestExpiryComesFirst(t *testing.T) {
 	}
 }
 
-func TestTrap31AProxyIsGoneAfterAWholePassWithoutIt(t *testing.T) {
+func TestTrap31AProxyIsUnlistedAfterAWholePassWithoutIt(t *testing.T) {
 	b := newBook(t)
 	soon := at(time.Hour)
 	b.observe(1, noon, Proxy{ProxyID: "stays", ExpiresAt: soon}, Proxy{ProxyID: "leaves", ExpiresAt: soon}, Proxy{ProxyID: "read", ExpiresAt: soon})
@@ -58,12 +58,73 @@ func TestTrap31AProxyIsGoneAfterAWholePassWithoutIt(t *testing.T) {
 		t.Fatalf("half a pass made %v", got)
 	}
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, began) }))
-	if got := b.expiring(*soon); !slices.Equal(got, []string{"read", "stays"}) {
+	if got := b.expiring(*soon); len(got) != 3 {
 		t.Fatalf("after the pass: %v", got)
 	}
+	unlisted := func() (ids []string) {
+		all, err := b.Unlisted(t.Context(), 10)
+		check(t, err)
+		for _, p := range all {
+			ids = append(ids, p.ProxyID)
+		}
+		return ids
+	}
+	if got := unlisted(); !slices.Equal(got, []string{"leaves"}) {
+		t.Fatalf("unlisted: %v", got)
+	}
+	b.observe(0, began.Add(time.Minute), Proxy{ProxyID: "leaves", ExpiresAt: soon}) // it exists, and is not listed
+	if _, known, err := b.SeenExpiry(t.Context(), "leaves"); err != nil || !known || len(unlisted()) != 1 {
+		t.Fatalf("read alone: %v %v", known, err)
+	}
 	b.observe(3, began.Add(time.Minute), Proxy{ProxyID: "leaves", ExpiresAt: soon})
-	if got := b.expiring(*soon); len(got) != 3 {
+	if got := unlisted(); len(got) != 0 {
 		t.Fatalf("one that came back: %v", got)
+	}
+}
+
+// Absence is no evidence about a proxy: it leaves the table when it has expired, or when
+// its own read does not find it.
+func TestTrap66AProxyLeavesByEvidenceAboutIt(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon.Add(-time.Hour), Proxy{ProxyID: "expired", ExpiresAt: at(-time.Minute)}, Proxy{ProxyID: "lives", ExpiresAt: at(time.Hour)},
+		Proxy{ProxyID: "for ever"}, Proxy{ProxyID: "unknown", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "renewed", ExpiresAt: at(-time.Minute)})
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		return errors.Join(tx.Stale("renewed"), tx.FinishPass(2, noon), tx.Gone("unknown"))
+	}))
+	page, err := b.Proxies(t.Context(), "", 10)
+	check(t, err)
+	var got []string
+	for _, p := range page {
+		got = append(got, p.ProxyID)
+	}
+	if !slices.Equal(got, []string{"for ever", "lives", "renewed"}) {
+		t.Errorf("left: %v", got)
+	}
+	var known, lost int
+	check(t, b.Write(t.Context(), func(tx *Tx) (err error) { known, lost, err = tx.CountLost(2, noon); return err }))
+	if known != 2 || lost != 2 {
+		t.Errorf("%d of %d are lost", lost, known)
+	}
+}
+
+func TestTrap65AnUnreadableEntryKeepsWhatWasKnown(t *testing.T) {
+	b := newBook(t)
+	b.observe(1, noon, Proxy{ProxyID: "px_1", Region: "Dallas", ExpiresAt: at(time.Hour)})
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		return errors.Join(tx.ObserveUnreadable(2, "px_1", "expires_at is not a string"), tx.ObserveUnreadable(2, "px_2", "expires_at is not a string"), tx.FinishPass(2, noon.Add(time.Minute)))
+	}))
+	p, err := b.Proxy(t.Context(), "px_1")
+	check(t, err)
+	if p.ExpiresAt == nil || p.Region != "Dallas" || p.UnlistedAt != nil || p.Unreadable != "expires_at is not a string" {
+		t.Errorf("%+v", p)
+	}
+	stays := 0
+	check(t, b.Staying(t.Context(), noon, func(Proxy) error { stays++; return nil }))
+	if unlisted, unreadable, err := b.CountUnlisted(t.Context()); err != nil || unlisted != 0 || unreadable != 2 || stays != 1 {
+		t.Errorf("%d unlisted, %d unreadable, %d stay, %v", unlisted, unreadable, stays, err)
+	}
+	if _, known, err := b.SeenExpiry(t.Context(), "px_2"); err != nil || known {
+		t.Errorf("an expiry that nobody read: %v", err)
 	}
 }
 
@@ -205,7 +266,7 @@ func TestProxiesAreListedPageByPage(t *testing.T) {
 	b := newBook(t)
 	b.observe(1, noon, Proxy{ProxyID: "c", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "a"}, Proxy{ProxyID: "gone", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "b"})
 	b.observe(2, noon.Add(time.Hour), Proxy{ProxyID: "c", ExpiresAt: at(2 * time.Hour)}, Proxy{ProxyID: "a"}, Proxy{ProxyID: "b"})
-	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, noon.Add(time.Minute)) }))
+	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Gone("gone") }))
 	for after, want := range map[string][]string{"": {"a", "b"}, "a": {"b", "c"}, "b": {"c"}, "c": nil} {
 		page, err := b.Proxies(t.Context(), after, 2)
 		check(t, err)

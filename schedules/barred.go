@@ -26,6 +26,8 @@ var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancell
 // barredBy is the part of barred that needs no query of the ledger.
 func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 	switch {
+	case f.undecided(proxy):
+		return ReasonNotText
 	case in.Taken[proxy.ProxyID]:
 		return ReasonTaken
 	case in.Claimed[proxy.ProxyID]:
@@ -36,6 +38,8 @@ func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 		return ReasonRetired
 	case f.except[proxy.ProxyID]:
 		return ReasonExcepted
+	case proxy.Unreadable != "":
+		return ReasonUnusable
 	case !command.ValidID(proxy.ProxyID):
 		return ReasonBadID
 	case !usableExpiry(proxy):

@@ -93,7 +93,7 @@ func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *inputs, st
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, most: s.considered, kinds: map[kind]bool{}}
 	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		if g.filter.about(p) {
+		if g.filter.about(p) || g.filter.undecided(p) {
 			g.add(p)
 		}
 		return nil

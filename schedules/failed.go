@@ -139,11 +139,14 @@ func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Ti
 	return func() { cancel(); <-done }
 }
 
-// NotReady is why a sweep that is due cannot be made, a line for each
-// schedule; "" when all can.
+// NotReady is what the last listing lost, and why a sweep that is due cannot be made, a
+// line for each schedule; "" when nothing is wrong.
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
-	lines := make([]string, 0, len(failing))
+	lines := make([]string, 0, len(failing)+1)
+	if loss := s.lister.loss.Load(); loss != nil {
+		lines = append(lines, lossText(*loss))
+	}
 	for _, f := range failing {
 		lines = append(lines, "schedule "+f.Schedule+": "+failedText(f))
 	}
@@ -167,7 +170,10 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 	if f := r.trouble.get(); f != nil {
 		return f
 	}
-	return r.refused.get()
+	if f := r.refused.get(); f != nil {
+		return f
+	}
+	return r.unlisted.get()
 }
 
 // problem is failing in words. Each attempt to make the sweep counts anew what is due, at

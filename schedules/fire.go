@@ -91,6 +91,9 @@ func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan
 	if err := s.ensureFresh(ctx); err != nil {
 		return Plan{}, err
 	}
+	if err := s.awaitListed(ctx, r, f); err != nil {
+		return Plan{}, err
+	}
 	if err := s.counting.take(ctx); err != nil {
 		return Plan{}, err
 	}
@@ -133,6 +136,9 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, taken map[string]
 		plan.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile)
 	}
 	plan.again, plan.onItsWay, plan.UnknownIDs = in.again, in.OnItsWay, in.unknownIDs
+	if err == nil {
+		err = s.noteUnusable(ctx, &plan)
+	}
 	return plan, err
 }
 
@@ -162,7 +168,7 @@ func (s *Sweeper) checkClock() error {
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *Plan) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
-		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry],
+		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry] + plan.UnusableCount,
 	}
 	if f.rest != nil {
 		planned.Of = &f.rest.began
@@ -307,7 +313,7 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 	if plan.MatchesNone != "" {
 		log.Warn(plan.MatchesNone)
 	}
-	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID, ReasonBadExpiry} {
+	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID, ReasonBadExpiry, ReasonNotText} {
 		if n := plan.LeftOutCounts[why]; n > 0 {
 			log.Warnf("%d proxies inside the window are left out: %s", n, why)
 		}

@@ -32,13 +32,17 @@ type Provider interface {
 }
 
 // lister keeps the ledger's table of proxies by complete listing passes. What a
-// pass does not show is gone only once the pass came to its end. Where it stands
+// complete pass does not show is unlisted, and read by itself. Where a pass stands
 // is in the ledger too: a pass that broke off, or whose process ended, goes on
 // at the page it had come to.
 type lister struct {
 	Config
 
-	failing atomic.Pointer[error] // why the last page could not be read; nil: it was
+	failing atomic.Pointer[error]          // why the last page could not be read; nil: it was
+	loss    atomic.Pointer[ledger.Listing] // the last complete pass, where it lost too much; else nil
+	healed  func()                         // called when a pass has lost little
+	// nameless is how many entries of the last complete pass had no id that can be read.
+	nameless atomic.Int64
 
 	turn  lock          // its holder may run a pass
 	tried chan struct{} // closed when the first pass of this process has ended, well or not
@@ -51,12 +55,15 @@ type lister struct {
 // ListEvery, Reached and Log. Pass is called before every page and keeps the listing
 // within its share of the account's rate.
 func newLister(c Config) *lister {
-	return &lister{Config: c.withDefaults(), turn: make(lock, 1), tried: make(chan struct{})}
+	return &lister{Config: c.withDefaults(), turn: make(lock, 1), tried: make(chan struct{}), healed: func() {}}
 }
 
 // Run makes a pass every ListEvery, counted from begin to begin, until the
 // context ends; its error is the context's. A failed pass is logged and tried again, backing off.
 func (l *lister) Run(ctx context.Context) error {
+	if err := l.recall(ctx); err != nil {
+		l.Log.WithError(err).Warn("what the last listing showed could not be read")
+	}
 	backoff := delays{first: 5 * time.Second, most: max(l.ListEvery, 5*time.Second)}
 	for {
 		began := l.Clock()
@@ -78,14 +85,14 @@ func (l *lister) Run(ctx context.Context) error {
 
 // Fresh reports whether a complete pass ended within the given time, or within twice the
 // time that it took: in a large account a pass takes hours, and what it showed is read
-// again just before it is paid for.
+// again just before it is paid for. A pass that lost too much serves nothing.
 func (l *lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read where the listing stands: %w", err)
 	}
 	age := l.Clock().Sub(at.Finished)
-	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took), nil
+	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
 }
 
 // WaitPass returns when a pass has ended since the call: one that is under way,
@@ -115,19 +122,15 @@ func (l *lister) makePass(ctx context.Context) error {
 	if age := now.Sub(at.Began); at.Size == 0 || age < 0 || age > resumeWithin {
 		// Passes are numbered by their time in microseconds, so that numbers go on
 		// rising after a restart.
-		at.Pass, at.Began, at.Size, at.Token = max(now.UnixMicro(), at.Pass+1), now, pageSize, ""
+		at.Pass, at.Began, at.Size, at.Token, at.Nameless = max(now.UnixMicro(), at.Pass+1), now, pageSize, "", 0
+	}
+	if err := l.readUnlisted(ctx); err != nil {
+		return fmt.Errorf("read the unlisted proxies: %w", err)
 	}
 	if at, err = l.list(ctx, at); err != nil {
 		return fmt.Errorf("list the proxies: %w", err)
 	}
-	ended := l.Clock()
-	err = l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-		if err := tx.FinishPass(at.Pass, at.Began); err != nil {
-			return err
-		}
-		return tx.KeepListing(ledger.Listing{Pass: at.Pass, Finished: ended, Took: max(ended.Sub(at.Began), 0)})
-	})
-	if err != nil {
+	if err := l.finish(ctx, at); err != nil {
 		return fmt.Errorf("finish the listing of proxies: %w", err)
 	}
 	l.passes.Add(1)

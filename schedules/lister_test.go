@@ -114,7 +114,10 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	}
 	check(t, l.WaitPass(t.Context()))
 	want(t, "first page after the refused token", f.calls[2], upstream.PageRequest{Size: 200})
-	want(t, "proxies, once each, without the one that is gone", len(shown(t, l.Ledger)), 450)
+	want(t, "proxies, once each, and the one that is not listed", len(shown(t, l.Ledger)), 451)
+	sold, err := l.Ledger.Proxy(t.Context(), "px_sold")
+	check(t, err)
+	want(t, "unlisted since", sold.UnlistedAt, new(w.Now()))
 }
 
 func TestABrokenOffPassContinuesInTheNextProcess(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/upstream"
 )
 
 // Match narrows a schedule to some proxies. An empty field matches all; what is
@@ -174,9 +175,21 @@ func (m Match) filter(l idLists) *filter {
 }
 
 // about reports whether the schedule is about this proxy, its exceptions aside.
-func (f *filter) about(p ledger.Proxy) bool {
-	anyOf := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
-	country := len(f.CountryCode) == 0 || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
+func (f *filter) about(p ledger.Proxy) bool { return f.matches(p, false) }
+
+// undecided reports whether the schedule might be about this proxy, if members that the
+// match names were text (trap 65).
+func (f *filter) undecided(p ledger.Proxy) bool {
+	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
+	return notText && !f.matches(p, false) && f.matches(p, true)
+}
+
+// matches compares a proxy with the match; lenient lets what is not text pass.
+func (f *filter) matches(p ledger.Proxy, lenient bool) bool {
+	anyOf := func(list []string, value string) bool {
+		return len(list) == 0 || slices.Contains(list, value) || lenient && value == upstream.NotText
+	}
+	country := anyOf(f.CountryCode, p.CountryCode) || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
 	if !country || !anyOf(f.Region, p.Region) || !anyOf(f.LineName, p.LineName) || !anyOf(f.IPType, p.IPType) ||
 		!anyOf(f.Protocol, p.Protocol) || !anyOf(f.Status, p.Status) || (len(f.only) > 0 && !f.only[p.ProxyID]) {
 		return false

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/upstream"
@@ -27,7 +29,7 @@ type cursor struct {
 
 func (c *cursor) restart() {
 	c.restarts++
-	c.at.Token, c.empty = "", 0
+	c.at.Token, c.empty, c.at.Nameless = "", 0, 0
 	clear(c.seen)
 }
 
@@ -64,7 +66,20 @@ func (l *lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 			return false, err
 		}
 	}
-	return page.HasMore, l.observe(ctx, c.at, asked, page.Items)
+	c.note(l.Log.WithField("account", l.Account), page.Unusable)
+	return page.HasMore, l.observe(ctx, c.at, asked, page)
+}
+
+// note counts the entries of a page whose id cannot be read, and logs the first unusable one.
+func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
+	for i, u := range unusable {
+		if u.ID == "" {
+			c.at.Nameless++
+		}
+		if i == 0 {
+			log.Warnf("page %d of the listing has %d entries that cannot be read and are not renewed; the first is entry %d (%.80q): %s", c.pages, len(unusable), u.Position, u.ID, u.Why)
+		}
+	}
 }
 
 // ended returns why a pass ended early. A pass that the provider's answer ended is
@@ -82,7 +97,7 @@ func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
 
 // follow goes to the next page, unless it came before in this run of pages.
 func (c *cursor) follow(page upstream.Page[upstream.Proxy]) error {
-	if c.empty++; len(page.Items) > 0 {
+	if c.empty++; len(page.Items)+len(page.Unusable) > 0 {
 		c.empty = 0
 	}
 	if page.NextPageToken == "" || c.seen[page.NextPageToken] || c.empty > maxEmptyPages {
@@ -160,14 +175,22 @@ func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 // observe writes a page, and where the pass goes on. A renewal that settled while the
 // page was on its way may not show in it yet: such a proxy stays marked to be read again
 // before anything is paid for it.
-func (l *lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, items []upstream.Proxy) error {
-	proxies := make([]ledger.Proxy, 0, len(items))
-	for _, p := range items {
+func (l *lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
+	proxies := make([]ledger.Proxy, 0, len(page.Items))
+	for _, p := range page.Items {
 		proxies = append(proxies, seen(p, asked))
 	}
 	return l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if err := errors.Join(tx.Observe(at.Pass, proxies...), tx.KeepListing(at)); err != nil {
 			return err
+		}
+		for _, u := range page.Unusable {
+			if u.ID == "" {
+				continue
+			}
+			if err := tx.ObserveUnreadable(at.Pass, u.ID, bounded(u.Why)); err != nil {
+				return err
+			}
 		}
 		for _, p := range proxies {
 			settled, err := tx.SettledSince(p.ProxyID, asked)

@@ -46,6 +46,10 @@ const (
 	ReasonRetired   = "it is retired: `perennial proxies retire --undo` takes it back"
 	ReasonExcepted  = "it is an exception of the schedule"
 	ReasonEnough    = "enough of its group stay without it"
+	// ReasonUnusable is of an entry of the listing, ReasonNotText of a member that the
+	// match names.
+	ReasonUnusable = "its entry in the provider's list cannot be read"
+	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
 )
 
 // history is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
@@ -107,7 +111,11 @@ type Plan struct {
 	LeftOut       []LeftOut      `json:"left_out"` // the first 1,000
 	LeftOutCounts map[string]int `json:"left_out_counts"`
 	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
-	MatchesNone   string      `json:"matches_none,omitempty"`
+	MatchesNone string `json:"matches_none,omitempty"`
+	// Unusable are the entries of the account's last listing that could not be read, the
+	// first 1,000; UnusableCount counts all.
+	Unusable      []Unusable  `json:"unusable,omitempty"`
+	UnusableCount int         `json:"unusable_count,omitempty"`
 	UnknownIDs    []string    `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
 	Shortfall     int64       `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
 	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that the plan exceeds
@@ -156,6 +164,12 @@ type LeftOut struct {
 	ProxyID   string    `json:"proxy_id"`
 	ExpiresAt time.Time `json:"expires_at"`
 	Reason    string    `json:"reason"`
+}
+
+// Unusable is an entry of the provider's list that cannot be read. No sweep renews it.
+type Unusable struct {
+	ProxyID string `json:"proxy_id"`
+	Reason  string `json:"reason"` // names the field
 }
 
 // makePlan plans a sweep. The same inputs and the same knowledge give the same
@@ -246,7 +260,7 @@ func newPlanner(in inputs, known history) *planner {
 
 // due: a null expiry never is.
 func (p *planner) due(proxy ledger.Proxy) bool {
-	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && p.filter.about(proxy)
+	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.about(proxy) || p.filter.undecided(proxy))
 }
 
 // add puts one due proxy in or leaves it out.

@@ -66,13 +66,16 @@ type Config struct {
 	// Offers lists what can be bought, for replacements; default: nothing is
 	// replaced.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
-	// Proxy reads one proxy, just before it is replaced; default: nothing is
-	// replaced.
+	// Proxy reads one proxy: just before it is replaced, and where listings do not show
+	// it; default: neither.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
 	// WarnBefore is how long before an expiry proxy.expiring is published; default: a
 	// day and an hour. Empty and not nil: never.
 	WarnBefore []time.Duration
 	ListEvery  time.Duration // from one listing's begin to the next; default 5 min
+	// A listing that does not show LossPercent of the living proxies, and at least LossMin,
+	// is a finding; default 20 and 5.
+	LossPercent, LossMin int
 	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
 	Reached func(point string)
 	Log     *logrus.Entry // default: discards
@@ -92,6 +95,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ListEvery <= 0 {
 		c.ListEvery = defaultListEvery
+	}
+	if c.LossPercent <= 0 {
+		c.LossPercent = defaultLossPercent
+	}
+	if c.LossMin <= 0 {
+		c.LossMin = defaultLossMin
 	}
 	if c.considered == 0 {
 		c.considered = maxConsidered
@@ -126,6 +135,7 @@ type scheduleRunner struct {
 	turn     lock // one sweep of a schedule at a time
 	trouble  trouble
 	refused  trouble // that the intake refused its commands
+	unlisted trouble // that the last listing did not show proxies that are due
 	rest     atomic.Pointer[remainder]
 	woken    chan struct{} // rest has changed
 }
@@ -151,6 +161,11 @@ func New(c Config) (*Sweeper, error) {
 	}
 	c = c.withDefaults()
 	s := &Sweeper{Config: c, lister: newLister(c), counting: make(lock, 1)}
+	s.lister.healed = func() {
+		for _, r := range s.runners {
+			r.unlisted.clear()
+		}
+	}
 	if err := CheckWarnBefore(c.WarnBefore); err != nil {
 		return nil, err
 	}

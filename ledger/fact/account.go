@@ -23,8 +23,8 @@ type SweepPlanned struct {
 	Of *time.Time `json:"of,omitempty"`
 	// Left is what the sweep goes on with by itself, under further slots.
 	Left *SweepLeft `json:"left,omitempty"`
-	// Unusable counts, of Due, the proxies whose id or expiry no command can say:
-	// no sweep renews them.
+	// Unusable counts the proxies that no sweep renews: those of Due whose id or expiry no
+	// command can say, and the entries of the listing that could not be read.
 	Unusable int    `json:"unusable,omitempty"`
 	By       string `json:"by,omitempty"` // of a sweep that a person asked for, as Reason and User
 	Reason   string `json:"reason,omitempty"`

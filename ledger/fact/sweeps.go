@@ -27,6 +27,20 @@ type SweepLeft struct {
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
 }
 
+// ListingShrunk says that a complete listing did not show a large share of the living
+// proxies, or none of them. Absence is no evidence about a proxy: each stays due, is read
+// before it is paid for, and is warned about.
+type ListingShrunk struct {
+	accountFact
+	Known int `json:"known"` // living proxies before the listing, without retired ones
+	Lost  int `json:"lost"`  // those of Known that it did not show
+	// ProxyIDs are some of them.
+	ProxyIDs []string `json:"proxy_ids"`
+}
+
+// FactType implements Fact.
+func (ListingShrunk) FactType() string { return "listing.shrunk" }
+
 // SweepFailed says that a slot's sweep cannot be made, as when the proxies cannot be
 // listed, or commands of it were refused as invalid. It is tried again; once it is
 // made its sweep.planned follows.

@@ -39,6 +39,8 @@ type listingHeader struct {
 	Format   int           `json:"format"`
 	Finished time.Time     `json:"finished_at"` // of the listing
 	Took     time.Duration `json:"took"`        // nanoseconds
+	Known    int           `json:"known,omitempty"`
+	Lost     int           `json:"lost,omitempty"` // of Known
 }
 
 // carriedListing is what a runner stored, or took over, last.
@@ -127,7 +129,7 @@ func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carr
 func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.Listing) error {
 	packed := gzip.NewWriter(w)
 	lines := json.NewEncoder(packed)
-	if err := lines.Encode(listingHeader{listingFormat, listing.Finished, listing.Took}); err != nil {
+	if err := lines.Encode(listingHeader{listingFormat, listing.Finished, listing.Took, listing.Known, listing.Lost}); err != nil {
 		return err
 	}
 	for after := ""; ; {
@@ -184,7 +186,9 @@ func (a *account) takeListing(ctx context.Context, pass int64) error {
 		}
 	}
 	return a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error {
-		return errors.Join(tx.FinishPass(pass, began), tx.KeepListing(ledger.Listing{Pass: pass, Finished: header.Finished, Took: header.Took}))
+		return errors.Join(tx.FinishCopy(pass, began), tx.KeepListing(ledger.Listing{
+			Pass: pass, Finished: header.Finished, Took: header.Took, Known: header.Known, Lost: header.Lost,
+		}))
 	})
 }
 

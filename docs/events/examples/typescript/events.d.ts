@@ -1747,6 +1747,60 @@ export interface LedgerRecorded extends CloudEvent {
 }
 
 /**
+ * The data of ListingShrunk.
+ */
+export interface ListingShrunkData {
+  /**
+   * Living proxies before the listing, without retired ones.
+   */
+  known: number;
+  /**
+   * Those of `known` that it did not show.
+   */
+  lost: number;
+  /**
+   * `proxy_ids` are some of them.
+   */
+  proxy_ids: string[];
+}
+
+/**
+ * Says that a complete listing did not show a large share of the living proxies, or none of them. Absence is no evidence about a proxy: each stays due, is read before it is paid for, and is warned about.
+ */
+export interface ListingShrunk extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ListingShrunkData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:listing.shrunk:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.listing.shrunk.v1";
+}
+
+/**
  * The data of OperationResolved.
  */
 export interface OperationResolvedData {
@@ -4450,7 +4504,7 @@ export interface SweepPlannedData {
     first_expires_at?: string;
   };
   /**
-   * `unusable` counts, of `due`, the proxies whose id or expiry no command can say: no sweep renews them.
+   * `unusable` counts the proxies that no sweep renews: those of `due` whose id or expiry no command can say, and the entries of the listing that could not be read.
    */
   unusable?: number;
   /**
@@ -4522,6 +4576,7 @@ export type PerennialEvent =
   | LedgerOpened
   | LedgerReconciled
   | LedgerRecorded
+  | ListingShrunk
   | OperationResolved
   | OperationReview
   | OperationSending

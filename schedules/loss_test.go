@@ -1,0 +1,293 @@
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+)
+
+// hiding is a provider that does not list some proxies while hide is set.
+type hiding struct {
+	Provider
+	hide     func(id string) bool
+	unusable []upstream.Unusable
+}
+
+func (h *hiding) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	page, err := h.Provider.ProxiesPage(ctx, r)
+	page.Items = slices.DeleteFunc(page.Items, func(p upstream.Proxy) bool { return h.hide != nil && h.hide(p.ProxyID) })
+	page.Unusable = h.unusable
+	return page, err
+}
+
+func shrunk(t testing.TB, l *ledger.Ledger) (all []fact.ListingShrunk) {
+	t.Helper()
+	rows, err := l.Rows(t.Context(), 0, 100_000)
+	check(t, err)
+	for _, r := range rows {
+		if r.Type == "listing.shrunk" {
+			var f fact.ListingShrunk
+			check(t, json.Unmarshal([]byte(r.Data), &f))
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// losing is a rig with ten due proxies, listed once, whose provider can hide them.
+func losing(t *testing.T, schedules ...Schedule) (*rig, *hiding) {
+	t.Helper()
+	expiries := map[string]string{}
+	for i := range 10 {
+		expiries[fmt.Sprintf("px_%d", i)] = "48h"
+	}
+	h := newRig(t, expiries, schedules...)
+	client := h.config.Provider.(*upstream.Client) //nolint:forcetypeassert // newRig makes it
+	hidden := &hiding{Provider: client}
+	h.config.Provider, h.config.Proxy = hidden, client.Proxy
+	h.restart(t)
+	for id := range expiries {
+		h.paid(t, id, 300)
+	}
+	check(t, h.lister.WaitPass(t.Context()))
+	want(t, "not ready", h.NotReady(), "")
+	h.watch.add(11 * time.Minute)
+	return h, hidden
+}
+
+func TestTrap66AnEmptyListingForgetsNoProxy(t *testing.T) {
+	h, provider := losing(t, keepalive())
+	provider.hide = func(string) bool { return true }
+	for range 3 {
+		check(t, h.lister.WaitPass(t.Context()))
+		h.watch.add(time.Minute)
+	}
+	want(t, "proxies", len(shown(t, h.Ledger)), 10)
+	if said := h.NotReady(); !strings.Contains(said, "did not show 10 of 10 known proxies") {
+		t.Errorf("said: %q", said)
+	}
+	told := shrunk(t, h.Ledger)
+	if len(told) != 1 || told[0].Known != 10 || told[0].Lost != 10 || len(told[0].ProxyIDs) != 10 {
+		t.Errorf("told: %+v", told)
+	}
+	plan, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "due", plan.Due, 10)
+
+	provider.hide = nil
+	if fresh, err := h.lister.Fresh(t.Context(), time.Hour); err != nil || fresh {
+		t.Errorf("a pass that lost all serves: %v", err)
+	}
+	plan, err = h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "due", plan.Due, 10)
+	want(t, "not ready", h.NotReady(), "")
+	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	check(t, err)
+	want(t, "unlisted", p.UnlistedAt, nil)
+}
+
+func TestTrap66AFewMissingProxiesStayDueAndAreNoFinding(t *testing.T) {
+	h, provider := losing(t, keepalive())
+	provider.hide = func(id string) bool { return id < "px_4" }
+	plan := h.sweep(t)
+	want(t, "included", len(plan.Included), 10)
+	want(t, "not ready", h.NotReady(), "")
+	want(t, "told", len(shrunk(t, h.Ledger)), 0)
+	known, err := h.Ledger.Proxy(t.Context(), "px_1")
+	check(t, err)
+	if known.UnlistedAt == nil {
+		t.Error("it is not marked as unlisted")
+	}
+	if _, read, err := h.Ledger.SeenExpiry(t.Context(), "px_1"); err != nil || read {
+		t.Errorf("it is not read before it is renewed: %v", err)
+	}
+}
+
+func TestTrap66AThresholdIsConfigurable(t *testing.T) {
+	for name, c := range map[string]struct{ percent, least, hidden, lost int }{
+		"the share":  {50, 2, 4, 0},
+		"over both":  {50, 2, 5, 5},
+		"the number": {10, 7, 6, 0},
+	} {
+		h, provider := losing(t)
+		h.config.LossPercent, h.config.LossMin = c.percent, c.least
+		h.restart(t)
+		provider.hide = func(id string) bool { return id < fmt.Sprintf("px_%d", c.hidden) }
+		check(t, h.lister.WaitPass(t.Context()))
+		if told := shrunk(t, h.Ledger); (c.lost > 0) != (len(told) == 1) || c.lost > 0 && told[0].Lost != c.lost {
+			t.Errorf("%s: %+v", name, told)
+		}
+	}
+}
+
+// Evidence about a proxy itself takes it out of the table: its own read, or its expiry.
+func TestTrap66WhatItsOwnReadDoesNotFindIsGone(t *testing.T) {
+	h, provider := losing(t, keepalive())
+	provider.hide = func(string) bool { return true }
+	read := h.config.Proxy
+	h.config.Proxy = func(ctx context.Context, id string) (upstream.Proxy, error) {
+		if id < "px_6" {
+			return upstream.Proxy{}, refused(upstream.CodeProxyNotFound)
+		}
+		return read(ctx, id)
+	}
+	h.restart(t)
+	check(t, h.lister.WaitPass(t.Context()))
+	h.watch.add(time.Minute)
+	check(t, h.lister.WaitPass(t.Context()))
+	want(t, "proxies", shown(t, h.Ledger), []string{"px_6", "px_7", "px_8", "px_9"})
+
+	h.watch.add(49 * time.Hour)
+	check(t, h.lister.WaitPass(t.Context()))
+	want(t, "proxies after their expiry", len(shown(t, h.Ledger)), 0)
+	want(t, "not ready", h.NotReady(), "")
+}
+
+func TestTrap66WhatIsLostIsRememberedAcrossARestart(t *testing.T) {
+	h, provider := losing(t, keepalive())
+	provider.hide = func(string) bool { return true }
+	check(t, h.lister.WaitPass(t.Context()))
+	h.restart(t)
+	check(t, h.lister.recall(t.Context()))
+	if h.NotReady() == "" {
+		t.Error("ready")
+	}
+}
+
+// lossInBubble empties a bench's listing until the test ends that.
+func lossInBubble(b *bench) *atomic.Bool {
+	empty, inner := &atomic.Bool{}, b.config.Provider
+	b.config.Provider = fake(func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		if empty.Load() {
+			return upstream.Page[upstream.Proxy]{}, nil
+		}
+		return inner.ProxiesPage(b.t.Context(), r)
+	})
+	return empty
+}
+
+func TestTrap66ASweepOfLostProxiesFailsUntilTheyAreListed(t *testing.T) {
+	t.Parallel()
+	daily := keepalive()
+	daily.Cron = "0 1 * * *"
+	proxies := map[string]time.Duration{}
+	for i := range 10 {
+		proxies[fmt.Sprintf("px_%d", i)] = 95 * time.Hour // due after the first day
+	}
+	inBubble(t, daily, proxies, func(t *testing.T, b *bench) {
+		for id := range proxies {
+			paid(t, b.Ledger, id, 300)
+		}
+		b.end()
+		empty := lossInBubble(b)
+		b.stream.arrived = nil
+		b.start()
+		time.Sleep(20 * time.Hour)
+		empty.Store(true)
+		time.Sleep(15 * time.Hour) // over the slot of 01:00
+		synctest.Wait()
+		told := failures(t, b.Ledger)
+		if len(told) != 1 || told[0].Due != 10 || !strings.Contains(told[0].Reason, "did not show 10 of 10") {
+			t.Fatalf("told: %+v", told)
+		}
+		want(t, "commands", len(b.stream.ids()), 0)
+		if said := b.NotReady(); !strings.Contains(said, "schedule keepalive") {
+			t.Errorf("said: %q", said)
+		}
+		empty.Store(false)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		want(t, "not ready", b.NotReady(), "")
+		if len(b.stream.ids()) == 0 {
+			t.Error("nothing was renewed when the listing was whole again")
+		}
+	})
+}
+
+func TestTrap66WhatExpiresSoonIsRenewedThoughItIsNotListed(t *testing.T) {
+	t.Parallel()
+	daily := keepalive()
+	daily.Cron = "0 1 * * *"
+	proxies := map[string]time.Duration{}
+	for i := range 10 {
+		proxies[fmt.Sprintf("px_%d", i)] = 30 * time.Hour
+	}
+	inBubble(t, daily, proxies, func(t *testing.T, b *bench) {
+		for id := range proxies {
+			paid(t, b.Ledger, id, 300)
+		}
+		b.end()
+		empty := lossInBubble(b)
+		b.stream.arrived = nil
+		b.start()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		empty.Store(true)
+		time.Sleep(26 * time.Hour)
+		synctest.Wait()
+		if len(failures(t, b.Ledger)) == 0 || len(b.stream.ids()) == 0 {
+			t.Errorf("told: %+v, renewed %v", failures(t, b.Ledger), b.stream.ids())
+		}
+		empty.Store(false)
+		time.Sleep(6 * time.Minute) // the next listing
+		synctest.Wait()
+		want(t, "not ready", b.NotReady(), "")
+	})
+}
+
+func TestTrap65TheOthersArePlanned(t *testing.T) {
+	h, provider := losing(t, keepalive())
+	provider.hide = func(id string) bool { return id == "px_3" || id == "px_7" }
+	provider.unusable = []upstream.Unusable{
+		{ID: "px_3", Position: 4, Field: "expires_at", Why: "expires_at is not a string"},
+		{ID: "px_new", Position: 5, Field: "expires_at", Why: "expires_at is not an ISO 8601 time with a zone"},
+		{Position: 8, Field: "proxy_id", Why: "proxy_id is not a string"},
+	}
+	plan := h.sweep(t)
+	want(t, "included", len(plan.Included), 9)
+	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonUnusable: 1})
+	want(t, "unusable", plan.Unusable, []Unusable{{"px_3", "expires_at is not a string"}, {"px_new", "expires_at is not an ISO 8601 time with a zone"}})
+	want(t, "all unusable", plan.UnusableCount, 3)
+	for _, id := range []string{"px_3", "px_7"} {
+		p, err := h.Ledger.Listed(t.Context(), id)
+		check(t, err)
+		if p.UnlistedAt != nil || p.Retired || p.ExpiresAt == nil {
+			t.Errorf("%+v", p)
+		}
+	}
+	provider.hide, provider.unusable = nil, nil
+	check(t, h.lister.WaitPass(t.Context()))
+	if p, err := h.Ledger.Proxy(t.Context(), "px_3"); err != nil || p.Unreadable != "" {
+		t.Errorf("it is readable again: %+v %v", p, err)
+	}
+}
+
+func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
+	s := keepalive()
+	s.Match.Protocol = []string{"socks5"}
+	f := s.Match.filter(idLists{})
+	for protocol, want := range map[string][2]bool{"socks5": {true, false}, "http": {false, false}, upstream.NotText: {false, true}} {
+		if p := (ledger.Proxy{Protocol: protocol}); f.about(p) != want[0] || f.undecided(p) != want[1] {
+			t.Errorf("%s: %v %v", protocol, f.about(p), f.undecided(p))
+		}
+	}
+	h := newRig(t, nil, s)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Protocol: upstream.NotText, ExpiresAt: new(noon.Add(24 * time.Hour)), SeenAt: noon})
+	}))
+	plan, err := h.plan(t.Context(), h.runners[0], nil, 0)
+	check(t, err)
+	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonNotText: 1})
+	want(t, "named", plan.LeftOut[0].ProxyID, "px_1")
+}
