@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	defaultLossPercent = 20
-	defaultLossMin     = 5
+	// DefaultLossPercent and DefaultLossMin are the defaults of Config.LossPercent and
+	// Config.LossMin.
+	DefaultLossPercent = 20
+	DefaultLossMin     = 5
 	// readAtOnce bounds the unlisted proxies that are read before a pass.
 	readAtOnce = 20
 	// lossNamed bounds the proxies that a listing.shrunk names.
@@ -82,7 +84,7 @@ func (l *lister) tellLoss(ctx context.Context, at ledger.Listing) error {
 	if err != nil {
 		return err
 	}
-	f := fact.ListingShrunk{Known: at.Known, Lost: at.Lost, ProxyIDs: []string{}}
+	f := fact.ListingShrunk{Known: at.Known, NotListed: at.Lost, ProxyIDs: []string{}}
 	for _, p := range some {
 		f.ProxyIDs = append(f.ProxyIDs, bounded(p.ProxyID))
 	}
@@ -91,6 +93,15 @@ func (l *lister) tellLoss(ctx context.Context, at ledger.Listing) error {
 
 func lossText(at ledger.Listing) string {
 	return fmt.Sprintf("the last listing did not show %d of %d known proxies: they stay in the table and are warned about; compare `perennial proxies list --live`", at.Lost, at.Known)
+}
+
+// Lost is how many living proxies the last listing did not show, where they are too many;
+// else 0. Nameless is how many of its entries have no id that can be read.
+func (s *Sweeper) Lost() (lost, nameless int) {
+	if loss := s.lister.loss.Load(); loss != nil {
+		lost = loss.Lost
+	}
+	return lost, int(s.lister.nameless.Load())
 }
 
 // readUnlisted reads some of the proxies that listings do not show. What the provider

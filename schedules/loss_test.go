@@ -77,7 +77,7 @@ func TestTrap66AnEmptyListingForgetsNoProxy(t *testing.T) {
 		t.Errorf("said: %q", said)
 	}
 	told := shrunk(t, h.Ledger)
-	if len(told) != 1 || told[0].Known != 10 || told[0].Lost != 10 || len(told[0].ProxyIDs) != 10 {
+	if len(told) != 1 || told[0].Known != 10 || told[0].NotListed != 10 || len(told[0].ProxyIDs) != 10 {
 		t.Errorf("told: %+v", told)
 	}
 	plan, err := h.PlanNow(t.Context(), "keepalive")
@@ -125,7 +125,7 @@ func TestTrap66AThresholdIsConfigurable(t *testing.T) {
 		h.restart(t)
 		provider.hide = func(id string) bool { return id < fmt.Sprintf("px_%d", c.hidden) }
 		check(t, h.lister.WaitPass(t.Context()))
-		if told := shrunk(t, h.Ledger); (c.lost > 0) != (len(told) == 1) || c.lost > 0 && told[0].Lost != c.lost {
+		if told := shrunk(t, h.Ledger); (c.lost > 0) != (len(told) == 1) || c.lost > 0 && told[0].NotListed != c.lost {
 			t.Errorf("%s: %+v", name, told)
 		}
 	}

@@ -97,10 +97,10 @@ func (c Config) withDefaults() Config {
 		c.ListEvery = defaultListEvery
 	}
 	if c.LossPercent <= 0 {
-		c.LossPercent = defaultLossPercent
+		c.LossPercent = DefaultLossPercent
 	}
 	if c.LossMin <= 0 {
-		c.LossMin = defaultLossMin
+		c.LossMin = DefaultLossMin
 	}
 	if c.considered == 0 {
 		c.considered = maxConsidered

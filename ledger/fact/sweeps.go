@@ -32,8 +32,8 @@ type SweepLeft struct {
 // before it is paid for, and is warned about.
 type ListingShrunk struct {
 	accountFact
-	Known int `json:"known"` // living proxies before the listing, without retired ones
-	Lost  int `json:"lost"`  // those of Known that it did not show
+	Known     int `json:"known"`      // living proxies before the listing, without retired ones
+	NotListed int `json:"not_listed"` // those of Known that it did not show
 	// ProxyIDs are some of them.
 	ProxyIDs []string `json:"proxy_ids"`
 }

@@ -70,7 +70,7 @@ func TestEveryTrapOfThePageHasATest(t *testing.T) {
 			t.Errorf("trap %s has a test: %t", m[1], named)
 		}
 	}
-	if traps != 60 {
+	if traps < 60 {
 		t.Errorf("the page has %d traps", traps)
 	}
 }

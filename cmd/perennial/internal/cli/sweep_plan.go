@@ -90,6 +90,13 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 	if p.MatchesNone != "" {
 		fmt.Fprintln(a.stdout, p.MatchesNone)
 	}
+	if n := p.UnusableCount; n > 0 {
+		first := ""
+		if len(p.Unusable) > 0 {
+			first = fmt.Sprintf(", such as %s (%s)", printable(p.Unusable[0].ProxyID), p.Unusable[0].Reason)
+		}
+		fmt.Fprintf(a.stdout, "%d entries of the provider's list cannot be read, and are not renewed%s\n", n, first)
+	}
 	if n := len(p.UnknownIDs); n > 0 {
 		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)
 	}

@@ -92,6 +92,10 @@ type Account struct {
 	// WarnBefore is how long before an expiry proxy.expiring is published; default, for
 	// accounts with a schedule: 24h and 1h. [] publishes none.
 	WarnBefore []time.Duration `koanf:"warn_before"`
+	// A listing that does not show ListingLossPercent of the living proxies, and at least
+	// ListingLossMin of them, is a finding; default 20 and 5.
+	ListingLossPercent int `koanf:"listing_loss_percent"`
+	ListingLossMin     int `koanf:"listing_loss_min"`
 
 	// None of the keys of a file:
 	Secret   string         `koanf:"-"`
@@ -186,6 +190,8 @@ func (c *Config) Defaults() {
 		SetDefault(&a.DailyLimitTimezone, "UTC")
 		SetDefault(&a.ReconcileEvery, time.Hour)
 		SetDefault(&a.Replicas, 1)
+		SetDefault(&a.ListingLossPercent, schedules.DefaultLossPercent)
+		SetDefault(&a.ListingLossMin, schedules.DefaultLossMin)
 	}
 	for i := range c.Schedules {
 		SetDefault(&c.Schedules[i].Account, "main")
@@ -253,6 +259,9 @@ func (a *Account) Validate() (err error) {
 	}
 	if a.RatePerSecond < 0 || a.Concurrency < 1 || a.Concurrency > 1024 || a.DailyLimitCents < 0 || a.Replicas < 1 {
 		return errors.New("rate_per_second, concurrency (1 to 1024), daily_limit_cents and replicas must not be negative")
+	}
+	if a.ListingLossPercent < 1 || a.ListingLossPercent > 100 || a.ListingLossMin < 1 {
+		return errors.New("listing_loss_percent must be 1 to 100, and listing_loss_min at least 1")
 	}
 	if err := schedules.CheckWarnBefore(a.WarnBefore); err != nil {
 		return err

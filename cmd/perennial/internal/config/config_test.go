@@ -45,6 +45,7 @@ func TestTrap25OnlyPlainDigitsAreWholeNumbers(t *testing.T) {
 	const schedule = "schedules:\n  - name: keep\n    cron: '@daily'\n    renew_before: 72h\n"
 	keys := map[string]string{
 		"accounts.main.concurrency": head + "    concurrency: %s\n", "accounts.main.daily_limit_cents": head + "    daily_limit_cents: %s\n",
+		"accounts.main.listing_loss_percent": head + "    listing_loss_percent: %s\n", "accounts.main.listing_loss_min": head + "    listing_loss_min: %s\n",
 		"accounts.main.replicas": head + "    replicas: %s\n", "schedules[0].duration_days": head + schedule + "    duration_days: %s\n",
 		"schedules[0].keep.at_least": head + schedule + "    duration_days: 30\n    keep:\n      at_least: %s\n",
 	}

@@ -69,6 +69,9 @@ var (
 	roleNow        = read(gauge, "role", "What the runner does with the account, 1 for its role: active or standby.", "role")
 	readyNow       = read(gauge, "ready", "Whether the account works.")
 	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry.", "within")
+	unlistedNow    = read(gauge, "proxies_unlisted", "Proxies that complete listings do not show, and of which nothing else is known: they stay due.")
+	unusableNow    = read(gauge, "proxies_unusable", "Entries of the last listing that cannot be read: no sweep renews them.")
+	listingLost    = read(gauge, "listing_lost", "Living proxies that the last listing did not show, where it lost too many (listing_loss_percent); else 0.")
 	windowLeft     = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
 	sizeNow        = read(gauge, "ledger_bytes", "The size of the ledger file, and of its write-ahead log.", "file")
 	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial ledger backup` last made a backup of this ledger file; 0: it never did.")
@@ -273,7 +276,24 @@ func (a *account) measureFleet(ctx context.Context, set setter) error {
 	for i, n := range counts {
 		set(expiringNow, float64(n), spans[i].name)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	unlisted, unusable, err := a.Ledger().CountUnlisted(ctx)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	sweeper := a.sweeper
+	a.mu.Unlock()
+	if sweeper != nil {
+		lost, nameless := sweeper.Lost()
+		unusable += nameless
+		set(listingLost, float64(lost))
+	}
+	set(unlistedNow, float64(unlisted))
+	set(unusableNow, float64(unusable))
+	return nil
 }
 
 // measureSweeps shows each schedule of the account that this runner has.

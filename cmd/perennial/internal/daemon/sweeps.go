@@ -19,6 +19,7 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass:      runner.PassListing,
 		Schedules: a.host.Config.SchedulesOf(a.Name), Log: a.log, WarnBefore: a.config.WarnBefore,
+		LossPercent: a.config.ListingLossPercent, LossMin: a.config.ListingLossMin,
 		Wallet: func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
 		Offers: func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
 			return a.offers(ctx, runner, f)

@@ -1757,7 +1757,7 @@ export interface ListingShrunkData {
   /**
    * Those of `known` that it did not show.
    */
-  lost: number;
+  not_listed: number;
   /**
    * `proxy_ids` are some of them.
    */
