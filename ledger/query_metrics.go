@@ -34,7 +34,7 @@ func (l *Ledger) SpentByKind(ctx context.Context) ([]Spent, error) {
 // NetSpentSince is what was charged from the quarter of an hour on that holds an instant,
 // less what came back of these charges, in cents.
 func (l *Ledger) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?`, quarterOf(micros(since))).Scan(&cents)
+	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, quarterOf(micros(since))).Scan(&cents)
 	return cents, err
 }
 

@@ -95,7 +95,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 		command string
 	}{
 		"release":         {map[string]string{"id": "c 1"}, "release", map[string]any{"id": "c 1"}, "perennial release 'c 1'"},
-		"cancel":          {map[string]string{"id": "c1"}, "cancel", map[string]any{"id": "c1"}, "perennial cancel c1"},
+		"cancel":          {map[string]string{"id": " c1 "}, "cancel", map[string]any{"id": " c1 "}, "perennial cancel ' c1 '"},
 		"retry":           {map[string]string{"id": "c1"}, "retry", map[string]any{"id": "c1"}, "perennial retry c1"},
 		"approve":         {map[string]string{"id": "9f"}, "approve", map[string]any{"plan": "9f"}, "perennial sweep approve 9f"},
 		"sweep":           {map[string]string{"id": "keep"}, "sweep", map[string]any{"schedule": "keep"}, "perennial sweep run keep"},
@@ -107,16 +107,15 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
 			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial review resolve r1/0001 --charged 350 --line px_1",
 		},
-		"cancel, blanks": {map[string]string{"id": " c1 "}, "cancel", map[string]any{"id": " c1 "}, "perennial cancel ' c1 '"},
-		"retire":         {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
-		"dead-requeue":   {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead requeue 7"},
-		"dead-drop":      {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead drop 8"},
-		"reinstate":      {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
+		"retire":       {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
+		"dead-requeue": {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead requeue 7"},
+		"dead-drop":    {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead drop 8"},
+		"reinstate":    {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
 	} {
 		h.main.answer[x.verb] = map[string]any{"changed": 1}
 		fields := map[string]string{"form": form, "reason": "it's so"}
 		maps.Copy(fields, x.fields)
-		code, body := h.post(h.client, "/a/main/change/"+strings.TrimSuffix(what, ", blanks"), h.server.URL, fields)
+		code, body := h.post(h.client, "/a/main/change/"+what, h.server.URL, fields)
 		all := h.main.requests()
 		last := all[len(all)-1]
 		if code != http.StatusOK || last.verb != x.verb || last.question["by"] != "ada" || last.question["reason"] != "it's so" {
