@@ -82,12 +82,12 @@ func TestTrap65AnOrderForAnUnreadableOfferEnds(t *testing.T) {
 	h.await("good", fact.StateDelivered)
 	h.order(`{"id":"bad","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"max_total_cents":600}`)
 	h.await("bad", fact.StateWaiting)
-	for range 12 {
+	for i := range 12 {
 		if len(h.facts("command.rejected")) > 0 {
 			break
 		}
 		n := len(h.rows())
-		h.later(5 * time.Minute)
+		h.later(time.Duration(i+1) * 10 * time.Minute)
 		h.runner.wakeDueLoop()
 		h.until("it was looked at again", func() bool { return len(h.rows()) > n })
 	}
