@@ -23,9 +23,9 @@ type Proxy struct {
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never due
 	SeenAt      time.Time  `json:"seen_at"`
 	// UnlistedAt is since when complete listings do not show it; nil where the last did.
-	// Unreadable is why its entry in the last listing could not be read, "" where it could.
 	UnlistedAt *time.Time `json:"unlisted_at,omitempty"`
-	Unreadable string     `json:"unreadable,omitempty"`
+	// Unreadable is why its entry in the last listing could not be read, "" where it could.
+	Unreadable string `json:"unreadable,omitempty"`
 	// Retired: no sweep renews it. Labels are those of the order that bought it.
 	// Both come from the journal; what is observed does not set them.
 	Retired bool              `json:"retired,omitempty"`

@@ -113,8 +113,9 @@ type Plan struct {
 	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
 	MatchesNone string `json:"matches_none,omitempty"`
 	// Unusable are the entries of the account's last listing that could not be read, the
-	// first 1,000; UnusableCount counts all.
-	Unusable      []Unusable  `json:"unusable,omitempty"`
+	// first 1,000.
+	Unusable []Unusable `json:"unusable,omitempty"`
+	// UnusableCount is the number of all entries that could not be read.
 	UnusableCount int         `json:"unusable_count,omitempty"`
 	UnknownIDs    []string    `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
 	Shortfall     int64       `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
