@@ -191,6 +191,17 @@ type unreadableOfferError struct{ why string }
 
 func (e *unreadableOfferError) Error() string { return "the offer cannot be read: " + e.why }
 
+// unreadableOffer is the error of an offer that a page shows and that cannot be read, nil
+// where there is none. An entry without a code may be any offer.
+func unreadableOffer(unusable []upstream.Unusable, code string) error {
+	for _, u := range unusable {
+		if u.ID == code || u.ID == "" {
+			return &unreadableOfferError{decide.Bounded(u.Why)}
+		}
+	}
+	return nil
+}
+
 // quote reads the offer's price for exactly this quantity and duration.
 func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (int64, error) {
 	r.mu.Lock()
@@ -226,11 +237,7 @@ func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upst
 				return r.quoted(o, item.Quantity, days)
 			}
 		}
-		for _, u := range page.Unusable { // one without a code may be any offer
-			if u.ID == item.OfferCode || u.ID == "" && unreadable == nil {
-				unreadable = &unreadableOfferError{decide.Bounded(u.Why)}
-			}
-		}
+		unreadable = cmp.Or(unreadable, unreadableOffer(page.Unusable, item.OfferCode))
 		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == token {
 			return 0, cmp.Or(unreadable, errNotOffered)
 		}

@@ -184,11 +184,15 @@ func (f *filter) undecided(p ledger.Proxy) bool {
 	return notText && !f.matches(p, false) && f.matches(p, true)
 }
 
-// matches compares a proxy with the match; lenient lets what is not text pass.
+// anyOf reports whether a list holds a value, or is empty; lenient lets what is not text
+// pass.
+func anyOf(list []string, value string, lenient bool) bool {
+	return len(list) == 0 || slices.Contains(list, value) || lenient && value == upstream.NotText
+}
+
+// matches compares a proxy with the match; lenient is that of anyOf.
 func (f *filter) matches(p ledger.Proxy, lenient bool) bool {
-	anyOf := func(list []string, value string) bool {
-		return len(list) == 0 || slices.Contains(list, value) || lenient && value == upstream.NotText
-	}
+	anyOf := func(list []string, value string) bool { return anyOf(list, value, lenient) }
 	country := anyOf(f.CountryCode, p.CountryCode) || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
 	if !country || !anyOf(f.Region, p.Region) || !anyOf(f.LineName, p.LineName) || !anyOf(f.IPType, p.IPType) ||
 		!anyOf(f.Protocol, p.Protocol) || !anyOf(f.Status, p.Status) || (len(f.only) > 0 && !f.only[p.ProxyID]) {
