@@ -20,7 +20,7 @@ type Listing struct {
 
 	Nameless int // entries of the pass under way whose id cannot be read
 	// Known are the living proxies before the last complete pass, Lost those of them that
-	// it did not show; retired ones and those about to expire do not count.
+	// it did not show readably; retired ones and those about to expire do not count.
 	Known, Lost int
 }
 

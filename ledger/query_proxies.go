@@ -86,9 +86,10 @@ func (t *Tx) FinishCopy(pass int64, began time.Time) error {
 // the provider's clock may be ahead.
 const lostGrace = 10 * time.Minute
 
-// CountLost counts the living proxies, and those of them that a complete pass did not show.
+// CountLost counts the living proxies, and those of them that a complete pass did not show
+// readably.
 func (t *Tx) CountLost(pass int64, began time.Time) (known, lost int, err error) {
-	err = t.queryRow(`SELECT count(*), count(*) FILTER (WHERE `+notShown+`) FROM proxies
+	err = t.queryRow(`SELECT count(*), count(*) FILTER (WHERE unreadable <> '' OR `+notShown+`) FROM proxies
 		WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?3) AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`,
 		pass, micros(began), t.now+int64(lostGrace/time.Microsecond)).Scan(&known, &lost)
 	return known, lost, err

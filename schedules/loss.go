@@ -42,7 +42,7 @@ func (l *lister) recall(ctx context.Context) error {
 	return err
 }
 
-// finish ends a complete pass. While an entry has no id that can be read, no proxy is
+// finish ends a complete pass. What it showed and cannot be read counts as lost. While an entry has no id that can be read, no proxy is
 // marked as unlisted: it may be any of those that are missing.
 func (l *lister) finish(ctx context.Context, at ledger.Listing) error {
 	ended, before := l.Clock(), l.loss.Load()
@@ -56,7 +56,6 @@ func (l *lister) finish(ctx context.Context, at ledger.Listing) error {
 		if done.Known, done.Lost, err = tx.CountLost(at.Pass, at.Began); err != nil {
 			return err
 		}
-		done.Lost = max(done.Lost-at.Nameless, 0)
 		return tx.KeepListing(done)
 	})
 	if err != nil {
@@ -92,7 +91,7 @@ func (l *lister) tellLoss(ctx context.Context, at ledger.Listing) error {
 }
 
 func lossText(at ledger.Listing) string {
-	return fmt.Sprintf("the last listing did not show %d of %d known proxies: they stay in the table and are warned about; compare `perennial proxies list --live`", at.Lost, at.Known)
+	return fmt.Sprintf("the last listing did not show %d of %d known proxies, or not so that they can be read: they stay in the table and are warned about; compare `perennial proxies list --live`", at.Lost, at.Known)
 }
 
 // Lost is how many living proxies the last listing did not show, where they are too many;

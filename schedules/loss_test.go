@@ -273,6 +273,28 @@ func TestTrap65TheOthersArePlanned(t *testing.T) {
 	}
 }
 
+// A list of which most cannot be read is as loud as one that is empty, and the rest is
+// renewed.
+func TestTrap65AListOfUnreadableEntriesIsAFinding(t *testing.T) {
+	for name, id := range map[string]func(i int) string{"with ids": func(i int) string { return fmt.Sprintf("px_%d", i) }, "without": func(int) string { return "" }} {
+		h, provider := losing(t, keepalive())
+		provider.hide = func(id string) bool { return id < "px_8" }
+		for i := range 8 {
+			provider.unusable = append(provider.unusable, upstream.Unusable{ID: id(i), Position: i + 1, Why: "expires_at is not a string"})
+		}
+		check(t, h.lister.WaitPass(t.Context()))
+		if told := shrunk(t, h.Ledger); len(told) != 1 || told[0].NotListed != 8 || h.NotReady() == "" {
+			t.Errorf("%s: %+v", name, told)
+		}
+		unlisted, unreadable, err := h.Ledger.CountUnlisted(t.Context())
+		check(t, err)
+		want(t, name+": unlisted", unlisted, 0)
+		if plan := h.sweep(t); len(plan.Included) != 10-unreadable {
+			t.Errorf("%s: %d are included", name, len(plan.Included))
+		}
+	}
+}
+
 func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
 	s := keepalive()
 	s.Match.Protocol = []string{"socks5"}

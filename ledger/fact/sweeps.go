@@ -28,13 +28,13 @@ type SweepLeft struct {
 }
 
 // ListingShrunk says that a complete listing did not show a large share of the living
-// proxies, or none of them. Absence is no evidence about a proxy: each stays due, is read
+// proxies, or not so that they can be read. Absence is no evidence about a proxy: each stays due, is read
 // before it is paid for, and is warned about.
 type ListingShrunk struct {
 	accountFact
 	Known     int `json:"known"`      // living proxies before the listing, without retired ones
 	NotListed int `json:"not_listed"` // those of Known that it did not show
-	// ProxyIDs are some of them.
+	// ProxyIDs are some of them; none where their entries cannot be read.
 	ProxyIDs []string `json:"proxy_ids"`
 }
 

@@ -1759,13 +1759,13 @@ export interface ListingShrunkData {
    */
   not_listed: number;
   /**
-   * `proxy_ids` are some of them.
+   * `proxy_ids` are some of them; none where their entries cannot be read.
    */
   proxy_ids: string[];
 }
 
 /**
- * Says that a complete listing did not show a large share of the living proxies, or none of them. Absence is no evidence about a proxy: each stays due, is read before it is paid for, and is warned about.
+ * Says that a complete listing did not show a large share of the living proxies, or not so that they can be read. Absence is no evidence about a proxy: each stays due, is read before it is paid for, and is warned about.
  */
 export interface ListingShrunk extends CloudEvent {
   /**
