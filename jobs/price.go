@@ -109,8 +109,8 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 			price.Unreadable = unreadable.why
 		}
 		h.Prices = append(h.Prices, price)
-		if err != nil {
-			return nil
+		if !price.Known {
+			break
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func losing(t *testing.T, schedules ...Schedule) (*rig, *hiding) {
 		expiries[fmt.Sprintf("px_%d", i)] = "48h"
 	}
 	h := newRig(t, expiries, schedules...)
-	client := h.config.Provider.(*upstream.Client) //nolint:forcetypeassert // newRig makes it
+	client := h.config.Provider.(*upstream.Client)
 	hidden := &hiding{Provider: client}
 	h.config.Provider, h.config.Proxy = hidden, client.Proxy
 	h.restart(t)
