@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs/command"
 	"perennial/ledger/fact"
 	"perennial/testdata/hostile"
 )
@@ -32,7 +32,7 @@ func TestNothingOfABodyBecomesASubject(t *testing.T) {
 		if _, err := js.Publish(t.Context(), "perennial.commands.main.proxy.renew", body); err != nil {
 			t.Fatal(err)
 		}
-		if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if utf8.ValidString(text) && command.CheckID(text) == nil {
 			ids = append(ids, text)
 		}
 	}
