@@ -209,7 +209,7 @@ func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	answer := Resolution{ID: "r1/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}
 	check(t, h.runner.Resolve(t.Context(), answer))
 	whole := answer
-	whole.ProxyID, whole.ChargedCents = "", 900
+	whole.ProxyID, whole.ChargedCents, whole.ConfirmCents = "", 900, new(int64(900))
 	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), whole); !errors.As(err, &refused) {
 		t.Errorf("900 cents for all of it, of which 300 are booked: %v", err)
