@@ -48,7 +48,6 @@ func TestOnlyOneRunnerHoldsAnAccountAndTheNextFollows(t *testing.T) {
 }
 
 func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
-	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	dead, err := q.AcquireLease(ctx, "main", "one", time.Second)
@@ -56,12 +55,14 @@ func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
 	dead.stop() // renews no more, and does not release
 	receive(t, dead.done)
 	next, err := q.AcquireLease(ctx, "main", "two", time.Second)
+	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // of one question, on a busy machine
+		next, err = q.AcquireLease(ctx, "main", "two", time.Second)
+	}
 	check(t, err)
 	check(t, next.Release(ctx))
 }
 
 func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
-	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	for _, value := range []string{"two", ""} { // which holds it, or has held it since
@@ -282,7 +283,6 @@ func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 // A process that was stopped for longer than its lease does not know it yet: the
 // server does.
 func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
-	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	stopped, err := q.AcquireLease(ctx, "main", "one", time.Second)
@@ -314,7 +314,6 @@ func (silentBucket) History(ctx context.Context, _ string, _ ...jetstream.WatchO
 // A look at a bucket that does not answer ends in time, with an error and not with a key
 // that is not there.
 func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
-	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	bucket, ttl, err := q.leaseBucket(ctx, 2*time.Second)
@@ -332,7 +331,6 @@ func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 
 // No server: the bucket itself is looked for no longer than a part of the lease's time.
 func TestALeaseIsNotWaitedForAtAServerThatSaysNothing(t *testing.T) {
-	t.Parallel()
 	server := startServer(t, t.TempDir())
 	proxy := startMute(t, server.URL())
 	q, err := Connect(ConnectConfig{URL: proxy.url, Log: quiet()})
