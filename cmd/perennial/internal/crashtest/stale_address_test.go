@@ -30,7 +30,7 @@ func TestTrap64AKilledRunsAddressesLeadToNoOtherInstallation(t *testing.T) {
 			}
 		}
 	}
-	refused("nobody has the ports")
+	refused("the ports are free")
 	run, _ := b.run(ports...)
 	b.mustCLI("order", "--item", "off_us_dallas=1", "--id", "mine", "--wait")
 	refused("another installation has the ports")
