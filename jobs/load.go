@@ -26,7 +26,7 @@ func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *jo
 		released: record.State == fact.StateAccepted && record.Code == codeReleased,
 	}
 	j.urgency = urgencyOf(c.Priority)
-	j.op.OfferCode = c.OnlyOffer()
+	j.op.OfferCode, j.op.Ordered = c.OnlyOffer(), c.Ordered()
 	if record.State == fact.StateOpen {
 		j.lane, j.priority = lanePoll, priorityPoll
 	}

@@ -69,7 +69,12 @@ func (t *Tx) applyOrder(r Row, f fact.Fact) error {
 		if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
 			return err
 		}
-		return t.orderState(r, f.OrderState, "delivered", "", nil)
+		state, reason := f.OrderState, ""
+		state.ExpectedCount, state.DeliveredCount = f.Counts()
+		if f.Short != nil {
+			reason = fmt.Sprintf("%d of %d proxies were delivered", state.DeliveredCount, state.ExpectedCount)
+		}
+		return t.orderState(r, state, "delivered", reason, nil)
 	case fact.OrderRefunded:
 		return t.orderState(r, f.OrderState, "refunded", "", nil)
 	}

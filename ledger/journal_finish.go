@@ -180,7 +180,9 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 		f.Attempts += o.Attempts
 		reviewed = reviewed || o.Version > unreviewedVersions
 		if len(f.Operations) < fact.MaxFinishedOperations {
-			f.Operations = append(f.Operations, fact.FinishedOperation{OperationID: o.ID, State: o.State, OrderNo: o.OrderNo})
+			f.Operations = append(f.Operations, fact.FinishedOperation{
+				OperationID: o.ID, State: o.State, OrderNo: o.OrderNo, ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount,
+			})
 		}
 		if f.Reason == "" && !latest.Superseded(o) {
 			f.Code, f.Reason = whyEnded(o)
@@ -198,9 +200,9 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 // What a person answered has no code: it was not the reply that decided.
 func whyEnded(o fact.Operation) (code, reason string) {
 	switch {
-	case o.State == fact.StateDelivered, o.State == fact.StateCompleted:
+	case o.State == fact.StateCompleted:
 		return "", ""
-	case o.State == fact.StateResolved, o.Code == codeOfSuccess:
+	case o.State == fact.StateDelivered, o.State == fact.StateResolved, o.Code == codeOfSuccess:
 		return "", o.Reason
 	}
 	return o.Code, o.Reason

@@ -62,6 +62,14 @@ func (c Command) OnlyOffer() string {
 	return c.Items[0].OfferCode
 }
 
+// Ordered is how many proxies the command buys.
+func (c Command) Ordered() (n int64) {
+	for _, i := range c.Items {
+		n += i.Quantity
+	}
+	return n
+}
+
 // Urgency orders a command among the others. It is the field "priority" of its JSON.
 type Urgency string
 

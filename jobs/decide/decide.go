@@ -24,6 +24,7 @@ type Operation struct {
 	DurationDays int64
 	Binding      fact.Binding // of the account
 	OfferCode    string       // of an order that names one offer only
+	Ordered      int64        // proxies, of an order
 	Trace        fact.Trace   // of the command's message
 }
 

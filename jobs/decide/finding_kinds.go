@@ -20,12 +20,13 @@ const (
 	FindingOrderCurrency  = "order_currency"
 	FindingRefundCurrency = "refund_currency"
 	FindingRefundAmount   = "refund_amount"
+	FindingShort          = "order_short" // published once, when the order settles
 )
 
 // FindingKinds are all of them.
 func FindingKinds() []string {
 	return []string{
 		FindingWallet, FindingOutside, FindingTotal, FindingCharge, FindingRefund, FindingMissing, FindingSums, FindingNotMoved, FindingRenewed,
-		FindingDecimal, FindingLate, FindingOrderCurrency, FindingRefundCurrency, FindingRefundAmount,
+		FindingDecimal, FindingLate, FindingOrderCurrency, FindingRefundCurrency, FindingRefundAmount, FindingShort,
 	}
 }

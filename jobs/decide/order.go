@@ -33,9 +33,13 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	var d Decision
 	switch {
 	case delivered && charged > 0 && (!pending || long):
-		d = Decision{Facts: []fact.Fact{deliveredFact(op, o, state, charged)}}
+		f := deliveredFact(op, o, state, charged)
+		d = Decision{Facts: []fact.Fact{f}}
 		if pending {
 			doubts = append(doubts, withoutRefund(op, o))
+		}
+		if f.Short != nil && !refundsRest(f, charged, refunded) {
+			doubts = append(doubts, short(op, f, charged, refunded))
 		}
 	case o.InProgress() && !unchangedFor(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
@@ -113,7 +117,21 @@ func progressed(state fact.OrderState, next time.Time, reason string) Decision {
 
 func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charged int64) fact.OrderDelivered {
 	ids, proxies := Delivered(op.OfferCode, o, charged)
-	return fact.OrderDelivered{OrderState: state, ProxyIDs: ids, Proxies: proxies}
+	f := fact.OrderDelivered{OrderState: state, ProxyIDs: ids, Proxies: proxies}
+	counted := f
+	counted.Short = &fact.Shortfall{Ordered: op.Ordered, Listed: int64(len(o.Proxies) + len(o.Unusable))}
+	if expected, delivered := counted.Counts(); delivered < expected {
+		return counted
+	}
+	return f
+}
+
+// short is the finding of an order that the provider reports as complete with fewer
+// proxies than were ordered, and without a refund of the rest.
+func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.LedgerDiscrepancy {
+	return fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingShort, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
+		"the order is complete and short: ordered %d, expected %d, delivered %d, listed %d; charged %s, refunded %s",
+		op.Ordered, f.ExpectedCount, f.DeliveredCount, f.Short.Listed, op.Binding.Amount(charged), op.Binding.Amount(refunded))}
 }
 
 // Delivered are an order's proxies, by their ids and as the provider showed them. offer is

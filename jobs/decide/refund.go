@@ -117,6 +117,12 @@ func covers(d upstream.Delivery, charged, refunded int64) bool {
 	return hi > restHi || hi == restHi && lo > restLo
 }
 
+// refundsRest reports whether money came back for what a short order lacks.
+func refundsRest(f fact.OrderDelivered, charged, refunded int64) bool {
+	expected, delivered := f.Counts()
+	return refunded > 0 && covers(upstream.Delivery{ExpectedCount: expected, DeliveredCount: delivered}, charged, refunded)
+}
+
 // owed says what is not accounted for when an order is over and a part of its
 // charge came back.
 func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {

@@ -206,7 +206,7 @@ func (c *Reconciler) Load(ctx context.Context) error {
 		case f.Finding == decide.FindingNotMoved:
 			c.settledAt[f.OperationID] = time.Time{}
 			c.Known[f.OperationID+" "+f.ProxyID] = []Finding{was}
-		case f.OrderNo != "" && f.Finding != decide.FindingOutside && f.Finding != decide.FindingLate:
+		case f.OrderNo != "" && f.Finding != decide.FindingOutside && f.Finding != decide.FindingLate && f.Finding != decide.FindingShort:
 			c.Sticky[f.OrderNo] = true
 			c.Known[f.OrderNo] = append(c.Known[f.OrderNo], was)
 		}

@@ -316,12 +316,31 @@ type OrderProgressed struct {
 // FactType implements Fact.
 func (OrderProgressed) FactType() string { return "order.progressed" }
 
-// OrderDelivered says that every expected proxy is available.
+// OrderDelivered says that the provider reports the order as complete and available.
 type OrderDelivered struct {
 	OrderState
 	ProxyIDs []string `json:"proxy_ids"`
 	// Proxies are those of ProxyIDs, as the provider showed them.
 	Proxies []DeliveredProxy `json:"proxies,omitempty"`
+	// Short is set where fewer proxies were delivered than were ordered.
+	Short *Shortfall `json:"short,omitempty"`
+}
+
+// Shortfall compares what was ordered with what was delivered, in proxies. The provider's
+// own figures are the expected_count and delivered_count of the order's state.
+type Shortfall struct {
+	Ordered int64 `json:"ordered_count"` // by the command
+	Listed  int64 `json:"listed_count"` // entries in the order's list of proxies
+}
+
+// Counts are how many proxies the order should have delivered and how many it has: of
+// what was ordered and what the provider expects the larger, of what the provider says
+// that it delivered and what it lists the smaller.
+func (f OrderDelivered) Counts() (expected, delivered int64) {
+	if f.Short == nil {
+		return f.ExpectedCount, f.DeliveredCount
+	}
+	return max(f.ExpectedCount, f.Short.Ordered), min(f.DeliveredCount, f.Short.Listed)
 }
 
 // FactType implements Fact.

@@ -104,6 +104,9 @@ type FinishedOperation struct {
 	OperationID string `json:"operation_id"`
 	State       State  `json:"state"`
 	OrderNo     string `json:"order_no,omitempty"`
+	// Of an order, in proxies: what it should deliver, and what it delivered.
+	ExpectedCount  int64 `json:"expected_count,omitempty"`
+	DeliveredCount int64 `json:"delivered_count,omitempty"`
 }
 
 // Bounds of what one CommandFinished names; the verb lines of the account's service

@@ -722,6 +722,14 @@ export interface CommandFinishedData {
      * The provider's number of the order.
      */
     order_no?: string;
+    /**
+     * Of an order, in proxies: what it should deliver, and what it delivered.
+     */
+    expected_count?: number;
+    /**
+     * How many proxies are available.
+     */
+    delivered_count?: number;
   }[];
   /**
    * How many operations there are.
@@ -2655,10 +2663,23 @@ export interface OrderDeliveredData {
      */
     charged_cents?: number;
   }[];
+  /**
+   * `short` is set where fewer proxies were delivered than were ordered.
+   */
+  short?: {
+    /**
+     * By the command.
+     */
+    ordered_count: number;
+    /**
+     * Entries in the order's list of proxies.
+     */
+    listed_count: number;
+  };
 }
 
 /**
- * Says that every expected proxy is available.
+ * Says that the provider reports the order as complete and available.
  */
 export interface OrderDelivered extends CloudEvent {
   /**
