@@ -331,9 +331,6 @@ func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	if code := run.terminate(); code != cli.ExitDone {
 		t.Errorf("run ended with %d\n%s", code, run.stderr)
 	}
-	if _, errs, code := w.cli("renew", "px_1", "--wait"); code != cli.ExitUnreachable || !strings.Contains(errs, "perennial run") {
-		t.Errorf("with no runner: exit %d %s", code, errs)
-	}
 	run, _ = w.run()
 	for name, follower := range map[string]*process{"order --wait": order, "submit": batch} {
 		if code := follower.wait(); code != cli.ExitDone {
@@ -341,6 +338,9 @@ func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 		}
 	}
 	run.terminate()
+	if _, errs, code := w.cli("renew", "px_1", "--wait"); code != cli.ExitUnreachable || !strings.Contains(errs, "perennial run") {
+		t.Errorf("with no runner: exit %d %s", code, errs)
+	}
 }
 
 func waitForHTTP(t *testing.T, url, text string) {
