@@ -138,6 +138,53 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 	h.settled(600, 0)
 }
 
+// The amount of an answer for a whole renewal is booked on its lines: their prices are
+// known from then on, and what each cost can be compared.
+func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 601, ConfirmCents: new(int64(601)), By: "ada", Reason: "the invoice"}))
+	for proxy, want := range map[string]int64{"px_1": 301, "px_2": 300} {
+		if paid, days, err := h.ledger.PaidPerDay(t.Context(), proxy); err != nil || paid != want || days != 30 {
+			t.Errorf("%s: paid %d for %d days, %v", proxy, paid, days, err)
+		}
+	}
+	sums, err := h.ledger.RenewalSums(t.Context(), id)
+	check(t, err)
+	if !sums.ByLine || sums.Differ() != 0 || sums.LineChargedCents != 601 {
+		t.Errorf("%+v", sums)
+	}
+	end, ok := h.awaitFact("command.finished").(fact.CommandFinished)
+	if !ok || *end.Lines[0].ChargedCents != 301 || *end.Lines[1].ChargedCents != 300 {
+		t.Errorf("%+v", end.Lines)
+	}
+	_, err = h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
+// What lines have in suspense divides an answer that is less.
+func TestAnAnswerBelowSuspenseIsSharedByIt(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2"}})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 301, By: "ada", Reason: "the invoice"}))
+	b, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	lines, err := h.ledger.Lines(t.Context(), id)
+	check(t, err)
+	if b.SuspenseCents != 0 || b.ChargedCents != 600 || b.RefundedCents != 299 || lines[0].ChargedCents != 300 ||
+		lines[0].RefundedCents+lines[1].RefundedCents != 299 || lines[0].RefundedCents < 149 || lines[1].RefundedCents < 149 {
+		t.Errorf("%+v %+v", b, lines)
+	}
+	_, err = h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
 func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/bits"
 	"slices"
 
 	"perennial/jobs/command"
@@ -109,6 +110,9 @@ func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, o
 	}
 	if *x.Charged {
 		f.Outcome = "charged"
+		if f.Lines, err = r.shares(ctx, o, x); err != nil {
+			return f, err
+		}
 	}
 	if f.ProxyIDs, f.Proxies, err = found(accepted.Content, order, x.ChargedCents); err != nil {
 		return f, err
@@ -130,6 +134,33 @@ func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, o
 		f.SendAgain = []fact.Planned{next.Planned}
 	}
 	return f, nil
+}
+
+// shares divide the amount of an answer for a whole renewal among its open lines: by what
+// each has in suspense where that is known of all, else equally.
+func (r *Runner) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
+	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
+		return nil, nil
+	}
+	lines, err := r.Ledger.Lines(ctx, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	lines = slices.DeleteFunc(lines, func(l ledger.RenewalLine) bool { return l.State != fact.LinePending && l.State != fact.LineUnresolved })
+	whole, known := inSuspense(lines, "")
+	var sum, given int64
+	for i, l := range lines {
+		share := fact.Share(x.ChargedCents, i, len(lines))
+		if known && whole > 0 {
+			sum += l.ChargedCents - l.RefundedCents
+			hi, lo := bits.Mul64(uint64(x.ChargedCents), uint64(sum))
+			upTo, _ := bits.Div64(hi, lo, uint64(whole)) // an answer is at most what is in suspense
+			share = int64(upTo) - given
+		}
+		given += share
+		shares = append(shares, fact.AnsweredLine{ProxyID: l.ProxyID, ChargedCents: share})
+	}
+	return shares, nil
 }
 
 // found are the proxies of an order that a person found, for what it cost.

@@ -227,15 +227,25 @@ func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {
 	query := `UPDATE lines SET state = ?1, claim = 0, charged_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) ELSE charged_cents END,
 		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 AND claim = 1`
 	args := []any{string(state), f.ProxyID != "" || state == fact.LineNotCharged, f.ChargedCents, r.Time, f.OperationID}
-	if f.ProxyID != "" {
-		query, args = query+` AND proxy_id = ?6`, append(args, f.ProxyID)
+	var err error
+	switch {
+	case f.ProxyID != "":
+		err = t.exec(query+` AND proxy_id = ?6`, append(args, f.ProxyID)...)
+	case len(f.Lines) > 0:
+		for _, l := range f.Lines {
+			if err == nil {
+				err = t.exec(query+` AND proxy_id = ?6`, string(state), true, l.ChargedCents, r.Time, f.OperationID, l.ProxyID)
+			}
+		}
+	default:
+		err = t.exec(query, args...)
 	}
-	if err := t.exec(query, args...); err != nil {
+	if err != nil {
 		return err
 	}
 	// A review ends with its last line; an operation that settled apart from
 	// some unresolved lines keeps the state it has.
-	err := t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END,
+	err = t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END,
 		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
 		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Said(f.By), r.Time, f.OrderNo, f.OrderNo)
 	if err != nil {

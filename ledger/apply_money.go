@@ -151,6 +151,23 @@ func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
 // resolution is what a person's answer books, as the operation stands: its
 // transfers, and what they add to the operation's charges and refunds.
 func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
+	if len(f.Lines) == 0 {
+		return resolutionOf(queryRow, f)
+	}
+	for _, l := range f.Lines {
+		line := f
+		line.ProxyID, line.ChargedCents = l.ProxyID, l.ChargedCents
+		more, a, r, err := resolutionOf(queryRow, line)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		transfers, added, returned = append(transfers, more...), added+a, returned+r
+	}
+	return transfers, added, returned, nil
+}
+
+// resolutionOf is resolution of an answer for one line, or for all of them together.
+func resolutionOf(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	var kind fact.Kind
 	var orderNo string
 	var booked, suspense, chargedAt int64

@@ -140,7 +140,7 @@ func (l *Ledger) RenewalSums(ctx context.Context, id string) (s RenewalSums, err
 		(SELECT coalesce(sum(charged_cents), 0) FROM lines WHERE operation = o.id),
 		(SELECT coalesce(sum(refunded_cents), 0) FROM lines WHERE operation = o.id),
 		(SELECT count(*) FROM journal j WHERE j.operation = o.id AND j.operation <> '' AND j.type = 'operation.resolved'
-			AND j.data ->> '$.outcome' = 'charged' AND coalesce(j.data ->> '$.proxy_id', '') = '')
+			AND j.data ->> '$.outcome' = 'charged' AND coalesce(j.data ->> '$.proxy_id', '') = '' AND j.data ->> '$.lines' IS NULL)
 		+ (SELECT count(*) FROM archived a WHERE a.operation = o.id AND a.operation <> '' AND a.type = 'operation.resolved')
 		FROM operations o WHERE o.id = ?`, id).
 		Scan(&s.ChargedCents, &s.RefundedCents, &s.BookedChargedCents, &s.BookedRefundedCents, &s.LineChargedCents, &s.LineRefundedCents, &together)

@@ -272,7 +272,15 @@ type OperationResolved struct {
 	Proxies      []DeliveredProxy `json:"proxies,omitempty"`
 	SendAgain    []Planned        `json:"send_again,omitempty"`
 	DurationDays int64            `json:"duration_days,omitempty"`
+	// Lines divide the amount of an answer for a whole renewal among its open lines.
+	Lines []AnsweredLine `json:"lines,omitempty"`
 	Money
+}
+
+// AnsweredLine is the part of an answer's amount that one line of a renewal has.
+type AnsweredLine struct {
+	ProxyID      string `json:"proxy_id"`
+	ChargedCents int64  `json:"charged_cents"` // gross
 }
 
 // FactType implements Fact.
@@ -330,7 +338,7 @@ type OrderDelivered struct {
 // own figures are the expected_count and delivered_count of the order's state.
 type Shortfall struct {
 	Ordered int64 `json:"ordered_count"` // by the command
-	Listed  int64 `json:"listed_count"` // entries in the order's list of proxies
+	Listed  int64 `json:"listed_count"`  // entries in the order's list of proxies
 }
 
 // Counts are how many proxies the order should have delivered and how many it has: of

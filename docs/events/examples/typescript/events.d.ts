@@ -1941,6 +1941,19 @@ export interface OperationResolvedData {
    */
   duration_days?: number;
   /**
+   * `lines` divide the amount of an answer for a whole renewal among its open lines.
+   */
+  lines?: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * Gross.
+     */
+    charged_cents: number;
+  }[];
+  /**
    * By this fact.
    */
   booked?: {
