@@ -47,6 +47,18 @@ func (r *Runner) named(ctx context.Context, o fact.Operation, x Resolution) (rea
 // claimPatience bounds the reading of an order that an answer names: a person waits.
 const claimPatience = 20 * time.Second
 
+// ReadOrder reads an order in its turn among the account's requests, for a person.
+func (r *Runner) ReadOrder(ctx context.Context, no string) (read upstream.Order, err error) {
+	if err := r.readable(); err != nil {
+		return read, err
+	}
+	if err = r.passNow(ctx, priorityPoll); err == nil {
+		read, err = r.Provider.Order(ctx, no)
+		r.Read(ctx, read.ServerTime, err)
+	}
+	return read, err
+}
+
 // shownAs reads an order that an answer names, and refuses one that the operation
 // cannot have made, or that cannot be read.
 func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) (read upstream.Order, err error) {
@@ -61,10 +73,7 @@ func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) (read
 	ctx, cancel := context.WithTimeout(ctx, claimPatience)
 	defer cancel()
 	at := r.clock.Now()
-	if err = r.passNow(ctx, priorityPoll); err == nil {
-		read, err = r.Provider.Order(ctx, no)
-		r.Read(ctx, read.ServerTime, err)
-	}
+	read, err = r.ReadOrder(ctx, no)
 	switch {
 	case errors.Is(err, upstream.CodeOrderNotFound):
 		return read, command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: see `perennial review show %s`", no, o.ID, o.ID)

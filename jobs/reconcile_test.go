@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -54,10 +55,16 @@ func (h *rig) finds(kind string, cents int64) reconcile.Finding {
 	return of[0]
 }
 
-func (h *rig) recorded(x Recording) {
+func (h *rig) record(x Recording) (ledger.Record, error) {
 	h.t.Helper()
 	x.By, x.Reason = "ada", "seen at the provider's site"
-	_, err := Record(h.t.Context(), h.ledger, x)
+	r, _, err := Record(h.t.Context(), h.ledger, x, h.client.Order)
+	return r, err
+}
+
+func (h *rig) recorded(x Recording) {
+	h.t.Helper()
+	_, err := h.record(x)
 	check(h.t, err)
 }
 
@@ -369,7 +376,7 @@ func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
 		"no name": {Kind: "top-up", Cents: 1, Reason: "b"}, "no reason": {Kind: "external", Cents: 1, By: "a"},
 		"long": {Kind: "external", Cents: 1, By: "a", Reason: strings.Repeat("x", maxWords+1)},
 	} {
-		if booked, err := Record(t.Context(), h.ledger, x); booked || err == nil {
+		if _, booked, err := Record(t.Context(), h.ledger, x, h.client.Order); booked || err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

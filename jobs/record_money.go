@@ -1,38 +1,59 @@
-// Record books money that moved outside Perennial, in a person's name.
+// Record books money that the replies of the provider did not show, in a person's name:
+// what moved outside Perennial, late charges and refunds, and corrections.
 
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
-// Recording is money that moved outside Perennial, as a person states it.
+// Recording is money that the replies of the provider did not show, as a person states it.
 type Recording struct {
-	Kind  string `json:"kind"` // top-up | external
-	Cents int64  `json:"cents"`
+	// Kind is top-up, external, charge or refund. A charge and a refund are of an
+	// operation, by its id or its order. Empty with CorrectsSeq: the opposite of that row.
+	Kind  string `json:"kind,omitempty"`
+	Cents int64  `json:"cents,omitempty"` // 0 with CorrectsSeq: what is left of that row
 	// ID makes a repeat harmless, as after a time-out: the same id books once.
-	ID      string `json:"id,omitempty"`
-	By      string `json:"by"`
-	Reason  string `json:"reason"`
-	OrderNo string `json:"order_no,omitempty"` // that it went on or came back from, where it is known
+	ID string `json:"id,omitempty"`
+	// IDMade says that the id was made up for this request, so that it does not tell
+	// whether the same money is recorded twice.
+	IDMade      bool   `json:"id_made,omitempty"`
+	By          string `json:"by"`
+	Reason      string `json:"reason"`
+	OrderNo     string `json:"order_no,omitempty"` // that it went on or came back from, where it is known
+	OperationID string `json:"operation_id,omitempty"`
+	ProxyID     string `json:"line,omitempty"` // of a renewal
+	// CorrectsSeq is the journal row of a record, or of an answer to a review, that this
+	// one takes back or corrects.
+	CorrectsSeq int64 `json:"corrects_seq,omitempty"`
 }
 
 // maxWords bounds what a person writes into the journal, in bytes.
 const maxWords = 500
 
+// recordKinds are the kinds of a Recording.
+var recordKinds = []string{fact.MovementTopUp, fact.MovementExternal, fact.MovementCharge, fact.MovementRefund}
+
 // Check says what is missing or out of bounds; a RefusedError.
 func (x Recording) Check() error {
+	corrects := x.CorrectsSeq > 0
 	switch {
-	case x.Kind != "top-up" && x.Kind != "external":
-		return command.Refuse("kind %q is not known: top-up or external", decide.Bounded(x.Kind))
-	case x.Cents <= 0 || x.Cents > decide.MaxLineCents:
+	case x.CorrectsSeq < 0:
+		return command.Refuse("--corrects %d is no row of the journal", x.CorrectsSeq)
+	case !slices.Contains(recordKinds, x.Kind) && (x.Kind != "" || !corrects):
+		return command.Refuse("kind %q is not known: top-up, external, charge or refund", decide.Bounded(x.Kind))
+	case x.Cents < 0 || x.Cents > decide.MaxLineCents || x.Cents == 0 && !corrects:
 		return command.Refuse("--cents %d cannot be recorded: it is over 0 and at most %d", x.Cents, decide.MaxLineCents)
 	case x.ID != "" && command.CheckID(x.ID) != nil:
 		return command.Refuse("the id %.40q is too long or cannot be printed", x.ID)
@@ -40,61 +61,287 @@ func (x Recording) Check() error {
 	if err := CheckSigned(x.By, x.Reason); err != nil {
 		return err
 	}
-	return checkWords(x.OrderNo)
+	if err := checkWords(x.OrderNo, x.OperationID, x.ProxyID); err != nil || corrects {
+		return err
+	}
+	return x.checkTarget()
 }
 
-// Record books money that moved outside Perennial, in a person's name. It reports
-// whether it did: what was recorded under the same id before is not booked again.
-func Record(ctx context.Context, l *ledger.Ledger, x Recording) (booked bool, err error) {
+// checkTarget checks what the money is of, where no row says it.
+func (x Recording) checkTarget() error {
+	switch named := x.OperationID != "" || x.OrderNo != ""; {
+	case x.ofOperation() && !named:
+		return command.Refuse("a %s is of an order or an operation: add --order or --operation", x.Kind)
+	case !x.ofOperation() && (x.OperationID != "" || x.ProxyID != ""):
+		return command.Refuse("--operation and --line are of a charge or a refund, and the kind is %s", x.Kind)
+	case x.OperationID != "" && x.OrderNo != "":
+		return command.Refuse("--operation and --order both name the operation: use one of them")
+	}
+	return nil
+}
+
+func (x Recording) ofOperation() bool {
+	return x.Kind == fact.MovementCharge || x.Kind == fact.MovementRefund
+}
+
+// OrderReader reads an order at the provider.
+type OrderReader func(ctx context.Context, orderNo string) (upstream.Order, error)
+
+// Record books money in a person's name, and returns the record. It reports whether it
+// booked it: what was recorded under the same id before is not booked again. shown reads
+// an order that the ledger does not know. What the ledger and the provider do not know is
+// refused.
+func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReader) (r ledger.Record, booked bool, err error) {
 	if err := x.Check(); err != nil {
-		return false, err
+		return r, false, err
 	}
 	b, err := l.Binding(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return false, command.Refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
+		return r, false, command.Refuse("the ledger is not opened yet: its opening balance is booked by the first `perennial run`")
 	}
 	if err != nil {
-		return false, err
+		return r, false, err
 	}
-	err = l.Write(ctx, func(tx *ledger.Tx) error {
-		again, err := recordedBefore(tx, x, b.Currency)
-		if booked = !again; again || err != nil {
+	p := recording{Recording: x, ledger: l, binding: b}
+	if err := p.findOrder(ctx, shown); err != nil {
+		return r, false, err
+	}
+	err = l.Write(ctx, func(tx *ledger.Tx) (err error) {
+		booked = false
+		if r, err = p.recordedBefore(tx); !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
-		if x.Kind == "external" && x.OrderNo == "" { // renewals have no order
+		f, err := p.fact(ctx, tx)
+		if err == nil {
+			err = p.unlikeOthers(tx, f)
+		}
+		if err != nil {
+			return err
+		}
+		booked = true
+		if f.Movement == fact.MovementExternal && f.OrderNo == "" { // renewals have no order
 			if err := tx.ForgetMoved(); err != nil {
 				return err
 			}
 		}
-		return tx.Append(fact.LedgerRecorded{Movement: x.Kind, AmountCents: x.Cents, By: x.By, Reason: x.Reason, User: fact.UserOf(ctx), OrderNo: x.OrderNo, ID: x.ID})
+		if err := tx.Append(f); err != nil {
+			return err
+		}
+		r = ledger.Record{LedgerRecorded: f, Seq: tx.LastSeq(), At: tx.Now()}
+		return nil
 	})
-	return booked && err == nil, err
+	return r, booked && err == nil, err
+}
+
+// recording is a Recording on its way into the ledger.
+type recording struct {
+	Recording
+	ledger  *ledger.Ledger
+	binding fact.Binding
+}
+
+// findOrder finds the operation of an order. An order that only the provider knows was
+// made elsewhere: what it cost is external, and what came back a top-up.
+func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
+	if p.OrderNo == "" || p.CorrectsSeq > 0 {
+		return nil
+	}
+	o, err := p.ledger.OrderOperation(ctx, p.OrderNo)
+	if err == nil {
+		if p.ofOperation() {
+			p.OperationID = o.ID
+		}
+		return nil
+	}
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimPatience)
+	defer cancel()
+	_, err = shown(ctx, p.OrderNo)
+	switch {
+	case errors.Is(err, upstream.CodeOrderNotFound), errors.Is(err, upstream.ErrBadID):
+		return command.RefuseUnknown("neither the ledger nor the provider knows order %s", p.OrderNo)
+	case err != nil:
+		return command.Refuse("the ledger does not know order %s, and the provider could not be asked: %v. Record it when the provider answers", p.OrderNo, err)
+	}
+	switch p.Kind {
+	case fact.MovementCharge:
+		p.Kind = fact.MovementExternal
+	case fact.MovementRefund:
+		p.Kind = fact.MovementTopUp
+	}
+	return nil
+}
+
+// fact is the fact of the record, as the ledger stands.
+func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecorded, err error) {
+	f = fact.LedgerRecorded{
+		Movement: p.Kind, AmountCents: p.Cents, By: p.By, Reason: p.Reason, User: fact.UserOf(ctx), OrderNo: p.OrderNo, ID: p.ID, Corrects: p.CorrectsSeq,
+		ProxyID: p.ProxyID,
+	}
+	f.OperationID = p.OperationID
+	if p.CorrectsSeq > 0 {
+		if err := p.correct(tx, &f); err != nil {
+			return f, err
+		}
+	}
+	if f.Movement != fact.MovementCharge && f.Movement != fact.MovementRefund {
+		f.OperationID, f.ProxyID = "", ""
+		return f, nil
+	}
+	err = p.complete(ctx, tx, &f)
+	return f, err
+}
+
+// correct completes a record that takes back, or corrects, what a row has booked.
+func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
+	booked, err := p.bookedBy(tx, f)
+	if err != nil {
+		return err
+	}
+	corrected, err := tx.Corrected(p.CorrectsSeq)
+	if err != nil {
+		return err
+	}
+	rest := booked.AmountCents - corrected
+	if f.Movement == "" {
+		f.Movement = booked.Opposite()
+	}
+	if f.AmountCents == 0 {
+		f.AmountCents = rest
+	}
+	switch opposite := booked.Opposite(); {
+	case f.Movement == opposite && (rest <= 0 || f.AmountCents > rest):
+		return command.Refuse("row %d booked %s, of which %s is taken back already", p.CorrectsSeq, p.binding.Amount(booked.AmountCents), p.binding.Amount(corrected))
+	case f.Movement != opposite && (booked.ID != "" || f.Movement != fact.MovementCharge || p.Cents == 0):
+		return command.Refuse("row %d is taken back by a %s", p.CorrectsSeq, opposite)
+	}
+	return nil
+}
+
+// bookedBy reads what the row that is corrected has booked, and takes from it what the
+// money is of. An answer to a review is a charge without an id.
+func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact.LedgerRecorded, err error) {
+	was, err := tx.RecordAt(p.CorrectsSeq)
+	if err == nil {
+		f.OperationID, f.OrderNo, f.ProxyID = was.OperationID, was.OrderNo, was.ProxyID
+		was.ID = cmp.Or(was.ID, "-")
+		return was.LedgerRecorded, nil
+	}
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return booked, err
+	}
+	answer, err := tx.AnswerAt(p.CorrectsSeq)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = command.RefuseUnknown("row %d of the journal is neither a record nor an answer to a review, or is archived: `perennial ledger entries` shows the rows", p.CorrectsSeq)
+	}
+	booked = fact.LedgerRecorded{Movement: fact.MovementCharge, AmountCents: answer.ChargedCents}
+	f.OperationID, f.OrderNo, f.ProxyID = answer.OperationID, answer.OrderNo, cmp.Or(answer.ProxyID, f.ProxyID)
+	for _, l := range answer.Lines {
+		if l.ProxyID == f.ProxyID || len(answer.Lines) == 1 {
+			booked.AmountCents, f.ProxyID = l.ChargedCents, l.ProxyID
+		}
+	}
+	return booked, err
+}
+
+// complete checks a charge or a refund of an operation, and adds what a fact of one carries.
+func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerRecorded) error {
+	o, err := tx.Operation(f.OperationID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return command.RefuseUnknown("%s is not an operation: see `perennial status --list`", f.OperationID)
+	}
+	if err != nil {
+		return err
+	}
+	if !o.State.Ended() {
+		return command.Refuse("%s is %s: what it costs is booked when it ends; a review is answered with `perennial review resolve`", o.ID, o.State)
+	}
+	net := o.ChargedCents - o.RefundedCents
+	if o.Kind.OfProxies() {
+		if net, err = p.ofLine(tx, f); err != nil {
+			return err
+		}
+	} else if f.ProxyID != "" {
+		return command.Refuse("%s is an order and has no lines", o.ID)
+	}
+	if f.Movement == fact.MovementRefund && f.AmountCents > net {
+		return command.Refuse("a refund of %s is more than the %s that are booked for %s", p.binding.Amount(f.AmountCents), p.binding.Amount(net), cmp.Or(f.ProxyID, o.ID))
+	}
+	accepted, err := p.ledger.Acceptance(ctx, o.CommandID)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	f.Ref = fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, Trace: accepted.Trace}
+	f.OrderNo = o.OrderNo
+	return nil
+}
+
+// ofLine finds the line that the money is of, and what is booked for it, net.
+func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) (net int64, err error) {
+	lines, err := tx.Lines(f.OperationID)
+	if err != nil {
+		return 0, err
+	}
+	if f.ProxyID == "" && len(lines) == 1 {
+		f.ProxyID = lines[0].ProxyID
+	}
+	i := slices.IndexFunc(lines, func(l ledger.RenewalLine) bool { return l.ProxyID == f.ProxyID })
+	switch {
+	case f.ProxyID == "":
+		return 0, command.Refuse("%s renewed %d proxies: say with --line which one the money is of", f.OperationID, len(lines))
+	case i < 0:
+		return 0, command.RefuseUnknown("%s has no line %.80q", f.OperationID, f.ProxyID)
+	case lines[i].State == fact.LineUnresolved:
+		return 0, command.Refuse("line %s of %s needs review: answer it with `perennial review resolve`", f.ProxyID, f.OperationID)
+	}
+	return lines[i].ChargedCents - lines[i].RefundedCents, nil
 }
 
 // Overdrawn says that what was recorded as spent leaves less than nothing in the
 // book's wallet; "" when it does not. It is booked all the same: a top-up that paid
 // for it may be recorded after it.
-func Overdrawn(ctx context.Context, l *ledger.Ledger, x Recording) (warning string, err error) {
+func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning string, err error) {
 	b, err := l.Balance(ctx, "")
-	if err != nil || x.Kind != "external" || b.WalletCents >= 0 {
+	if err != nil || movement == fact.MovementTopUp || movement == fact.MovementRefund || b.WalletCents >= 0 {
 		return "", err
 	}
 	return fmt.Sprintf("the book's wallet is %s now, and a wallet cannot hold less than nothing: "+
-		"record the top-up that is missing, or take a wrong amount back with `perennial ledger record --kind top-up --cents %d`", fact.Amount(b.WalletCents, b.Currency), x.Cents), nil
+		"record the top-up that is missing, or take a wrong record back with `perennial ledger record --corrects ROW`", fact.Amount(b.WalletCents, b.Currency)), nil
 }
 
-// recordedBefore reports whether the same record is booked already under its id;
-// with another content it is a RefusedError.
-func recordedBefore(tx *ledger.Tx, x Recording, currency string) (bool, error) {
-	if x.ID == "" {
-		return false, nil
+// recordedBefore is the record that is booked under the same id already, ErrNotFound where
+// none is; with another content it is a RefusedError.
+func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
+	if p.ID == "" {
+		return r, ledger.ErrNotFound
 	}
-	before, err := tx.RecordOf(x.ID)
+	r, err = tx.RecordOf(p.ID)
+	same := r.Corrects == p.CorrectsSeq && (p.Kind == "" || p.Kind == r.Movement) && (p.Cents == 0 || p.Cents == r.AmountCents) &&
+		(p.CorrectsSeq > 0 || p.OperationID == r.OperationID && (p.OrderNo == r.OrderNo || p.OrderNo == ""))
+	if err == nil && !same {
+		err = command.Refuse("the id %s has booked %s of %s before: choose another", p.ID, r.Movement, p.binding.Amount(r.AmountCents))
+	}
+	return r, err
+}
+
+// sameWithin is how long after a record another one like it is asked about.
+const sameWithin = 24 * time.Hour
+
+// unlikeOthers refuses what is like an earlier record of the same day and has no id of its
+// own: it may have been recorded twice.
+func (p *recording) unlikeOthers(tx *ledger.Tx, f fact.LedgerRecorded) error {
+	if p.ID != "" && !p.IDMade || p.CorrectsSeq > 0 {
+		return nil
+	}
+	like, err := tx.RecordLike(f, tx.Now().Add(-sameWithin))
 	if errors.Is(err, ledger.ErrNotFound) {
-		return false, nil
+		return nil
 	}
-	if err == nil && (before.Movement != x.Kind || before.AmountCents != x.Cents || before.OrderNo != x.OrderNo) {
-		err = command.Refuse("the id %s has booked %s of %s before: choose another", x.ID, before.Movement, fact.Amount(before.AmountCents, currency))
+	if err == nil {
+		err = command.RefuseUnconfirmed("%s recorded %s of %s for the same reason at %s (row %d): if this is another one, give it an id of its own with --id",
+			f.By, f.Movement, p.binding.Amount(f.AmountCents), like.At.Format(time.RFC3339), like.Seq)
 	}
-	return true, err
+	return err
 }

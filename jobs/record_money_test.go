@@ -2,28 +2,35 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/reconcile"
+	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	h := idleRig(t)
 	x := Recording{Kind: "top-up", Cents: 500, ID: "wire-7", By: "ada", Reason: "wire transfer"}
 	for n := range 3 {
-		booked, err := Record(t.Context(), h.ledger, x)
+		_, booked, err := Record(t.Context(), h.ledger, x, h.client.Order)
 		if check(t, err); booked != (n == 0) {
 			t.Errorf("call %d booked: %t", n, booked)
 		}
 	}
 	x.Cents = 600
 	var refused *command.RefusedError
-	if booked, err := Record(t.Context(), h.ledger, x); booked || !errors.As(err, &refused) {
+	if _, booked, err := Record(t.Context(), h.ledger, x, h.client.Order); booked || !errors.As(err, &refused) {
 		t.Errorf("another amount under the same id: %v", err)
 	}
 	x.ID = "wire-8"
-	_, err := Record(t.Context(), h.ledger, x)
+	_, _, err := Record(t.Context(), h.ledger, x, h.client.Order)
 	check(t, err)
 	if n := len(h.facts("ledger.recorded")); n != 2 {
 		t.Errorf("%d records are booked", n)
@@ -37,18 +44,171 @@ func TestARecordThatTakesTheWalletBelowZeroSaysSo(t *testing.T) {
 	h := idleRig(t)
 	b, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)
-	for _, test := range []struct {
+	for i, test := range []struct {
 		kind  string
 		cents int64
 		warns bool
 	}{{"external", b.WalletCents, false}, {"external", 1, true}, {"external", 5, true}, {"top-up", 1, false}, {"top-up", 5, false}, {"external", 1, true}} {
-		x := Recording{Kind: test.kind, Cents: test.cents, By: "ada", Reason: "x"}
-		_, err := Record(t.Context(), h.ledger, x)
+		x := Recording{Kind: test.kind, Cents: test.cents, ID: fmt.Sprint("x", i), By: "ada", Reason: "x"}
+		_, _, err := Record(t.Context(), h.ledger, x, h.client.Order)
 		check(t, err)
-		if warning, err := Overdrawn(t.Context(), h.ledger, x); err != nil || (warning != "") != test.warns {
+		if warning, err := Overdrawn(t.Context(), h.ledger, x.Kind); err != nil || (warning != "") != test.warns {
 			t.Errorf("%+v: %q %v", test, warning, err)
 		}
 	}
+}
+
+func TestTheSameRecordTwiceInADayIsAskedAbout(t *testing.T) {
+	h := movableRig(t)
+	x := Recording{Kind: "top-up", Cents: 500, ID: "made-1", IDMade: true}
+	h.recorded(x)
+	h.recorded(x) // a repeat
+	x.ID = "made-2"
+	var refused *command.RefusedError
+	if _, err := h.record(x); !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, "--id") {
+		t.Errorf("%v", err)
+	}
+	if _, err := h.record(Recording{Kind: "top-up", Cents: 500}); !errors.As(err, &refused) {
+		t.Errorf("without an id: %v", err)
+	}
+	h.recorded(Recording{Kind: "top-up", Cents: 501})
+	h.recorded(Recording{Kind: "top-up", Cents: 500, ID: "another"})
+	h.later(25 * time.Hour)
+	h.recorded(x)
+	if n := len(h.facts("ledger.recorded")); n != 4 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// A charge or a refund that no reply showed is booked as what it is: on the operation and
+// its line, with the command's labels.
+func TestAChargeAndARefundAreRecordedOnTheirOperation(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"labels":{"team":"red"}}`)
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
+	no := h.await("buy", fact.StateDelivered).Operations[0].OrderNo
+	h.await("keep", fact.StateCompleted)
+	for name, x := range map[string]Recording{
+		"more than was charged":   {Kind: "refund", Cents: 601, OrderNo: no},
+		"no line":                 {Kind: "refund", Cents: 1, OperationID: "keep/0001"},
+		"another line":            {Kind: "refund", Cents: 1, OperationID: "keep/0001", ProxyID: "px_3"},
+		"a line of an order":      {Kind: "refund", Cents: 1, OperationID: "buy/1", ProxyID: "px_1"},
+		"an unknown operation":    {Kind: "charge", Cents: 1, OperationID: "nothing/1"},
+		"an unknown order":        {Kind: "charge", Cents: 1, OrderNo: "ord_nothing"},
+		"an unknown order, spent": {Kind: "external", Cents: 1, OrderNo: "ord_nothing"},
+		"of nothing":              {Kind: "refund", Cents: 1},
+		"a top-up of an order":    {Kind: "top-up", Cents: 1, OperationID: "buy/1"},
+	} {
+		var refused *command.RefusedError
+		if _, err := h.record(x); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.recorded(Recording{Kind: "refund", Cents: 200, OrderNo: no})
+	h.recorded(Recording{Kind: "charge", Cents: 50, OperationID: "buy/1"})
+	h.recorded(Recording{Kind: "refund", Cents: 300, OperationID: "keep/0001", ProxyID: "px_2"})
+	o, err := h.ledger.Operation(t.Context(), "buy/1")
+	check(t, err)
+	lines, err := h.ledger.Lines(t.Context(), "keep/0001")
+	check(t, err)
+	b, err := h.ledger.Balance(t.Context(), "main")
+	check(t, err)
+	if o.ChargedCents != 650 || o.RefundedCents != 200 || lines[1].RefundedCents != 300 || b.ChargedCents != 1250 || b.RefundedCents != 500 || b.FundingCents != 500_000 || b.ExternalCents != 0 {
+		t.Errorf("%+v %+v %+v", o, lines, b)
+	}
+	facts := h.facts("ledger.recorded")
+	f, _ := facts[0].(fact.LedgerRecorded)
+	if f.OperationID != "buy/1" || f.CommandID != "buy" || f.OrderNo != no || f.Labels["team"] != "red" || f.Booked.RefundedCents != 200 || f.Totals.ChargedCents != 600 || f.Totals.RefundedCents != 200 {
+		t.Errorf("%+v", f)
+	}
+	sums, err := h.ledger.RenewalSums(t.Context(), "keep/0001")
+	check(t, err)
+	if sums.Differ() != 0 {
+		t.Errorf("%+v", sums)
+	}
+	_, err = h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
+// A record, and a wrong answer to a review, are taken back by a linked opposite entry.
+func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 30000, ConfirmCents: new(int64(30000)), By: "ada", Reason: "a slip"}))
+	rows := h.rows()
+	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
+	r, err := h.record(Recording{CorrectsSeq: answer, Cents: 29700})
+	check(t, err)
+	if r.Movement != "refund" || r.OperationID != id || r.ProxyID != "px_1" || r.Corrects != answer {
+		t.Errorf("%+v", r)
+	}
+	var refused *command.RefusedError
+	if _, err := h.record(Recording{CorrectsSeq: answer, Cents: 301}); !errors.As(err, &refused) {
+		t.Errorf("more than is left was taken back: %v", err)
+	}
+	h.agrees()
+	top, err := h.record(Recording{Kind: "top-up", Cents: 700})
+	check(t, err)
+	back, err := h.record(Recording{CorrectsSeq: top.Seq, ID: "back"})
+	check(t, err)
+	again, err := h.record(Recording{CorrectsSeq: top.Seq, ID: "back"})
+	check(t, err)
+	if back.Movement != "external" || back.AmountCents != 700 || again.Seq != back.Seq {
+		t.Errorf("%+v %+v", back, again)
+	}
+	for name, x := range map[string]Recording{"twice": {CorrectsSeq: top.Seq}, "no such row": {CorrectsSeq: 9999}, "no record": {CorrectsSeq: 1}, "not opposite": {CorrectsSeq: top.Seq, Kind: "charge", Cents: 1}} {
+		if _, err := h.record(x); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.agrees()
+	_, err = h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
+// A finding about an order is one, of the rest: what was booked and recorded for it counts.
+func TestAFindingFallsByWhatWasRecordedForIt(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.buys(1)
+	var total, refund int64 = 300, 0
+	p := &retold{Client: h.client, order: func(o *upstream.Order) error {
+		o.TotalCents, o.Total = &total, fact.Decimal(total)
+		if refund > 0 {
+			o.Refund = &upstream.Refund{Status: "done", AmountCents: &refund, Currency: "USD", RefundedAt: new(time.Now())}
+		}
+		return nil
+	}}
+	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	check(t, err)
+	differs := func(what, kind string, cents int64) {
+		t.Helper()
+		x := h.pass(h.reconciler(p, 0))
+		x.Findings = slices.DeleteFunc(x.Findings, func(f reconcile.Finding) bool { return f.Kind == "wallet" }) // not retold
+		if (kind == "") != (len(x.Findings) == 0) || kind != "" && (len(x.Findings) != 1 || x.Findings[0].Kind != kind || x.Findings[0].AmountCents != cents) {
+			t.Errorf("%s: %+v", what, x.Findings)
+		}
+	}
+	total = 350
+	differs("a price change", "order_total", 50)
+	h.recorded(Recording{Kind: "charge", Cents: 20, OrderNo: o.OrderNo})
+	differs("a part of it recorded", "order_total", 30)
+	h.recorded(Recording{Kind: "charge", Cents: 30, OrderNo: o.OrderNo})
+	differs("all of it recorded", "", 0)
+	refund = 100
+	differs("a refund", "order_refund", 100)
+	h.recorded(Recording{Kind: "refund", Cents: 100, OrderNo: o.OrderNo})
+	differs("the refund recorded", "", 0)
+	refund = 150
+	differs("the refund has grown", "order_refund", 50)
+	h.recorded(Recording{Kind: "top-up", Cents: 50, OrderNo: o.OrderNo})
+	differs("the rest recorded as before", "", 0)
+	h.recorded(Recording{Kind: "top-up", Cents: 5, OrderNo: o.OrderNo})
+	differs("too much recorded", "order_refund", -5)
 }
 
 // What is paid for and not settled shows in the balance, as an estimate.

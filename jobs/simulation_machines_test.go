@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/ledger"
+	"perennial/upstream"
 )
 
 // simMachines are several machines of one account: each has its own ledger file, which
@@ -189,20 +190,21 @@ func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
 // record has a person record money. Where it is not known whether that is on the stream,
 // the same person says the same again, under the same id, to the next life.
 func (s *simulation) record(ctx context.Context, x Recording) {
-	if s.machines != nil {
-		x.ID = fmt.Sprintf("by-hand-%d", s.counts.steps)
-	}
-	_, err := Record(ctx, s.ledger, x)
+	x.ID = fmt.Sprintf("by-hand-%d", s.counts.steps)
+	_, _, err := Record(ctx, s.ledger, x, madeByHand)
 	if s.machines != nil && ledger.Ended(err) {
 		s.machines.unsaid = append(s.machines.unsaid, x)
 	}
 	s.must(err, "record")
 }
 
+// madeByHand answers a read of an order that a person made at the provider.
+func madeByHand(context.Context, string) (upstream.Order, error) { return upstream.Order{}, nil }
+
 // sayAgain records what an earlier life may not have recorded.
 func (s *simulation) sayAgain(ctx context.Context) {
 	for m := s.machines; len(m.unsaid) > 0; m.unsaid = m.unsaid[1:] {
-		_, err := Record(ctx, s.ledger, m.unsaid[0])
+		_, _, err := Record(ctx, s.ledger, m.unsaid[0], madeByHand)
 		s.must(err, "record again")
 	}
 }

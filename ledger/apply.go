@@ -65,7 +65,10 @@ func (t *Tx) applyOpened(r Row, f fact.LedgerOpened) error {
 }
 
 func (t *Tx) applyRecorded(r Row, f fact.LedgerRecorded) error {
-	if f.Movement == "external" {
+	switch f.Movement {
+	case fact.MovementCharge, fact.MovementRefund:
+		return t.bookRecorded(r, f)
+	case fact.MovementExternal:
 		return t.book(r, transfer{kind: "external", debit: "external", credit: "wallet", cents: f.AmountCents, orderNo: f.OrderNo})
 	}
 	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.AmountCents, orderNo: f.OrderNo})

@@ -131,6 +131,37 @@ func (t *Tx) settle(r Row, operation string, lines []fact.Line) (charged, refund
 	return charged, refunded, t.book(r, transfers...)
 }
 
+// bookRecorded books a charge or a refund of an operation that a person recorded, on the
+// operation and on the line of it that the record names.
+func (t *Tx) bookRecorded(r Row, f fact.LedgerRecorded) error {
+	charged, refunded := f.AmountCents, int64(0)
+	if f.Movement == fact.MovementRefund {
+		charged, refunded = 0, f.AmountCents
+	}
+	if f.ProxyID != "" {
+		err := t.w.execOne(`UPDATE lines SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE operation = ? AND proxy_id = ?`,
+			charged, refunded, f.OperationID, f.ProxyID)
+		if err != nil {
+			return err
+		}
+	}
+	err := t.change(f.OperationID, `UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?)`+andVersion,
+		charged, refunded, chargedIn(r, charged))
+	if err != nil {
+		return err
+	}
+	var kind fact.Kind
+	m := transfer{operation: f.OperationID, orderNo: f.OrderNo, proxyID: f.ProxyID}
+	if err := t.queryRow(`SELECT kind, coalesce(charged_at, 0) FROM operations WHERE id = ?`, f.OperationID).Scan(&kind, &m.chargedAt); err != nil {
+		return err
+	}
+	at := "renewals"
+	if kind.MakesOrder() {
+		at = "orders"
+	}
+	return t.book(r, m.as("charge", at, "wallet", charged), m.as("refund", "wallet", at, refunded))
+}
+
 // bookResolution books a person's answer. What was in suspense moves to renewals when it
 // was charged, and back to the wallet when it was not; an amount that was never booked is
 // booked now.

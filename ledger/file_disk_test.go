@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,9 @@ func TestAFlippedByteIsFound(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
 	b.add(history()...)
+	for range 40 { // rows, so that not most of the file is empty
+		b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: strings.Repeat("card ", 40)})
+	}
 	want := b.balance()
 	check(t, b.Close())
 	whole, err := os.ReadFile(b.path)

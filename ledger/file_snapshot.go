@@ -41,39 +41,32 @@ var snapshotted = append(slices.Clone(projections), "archived")
 // and filled behind it. Triggers keep state_counts; apply keeps the others.
 var running = []string{"net_charges", "state_counts", "command_labels"}
 
-// leftOfRows is what stays of archived rows, as the table archived holds it: of
-// the rows that the file holds, and of those that had gone before.
-const leftOfRows = `SELECT seq, type, time, operation, hash, data FROM archived
+// What stays of archived rows, as the table archived holds it: of the rows that the file
+// holds, and of those that had gone before. Older archives were made with less, and must
+// still verify: without the ids of records, without the users of NATS, without names.
+const (
+	leftOfRows       = `SELECT ` + leftBefore + leftIDs + leftUsers + leftNames + leftAfter
+	leftWithoutIDs   = `SELECT ` + leftBefore + leftUsers + leftNames + leftAfter
+	leftWithoutUsers = `SELECT ` + leftBefore + leftNames + leftAfter
+	leftWithoutNames = `SELECT ` + leftBefore + leftAfter
+
+	leftBefore = `seq, type, time, operation, hash, data FROM archived
 	UNION ALL
 	SELECT j.seq, j.type, j.time, j.operation, j.hash,
 		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels')
-			WHEN j.data ->> '$.by' <> '' AND j.data ->> '$.user' <> '' THEN
-				json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', ''), 'user', j.data ->> '$.user')
-			WHEN j.data ->> '$.by' <> '' THEN json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', '')) ELSE '{}' END
+		`
+	leftIDs = `WHEN j.type = 'ledger.recorded' THEN json_object('by', j.data ->> '$.by', 'reason', j.data ->> '$.reason',
+			'user', coalesce(j.data ->> '$.user', ''), 'id', coalesce(j.data ->> '$.id', ''), 'corrects_seq', coalesce(j.data ->> '$.corrects_seq', 0))
+		`
+	leftUsers = `WHEN j.data ->> '$.by' <> '' AND j.data ->> '$.user' <> '' THEN
+			json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', ''), 'user', j.data ->> '$.user')
+		`
+	leftNames = `WHEN j.data ->> '$.by' <> '' THEN json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', '')) `
+	leftAfter = `ELSE '{}' END
 	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
 		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
 	ORDER BY seq`
-
-// leftWithoutUsers is leftOfRows as it was before the users of NATS stayed that had
-// asked for what was booked by hand.
-const leftWithoutUsers = `SELECT seq, type, time, operation, hash, data FROM archived
-	UNION ALL
-	SELECT j.seq, j.type, j.time, j.operation, j.hash,
-		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels')
-			WHEN j.data ->> '$.by' <> '' THEN json_object('by', j.data ->> '$.by', 'reason', coalesce(j.data ->> '$.reason', '')) ELSE '{}' END
-	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
-		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
-	ORDER BY seq`
-
-// leftWithoutNames is leftOfRows as it was before the names and reasons of what was
-// booked by hand stayed: the snapshots of older archives are made of it.
-const leftWithoutNames = `SELECT seq, type, time, operation, hash, data FROM archived
-	UNION ALL
-	SELECT j.seq, j.type, j.time, j.operation, j.hash,
-		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels') ELSE '{}' END
-	FROM journal j WHERE EXISTS (SELECT 1 FROM transfers t WHERE t.seq = j.seq)
-		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
-	ORDER BY seq`
+)
 
 // baseOf reads where the journal begins.
 func baseOf(ctx context.Context, q queryer) (*base, error) {

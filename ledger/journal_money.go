@@ -35,8 +35,16 @@ func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 // nothing says nothing.
 func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
 	switch f := f.(type) {
-	case fact.LedgerOpened, fact.LedgerRecorded:
+	case fact.LedgerOpened:
 		return b, "", true, nil
+	case fact.LedgerRecorded:
+		switch f.Movement {
+		case fact.MovementCharge:
+			b.ChargedCents = f.AmountCents
+		case fact.MovementRefund:
+			b.RefundedCents = f.AmountCents
+		}
+		return b, f.OperationID, true, nil
 	case fact.OrderProgressed:
 		b = f.Books()
 		return b, f.OperationID, b != fact.Booked{}, nil

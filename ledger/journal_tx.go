@@ -47,6 +47,9 @@ type decision struct {
 // Now is the one instant of the transaction, in UTC.
 func (t *Tx) Now() time.Time { return fromMicros(t.now) }
 
+// LastSeq is the sequence of the journal's last row, those of this transaction included.
+func (t *Tx) LastSeq() int64 { return t.w.head.seq }
+
 // Append adds facts to the journal, in order, and applies each one.
 func (t *Tx) Append(facts ...fact.Fact) error {
 	for _, f := range facts {

@@ -24,14 +24,23 @@ type RenewalLine struct {
 
 // Lines lists a renewal's lines in the order of their proxy ids.
 func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
-	return collect(l.query(ctx, `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
-		FROM lines WHERE operation = ? ORDER BY proxy_id`, operationID), func(s scanner) (RenewalLine, error) {
-		var x RenewalLine
-		var observed sql.NullInt64
-		err := s.Scan(&x.ProxyID, &x.State, &x.ChargedCents, &x.RefundedCents, &observed, &x.DurationDays)
-		x.ObservedExpiresAt = instant(observed)
-		return x, err
-	})
+	return collect(l.query(ctx, renewalLines, operationID), scanRenewalLine)
+}
+
+// Lines is Ledger.Lines inside the writer's transaction.
+func (t *Tx) Lines(operationID string) ([]RenewalLine, error) {
+	return collect(t.query(renewalLines, operationID), scanRenewalLine)
+}
+
+const renewalLines = `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
+	FROM lines WHERE operation = ? ORDER BY proxy_id`
+
+func scanRenewalLine(s scanner) (x RenewalLine, err error) {
+	var observed sql.NullInt64
+	var state string
+	err = s.Scan(&x.ProxyID, &state, &x.ChargedCents, &x.RefundedCents, &observed, &x.DurationDays)
+	x.State, x.ObservedExpiresAt = fact.LineState(state), instant(observed)
+	return x, err
 }
 
 // DeliveredBy is the order's operation that delivered a proxy, "" where none is known.

@@ -1,18 +1,87 @@
-// What a person recorded under an id.
+// What people recorded: records by their ids and rows, and those alike.
 
 package ledger
 
-import "perennial/ledger/fact"
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
 
-// RecordOf reads what a person recorded under an id; ErrNotFound when nothing is,
-// or when it was archived.
-func (t *Tx) RecordOf(id string) (f fact.LedgerRecorded, err error) {
-	var data string
-	err = t.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'ledger.recorded' ORDER BY seq LIMIT 1`, fact.LedgerRecorded{ID: id}.Subject()).Scan(&data)
-	if err != nil {
-		return f, notFound(err)
+	"perennial/ledger/fact"
+)
+
+// Record is a ledger.recorded fact with its row. Of an archived row it has what the book
+// holds, and no labels.
+type Record struct {
+	fact.LedgerRecorded
+	Seq int64
+	At  time.Time
+}
+
+// recordRows are the rows of records, archived ones too.
+const recordRows = `SELECT seq, time, operation, data FROM journal WHERE type = 'ledger.recorded'
+	UNION ALL SELECT seq, time, operation, data FROM archived WHERE type = 'ledger.recorded'`
+
+// RecordOf reads what a person recorded under an id; ErrNotFound when nothing is.
+func (t *Tx) RecordOf(id string) (Record, error) {
+	return t.record(0, id)
+}
+
+// RecordAt reads the record of a journal row; ErrNotFound when the row is none.
+func (t *Tx) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
+
+// RecordLike reads the last record after an instant of the same movement, amount, person
+// and reason; ErrNotFound when there is none.
+func (t *Tx) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
+	seqs, err := collect(t.query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
+		ORDER BY seq DESC`, micros(after), f.By, f.Reason), func(s scanner) (seq int64, err error) {
+		err = s.Scan(&seq)
+		return seq, err
+	})
+	for _, seq := range seqs {
+		r, err := t.RecordAt(seq)
+		if err != nil || r.Movement == f.Movement && r.AmountCents == f.AmountCents && r.OperationID == f.OperationID && r.OrderNo == f.OrderNo && r.ProxyID == f.ProxyID {
+			return r, err
+		}
 	}
-	before, err := fact.Decode(f.FactType(), []byte(data))
-	f, _ = before.(fact.LedgerRecorded)
+	return r, errors.Join(err, ErrNotFound)
+}
+
+// Corrected is what was recorded already to take back or to correct a row, in cents.
+func (t *Tx) Corrected(seq int64) (cents int64, err error) {
+	err = t.queryRow(`SELECT coalesce(sum(t.cents), 0) FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq WHERE r.data ->> '$.corrects_seq' = ?`, seq).Scan(&cents)
+	return cents, err
+}
+
+// record reads the record of a row or, of row 0, that of an id.
+func (t *Tx) record(seq int64, id string) (r Record, err error) {
+	var us int64
+	var kind string
+	err = t.queryRow(`SELECT r.seq, r.time, t.kind, t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
+		coalesce(r.data ->> '$.reason', ''), coalesce(r.data ->> '$.id', substr(r.operation, 8), ''), coalesce(r.data ->> '$.corrects_seq', 0)
+		FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq
+		WHERE r.seq = ?1 OR ?1 = 0 AND (r.data ->> '$.id' = ?2 OR r.operation = ?3) ORDER BY r.seq LIMIT 1`, seq, id, fact.LedgerRecorded{ID: id}.Subject()).
+		Scan(&r.Seq, &us, &kind, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
+	r.At = fromMicros(us)
+	if r.Movement = kind; kind == "funding" {
+		r.Movement = fact.MovementTopUp
+	}
+	return r, notFound(err)
+}
+
+// AnswerAt reads the answer to a review that a journal row holds; ErrNotFound when the
+// row is none, or was archived.
+func (t *Tx) AnswerAt(seq int64) (f fact.OperationResolved, err error) {
+	var data string
+	err = t.queryRow(`SELECT data FROM journal WHERE seq = ? AND type = 'operation.resolved'`, seq).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, ErrNotFound
+	}
+	if err != nil {
+		return f, fmt.Errorf("row %d: %w", seq, err)
+	}
+	x, err := fact.Decode(f.FactType(), []byte(data))
+	f, _ = x.(fact.OperationResolved)
 	return f, err
 }

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -157,7 +158,10 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 		}
 	case fact.LedgerRecorded:
 		d.sign(f.By, f.User, f.Reason)
-		d.Outcome, d.Cents, d.About = f.Movement, &f.AmountCents, f.OrderNo
+		d.Outcome, d.Cents, d.About = f.Movement, &f.AmountCents, cmp.Or(f.OperationID, f.OrderNo)
+		if f.ProxyID != "" {
+			d.About += " " + f.ProxyID
+		}
 	case fact.SweepPlanned:
 		d.sign(f.By, f.User, f.Reason)
 		d.About, d.Outcome = f.Schedule, "asked"

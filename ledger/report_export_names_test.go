@@ -97,12 +97,12 @@ func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	check(t, err)
 	defer func() { _ = tx.Rollback() }()
 	var sums []string
-	for _, left := range []string{leftOfRows, leftWithoutUsers, leftWithoutNames} {
+	for _, left := range []string{leftOfRows, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
 		sum, err := snapshotOf(t.Context(), tx, left, func(chunk) error { return nil })
 		check(t, err)
 		sums = append(sums, sum)
 	}
-	if sums[0] == sums[1] || sums[1] == sums[2] {
+	if sums[0] == sums[1] || sums[1] == sums[2] || sums[2] == sums[3] {
 		t.Fatal("the snapshots do not differ")
 	}
 	seq, hash, err := b.Head(t.Context())

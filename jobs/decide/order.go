@@ -34,13 +34,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	switch {
 	case delivered && charged > 0 && (!pending || long):
 		f := deliveredFact(op, o, state, charged)
-		d = Decision{Facts: []fact.Fact{f}}
-		if pending {
-			doubts = append(doubts, withoutRefund(op, o))
-		}
-		if f.Short != nil && !refundsRest(f, charged, refunded) {
-			doubts = append(doubts, short(op, f, charged, refunded))
-		}
+		d, doubts = Decision{Facts: []fact.Fact{f}}, append(doubts, doubtsOf(op, o, f, charged, refunded, pending)...)
 	case o.InProgress() && !unchangedFor(op, o, stalled):
 		d = progressed(state, h.Now.Add(max(seconds(*o.PollAfterSeconds), h.PollFloor)), "")
 	case pending, back:
@@ -91,7 +85,7 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	if o.TotalCents != nil && *o.TotalCents > 0 && *o.TotalCents <= MaxLineCents {
 		switch {
 		case o.Currency != op.Binding.Currency:
-			doubt(FindingOrderCurrency, *o.TotalCents, fmt.Sprintf("the order is in %q and the account in %q: nothing was booked", Bounded(o.Currency), op.Binding.Currency))
+			doubt(FindingOrderCurrency, 0, fmt.Sprintf("the order costs %s in %q and the account is in %q: nothing was booked", fact.Decimal(*o.TotalCents), Bounded(o.Currency), op.Binding.Currency))
 		case op.ChargedCents == 0:
 			state.ChargedCents = *o.TotalCents
 		case op.ChargedCents != *o.TotalCents:
@@ -124,6 +118,18 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 		return counted
 	}
 	return f
+}
+
+// doubtsOf are the findings of an order that settles as delivered: a refund that was
+// announced did not come (pending), or it is short.
+func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, refunded int64, pending bool) (doubts []fact.LedgerDiscrepancy) {
+	if pending {
+		doubts = append(doubts, withoutRefund(op, o))
+	}
+	if f.Short != nil && !refundsRest(f, charged, refunded) {
+		doubts = append(doubts, short(op, f, charged, refunded))
+	}
+	return doubts
 }
 
 // short is the finding of an order that the provider reports as complete with fewer

@@ -72,7 +72,7 @@ func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(
 	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
 	switch {
 	case r.Currency != op.Binding.Currency:
-		doubt(FindingRefundCurrency, *r.AmountCents, fmt.Sprintf("the refund is in %q and the account in %q: nothing was booked", Bounded(r.Currency), op.Binding.Currency))
+		doubt(FindingRefundCurrency, 0, fmt.Sprintf("the refund is %s in %q and the account is in %q: nothing was booked", fact.Decimal(*r.AmountCents), Bounded(r.Currency), op.Binding.Currency))
 	case delta < 0 || delta > room:
 		doubt(FindingRefundAmount, *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
 	default:

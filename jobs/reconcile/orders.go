@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
@@ -135,22 +134,25 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 		return nil
 	}
 	detail, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Order, error) { return p.Statements.Order(ctx, o.OrderNo) })
-	var found []Finding
+	missing := errors.Is(err, upstream.CodeOrderNotFound)
 	switch {
-	case errors.Is(err, upstream.CodeOrderNotFound):
-		found = []Finding{{Kind: decide.FindingMissing, AmountCents: o.RefundedCents - o.ChargedCents,
-			Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(o.ChargedCents-o.RefundedCents)}}
+	case missing:
 	case aboutOne(err):
 		p.notef("order %s could not be read: %v", o.OrderNo, err)
 		p.still(o.OrderNo, "order "+o.OrderNo)
 		return nil
 	case err != nil:
 		return fmt.Errorf("read order %s: %w", o.OrderNo, err)
-	default:
-		found = p.compare(o, detail)
 	}
-	if found, err = p.unexplained(ctx, o.OrderNo, found); err != nil {
+	recorded, err := p.Ledger.RecordedFor(ctx)
+	if err != nil {
 		return err
+	}
+	var found []Finding
+	if missing {
+		found = p.missing(o, recorded[o.OrderNo])
+	} else {
+		found = p.compare(o, detail, recorded[o.OrderNo])
 	}
 	now, err := p.Ledger.Operation(ctx, o.ID)
 	if err != nil || now.Version != o.Version {
@@ -167,45 +169,71 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	return nil
 }
 
-// unexplained leaves out what a person has recorded for the order to the cent:
-// a refund that came after it was settled, or another cost.
-func (p *Pass) unexplained(ctx context.Context, orderNo string, found []Finding) ([]Finding, error) {
-	if len(found) == 0 {
-		return nil, nil
+// missing is the finding of an order that the provider does not know, unless what is booked
+// for it was taken back.
+func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
+	net := o.ChargedCents - o.RefundedCents + recorded
+	if net == 0 {
+		return nil
 	}
-	recorded, err := p.Ledger.RecordedFor(ctx)
-	return slices.DeleteFunc(found, func(f Finding) bool {
-		spent := f.AmountCents
-		if f.Kind == decide.FindingRefund {
-			spent = -spent
-		}
-		return spent == recorded[orderNo] && (f.Kind == decide.FindingRefund || f.Kind == decide.FindingCharge || f.Kind == decide.FindingTotal || f.Kind == decide.FindingMissing)
-	}), err
+	return []Finding{{Kind: decide.FindingMissing, AmountCents: -net, Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(net)}}
 }
 
-// compare says where an order's detail and its booked money differ. What the
-// detail would book, were it read by a poll, is what the books do not have.
-func (p *Pass) compare(o fact.Operation, detail upstream.Order) []Finding {
+// compare says where an order's detail and the books differ: at most one finding about
+// its money, of what the provider charged net less what is booked and recorded for it.
+func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) []Finding {
+	money, others, foreign := p.doubts(o, detail, recorded)
+	total, refunded := o.ChargedCents, decide.RefundOf(detail)
+	if detail.TotalCents != nil {
+		total = *detail.TotalCents
+	}
+	if total == 0 && o.ChargedCents > 0 {
+		money = append(money, Finding{Kind: decide.FindingTotal, Explanation: "the order's total is 0, booked for it: " + p.Binding.Amount(o.ChargedCents)})
+	}
+	if refunded == 0 && o.RefundedCents > 0 {
+		money = append(money, Finding{Kind: decide.FindingRefund, Explanation: p.Binding.Amount(o.RefundedCents) + " is booked as refunded and the order shows no refund"})
+	}
+	booked := o.ChargedCents - o.RefundedCents + recorded
+	rest := total - refunded - booked
+	if foreign || rest == 0 {
+		return others
+	}
+	f := Finding{Kind: decide.FindingTotal, Explanation: fmt.Sprintf("the order cost %s net, and %s is booked and recorded for it", p.Binding.Amount(total-refunded), p.Binding.Amount(booked))}
+	if len(money) > 0 {
+		f = money[0]
+	}
+	if f.AmountCents = rest; f.Kind == decide.FindingRefund || f.Kind == decide.FindingRefundAmount {
+		f.AmountCents = -rest
+	}
+	if recorded != 0 {
+		f.Explanation += fmt.Sprintf("; %s is recorded for it", p.Binding.Amount(recorded))
+	}
+	return []Finding{f}
+}
+
+// doubts are what a poll that read the detail now would book or find: about money, without
+// amounts, and about other things. foreign says that an amount is in another currency, so
+// that nothing can be compared.
+func (p *Pass) doubts(o fact.Operation, detail upstream.Order, recorded int64) (money, others []Finding, foreign bool) {
 	var unbooked fact.OrderState
-	var found []Finding
 	for _, f := range decide.Money(decide.Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {
-		found = append(found, Finding{Kind: f.Finding, AmountCents: f.AmountCents, Explanation: f.Explanation})
+		switch f.Finding {
+		case decide.FindingDecimal:
+			p.notef("order %s: %s", o.OrderNo, f.Explanation) // the poll that booked it has published it
+		case decide.FindingOrderCurrency, decide.FindingRefundCurrency:
+			foreign = true
+			if recorded == 0 && o.State != fact.StateResolved { // else a person said what it cost
+				others = append(others, Finding{Kind: f.Finding, AmountCents: f.AmountCents, Explanation: f.Explanation})
+			}
+		default:
+			money = append(money, Finding{Kind: f.Finding, Explanation: f.Explanation})
+		}
 	}
 	if unbooked.ChargedCents > 0 {
-		found = append(found, Finding{Kind: decide.FindingCharge, AmountCents: unbooked.ChargedCents,
-			Explanation: fmt.Sprintf("the order cost %s and nothing is booked: the operation is %s", p.Binding.Amount(unbooked.ChargedCents), o.State)})
-	}
-	if detail.TotalCents != nil && *detail.TotalCents == 0 && o.ChargedCents > 0 {
-		found = append(found, Finding{Kind: decide.FindingTotal, AmountCents: -o.ChargedCents,
-			Explanation: "the order's total is 0, booked for it: " + p.Binding.Amount(o.ChargedCents)})
+		money = append(money, Finding{Kind: decide.FindingCharge, Explanation: fmt.Sprintf("the order cost %s and nothing is booked: the operation is %s", p.Binding.Amount(unbooked.ChargedCents), o.State)})
 	}
 	if unbooked.RefundedCents > 0 {
-		found = append(found, Finding{Kind: decide.FindingRefund, AmountCents: unbooked.RefundedCents,
-			Explanation: fmt.Sprintf("the provider refunded %s more than is booked", p.Binding.Amount(unbooked.RefundedCents))})
+		money = append(money, Finding{Kind: decide.FindingRefund, Explanation: fmt.Sprintf("the provider refunded %s more than is booked", p.Binding.Amount(unbooked.RefundedCents))})
 	}
-	if refunded := decide.RefundOf(detail); refunded == 0 && o.RefundedCents > 0 {
-		found = append(found, Finding{Kind: decide.FindingRefund, AmountCents: -o.RefundedCents,
-			Explanation: p.Binding.Amount(o.RefundedCents) + " is booked as refunded and the order shows no refund"})
-	}
-	return found
+	return money, others, foreign
 }

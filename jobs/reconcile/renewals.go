@@ -104,16 +104,16 @@ func (p *Pass) expiries(ctx context.Context) error {
 	return nil
 }
 
-// moved reports whether a line needs no further check: its expiry moved, or the earlier
-// one is not known. When it did not move, that is a finding.
+// moved reports whether a line needs no further check: its expiry moved, the earlier one
+// is not known, or all of its charge came back. When it did not move, that is a finding.
 func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine, settled time.Time) (bool, error) {
 	seen, err := p.Ledger.Proxy(ctx, l.ProxyID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return false, err
 	}
 	before := l.ObservedExpiresAt
-	if before == nil {
-		return true, nil // its expiry was not read before it was renewed
+	if before == nil || l.RefundedCents > 0 && l.RefundedCents >= l.ChargedCents {
+		return true, nil // its expiry was not read before it was renewed, or nothing is paid
 	}
 	key := operation + " " + l.ProxyID
 	least := before.Add(time.Duration(l.DurationDays)*24*time.Hour - dayLess) // what was paid for

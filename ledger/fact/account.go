@@ -149,9 +149,20 @@ type AccountResumed struct {
 // FactType implements Fact.
 func (AccountResumed) FactType() string { return "account.resumed" }
 
-// LedgerRecorded books money that moved outside Perennial, in a person's name.
+// Movements of a LedgerRecorded.
+const (
+	MovementTopUp    = "top-up"   // into the wallet
+	MovementExternal = "external" // spent outside Perennial
+	MovementCharge   = "charge"   // of an operation, which its replies did not show
+	MovementRefund   = "refund"   // of an operation, which its replies did not show
+)
+
+// LedgerRecorded books money that moved outside Perennial, or that the replies for an
+// operation did not show, in a person's name. The Ref of a charge and a refund names the
+// operation.
 type LedgerRecorded struct {
-	Movement    string `json:"movement"` // top-up | external
+	Ref
+	Movement    string `json:"movement"` // top-up | external | charge | refund
 	AmountCents int64  `json:"amount_cents"`
 	By          string `json:"by"`
 	Reason      string `json:"reason"`
@@ -159,17 +170,32 @@ type LedgerRecorded struct {
 	// OrderNo is the order that the money went on or came back from, where a
 	// person knows it.
 	OrderNo string `json:"order_no,omitempty"`
+	ProxyID string `json:"proxy_id,omitempty"` // the line of a renewal
 	// ID is the person's own: the same one books once.
 	ID string `json:"id,omitempty"`
+	// Corrects is the journal sequence of the record, or of the answer to a review, that
+	// this one takes back or corrects.
+	Corrects int64 `json:"corrects_seq,omitempty"`
 	Money
 }
 
-// Subject names the record, so that its id is found again; "" without an id.
+// Subject is the operation of a charge or a refund. Else it names the record, so that its
+// id is found again; "" without an id.
 func (f LedgerRecorded) Subject() string {
-	if f.ID == "" {
+	switch {
+	case f.OperationID != "":
+		return f.OperationID
+	case f.ID == "":
 		return ""
 	}
 	return recordPrefix + f.ID
+}
+
+// Opposite is the movement that takes this one back.
+func (f LedgerRecorded) Opposite() string {
+	return map[string]string{
+		MovementTopUp: MovementExternal, MovementExternal: MovementTopUp, MovementCharge: MovementRefund, MovementRefund: MovementCharge,
+	}[f.Movement]
 }
 
 // recordPrefix tells the subjects of records from those of commands.

@@ -56,7 +56,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},
 		"status":        {"state": namesOf(fact.States), "kind": namesOf(jobs.Kinds())},
 		"ledger export": {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html"}},
-		"ledger record": {"kind": {"top-up", "external"}}, "bench": {"kind": {"renew", "order"}}, "watch": {"type": eventTypes()},
+		"ledger record": {"kind": {"top-up", "external", "charge", "refund"}}, "bench": {"kind": {"renew", "order"}}, "watch": {"type": eventTypes()},
 	}
 	walk(root, func(path string, c *cobra.Command) {
 		switch {

@@ -23,6 +23,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 func (a *app) ledgerReconcile() *cobra.Command {
@@ -150,12 +151,12 @@ func boundsText(x reconcile.Reconciliation) string {
 func (a *app) ledgerRecord() *cobra.Command {
 	var x jobs.Recording
 	c := &cobra.Command{
-		Use: "record", Short: "Book money that moved outside Perennial: a top-up, or what was spent at the provider's own site", Args: cobra.NoArgs,
+		Use: "record", Short: "Book money that no reply showed: a top-up, what was spent elsewhere, a late charge or refund", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := x.Check(); err != nil {
 				return usage("%w", err)
 			}
-			if x.ID == "" {
+			if x.IDMade = x.ID == ""; x.IDMade {
 				x.ID = "cli-" + strings.ToLower(rand.Text())
 			}
 			done, err := a.recordNow(cmd.Context(), x)
@@ -163,27 +164,36 @@ func (a *app) ledgerRecord() *cobra.Command {
 				return err
 			}
 			if a.output == "json" {
-				return printJSON(a.stdout, daemon.ChangedAnswer{Changed: done.Changed, Warning: done.Warning})
+				return printJSON(a.stdout, daemon.ChangedAnswer{Changed: done.Changed, Warning: done.Warning, Record: done.Record})
 			}
 			if done.Warning != "" {
 				fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 			}
-			what := "recorded"
+			r := done.Record
+			if r == nil { // a runner of an earlier version does not say
+				r = &daemon.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
+			}
+			what, more := "recorded", ""
 			if done.Changed == 0 {
 				what = "was recorded before under this id, and is not booked again"
+			} else if r.Seq > 0 {
+				more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial ledger record --corrects %d --by NAME --reason TEXT", r.Seq, r.Seq)
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s: %s %s\n", what, x.Kind, money(x.Cents, done.Currency))
+			_, err = fmt.Fprintf(a.stdout, "%s: %s %s%s\n", what, r.Kind, money(r.Cents, done.Currency), more)
 			return err
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&x.Kind, "kind", "", "top-up or external")
+	f.StringVar(&x.Kind, "kind", "", "top-up, external (spent outside Perennial), or the charge or refund of an operation")
 	wholeVar(f, &x.Cents, "cents", 0, "how much, in cents, over 0")
 	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that it went on or came back from")
+	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, where it has no order")
+	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
+	f.Int64Var(&x.CorrectsSeq, "corrects", 0, "the journal row of the record or answer that this takes back; in whole without --kind and --cents")
 	f.StringVar(&x.By, "by", "", "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")
-	for _, name := range []string{"kind", "cents", "by", "reason"} {
+	for _, name := range []string{"by", "reason"} {
 		_ = c.MarkFlagRequired(name)
 	}
 	return c
@@ -226,7 +236,14 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.Chan
 		return done, err
 	}
 	defer func() { err = errors.Join(err, alone.Close()) }()
-	done, err = daemon.Record(ctx, l, x)
+	done, err = daemon.Record(ctx, l, x, func(ctx context.Context, no string) (upstream.Order, error) {
+		client, err := a.provider()
+		if err != nil {
+			return upstream.Order{}, err
+		}
+		defer client.Close()
+		return client.Order(ctx, no)
+	})
 	return done, perhapsRecorded(err, x.ID)
 }
 

@@ -44,7 +44,7 @@ var fieldRules = map[string]bound{
 	"attempt": least(0), "attempts": least(0), "generation": least(1), "revision": least(1), "seq": least(1),
 	"scope": oneOf("account", string(fact.KindOrder), string(fact.KindRenewal)),
 
-	"fact.LedgerRecorded.Movement":    oneOf("top-up", "external"),
+	"fact.LedgerRecorded.Movement":    oneOf(fact.MovementTopUp, fact.MovementExternal, fact.MovementCharge, fact.MovementRefund),
 	"fact.LedgerRecorded.AmountCents": least(1),
 	"fact.Restoration.From":           oneOf("backup", "events"),
 	"fact.OperationResolved.Outcome":  oneOf("charged", "not_charged"),

@@ -43,7 +43,7 @@ var verbTexts = map[string]verbText{
 	daemon.VerbPause:          {"Stop sending.", []string{"reason"}, []string{"id", "command_id", "operation_id"}},
 	daemon.VerbResume:         {"Send again.", []string{"reason"}, []string{"id", "command_id", "operation_id"}},
 	daemon.VerbReconcile:      {"Compare the books with the provider; it may take minutes.", nil, nil},
-	daemon.VerbRecord:         {"Book a top-up, or what was spent outside Perennial.", []string{"kind", "cents", "reason"}, nil},
+	daemon.VerbRecord:         {"Book money that no reply showed: a top-up, what was spent outside Perennial, a charge or refund of an operation; or take a record back.", []string{"reason"}, nil},
 	daemon.VerbEvidence:       {"Show what is known of an operation in review.", nil, []string{"by", "reason"}},
 	daemon.VerbSweeps:         {"List the schedules.", nil, nil},
 	daemon.VerbPlan:           {"Plan a sweep of a schedule, as it would be now.", []string{"schedule"}, []string{"plan", "by", "reason"}},

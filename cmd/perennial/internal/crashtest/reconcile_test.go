@@ -74,7 +74,7 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 	if x := w.reconciles(1); x.Findings[0].AmountCents != 1000 || !strings.Contains(strings.Join(x.Notes, " "), "one moment") {
 		t.Errorf("%+v", x)
 	}
-	if out, errs, code := w.cli("ledger", "record", "--kind", "top-up", "--cents", "1000", "--by", "ada", "--reason", "by card", "-o", "json"); code != 0 || !strings.Contains(out, `{"changed":1}`) {
+	if out, errs, code := w.cli("ledger", "record", "--kind", "top-up", "--cents", "1000", "--by", "ada", "--reason", "by card", "-o", "json"); code != 0 || !strings.Contains(out, `{"changed":1,"record":{"seq":`) {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
 	w.reconciles(0)
@@ -82,8 +82,11 @@ func TestTrap24OnTheCommandLine(t *testing.T) {
 	if out, errs, code := w.cli(over...); code != 0 || !strings.Contains(out, "recorded: external") || !strings.Contains(errs, "warning: the book's wallet is -") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
-	if out, _, code := w.cli(append(over, "-o", "json")...); code != 0 || !strings.Contains(out, `{"changed":1,"warning":"the book's wallet is -`) {
+	if out, _, code := w.cli(append(over, "--id", "again", "-o", "json")...); code != 0 || !strings.Contains(out, `{"changed":1,"warning":"the book's wallet is -`) {
 		t.Errorf("exit %d\n%s", code, out)
+	}
+	if _, errs, code := w.cli(over...); code != cli.ExitUsage || !strings.Contains(errs, "--id") {
+		t.Errorf("the same once more: exit %d\n%s", code, errs)
 	}
 	if out, _, code := w.cli("ledger", "verify"); code != 0 {
 		t.Errorf("exit %d\n%s", code, out)
@@ -105,7 +108,7 @@ func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
 		if out, errs, code := record("500"); code != cli.ExitDone || out != "was recorded before under this id, and is not booked again: top-up 5.00 USD\n" {
 			t.Errorf("runner %t: exit %d\n%s%s", runs, code, out, errs)
 		}
-		if out, _, _ := record("500", "-o", "json"); out != "{\"changed\":0}\n" {
+		if out, _, _ := record("500", "-o", "json"); !strings.HasPrefix(out, `{"changed":0,"record":{"seq":`) {
 			t.Errorf("runner %t: %s", runs, out)
 		}
 		if _, errs, code := record("600"); code != cli.ExitFailed || !strings.Contains(errs, "choose another") || strings.Contains(errs, "the same command with") {

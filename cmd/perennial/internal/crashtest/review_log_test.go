@@ -30,7 +30,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	say("account", "resume")
 	say("proxies", "retire", "px_3")
 	say("proxies", "retire", "px_3", "--undo")
-	say("ledger", "record", "--kind", "external", "--cents", "7", "--order", "ord_9")
+	say("ledger", "record", "--kind", "refund", "--operation", "r-1/0001", "--cents", "7")
 	w.cli("sweep", "run", "keep", "--by", "ada", "--reason", "so: it is") // held for an approval: 4
 	plan := ""
 	await(t, "completion offers the plan", func() bool { plan = w.offered("sweep", "approve", ""); return plan != "" })
@@ -66,7 +66,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	}
 	want := []string{
 		"operation.resolved charged", "account.paused  account", "command.cancelled", "account.resumed  account", "proxy.retired  px_3", "proxy.reinstated  px_3",
-		"ledger.recorded external ord_9", "sweep.planned asked keep", "sweep.finished approved keep " + plan,
+		"ledger.recorded refund r-1/0001 px_1", "sweep.planned asked keep", "sweep.finished approved keep " + plan,
 		"schedule.paused  keep", "schedule.resumed  keep", "dead.requeued  dead letter 1", "dead.dropped  dead letter 2",
 	}
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {

@@ -153,11 +153,20 @@ func (q StatesRequest) of(hashes []string, i int) string {
 	return hashes[i]
 }
 
+// RecordAnswer is a record as it is booked.
+type RecordAnswer struct {
+	Seq   int64  `json:"seq"`  // its row of the journal, by which it is taken back
+	Kind  string `json:"kind"` // top-up, external, charge or refund
+	Cents int64  `json:"cents"`
+}
+
 // ChangedAnswer is the answer to a verb that changes something: how much it changed.
 type ChangedAnswer struct {
 	Changed  int    `json:"changed"`
 	Currency string `json:"currency,omitempty"` // of a record, or of the wallet
 	Warning  string `json:"warning,omitempty"`  // of a record that was booked all the same
+	// Record is what was recorded, now or before under the same id.
+	Record *RecordAnswer `json:"record,omitempty"`
 	// WalletCents is the wallet of the book after an answer to a review.
 	WalletCents *int64 `json:"wallet_cents,omitempty"`
 }

@@ -29,20 +29,22 @@ const CodeUnreachable = "unreachable"
 
 func (a *account) record(ctx context.Context, x jobs.Recording) (ChangedAnswer, error) {
 	x.By = asked(ctx, x.By)
-	return Record(ctx, a.Ledger(), x)
+	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
 }
 
-// Record books what an operator says, and warns of an overdraft.
-func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording) (done ChangedAnswer, err error) {
-	booked, err := jobs.Record(ctx, l, x)
+// Record books what an operator says, and warns of an overdraft. shown reads an order that
+// the ledger does not know.
+func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording, shown jobs.OrderReader) (done ChangedAnswer, err error) {
+	r, booked, err := jobs.Record(ctx, l, x, shown)
 	if err != nil {
 		return done, err
 	}
 	if booked {
 		done.Changed = 1
 	}
+	done.Record = &RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents}
 	if done.Currency, err = l.Currency(ctx); err == nil {
-		done.Warning, err = jobs.Overdrawn(ctx, l, x)
+		done.Warning, err = jobs.Overdrawn(ctx, l, r.Movement)
 	}
 	return done, err
 }

@@ -1655,9 +1655,35 @@ export interface LedgerReconciled extends CloudEvent {
  */
 export interface LedgerRecordedData {
   /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id?: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id?: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
    * What moved: money into the wallet, or out of it for something that was bought elsewhere.
    */
-  movement: "top-up" | "external";
+  movement: "top-up" | "external" | "charge" | "refund";
   /**
    * The difference.
    */
@@ -1679,9 +1705,17 @@ export interface LedgerRecordedData {
    */
   order_no?: string;
   /**
+   * The line of a renewal.
+   */
+  proxy_id?: string;
+  /**
    * `id` is the person's own: the same one books once.
    */
   id?: string;
+  /**
+   * `corrects_seq` is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects.
+   */
+  corrects_seq?: number;
   /**
    * By this fact.
    */
@@ -1719,7 +1753,7 @@ export interface LedgerRecordedData {
 }
 
 /**
- * Books money that moved outside Perennial, in a person's name.
+ * Books money that moved outside Perennial, or that the replies for an operation did not show, in a person's name. The Ref of a charge and a refund names the operation.
  */
 export interface LedgerRecorded extends CloudEvent {
   /**
