@@ -47,7 +47,7 @@ func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
 				ours++
 			}
 		}
-		if !x.OK || len(p.read) > reads || x.Compared.Outside > reads/2 {
+		if !x.Agrees() || len(p.read) > reads || x.Compared.Outside > reads/2 {
 			t.Errorf("%d details read: %+v", len(p.read), x)
 		}
 	}
@@ -80,7 +80,7 @@ func TestAPassSaysWhatItCompared(t *testing.T) {
 	h := newRig(t)
 	h.buys(8)
 	x := h.pass(h.reconciler(h.client, 4))
-	if !x.OK || x.Compared.Left == 0 || x.Compared.Orders == 0 || x.Compared.Orders >= 8 || !x.Compared.Wallet {
+	if !x.Agrees() || x.Compared.Left == 0 || x.Compared.Orders == 0 || x.Compared.Orders >= 8 || !x.Compared.Wallet {
 		t.Errorf("%+v", x)
 	}
 	c := h.reconciler(h.client, 0)
@@ -116,7 +116,7 @@ func TestAnExpiryThatMovedByLessThanPaidIsReported(t *testing.T) {
 			h.await("one", fact.StateCompleted)
 			h.later(20 * time.Minute)
 			x := h.pass(h.reconciler(p, 0))
-			if got := len(x.Findings) == 1 && x.Findings[0].Kind == decide.FindingNotMoved; got != found || x.OK == found {
+			if got := len(x.Findings) == 1 && x.Findings[0].Kind == decide.FindingNotMoved; got != found || x.Agrees() == found {
 				t.Errorf("%+v", x)
 			}
 		})

@@ -100,7 +100,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := h.pass(h.reconciler(&retold{Client: h.client, order: c.change}, 0))
-			if c.kind == "" && (!x.OK || x.Orders != 1) {
+			if c.kind == "" && (!x.Agrees() || x.Orders != 1) {
 				t.Errorf("%+v", x)
 			}
 			if c.kind != "" && (len(x.Findings) != 1 || x.Findings[0].Kind != c.kind || x.Findings[0].AmountCents != c.amount ||
@@ -138,7 +138,7 @@ func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
 		}
 	}
 	wrong = false
-	if x := h.pass(c); !x.OK {
+	if x := h.pass(c); !x.Agrees() {
 		t.Errorf("%+v", x)
 	}
 }
@@ -156,7 +156,7 @@ func TestEveryOrderIsReadInTurn(t *testing.T) {
 	for ; passes < 20 && len(read) < 9; passes++ {
 		p.read = nil
 		x := h.pass(c)
-		if !x.OK || len(p.read) > 8 {
+		if !x.Agrees() || len(p.read) > 8 {
 			t.Fatalf("%d orders were read in one pass: %+v", len(p.read), x)
 		}
 		for _, no := range p.read {
@@ -224,7 +224,7 @@ func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
 		return nil
 	}}
 	c := h.reconciler(p, 0)
-	if x := h.pass(c); !x.OK {
+	if x := h.pass(c); !x.Agrees() {
 		t.Errorf("the provider has ten minutes to show it: %+v", x)
 	}
 	h.ahead.Store(int64(11 * time.Minute))
@@ -235,7 +235,7 @@ func TestARenewedExpiryThatDoesNotMoveIsAFinding(t *testing.T) {
 		}
 	}
 	p.proxy = nil
-	if x := h.pass(c); !x.OK {
+	if x := h.pass(c); !x.Agrees() {
 		t.Errorf("it has moved: %+v", x)
 	}
 }
@@ -251,7 +251,7 @@ func TestAnExpiryThatAListingSawMoveIsNotReread(t *testing.T) {
 	h.ahead.Store(int64(11 * time.Minute))
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, Observed(seen, h.now())) }))
 	p := &retold{Client: h.client, proxy: func(*upstream.Proxy) error { t.Error("it was read again"); return nil }}
-	if x := h.pass(h.reconciler(p, 0)); !x.OK {
+	if x := h.pass(h.reconciler(p, 0)); !x.Agrees() {
 		t.Errorf("%+v", x)
 	}
 }
@@ -282,12 +282,12 @@ func TestAnOrderUnderWayIsNotAnOutsideOrder(t *testing.T) {
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	<-post.reached
 	c := h.reconciler(h.client, 0)
-	if x := h.pass(c); !x.OK || x.Quiet {
+	if x := h.pass(c); !x.Agrees() || x.Quiet {
 		t.Errorf("%+v", x)
 	}
 	close(post.release)
 	h.await("buy", fact.StateDelivered)
-	if x := h.pass(c); !x.OK || !x.Quiet {
+	if x := h.pass(c); !x.Agrees() || !x.Quiet {
 		t.Errorf("%+v", x)
 	}
 	h.settled(600, 0)
@@ -308,7 +308,7 @@ func TestALateRefundIsExplainedByItsOrdersRecord(t *testing.T) {
 		t.Fatalf("%+v", x.Findings)
 	}
 	h.recorded(Recording{Kind: "top-up", Cents: amount, OrderNo: x.Findings[0].OrderNo})
-	if x := h.pass(c); !x.OK {
+	if x := h.pass(c); !x.Agrees() {
 		t.Errorf("%+v", x.Findings)
 	}
 }
@@ -349,7 +349,7 @@ func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
 	if !c.Sticky[no] || len(c.Known[no]) != 1 {
 		t.Errorf("%v %v", c.Sticky, c.Known)
 	}
-	if x := h.pass(c); !x.OK || len(c.Known) != 0 {
+	if x := h.pass(c); !x.Agrees() || len(c.Known) != 0 {
 		t.Errorf("%+v %v", x, c.Known)
 	}
 }

@@ -36,6 +36,7 @@ type reconciling struct {
 	turn       chan struct{} // holds one token: its holder reconciles
 	reconciler *reconcile.Reconciler
 	published  map[string]bool // findings that were published already; nil before the first
+	uncompared bool            // the wallet could not be compared, and that was published
 	suspect    string          // the side of a wallet's difference that the last pass saw first
 
 	mu   sync.Mutex
@@ -45,7 +46,7 @@ type reconciling struct {
 // LastReconciliation is what the latest one showed, or why there is none.
 type LastReconciliation struct {
 	At              time.Time `json:"at,omitzero"` // of the last one that came to its end
-	OK              bool      `json:"ok"`
+	OK              *bool     `json:"ok"`          // nil where the wallet could not be compared
 	Quiet           bool      `json:"quiet"`
 	Findings        int       `json:"findings"`
 	DifferenceCents int64     `json:"difference_cents"` // of the wallet
@@ -55,6 +56,9 @@ type LastReconciliation struct {
 
 	unsure bool // the wallet differs, and another pass has to see it
 }
+
+// Agrees reports whether all was compared and agreed.
+func (x LastReconciliation) Agrees() bool { return x.OK != nil && *x.OK }
 
 // LastReconciliation is what the latest one showed; At is zero before the first
 // of this run has come to its end.
@@ -238,7 +242,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	for _, f := range x.Findings {
-		if f.Kind == decide.FindingWallet && when == afterTwoPasses && !r.reconciling.published[f.Key()] && r.reconciling.suspect != side(f) {
+		if f.Kind == decide.FindingWallet && !r.reconciling.published[f.Key()] && (f.Carried || when == afterTwoPasses && r.reconciling.suspect != side(f)) {
 			suspect = side(f)
 			continue
 		}
@@ -246,8 +250,13 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 			facts = append(facts, r.discrepancy(ctx, f))
 		}
 	}
-	if x.OK {
+	if x.Agrees() {
 		facts = append(facts, fact.LedgerReconciled{WalletCents: x.Wallet.BookCents, ProviderCents: x.Wallet.ProviderCents, Quiet: x.Quiet})
+	}
+	if unknown := x.Wallet.Unknown; len(unknown) > 0 && !r.reconciling.uncompared {
+		facts = append(facts, fact.LedgerUncompared{
+			WalletCents: x.Wallet.BookCents, ProviderCents: x.Wallet.ProviderCents, OperationIDs: unknown[:min(len(unknown), 20)], OperationsTotal: len(unknown),
+		})
 	}
 	if len(facts) > 0 {
 		err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(facts...) })
@@ -255,7 +264,7 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 			return fmt.Errorf("record what was found: %w", err)
 		}
 	}
-	r.reconciling.published, r.reconciling.suspect = now, suspect
+	r.reconciling.published, r.reconciling.suspect, r.reconciling.uncompared = now, suspect, len(x.Wallet.Unknown) > 0
 	return nil
 }
 

@@ -59,7 +59,9 @@ func TestARecordThatTakesTheWalletBelowZeroSaysSo(t *testing.T) {
 }
 
 func TestTheSameRecordTwiceInADayIsAskedAbout(t *testing.T) {
-	h := movableRig(t)
+	h := idleRig(t)
+	h.oneClock()
+	h.bind()
 	x := Recording{Kind: "top-up", Cents: 500, ID: "made-1", IDMade: true}
 	h.recorded(x)
 	h.recorded(x) // a repeat

@@ -142,7 +142,7 @@ func TestTrap13ARenewalFromTheLostTimeBarsNoLaterOne(t *testing.T) {
 	}
 	c := h.reconciler(h.client, 0)
 	h.ahead.Store(int64(11 * time.Minute))
-	if x := h.pass(c); !x.OK {
+	if x := h.pass(c); !x.Agrees() {
 		t.Errorf("%+v", x)
 	}
 }

@@ -71,7 +71,7 @@ func (s *simulation) reconcile(ctx context.Context) {
 	before, err := s.ledger.Balance(ctx, "main")
 	s.must(err, "balance")
 	x, err := r.reconcile(ctx, r.scheduledReading, afterTwoPasses)
-	s.sayf("reconciled: %t, %d findings, failed %t", x.OK, len(x.Findings), err != nil)
+	s.sayf("reconciled: %t, %d findings, failed %t", x.Agrees(), len(x.Findings), err != nil)
 	after, err := s.ledger.Balance(ctx, "main")
 	s.must(err, "balance")
 	if after.Head = before.Head; s.counts.posts != posts || before != after {

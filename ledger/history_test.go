@@ -128,6 +128,7 @@ func surroundings() []fact.Fact {
 		fact.AccountPaused{Scope: "order", Cause: "insufficient_scope", Detail: "no"},
 		fact.AccountResumed{Scope: "order", Cause: "insufficient_scope", Detail: "works"},
 		fact.SweepMissed{Schedule: "keep", Slots: []time.Time{noon.Add(-2 * time.Hour), noon.Add(-time.Hour)}, ServedBy: noon},
+		fact.LedgerUncompared{WalletCents: 900, ProviderCents: 600, OperationIDs: []string{"o1/1"}, OperationsTotal: 1},
 		fact.ListingShrunk{Known: 10, NotListed: 5, ProxyIDs: []string{"px_1"}},
 		fact.SweepFailed{Schedule: "keep", Slot: noon, Reason: "list the proxies: insufficient_scope", Due: 2, Expiring: 1, FirstExpiresAt: at(time.Hour)},
 		fact.SchedulePaused{Schedule: "keep", Until: at(time.Hour), By: "ada", Reason: "prices change"},

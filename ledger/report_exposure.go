@@ -14,7 +14,10 @@ import (
 // changed the provider's wallet beyond what is booked.
 type Exposure struct {
 	OperationID string
+	CommandID   string
+	Kind        fact.Kind
 	State       fact.State
+	Unpriced    int64 // lines of a renewal that may still be charged
 	OrderNo     string
 	// ChargeCents is what it may still cost, as it was estimated; 0 with
 	// ChargeUnknown when the price was not known.
@@ -54,7 +57,7 @@ func (p Position) WithUnbooked() Balance {
 // booked, and settled ones with lines that the provider has not resolved: a line without
 // an amount may still be charged. What is accepted, held, or waits without an attempt that
 // may have executed has moved no money.
-const exposureQuery = `SELECT o.id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
+const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
 	FROM operations o WHERE o.id IN (
@@ -84,12 +87,11 @@ func (l *Ledger) Position(ctx context.Context, account string) (p Position, err 
 
 func scanExposure(s scanner) (Exposure, error) {
 	var x Exposure
-	var kind fact.Kind
-	var estimate, charged, refunded, unpriced, unresolved int64
-	err := s.Scan(&x.OperationID, &kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &unpriced, &unresolved)
+	var estimate, charged, refunded, unresolved int64
+	err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &x.Unpriced, &unresolved)
 	x.ReturnCents = unresolved
-	mayCharge := unpriced > 0
-	if kind.MakesOrder() {
+	mayCharge := x.Unpriced > 0
+	if x.Kind.MakesOrder() {
 		mayCharge, x.ReturnCents = charged == 0, charged-refunded
 	}
 	if mayCharge {

@@ -32,6 +32,9 @@ type Finding struct {
 	OperationID string `json:"operation_id"`
 	ProxyID     string `json:"proxy_id,omitempty"`
 	Explanation string `json:"explanation"`
+
+	// Carried says that an earlier pass found it, and this one could not look.
+	Carried bool `json:"-"`
 }
 
 // Key tells one finding from another: a difference that stays is published once.
@@ -41,7 +44,9 @@ func (f Finding) Key() string {
 
 // Reconciliation is what one comparison of the books with the provider showed.
 type Reconciliation struct {
-	OK bool `json:"ok"`
+	// OK says whether all agreed. It is nil where nothing differed and the wallet could
+	// not be compared: something of unknown price, and without a bound, is open.
+	OK *bool `json:"ok"`
 	// Quiet: nothing was under way around the reading of the wallet, so it was
 	// compared to the cent and not as an interval.
 	Quiet    bool        `json:"quiet"`
@@ -68,6 +73,9 @@ type Compared struct {
 	Left     int  `json:"left"`           // orders and expiries that this pass had no request left for
 }
 
+// Agrees reports whether all was compared and agreed.
+func (x Reconciliation) Agrees() bool { return x.OK != nil && *x.OK }
+
 // DifferenceCents is by how much the wallet is outside of what the books allow.
 func (x Reconciliation) DifferenceCents() int64 {
 	for _, f := range x.Findings {
@@ -84,6 +92,7 @@ type Statements interface {
 	Order(ctx context.Context, orderNo string) (upstream.Order, error)
 	Proxy(ctx context.Context, proxyID string) (upstream.Proxy, error)
 	OrdersPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error)
+	OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error)
 }
 
 // ReconcilerConfig is what a Reconciler is made of. Everything without a
@@ -121,6 +130,8 @@ type Reconciler struct {
 	settledAt   map[string]time.Time    // renewals whose expiries are still to be seen
 	list        listing                 // through the provider's orders
 	Foreign     map[string]ForeignOrder // orders that the ledger does not know
+	prices      map[int64]listPrices    // by days
+	missing     *Finding                // money that the wallet lacked when it last had a lower bound
 }
 
 // NewReconciler makes a reconciler.
@@ -138,7 +149,7 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 		c.Reads = 200
 	}
 	return &Reconciler{
-		ReconcilerConfig: c, Sticky: map[string]bool{}, Known: map[string][]Finding{}, settledAt: map[string]time.Time{}, Foreign: map[string]ForeignOrder{},
+		ReconcilerConfig: c, Sticky: map[string]bool{}, Known: map[string][]Finding{}, settledAt: map[string]time.Time{}, Foreign: map[string]ForeignOrder{}, prices: map[int64]listPrices{},
 	}
 }
 
@@ -176,8 +187,14 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	if err != nil {
 		return p.Reconciliation, fmt.Errorf("read the wallet: %w", err)
 	}
+	if err := p.bound(ctx, &reading); err != nil {
+		return p.Reconciliation, err
+	}
 	p.wallet(reading)
-	p.OK, p.At = len(p.Findings) == 0, c.Clock().UTC()
+	if p.Wallet.LowCents != nil || len(p.Findings) > 0 {
+		p.OK = new(len(p.Findings) == 0)
+	}
+	p.At = c.Clock().UTC()
 	p.Compared.Orders, p.Compared.Renewals, p.Compared.Wallet = p.Orders, p.Renewals, p.Wallet.LowCents != nil
 	return p.Reconciliation, nil
 }
@@ -203,6 +220,8 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	for _, f := range told {
 		was := Finding{Kind: f.Finding, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
 		switch {
+		case f.Finding == decide.FindingWallet && f.AmountCents < 0 && c.missing == nil: // the newest comes first
+			c.missing = &was
 		case f.Finding == decide.FindingNotMoved:
 			c.settledAt[f.OperationID] = time.Time{}
 			c.Known[f.OperationID+" "+f.ProxyID] = []Finding{was}

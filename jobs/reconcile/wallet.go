@@ -13,8 +13,8 @@ import (
 	"perennial/upstream"
 )
 
-// WalletCheck is the provider's wallet beside what the books allow. A bound
-// that is nil is none: something of unknown price is under way. frozen_cents is
+// WalletCheck is the provider's wallet beside what the books allow. low_cents is nil where
+// something is open whose price has no bound. frozen_cents is
 // not interpreted: the document does not say whether it is part of the balance.
 type WalletCheck struct {
 	ProviderCents int64  `json:"provider_cents"`
@@ -23,6 +23,8 @@ type WalletCheck struct {
 	HighCents     *int64 `json:"high_cents"`
 	// UnderWay are the operations that widen the interval.
 	UnderWay []string `json:"under_way,omitempty"`
+	// Unknown are those of them whose cost is not known and has no bound.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // WalletReading is a wallet with the books just before and just after it.
@@ -85,7 +87,7 @@ func (w WalletReading) Check() WalletCheck {
 		}
 	}
 	x.HighCents = &high
-	if !unbounded {
+	if x.Unknown = unknownPrices(w); !unbounded {
 		x.LowCents = &low
 	}
 	return x
@@ -103,9 +105,6 @@ func (p *Pass) wallet(w WalletReading) {
 	if !upstream.AmountAgrees(w.Balance, w.ProviderCents) {
 		p.find(Finding{Kind: decide.FindingDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", decide.Bounded(w.Balance), w.ProviderCents)})
 	}
-	if x.LowCents == nil {
-		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(FirstFew(unknownPrices(w)), ", "))
-	}
 	var d int64
 	var text string
 	switch {
@@ -115,10 +114,26 @@ func (p *Pass) wallet(w WalletReading) {
 	case w.ProviderCents > *x.HighCents:
 		d = w.ProviderCents - *x.HighCents
 		text = fmt.Sprintf("the wallet holds %s, %s more than the books allow; a top-up is recorded with `perennial ledger record --kind top-up`", p.Binding.Amount(w.ProviderCents), p.Binding.Amount(d))
-	default:
+	}
+	if x.LowCents == nil {
+		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(FirstFew(x.Unknown), ", "))
+		if d == 0 && p.Reconciler.missing != nil { // not explained: nothing could be compared
+			f := *p.Reconciler.missing
+			f.Carried = true
+			p.find(f)
+		}
+	}
+	if d == 0 {
+		if x.LowCents != nil {
+			p.Reconciler.missing = nil
+		}
 		return
 	}
-	p.find(Finding{Kind: decide.FindingWallet, AmountCents: d, Explanation: text + p.CouldExplain(d)})
+	f := Finding{Kind: decide.FindingWallet, AmountCents: d, Explanation: text + p.CouldExplain(d)}
+	if p.Reconciler.missing = nil; d < 0 {
+		p.Reconciler.missing = &f
+	}
+	p.find(f)
 }
 
 func unknownPrices(w WalletReading) (ids []string) {

@@ -204,6 +204,21 @@ const recordPrefix = "record:"
 // FactType implements Fact.
 func (LedgerRecorded) FactType() string { return "ledger.recorded" }
 
+// LedgerUncompared says that the wallet could not be compared with the books, from this
+// pass on: operations are open whose cost is not known and has no bound. It is published
+// once, until a pass can compare again.
+type LedgerUncompared struct {
+	accountFact
+	WalletCents   int64 `json:"wallet_cents"`   // by the books
+	ProviderCents int64 `json:"provider_cents"` // by the provider
+	// OperationIDs are those of unknown cost, the first 20 of OperationsTotal.
+	OperationIDs    []string `json:"operation_ids"`
+	OperationsTotal int      `json:"operations_total"`
+}
+
+// FactType implements Fact.
+func (LedgerUncompared) FactType() string { return "ledger.uncompared" }
+
 // LedgerReconciled says that the books were compared with the provider and agreed.
 type LedgerReconciled struct {
 	accountFact

@@ -14,7 +14,7 @@ import (
 // all has a value of each type of fact, so that a journal can be folded again long
 // after it was written.
 var all = []Fact{
-	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
+	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerUncompared{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
 	CommandAccepted{}, CommandFinished{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
 	OperationSending{}, OperationUnsent{}, OperationWaiting{}, OperationReview{}, OperationResolved{},
 	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{},

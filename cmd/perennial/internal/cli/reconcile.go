@@ -37,10 +37,13 @@ func (a *app) ledgerReconcile() *cobra.Command {
 			if err := a.printReconciliation(x); err != nil {
 				return err
 			}
-			if !x.OK {
-				return &exitError{code: ExitFailed}
+			switch {
+			case x.Agrees():
+				return nil
+			case x.OK == nil:
+				return &exitError{code: ExitPerson}
 			}
-			return nil
+			return &exitError{code: ExitFailed}
 		},
 	}
 }
@@ -124,8 +127,12 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 		}
 		fmt.Fprintf(a.stdout, "note      %s\n", printable(n))
 	}
-	if x.OK {
+	switch {
+	case x.Agrees():
 		_, err := fmt.Fprintln(a.stdout, "books and provider agree")
+		return err
+	case x.OK == nil:
+		_, err := fmt.Fprintf(a.stdout, "not compared: the cost of %s is not known, so nothing can be said of the wallet\nanswer what needs review: perennial review list\n", daemon.FirstFew(x.Wallet.Unknown))
 		return err
 	}
 	rows := make([][]string, 0, len(x.Findings))

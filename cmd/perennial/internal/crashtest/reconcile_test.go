@@ -21,7 +21,7 @@ func (w *world) reconciles(wantCode int) reconcile.Reconciliation {
 	w.t.Helper()
 	out, errs, code := w.cli("ledger", "reconcile", "-o", "json")
 	var x reconcile.Reconciliation
-	if err := json.Unmarshal([]byte(out), &x); err != nil || code != wantCode || x.OK != (code == 0) {
+	if err := json.Unmarshal([]byte(out), &x); err != nil || code != wantCode || x.Agrees() != (code == 0) {
 		w.t.Fatalf("exit %d, want %d: %v\n%s%s", code, wantCode, err, out, errs)
 	}
 	return x

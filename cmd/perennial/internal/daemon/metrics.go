@@ -53,7 +53,8 @@ var (
 	pausedNow      = read(gauge, "paused", "What is paused, 1 each.", "scope", "cause")
 	providerWallet = read(gauge, "provider_wallet_cents", "What the provider said that the wallet holds, when the books were last compared with it, in cents; absent before the first time.")
 	reconciledAt   = read(gauge, "reconciled_timestamp_seconds", "When the books were last compared with the provider.")
-	reconciledOK   = read(gauge, "reconciled_ok", "Whether the books agreed then.")
+	reconciledOK   = read(gauge, "reconciled_ok", "Whether the books agreed then; absent where the wallet could not be compared.")
+	uncomparedNow  = read(gauge, "reconciled_unknown", "Whether the wallet could not be compared then: the cost of something open is not known.")
 	differenceNow  = read(gauge, "reconciled_difference_cents", "By how much the wallet was outside of what the books allow.")
 	sweepFailed    = read(gauge, "sweep_failed", "A sweep that is due and cannot be made, 1 each.", "schedule")
 	sweepExpiring  = read(gauge, "sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", "schedule")
@@ -235,7 +236,10 @@ func (a *account) measureState(ctx context.Context, set setter) error {
 	if last := v.Reconciled; !last.At.IsZero() {
 		set.at(reconciledAt, last.At)
 		set(providerWallet, float64(last.ProviderCents))
-		set(reconciledOK, truth(last.OK))
+		if last.OK != nil {
+			set(reconciledOK, truth(*last.OK))
+		}
+		set(uncomparedNow, truth(last.OK == nil))
 		set(differenceNow, float64(last.DifferenceCents))
 	}
 	if skew, heard := a.clockSkew(); heard {

@@ -110,7 +110,7 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 		shown := made.Value
 		card.Provider = shown.Provider
 		card.Reconciled = ReconciledText(shown.Reconciled, card.Balance.Currency)
-		card.Differs = shown.Reconciled.Findings > 0 && !shown.Reconciled.OK
+		card.Differs = shown.Reconciled.Findings > 0 && !shown.Reconciled.Agrees()
 	}
 	return errors.Join(errs...)
 }

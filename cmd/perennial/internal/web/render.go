@@ -136,9 +136,11 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	text := "not yet in this run"
 	switch {
 	case x.At.IsZero():
-	case x.OK && x.Quiet:
+	case x.OK == nil:
+		text = "the wallet could not be compared, " + humanize.Time(x.At) + ": the cost of something open is not known"
+	case x.Agrees() && x.Quiet:
 		text = "to the cent, " + humanize.Time(x.At)
-	case x.OK:
+	case x.Agrees():
 		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
 	default:
 		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(x.DifferenceCents, currency), humanize.Time(x.At))

@@ -1789,6 +1789,64 @@ export interface LedgerRecorded extends CloudEvent {
 }
 
 /**
+ * The data of LedgerUncompared.
+ */
+export interface LedgerUncomparedData {
+  /**
+   * By the books.
+   */
+  wallet_cents: number;
+  /**
+   * By the provider.
+   */
+  provider_cents: number;
+  /**
+   * `operation_ids` are those of unknown cost, the first 20 of `operations_total`.
+   */
+  operation_ids: string[];
+  /**
+   * How many operations there are.
+   */
+  operations_total: number;
+}
+
+/**
+ * Says that the wallet could not be compared with the books, from this pass on: operations are open whose cost is not known and has no bound. It is published once, until a pass can compare again.
+ */
+export interface LedgerUncompared extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: LedgerUncomparedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:ledger.uncompared:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.ledger.uncompared.v1";
+}
+
+/**
  * The data of ListingShrunk.
  */
 export interface ListingShrunkData {
@@ -4644,6 +4702,7 @@ export type PerennialEvent =
   | LedgerOpened
   | LedgerReconciled
   | LedgerRecorded
+  | LedgerUncompared
   | ListingShrunk
   | OperationResolved
   | OperationReview

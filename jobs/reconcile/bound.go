@@ -1,0 +1,132 @@
+// The most that an operation of unknown price may have cost: without it nothing missing
+// from the wallet would be noticed while such an operation is open.
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/upstream"
+)
+
+const (
+	// boundMargin widens what an operation should cost to what it may cost, in percent:
+	// prices rise, and the last one paid may be old.
+	boundMargin = 150
+	// offerPages bounds how many pages of offers are read for a list price, and pricesKept
+	// how long it serves.
+	offerPages = 5
+	pricesKept = time.Hour
+)
+
+// listPrices are the prices of offers for one proxy and so many days.
+type listPrices struct {
+	at      time.Time
+	of      map[string]int64
+	dearest int64
+}
+
+// bound puts a bound in the place of each unknown price, where there is one: from what was
+// last paid, the list price, or the command's own ceiling.
+func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
+	most := map[string]int64{}
+	for _, open := range [][]ledger.Exposure{w.Before.Open, w.After.Open} {
+		for i := range open {
+			e := &open[i]
+			if !e.ChargeUnknown {
+				continue
+			}
+			cents, known := most[e.OperationID]
+			if !known {
+				var err error
+				if cents, err = p.mostOf(ctx, *e); err != nil {
+					return err
+				}
+				most[e.OperationID] = cents
+			}
+			if cents > 0 {
+				e.ChargeCents, e.ChargeUnknown = cents, false
+			}
+		}
+	}
+	return nil
+}
+
+// mostOf is the most that an operation may cost, in cents; 0 where nothing tells.
+func (p *Pass) mostOf(ctx context.Context, e ledger.Exposure) (int64, error) {
+	accepted, err := p.Ledger.Acceptance(ctx, e.CommandID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	c, err := command.ReadContent(accepted.Content)
+	if err != nil {
+		return 0, err
+	}
+	cents, err := p.expected(ctx, e, c)
+	if err != nil {
+		return 0, err
+	}
+	if cents == 0 {
+		cents = c.MaxTotalCents
+	}
+	return min(cents, decide.MaxLineCents) * boundMargin / 100, nil
+}
+
+// expected is what an operation should cost at the dearest price that is known of what it
+// buys, 0 where none is.
+func (p *Pass) expected(ctx context.Context, e ledger.Exposure, c command.Command) (cents int64, err error) {
+	if e.Kind.OfProxies() {
+		paid, err := p.Ledger.Dearest(ctx, c.DurationDays)
+		if err == nil && paid == 0 {
+			paid = p.offered(ctx, c.DurationDays).dearest
+		}
+		return paid * e.Unpriced, err
+	}
+	list := p.offered(ctx, c.DurationDays)
+	for _, item := range c.Items {
+		unit, known := list.of[item.OfferCode]
+		if !known {
+			unit = list.dearest
+		}
+		cents += unit * item.Quantity
+	}
+	return cents, nil
+}
+
+// offered reads the list prices for so many days. What cannot be read bounds nothing: the
+// pass says so.
+func (p *Pass) offered(ctx context.Context, days int64) listPrices {
+	if kept, ok := p.prices[days]; ok && p.Clock().Sub(kept.at) < pricesKept {
+		return kept
+	}
+	list := listPrices{at: p.Clock(), of: map[string]int64{}}
+	page := upstream.PageRequest{Size: ListingPage}
+	for range offerPages {
+		got, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.Offer], error) {
+			return p.Statements.OffersPage(ctx, upstream.OfferFilter{DurationDays: days}, page)
+		})
+		if err != nil {
+			p.notef("the list prices could not be read: %v", err)
+			return list
+		}
+		for _, o := range got.Items {
+			if cents, err := decide.QuotedCents(o, 1, days); err == nil {
+				list.of[o.OfferCode], list.dearest = cents, max(list.dearest, cents)
+			}
+		}
+		if !got.HasMore || got.NextPageToken == "" || got.NextPageToken == page.Token {
+			break
+		}
+		page.Token = got.NextPageToken
+	}
+	p.prices[days] = list
+	return list
+}
