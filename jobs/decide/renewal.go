@@ -16,6 +16,9 @@ import (
 // IP: the three lists must partition the request and equal the line items, and their
 // sums must agree. Anything else is for a person.
 func decideRenewal(op Operation, h Replied, v Verdict) Decision {
+	if h.Reply.Renewal != nil {
+		h.Reply.Renewal = withoutLacking(*h.Reply.Renewal)
+	}
 	r := h.Reply.Renewal
 	if missing := h.unreadable(v, len(op.ProxyIDs)); missing != "" {
 		v.Reason = "the renewal's result could not be read: " + Bounded(missing)
@@ -84,12 +87,21 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 			return "no " + field
 		}
 	}
-	for _, line := range r.LineItems {
-		if field := lacks(line); field != "" {
-			return "a line item without " + field
-		}
-	}
 	return ""
+}
+
+// withoutLacking takes the line items that lack a field for unreadable ones.
+func withoutLacking(r upstream.Renewal) *upstream.Renewal {
+	items := r.LineItems
+	r.LineItems, r.Unusable = make([]upstream.RenewalLine, 0, len(items)), slices.Clone(r.Unusable)
+	for i, line := range items {
+		if field := lacks(line); field != "" {
+			r.Unusable = append(r.Unusable, upstream.Unusable{ID: line.ProxyID, Position: i + 1, Field: field, Why: "no " + field})
+			continue
+		}
+		r.LineItems = append(r.LineItems, line)
+	}
+	return &r
 }
 
 // unknownYet reports whether a field of the result may have no value because lines pend
