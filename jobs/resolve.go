@@ -19,7 +19,10 @@ import (
 
 // Resolution is a person's answer to a review.
 type Resolution struct {
-	ID           string `json:"id"` // of the operation
+	ID string `json:"id,omitempty"` // of the operation, or of a command with one operation in review
+	// OperationID and CommandID say what the id is of, in the place of ID.
+	OperationID  string `json:"operation_id,omitempty"`
+	CommandID    string `json:"command_id,omitempty"`
 	ProxyID      string `json:"line,omitempty"`
 	Charged      *bool  `json:"charged"` // required
 	ChargedCents int64  `json:"charged_cents"`

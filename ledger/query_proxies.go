@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,22 @@ type Proxy struct {
 	// Both come from the journal; what is observed does not set them.
 	Retired bool              `json:"retired,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
+}
+
+// Remarks are what a person should know of it beside its status: retired, not listed any
+// longer, or not readable; "" where there is nothing.
+func (p Proxy) Remarks() string {
+	var all []string
+	if p.Retired {
+		all = append(all, "retired")
+	}
+	if p.UnlistedAt != nil {
+		all = append(all, "not listed since "+p.UnlistedAt.UTC().Format("2006-01-02 15:04"))
+	}
+	if p.Unreadable != "" {
+		all = append(all, "unreadable: "+p.Unreadable)
+	}
+	return strings.Join(all, ", ")
 }
 
 // Unread reports whether what is stored of the proxy became out of date with its last

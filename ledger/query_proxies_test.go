@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,12 @@ func TestTrap31AProxyIsUnlistedAfterAWholePassWithoutIt(t *testing.T) {
 		t.Fatalf("half a pass made %v", got)
 	}
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, began) }))
+	if p, err := b.Proxy(t.Context(), "leaves"); err != nil || !strings.HasPrefix(p.Remarks(), "not listed since 20") {
+		t.Errorf("%q %v", p.Remarks(), err)
+	}
+	if p, err := b.Proxy(t.Context(), "stays"); err != nil || p.Remarks() != "" {
+		t.Errorf("%q %v", p.Remarks(), err)
+	}
 	if got := b.expiring(*soon); len(got) != 3 {
 		t.Fatalf("after the pass: %v", got)
 	}

@@ -275,8 +275,8 @@ func addProxy(list *listing, account string, p ledger.Proxy) error {
 	if !known && expires != "" {
 		expires = "was " + expires
 	}
-	if p.Retired {
-		status += ", retired"
+	if more := p.Remarks(); more != "" {
+		status = strings.TrimPrefix(status+", "+printable(more), ", ")
 	}
 	return list.add(account, daemon.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }

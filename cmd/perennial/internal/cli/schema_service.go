@@ -39,7 +39,7 @@ var verbTexts = map[string]verbText{
 	daemon.VerbRelease:        {"Let go what was held.", []string{"reason"}, nil},
 	daemon.VerbCancel:         {"Withdraw what was never sent.", []string{"reason"}, nil},
 	daemon.VerbRetry:          {"Ask again after not charged.", []string{"reason"}, nil},
-	daemon.VerbResolve:        {"Answer for an operation in review.", []string{"id", "charged", "reason"}, nil},
+	daemon.VerbResolve:        {"Answer for an operation in review, by id, operation_id or command_id.", []string{"charged", "reason"}, nil},
 	daemon.VerbPause:          {"Stop sending.", []string{"reason"}, []string{"id", "command_id", "operation_id"}},
 	daemon.VerbResume:         {"Send again.", []string{"reason"}, []string{"id", "command_id", "operation_id"}},
 	daemon.VerbReconcile:      {"Compare the books with the provider; it may take minutes.", nil, nil},

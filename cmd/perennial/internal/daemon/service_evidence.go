@@ -60,7 +60,8 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 func (a *account) resolve(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
 	x.By = asked(ctx, x.By)
 	var err error
-	if x.ID, err = OperationInReview(ctx, a.Ledger(), x.ID, ""); err != nil {
+	id, as := OperatorRequest{ID: x.ID, OperationID: x.OperationID, CommandID: x.CommandID}.of()
+	if x.ID, err = OperationInReview(ctx, a.Ledger(), id, as); err != nil {
 		return ChangedAnswer{}, err
 	}
 	if err := a.runner.Resolve(ctx, x); err != nil {
