@@ -72,6 +72,68 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h.settled(1200, 0)
 }
 
+// busy is a provider that has one proxy's renewal in progress for ever.
+type busy struct {
+	*upstream.Client
+	id string
+}
+
+func (p busy) Post(ctx context.Context, w upstream.Write) upstream.Reply {
+	if strings.Contains(string(w.Body), `"`+p.id+`"`) {
+		return upstream.Reply{Sent: true, HTTPStatus: 409, Envelope: true, Code: upstream.CodeIdempotencyProcessing}
+	}
+	return p.Client.Post(ctx, w)
+}
+
+// Under a limit or a ceiling the first proxy of a command ends in review, or is in progress
+// at the provider for hours: the others are renewed.
+func TestOneProxyOfUnknownOutcomeDoesNotHoldTheRestOfItsCommand(t *testing.T) {
+	t.Parallel()
+	for _, ceiling := range []string{"", `,"max_total_cents":900`} {
+		for _, state := range []fact.State{fact.StateReview, fact.StateWaiting} {
+			h := idleRig(t)
+			h.listed()
+			h.bind(func(c *Config) {
+				if c.Random = func() float64 { return 1 }; ceiling == "" {
+					c.DailyLimitCents = 1200
+				}
+				if state == fact.StateWaiting {
+					c.Provider = busy{h.client, "px_1"}
+				}
+			})
+			h.start()
+			h.renew(`{"id":"price","duration_days":30,"proxy_ids":["px_4"]}`)
+			h.await("price", fact.StateCompleted)
+			if state == fact.StateReview {
+				h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
+			}
+			h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]` + ceiling + `}`)
+			h.until("the rest is renewed", func() bool { return len(h.facts("renewal.completed")) == 2 })
+			if s := h.await("keep", state); s.Operations[0].State != state || s.Operations[1].State != fact.StateCompleted {
+				t.Errorf("%s: %+v", state, s)
+			}
+			h.halt()
+		}
+	}
+}
+
+// What has an unknown outcome counts against a ceiling.
+func TestACeilingCountsWhatIsInReviewAtItsEstimate(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.renew(`{"id":"price","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("price", fact.StateCompleted)
+	h.listed()
+	h.fault(renew, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_2","px_3"],"max_total_cents":500}`)
+	h.awaitFact("command.rejected")
+	s := h.await("keep", fact.StateReview)
+	if o := s.Operations[1]; o.State != fact.StateRejected || o.Code != "max_total_cents" {
+		t.Errorf("%+v", o)
+	}
+	h.settled(300, 0)
+}
+
 func TestTrap23UnderACeilingAnUnpricedRestIsNotSent(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -88,8 +88,8 @@ func (r *Runner) command(ctx context.Context, id string) (command.Command, error
 	return c, nil
 }
 
-// enqueue loads an operation and queues it, unless an earlier chunk of a
-// command with a ceiling has to end first.
+// enqueue loads an operation and queues it, unless another one of a careful command goes
+// first.
 func (r *Runner) enqueue(ctx context.Context, record fact.Operation) error {
 	return r.enqueueTo(ctx, record, r.ready.push)
 }
@@ -108,8 +108,8 @@ func (r *Runner) enqueueTo(ctx context.Context, record fact.Operation, push func
 		return err
 	}
 	if r.careful(j.cmd) && record.State == fact.StateAccepted {
-		first, err := firstUnfinished(ctx, r.Ledger, record.CommandID)
-		if err != nil || first != record.ID {
+		next, err := nextOf(ctx, r.Ledger, record.CommandID)
+		if err != nil || next != record.ID {
 			return err
 		}
 	}
@@ -117,15 +117,21 @@ func (r *Runner) enqueueTo(ctx context.Context, record fact.Operation, push func
 	return nil
 }
 
-func firstUnfinished(ctx context.Context, l *ledger.Ledger, commandID string) (string, error) {
+// nextOf is the operation of a careful command that may start, "" for none: the first that
+// is accepted, while what the others cost is decided or counts already. One that may have
+// executed counts at its estimate, and holds up no other, however long it waits.
+func nextOf(ctx context.Context, l *ledger.Ledger, commandID string) (next string, err error) {
 	all, err := l.OperationsOf(ctx, commandID)
 	if err != nil {
 		return "", err
 	}
 	for _, o := range all {
-		if !o.State.Ended() {
-			return o.ID, nil
+		switch {
+		case o.State == fact.StateSending, o.State == fact.StateHeld, o.State == fact.StateWaiting && o.Ambiguous == 0:
+			return "", nil
+		case o.State == fact.StateAccepted && next == "":
+			next = o.ID
 		}
 	}
-	return "", nil
+	return next, nil
 }

@@ -24,7 +24,11 @@ func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision
 		return decide.Decision{}, err
 	}
 	for _, o := range siblings {
-		h.CommandCents += o.ChargedCents - o.RefundedCents
+		cents := o.ChargedCents
+		if !o.State.Ended() && o.ID != j.op.ID { // it may have executed: at its estimate at least
+			cents = max(cents, o.EstimateCents)
+		}
+		h.CommandCents += cents - o.RefundedCents
 	}
 	if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err

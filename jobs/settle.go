@@ -93,8 +93,8 @@ func waits(d decide.Decision) bool {
 	return false
 }
 
-// startRest queues what a command has accepted and not started; under a ceiling
-// enqueue lets only the first of them through.
+// startRest queues what a command has accepted and not started; of a careful command
+// enqueue lets only the first through.
 func (r *Runner) startRest(ctx context.Context, commandID string) error {
 	all, err := r.Ledger.OperationsOf(ctx, commandID)
 	if err != nil {

@@ -115,10 +115,10 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 	}
 	accepted, err := s.ledger.OperationsIn(ctx, fact.StateAccepted, 1000)
 	s.must(err, "accepted")
-	for _, o := range accepted { // under a ceiling one waits for the one before it, which may wait for a person
-		first, err := firstUnfinished(ctx, s.ledger, o.CommandID)
-		s.must(err, "first unfinished")
-		if first == o.ID {
+	for _, o := range accepted { // one of a careful command may wait for another, which may be held
+		next, err := nextOf(ctx, s.ledger, o.CommandID)
+		s.must(err, "the next of its command")
+		if next == o.ID {
 			earlier(s.time.Add(time.Second))
 		}
 	}
@@ -141,7 +141,7 @@ func (s *simulation) answer(ctx context.Context) {
 			lines, err := s.ledger.Lines(ctx, o.ID)
 			s.must(err, "lines")
 			s.answerWhole(ctx, o, lines)
-		case fact.StateAccepted: // behind one that waits for a person
+		case fact.StateAccepted: // behind one that is held
 		default:
 			s.failf("%s is %s in the end: %s", o.ID, o.State, o.Reason)
 		}
