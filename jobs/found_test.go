@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
@@ -130,16 +131,79 @@ func TestAStateIsThatOfTheContentAskedFor(t *testing.T) {
 	}
 }
 
-// TestADailyLimitBeginsWithOneUnpricedProxy: unknown prices are no
-// way around the limit.
-func TestADailyLimitBeginsWithOneUnpricedProxy(t *testing.T) {
+// TestACommandDearerThanADayGoesDayByDay: unknown prices are no way around the limit of the
+// day, and what fits into the day is renewed.
+func TestACommandDearerThanADayGoesDayByDay(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
-	h.bind(func(c *Config) { c.DailyLimitCents = 1000 })
+	h.oneClock()
+	h.bind(func(c *Config) { c.DailyLimitCents, c.Provider = 1000, h.client })
 	h.start()
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4","px_5","px_6"]}`)
-	h.await("keep", fact.StateHeld)
+	if s := h.await("keep", fact.StateHeld); !strings.Contains(s.Reason, "daily_limit_cents is 10.00 USD") {
+		t.Errorf("%+v", s)
+	}
+	h.settled(900, 0)
+	h.later(24 * time.Hour)
+	h.runner.wakeDueLoop()
+	h.await("keep", fact.StateCompleted)
+	h.settled(1800, 0)
+}
+
+// A proxy that costs more than a day's limit would be held each day.
+func TestAProxyDearerThanADayIsRefused(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.bind(func(c *Config) { c.DailyLimitCents = 400 })
+	h.start()
+	h.renew(`{"id":"price","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("price", fact.StateCompleted)
+	h.renew(`{"id":"dear","duration_days":60,"proxy_ids":["px_1","px_2"]}`)
+	s := h.await("dear", fact.StateRejected)
+	if o := s.Operations[0]; o.Code != fact.CodeDailyLimit || o.Attempts != 0 || !strings.Contains(s.Reason, "6.00 USD") {
+		t.Errorf("%+v", s)
+	}
 	h.settled(300, 0)
+}
+
+// The first proxy of a command is not there any more: another one tells the price.
+func TestTrap23AnotherProxyTellsThePriceWhereTheFirstIsDead(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]string{"a limit": "", "a ceiling": `,"max_total_cents":600`} {
+		h := idleRig(t)
+		h.bind(func(c *Config) {
+			if limit == "" {
+				c.DailyLimitCents = 600
+			}
+		})
+		h.start()
+		h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_gone","px_2","px_3"]` + limit + `}`)
+		if s := h.await("keep", fact.StatePartial); s.Operations[0].Code != "proxy_not_found" || len(h.facts("renewal.completed")) != 2 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		h.settled(600, 0)
+		h.halt()
+	}
+}
+
+// Renewals in review whose price nothing names do not stop those of other commands, up to a
+// bound.
+func TestReviewsOfUnknownPriceLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	h := newRig(t, func(c *Config) { c.DailyLimitCents = 100_000 })
+	for i := range 4 {
+		h.fault(renew, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409})
+		id := fmt.Sprintf("r-%d", i)
+		h.renew(fmt.Sprintf(`{"id":%q,"duration_days":30,"proxy_ids":["px_%d"]}`, id, i+1))
+		if i < 3 {
+			h.await(id, fact.StateReview)
+		}
+	}
+	h.awaitFact("operation.waiting")
+	if s := h.await("r-3", fact.StateWaiting); !strings.Contains(s.Reason, "price is not known") {
+		t.Errorf("%+v", s)
+	}
+	h.settled(0, 0)
 }
 
 // TestWhatACommandLeftOutIsInItsStatus: a proxy that another operation holds is

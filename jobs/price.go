@@ -26,7 +26,9 @@ func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision
 	for _, o := range siblings {
 		cents := o.ChargedCents
 		if !o.State.Ended() && o.ID != j.op.ID { // it may have executed: at its estimate at least
-			cents = max(cents, o.EstimateCents)
+			if cents = max(cents, o.EstimateCents); cents == 0 && o.Attempts > 0 {
+				h.UnpricedSiblings++
+			}
 		}
 		h.CommandCents += cents - o.RefundedCents
 	}
@@ -74,15 +76,16 @@ func (r *Runner) spending(ctx context.Context, operation string, h *decide.Price
 		return nil
 	}
 	now := r.clock.Now()
+	today := fact.StartOfDay(now, r.DailyLimitLocation)
 	h.Tomorrow = fact.NextDay(now, r.DailyLimitLocation)
-	if h.SpentCents, err = r.Ledger.Committed(ctx, fact.StartOfDay(now, r.DailyLimitLocation), operation); err != nil {
+	if h.SpentCents, err = r.Ledger.Committed(ctx, today, operation); err != nil {
 		return err
 	}
 	if h.ReleasedBefore, err = r.Ledger.ReleasedByHand(ctx, operation); err != nil {
 		return err
 	}
 	if _, unpriced := h.Estimate(); unpriced != "" {
-		h.AnotherUnpriced, err = r.Ledger.Unpriced(ctx, operation)
+		h.UnpricedUnderWay, h.UnpricedOpen, err = r.Ledger.Unpriced(ctx, operation, today)
 	}
 	return err
 }

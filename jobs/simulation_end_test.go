@@ -141,7 +141,12 @@ func (s *simulation) answer(ctx context.Context) {
 			lines, err := s.ledger.Lines(ctx, o.ID)
 			s.must(err, "lines")
 			s.answerWhole(ctx, o, lines)
-		case fact.StateAccepted: // behind one that is held
+		case fact.StateAccepted:
+			all, err := s.ledger.OperationsOf(ctx, o.CommandID)
+			s.must(err, "its command")
+			if !slices.ContainsFunc(all, func(x fact.Operation) bool { return x.State == fact.StateHeld || x.State == fact.StateRejected }) {
+				s.failf("%s has not started, and no other of its command is held", o.ID)
+			}
 		default:
 			s.failf("%s is %s in the end: %s", o.ID, o.State, o.Reason)
 		}

@@ -25,16 +25,24 @@ func (l *Ledger) SweepSpending(ctx context.Context, schedule string, since time.
 	return cents, err
 }
 
+// Untaken is the estimate of the commands of sweeps planned at or after an instant that the
+// runner has not taken in.
+func (l *Ledger) Untaken(ctx context.Context, since time.Time) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, micros(since)).Scan(&cents)
+	return cents, err
+}
+
+const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+	WHERE s.planned_at >= ?1 AND l.state <> 'held'
+	AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
+	AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`
+
 // Reserved is what is on its way and has surely not been charged in full yet:
 // commands of sweeps planned at or after an instant that were not taken in, and
 // operations before their end. What waits for a person or for a delivery is not
 // in it: the provider's wallet shows it already, or it is not known.
 func (l *Ledger) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT
-		coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
-			WHERE s.planned_at >= ?1 AND l.state <> 'held'
-			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
-			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)
+	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
 		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
 			SELECT max(coalesce(s.estimate_cents, 0), sum(o.estimate_cents)) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net
 			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
@@ -54,11 +62,12 @@ func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) 
 	return cents, err
 }
 
-// Unpriced reports whether an operation may be charging an unknown amount: it is being
-// sent or may have executed, and it has no estimate.
-func (l *Ledger) Unpriced(ctx context.Context, except string) (found bool, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
-		WHERE live = 1 AND estimate_cents = 0 AND charged_cents = 0 AND id <> ?
-		AND (state = 'sending' OR state = 'open' OR state = 'review' OR (state = 'waiting' AND ambiguous > 0)))`, except).Scan(&found)
-	return found, err
+// Unpriced counts the operations that may be charging an unknown amount, which have no
+// estimate and no charge: those that are being sent, and those first sent at or after an
+// instant that may have executed and wait for their outcome.
+func (l *Ledger) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE state = 'sending' OR state = 'open'),
+		count(*) FILTER (WHERE (state = 'review' OR (state = 'waiting' AND ambiguous > 0)) AND coalesce(first_sent_at, updated_at) >= ?)
+		FROM operations WHERE live = 1 AND estimate_cents = 0 AND charged_cents = 0 AND id <> ?`, micros(since), except).Scan(&underWay, &open)
+	return underWay, open, err
 }

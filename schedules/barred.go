@@ -21,7 +21,7 @@ const (
 // verdict on a proxy, and however many there are, sweeps do not give it up. The next
 // attempt waits for one backoff, so that a wallet that the provider refuses though it looks
 // full is not asked at every slot.
-var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled}
+var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided}
 
 // barredBy is the part of barred that needs no query of the ledger.
 func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {

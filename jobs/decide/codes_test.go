@@ -44,12 +44,17 @@ func TestEveryProxyThatIsLeftOutHasACode(t *testing.T) {
 
 func TestEveryOperationThatIsHeldHasACode(t *testing.T) {
 	var got []fact.HeldCode
-	for _, happening := range []Happened{
-		Priced{Prices: []Price{{Of: "a", Cents: 300, Known: true}}, LimitCents: 1},
-		Priced{Prices: []Price{{Of: "a"}, {Of: "b"}}, LimitCents: 1},
-		Prechecked{NamesCIDRs: true},
+	restored := renewalOf("a", "b")
+	restored.Ambiguous = 1
+	for _, x := range []struct {
+		op        Operation
+		happening Happened
+	}{
+		{order(), Priced{Prices: []Price{{Of: "a", Cents: 300, Known: true}}, LimitCents: 1}},
+		{restored, Priced{Prices: []Price{{Of: "a"}, {Of: "b"}}, LimitCents: 1}},
+		{order(), Prechecked{NamesCIDRs: true}},
 	} {
-		held, _ := Decide(order(), happening).Facts[0].(fact.CommandHeld)
+		held, _ := Decide(x.op, x.happening).Facts[0].(fact.CommandHeld)
 		got = append(got, held.Code)
 	}
 	if !slices.Equal(got, fact.HeldCodes) {

@@ -30,9 +30,16 @@ type Priced struct {
 	// Released: a person released it just now. ReleasedBefore: a person released it at
 	// any time, so that it is not held again after a failed precheck or request.
 	Released, ReleasedBefore bool
-	// AnotherUnpriced says that the price of another operation under way is not known.
-	AnotherUnpriced bool
+	// UnpricedUnderWay and UnpricedOpen count the account's other operations of unknown
+	// price: those that are being sent, and those of today that may have executed and have
+	// no outcome. UnpricedSiblings are such of the command.
+	UnpricedUnderWay, UnpricedOpen, UnpricedSiblings int64
 }
+
+// unpricedMost is how many operations of unknown price and unknown outcome a day, or a
+// command, may have before no other one is sent: what they may cost is bounded, and one
+// review does not stop the others.
+const unpricedMost = 3
 
 // Price is what one line or proxy is expected to cost.
 type Price struct {
@@ -47,16 +54,19 @@ type Price struct {
 // counts as nothing, and unpriced is the first such proxy.
 func (h Priced) Estimate() (cents int64, unpriced string) {
 	for _, p := range h.Prices {
-		switch {
-		case p.Known:
-			cents += p.Cents
-		case h.Fallback > 0:
-			cents += h.Fallback
-		case unpriced == "":
+		if cents += h.price(p); unpriced == "" && !p.Known && h.Fallback == 0 {
 			unpriced = p.Of
 		}
 	}
 	return cents, unpriced
+}
+
+// price is what a line or proxy counts for.
+func (h Priced) price(p Price) int64 {
+	if p.Known {
+		return p.Cents
+	}
+	return h.Fallback
 }
 
 // decidePriced keeps the ceiling and the limit, as far as the quoted prices hold: the
@@ -71,7 +81,7 @@ func decidePriced(op Operation, h Priced) Decision {
 		}
 	}
 	cents, unpriced := h.Estimate()
-	if unpriced != "" && len(h.Prices) > 1 {
+	if unpriced != "" && (h.CeilingCents > 0 || len(h.Prices) > 1) {
 		if d, stop := withoutPrice(op, h, unpriced); stop {
 			return d
 		}
@@ -96,42 +106,111 @@ func decideUnreadable(op Operation, h Priced, p Price) Decision {
 	return refusedBefore(op, h.LeftOut, "offer_unreadable", reason+": nothing was sent")
 }
 
-// withoutPrice stops an operation of several proxies of which one has no price: no
-// ceiling and no limit could be kept.
+// withoutPrice has one proxy of unknown price renewed alone, which tells that of the
+// others: with several such proxies no ceiling and no limit could be kept.
 func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
+	known := "the price of proxy " + id + " is not known, so "
 	switch {
-	case h.CeilingCents > 0:
-		return refusedBefore(op, h.LeftOut, "max_total_cents", "the price of proxy "+id+" is not known, so max_total_cents cannot be kept: nothing was sent"), true
-	case h.Released, h.ReleasedBefore:
+	case h.CeilingCents > 0 && h.UnpricedSiblings >= unpricedMost:
+		return refusedBefore(op, h.LeftOut, "max_total_cents", fmt.Sprintf(
+			"%smax_total_cents cannot be kept, and what %d others of the command cost is not known either: nothing was sent", known, h.UnpricedSiblings)), true
+	case len(h.Prices) == 1, h.CeilingCents == 0 && (h.Released || h.ReleasedBefore):
 		return Decision{}, false
+	case op.Ambiguous > 0 && h.CeilingCents > 0:
+		return changedSince(op), true
+	case op.Ambiguous > 0:
+		return holdBack(op, h.LeftOut, fact.CommandHeld{
+			Code: fact.HeldUnknownPrice, Until: &h.Tomorrow, Reason: known + "daily_limit_cents cannot be kept",
+		}), true
 	}
-	return holdBack(op, h.LeftOut, fact.CommandHeld{
-		Code: fact.HeldUnknownPrice, Until: &h.Tomorrow,
-		Reason: "the price of proxy " + id + " is not known, so daily_limit_cents cannot be kept: see the command's first operation",
-	}), true
+	return divided(op, h, map[string]bool{id: true}, known+"it is renewed first and tells the price of the others"), true
 }
 
-// overDailyLimit holds an operation that would take the account over its limit of
-// the day, until the day is over or a person releases it. One whose price is not
-// known waits while another such one is under way: together they could go over any
-// limit.
+// divided ends an operation of which nothing was sent, and has two others take over its
+// proxies: those that go first, and the rest.
+func divided(op Operation, h Priced, first map[string]bool, reason string) Decision {
+	var ahead, rest []string
+	for _, p := range h.Prices {
+		if first[p.Of] {
+			ahead = append(ahead, p.Of)
+		} else {
+			rest = append(rest, p.Of)
+		}
+	}
+	return Decision{Facts: append(h.LeftOut, fact.CommandRejected{
+		Ref: op.Ref(""), Code: fact.CodeDivided, Reason: reason, Attempt: op.Attempts, SplitInto: parts(op, ahead, rest), DurationDays: op.DurationDays,
+	})}
+}
+
+// overDailyLimit keeps an operation from taking the account over its limit of the day:
+// what of it fits goes, and the rest waits until the day is over or a person releases it.
+// A proxy that is dearer than the limit of a whole day is refused. One whose price is not
+// known waits while another such one is under way: together they could go over any limit.
 func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decision, stop bool) {
 	over := h.SpentCents+cents > h.LimitCents
 	switch {
 	case h.LimitCents == 0, h.Released, over && h.ReleasedBefore:
 		return Decision{}, false
 	case over:
-		return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: cents, Until: &h.Tomorrow, Reason: fmt.Sprintf(
-			"%s is spent or under way today, this would add %s, and daily_limit_cents is %s",
-			op.Binding.Amount(h.SpentCents), estimateText(op.Binding, cents, unpriced), op.Binding.Amount(h.LimitCents))}), true
-	case !unpriced || !h.AnotherUnpriced:
+		return overLimit(op, h, cents, unpriced), true
+	case !unpriced || h.UnpricedUnderWay == 0 && h.UnpricedOpen < unpricedMost:
 		return Decision{}, false
 	}
 	d = waiting(op, notExecuted, h.Now.Add(previousWait(op)), Verdict{
-		Reason: "its price is not known, and so is that of another operation under way: daily_limit_cents waits for what that costs",
+		Reason: "its price is not known, and so is that of other operations under way or in review: daily_limit_cents waits for what they cost, or for the next day",
 	})
 	d.Facts = append(h.LeftOut, d.Facts...)
 	return d, true
+}
+
+// overLimit decides on an operation that does not fit into what is left of the day.
+func overLimit(op Operation, h Priced, cents int64, unpriced bool) Decision {
+	if op.Kind == fact.KindRenewal && op.Ambiguous == 0 {
+		if d, ok := fitToday(op, h); ok {
+			return d
+		}
+	}
+	limit := op.Binding.Amount(h.LimitCents)
+	reason := fmt.Sprintf("%s is spent or under way today, this would add %s, and daily_limit_cents is %s",
+		op.Binding.Amount(h.SpentCents), estimateText(op.Binding, cents, unpriced), limit)
+	if cents > h.LimitCents {
+		reason += ", which no day leaves room for: release it, cancel it or raise the limit"
+	}
+	return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: cents, Until: &h.Tomorrow, Reason: reason})
+}
+
+// fitToday divides a renewal into what fits into the day and the rest, and refuses what
+// fits into no day; ok is false when all of it has to wait for the next.
+func fitToday(op Operation, h Priced) (d Decision, ok bool) {
+	fits, later, room := map[string]bool{}, map[string]bool{}, h.LimitCents-h.SpentCents
+	for _, p := range h.Prices {
+		price := h.price(p)
+		later[p.Of] = price <= h.LimitCents
+		if fits[p.Of] = price <= room; fits[p.Of] {
+			room -= price
+		}
+	}
+	n, limit := len(h.Prices), op.Binding.Amount(h.LimitCents)
+	switch today, anyDay := trues(fits), trues(later); {
+	case today > 0:
+		return divided(op, h, fits, fmt.Sprintf("%s is spent or under way today, and daily_limit_cents is %s: %d of its %d proxies fit, the others wait",
+			op.Binding.Amount(h.SpentCents), limit, today, n)), true
+	case anyDay == 0:
+		return refusedBefore(op, h.LeftOut, fact.CodeDailyLimit, fmt.Sprintf(
+			"at %s a proxy of it costs more than daily_limit_cents allows in a whole day (%s): nothing was sent; raise the limit, then retry it", op.Binding.Amount(h.price(h.Prices[0])), limit)), true
+	case anyDay < n:
+		return divided(op, h, later, fmt.Sprintf("%d of its %d proxies cost more than daily_limit_cents allows in a whole day (%s)", n-anyDay, n, limit)), true
+	}
+	return Decision{}, false
+}
+
+func trues(set map[string]bool) (n int) {
+	for _, x := range set {
+		if x {
+			n++
+		}
+	}
+	return n
 }
 
 // estimateText is an estimate as text. An unknown price is never shown as 0.

@@ -29,15 +29,29 @@ func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 		{"over the ceiling behind a restore", presumed, Priced{Prices: two, CeilingCents: 599}, "operation.review", 0},
 		{"not offered", order(), Priced{Prices: []Price{priced("a", 1), {Of: "b", NotOffered: true}}, CeilingCents: 600}, "command.rejected", 0},
 		{"a free offer", order(), Priced{Prices: []Price{priced("a", 0), priced("b", 0)}, CeilingCents: 600}, "", 0},
-		{"one of two without a price under a ceiling", renewalOf("a", "b"), Priced{Prices: half, CeilingCents: 900}, "command.rejected", 0},
-		{"one of two without a price under a limit", renewalOf("a", "b"), Priced{Prices: half, LimitCents: 900}, "command.held", 0},
+		{"one of two without a price under a ceiling", renewalOf("a", "b"), Priced{Prices: half, CeilingCents: 900}, "command.rejected: b, a", 0},
+		{"one of two without a price under a limit", renewalOf("a", "b"), Priced{Prices: half, LimitCents: 900}, "command.rejected: b, a", 0},
+		{"one of two without a price behind a restore", presumed, Priced{Prices: half, CeilingCents: 900}, "operation.review", 0},
+		{"one of two without a price behind a restore, under a limit", presumed, Priced{Prices: half, LimitCents: 900}, "command.held", 0},
+		{"two of the command without a price and an outcome", renewalOf("a"), Priced{Prices: none, CeilingCents: 900, UnpricedSiblings: 2}, "", 0},
+		{"three of them", renewalOf("a"), Priced{Prices: none, CeilingCents: 900, UnpricedSiblings: 3}, "command.rejected", 0},
 		{"one of two without a price, released", renewalOf("a", "b"), Priced{Prices: half, LimitCents: 900, ReleasedBefore: true}, "", 300},
 		{"one of two at the price of the first", renewalOf("a", "b"), Priced{Prices: half, Fallback: 400, CeilingCents: 900}, "", 700},
 		{"one alone without a price", renewalOf("a"), Priced{Prices: none, CeilingCents: 900, LimitCents: 900}, "", 0},
-		{"one alone without a price behind another", renewalOf("a"), Priced{Prices: none, LimitCents: 900, AnotherUnpriced: true}, "operation.waiting", 0},
-		{"a known price beside an unknown one", renewalOf("a"), Priced{Prices: one, LimitCents: 900, AnotherUnpriced: true}, "", 300},
+		{"one alone without a price behind another", renewalOf("a"), Priced{Prices: none, LimitCents: 900, UnpricedUnderWay: 1}, "operation.waiting", 0},
+		{"one alone without a price behind two in review", renewalOf("a"), Priced{Prices: none, LimitCents: 900, UnpricedOpen: 2}, "", 0},
+		{"one alone without a price behind three in review", renewalOf("a"), Priced{Prices: none, LimitCents: 900, UnpricedOpen: 3}, "operation.waiting", 0},
+		{"a known price beside an unknown one", renewalOf("a"), Priced{Prices: one, LimitCents: 900, UnpricedUnderWay: 1}, "", 300},
 		{"at the limit", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 600}, "", 300},
 		{"over the limit", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 601}, "command.held", 0},
+		{"an order over the limit of a whole day", order(), Priced{Prices: one, LimitCents: 299}, "command.held", 0},
+		{"one of two fits into the day", renewalOf("a", "b"), Priced{Prices: two, LimitCents: 900, SpentCents: 600}, "command.rejected: a, b", 0},
+		{"one of two fits, behind a restore", presumed, Priced{Prices: two, LimitCents: 900, SpentCents: 600}, "command.held", 0},
+		{"the second of two fits into the day", renewalOf("a", "b"), Priced{Prices: []Price{priced("a", 400), priced("b", 300)}, LimitCents: 900, SpentCents: 600}, "command.rejected: b, a", 0},
+		{"none of two fits into the day", renewalOf("a", "b"), Priced{Prices: two, LimitCents: 900, SpentCents: 601}, "command.held", 0},
+		{"dearer than the limit of a whole day", renewalOf("a"), Priced{Prices: one, LimitCents: 299}, "command.rejected", 0},
+		{"dearer than a whole day beside one that waits", renewalOf("a", "b"), Priced{Prices: []Price{priced("a", 901), priced("b", 300)}, LimitCents: 900, SpentCents: 700}, "command.rejected: b, a", 0},
+		{"dearer than a whole day, released", renewalOf("a"), Priced{Prices: one, LimitCents: 299, Released: true}, "", 300},
 		{"over the limit, released", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 601, Released: true}, "", 300},
 		{"over the limit, released before", order(), Priced{Prices: one, LimitCents: 900, SpentCents: 601, ReleasedBefore: true}, "", 300},
 		{"over the limit behind a restore", presumed, Priced{Prices: two, LimitCents: 900, SpentCents: 601}, "command.held", 0},
@@ -45,6 +59,13 @@ func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 		row.h.Now, row.h.Tomorrow = noon, noon.Add(12*time.Hour)
 		row.h.LeftOut = []fact.Fact{fact.ProxySkipped{}}
 		d, want := Decide(row.op, row.h), strings.TrimSuffix("proxy.skipped, "+row.want, ", ")
+		if f, ok := d.Facts[len(d.Facts)-1].(fact.CommandRejected); ok && len(f.SplitInto) > 0 {
+			want, parts, _ := strings.Cut(want, ": ")
+			if got := f.SplitInto[0].ProxyIDs[0] + ", " + f.SplitInto[1].ProxyIDs[0]; got != parts || f.Code != fact.CodeDivided || said(d) != want+" split" {
+				t.Errorf("%s: divided into %s: %s: %+v", row.name, got, said(d), f)
+			}
+			continue
+		}
 		if row.want == "operation.review" {
 			want = row.want
 		}
@@ -65,7 +86,7 @@ func TestTrap52AnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 // TestTrap52UnknownPricesGoOneAfterTheOther: under the day's limit, what one costs is
 // known before another is sent.
 func TestTrap52UnknownPricesGoOneAfterTheOther(t *testing.T) {
-	h := Priced{Moment: Moment{Now: noon}, LimitCents: 700, SpentCents: 100, AnotherUnpriced: true}
+	h := Priced{Moment: Moment{Now: noon}, LimitCents: 700, SpentCents: 100, UnpricedUnderWay: 1}
 	d, stop := overDailyLimit(order(), h, 300, true)
 	if got := said(d); !stop || got != "operation.waiting" {
 		t.Errorf("while another is under way: %s, stop %t", got, stop)
@@ -73,7 +94,7 @@ func TestTrap52UnknownPricesGoOneAfterTheOther(t *testing.T) {
 	if _, stop := overDailyLimit(order(), h, 300, false); stop {
 		t.Error("one of known price waits")
 	}
-	h.AnotherUnpriced = false
+	h.UnpricedUnderWay = 0
 	if _, stop := overDailyLimit(order(), h, 300, true); stop {
 		t.Error("one alone waits")
 	}

@@ -367,6 +367,11 @@ func split(op Operation, unknown []string) []fact.Planned {
 	if len(first) == 0 {
 		return nil
 	}
+	return parts(op, first, second)
+}
+
+// parts are the two operations that take over the proxies of another.
+func parts(op Operation, first, second []string) []fact.Planned {
 	return []fact.Planned{
 		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, first),
 		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"b", 1, second),

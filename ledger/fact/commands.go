@@ -125,7 +125,8 @@ type CommandRejected struct {
 	Attempt     int64  `json:"attempt,omitempty"`
 	// ShortOfMoney: the wallet could not pay (insufficient_wallet_balance).
 	ShortOfMoney bool `json:"short_of_money,omitempty"`
-	// SplitInto are the operations that take over the ids of a refused chunk.
+	// SplitInto are the operations that take over the ids of a chunk that was refused, or
+	// that is divided.
 	SplitInto    []Planned `json:"split_into,omitempty"`
 	DurationDays int64     `json:"duration_days,omitempty"`
 	// ReplyTo is the inbox that gets the data of the command's command.finished, of a
@@ -179,8 +180,12 @@ type CommandReleased struct {
 // FactType implements Fact.
 func (CommandReleased) FactType() string { return "command.released" }
 
-// CodeCancelled is the code of an operation that a person cancelled.
-const CodeCancelled = "cancelled"
+// Codes of operations that end before anything is sent.
+const (
+	CodeCancelled  = "cancelled"         // a person cancelled it
+	CodeDivided    = "divided"           // two others take over its proxies
+	CodeDailyLimit = "daily_limit_cents" // it costs more than a whole day's limit
+)
 
 // CommandCancelled withdraws an operation that no attempt may have executed.
 type CommandCancelled struct {

@@ -41,7 +41,7 @@ var auditBugs = []bug{
 	{trap: 45, name: "a lagging read is believed", in: "ledger.ShowsWithin",
 		old: "const ShowsWithin = time.Hour", new: "const ShowsWithin = 0"},
 	{trap: 52, name: "unknown prices go together", in: "decide.overDailyLimit",
-		old: "case !unpriced || !h.AnotherUnpriced:", new: "case true:"},
+		old: "case !unpriced || h.UnpricedUnderWay == 0 && h.UnpricedOpen < unpricedMost:", new: "case true:"},
 	{trap: 52, name: "an unknown price is zero in the limit of the day", in: "jobs.Runner.renewalPrices",
 		old: "err == nil && h.Fallback == 0 && h.LimitCents > 0 {", new: "err == nil && h.Fallback == 0 && h.LimitCents < 0 {"},
 	{trap: 55, name: "a key that may not read may not renew", in: "jobs.Runner.observe",

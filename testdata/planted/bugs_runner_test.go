@@ -61,7 +61,7 @@ var runnerBugs = []bug{
 		old: "filter.Quantity, filter.DurationDays = item.Quantity, days",
 		new: "filter.Quantity, filter.DurationDays = 1, 30"},
 	{trap: 23, name: "what has no price costs nothing", in: "decide.decidePriced",
-		old: "if unpriced != \"\" && len(h.Prices) > 1 {",
+		old: "if unpriced != \"\" && (h.CeilingCents > 0 || len(h.Prices) > 1) {",
 		new: "if false {"},
 	{trap: 24, name: "what the provider's own site spends is left alone", in: "reconcile.Pass.wallet",
 		old: "p.find(Finding{Kind: decide.FindingWallet, AmountCents: d, Explanation: text + p.CouldExplain(d)})",
