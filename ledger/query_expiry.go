@@ -36,10 +36,10 @@ type PricedProxy struct {
 	PaidCents, PaidDays int64
 }
 
-const lastPaidOf = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND x.state IN ('succeeded', 'charged') AND x.charged_cents > 0
+const lastPaidOf = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND ` + priced + `
 	ORDER BY x.settled_at DESC LIMIT 1`
 
-// PricedPage is ExpiringPage with what was last paid for each proxy.
+// PricedPage is ExpiringPage with what each proxy's own renewal last cost.
 func (l *Ledger) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+`, coalesce((SELECT x.charged_cents `+lastPaidOf+`), 0), coalesce((SELECT x.duration_days `+lastPaidOf+`), 0) `+byExpiry,
 		micros(after.At), after.ProxyID, micros(before), limit), func(s scanner) (p PricedProxy, err error) {

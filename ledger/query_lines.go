@@ -176,11 +176,13 @@ func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
 }
 
-// ClaimedKinds is one proxy for each country, region, line, type and protocol, the
-// other fields empty, of which an operation holds the right to renew one.
+// ClaimedKinds is one proxy for each country, region, line, type and protocol, the other
+// fields empty, of which an operation is about to renew one. What may have executed and
+// has no outcome is not among them: that may take hours, or a person.
 func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
-		FROM lines x CROSS JOIN proxies p ON p.proxy_id = x.proxy_id WHERE x.claim = 1`), func(s scanner) (p Proxy, err error) {
+		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id
+		WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review' AND NOT (o.state = 'waiting' AND o.ambiguous > 0)`), func(s scanner) (p Proxy, err error) {
 		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol)
 		return p, err
 	})

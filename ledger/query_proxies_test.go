@@ -146,7 +146,8 @@ func TestARenewedProxyIsRereadBeforeItIsPaidAgain(t *testing.T) {
 	}
 }
 
-func TestThePriceOfARenewalIsWhatWasLastPaid(t *testing.T) {
+// A line that was refunded, or is not resolved, names its price too.
+func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 	b := newBook(t)
 	like := Proxy{ProxyID: "px_new", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
 	paid := like
@@ -167,8 +168,35 @@ func TestThePriceOfARenewalIsWhatWasLastPaid(t *testing.T) {
 	if _, _, err = b.LastPaid(t.Context(), like); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another protocol has the same price (%v)", err)
 	}
-	if _, _, err = b.PaidPerDay(t.Context(), "px_3a"); err == nil {
-		t.Error("a refunded renewal has a price")
+	if cents, _, err = b.PaidPerDay(t.Context(), "px_3a"); err != nil || cents != 300 {
+		t.Errorf("a refunded renewal has the price %d (%v)", cents, err)
+	}
+	if dearest, err := b.Dearest(t.Context(), 30); err != nil || dearest != 310 {
+		t.Errorf("the dearest is %d (%v)", dearest, err)
+	}
+}
+
+// Where nothing was ever paid, what a line in review names is the price: of its kind, and
+// the dearest.
+func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
+	b := newBook(t)
+	like := Proxy{CountryCode: "US", Region: "Dallas"}
+	mine, other := like, like
+	mine.ProxyID, other.ProxyID = "px_1", "px_2"
+	b.observe(1, noon, mine, other)
+	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1"), sending("r/0001", 1),
+		fact.OperationReview{Ref: ref("r/0001"), Attempt: 1, Reason: "pending", Settlement: &fact.Lines{
+			ChargedCents: 300, Items: []fact.Line{{ProxyID: "px_1", State: fact.LineUnresolved, ChargedCents: 300}},
+		}})
+	if cents, _, err := b.LastPaid(t.Context(), other); err != nil || cents != 300 {
+		t.Errorf("%d cents (%v)", cents, err)
+	}
+	if cents, err := b.Dearest(t.Context(), 60); err != nil || cents != 600 {
+		t.Errorf("the dearest is %d (%v)", cents, err)
+	}
+	kinds, err := b.ClaimedKinds(t.Context())
+	if err != nil || len(kinds) != 0 {
+		t.Errorf("what is in review holds its kind: %+v (%v)", kinds, err)
 	}
 }
 

@@ -38,12 +38,13 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 	}
 	in.Staying = map[string]int{}
 	// In a large account each of the first two goes through a million rows, and
-	// the last waits for the provider; they share nothing but a counter.
+	// the last waits for the provider; only the first two share something, a counter.
 	staying := newHeadcount(in.Staying)
 	reads, readCtx := errgroup.WithContext(ctx)
 	reads.Go(func() error { return s.readDue(readCtx, r, &in, staying) })
 	reads.Go(func() error { return s.readStaying(readCtx, r, &in, staying) })
 	reads.Go(func() error { return s.readSpent(readCtx, r, &in) })
+	reads.Go(func() error { return s.readLimit(readCtx, &in) })
 	reads.Go(func() error { s.readWallet(readCtx, &in); return nil })
 	if err := reads.Wait(); err != nil {
 		return in, fmt.Errorf("read what is due and what it may cost: %w", err)
@@ -66,6 +67,22 @@ func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *inputs) 
 		return err
 	}
 	in.SpentMonthCents, err = s.Ledger.SweepSpending(ctx, r.Name, month)
+	return err
+}
+
+// readLimit reads what is left of the account's limit of the day. The runner keeps it, so an
+// approved plan is not measured by it: what does not fit today goes on tomorrow.
+func (s *Sweeper) readLimit(ctx context.Context, in *inputs) (err error) {
+	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
+	if _, in.UnpricedOpen, err = s.Ledger.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
+		return err
+	}
+	spent, err := s.Ledger.Committed(ctx, today, "")
+	if err != nil {
+		return err
+	}
+	untaken, err := s.Ledger.Untaken(ctx, in.Now.Add(-reservedFor))
+	in.LimitCents, in.LimitSpentCents = s.DailyLimitCents, spent+untaken
 	return err
 }
 

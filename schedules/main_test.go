@@ -203,6 +203,20 @@ func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int6
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
 }
 
+// unresolved puts a renewal into review, of which the provider names so many cents.
+func unresolved(t testing.TB, l *ledger.Ledger, id string, cents int64) {
+	t.Helper()
+	renewal(t, l, 1, id, "claimed", 0, noon)
+	ref := fact.Ref{CommandID: "earlier-" + id + "-1", OperationID: "earlier-" + id + "-1/0001"}
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key-" + ref.CommandID, Body: "{}", SentAt: tx.Now()},
+			fact.OperationReview{Ref: ref, Attempt: 1, Ambiguous: true, Reason: "pending", Settlement: &fact.Lines{
+				ChargedCents: cents, Items: []fact.Line{{ProxyID: id, State: fact.LineUnresolved, ChargedCents: cents}},
+			}})
+	}))
+}
+
 // paid teaches the ledger what a proxy costs, by a renewal of an older expiry.
 func paid(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 	t.Helper()

@@ -33,7 +33,7 @@ type Shortfall struct {
 	FirstLostAt time.Time `json:"first_lost_at"`
 }
 
-// limits are those of the schedule and the wallet, in the order in which they are named
+// limits are those of the schedule, the account and the wallet, in the order in which they are named
 // when a proxy is over several of them.
 func (in *inputs) limits() (all []*limit) {
 	s := in.Schedule
@@ -48,6 +48,9 @@ func (in *inputs) limits() (all []*limit) {
 		if b.budget > 0 {
 			all = append(all, &limit{reason: b.reason, cents: b.budget, room: b.budget - b.spent})
 		}
+	}
+	if in.LimitCents > 0 {
+		all = append(all, &limit{reason: ReasonLimit, cents: in.LimitCents, room: in.LimitCents - in.LimitSpentCents})
 	}
 	if in.WalletCents != nil {
 		all = append(all, &limit{reason: ReasonWallet, cents: *in.WalletCents, room: *in.WalletCents - in.ReservedCents})
@@ -94,12 +97,12 @@ func shortfalls(limits []*limit) []Shortfall {
 
 // limitNames are those of the limits, by the reason of what they leave out.
 var limitNames = map[string]string{
-	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonWallet: "the wallet",
+	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonLimit: "daily_limit_cents", ReasonWallet: "the wallet",
 }
 
 // heldCodes say which limit a plan waits for, by the same reason.
 var heldCodes = map[string]fact.SweepHeldCode{
-	ReasonBudget: fact.SweepHeldBudget, ReasonDay: fact.SweepHeldDay, ReasonMonth: fact.SweepHeldMonth, ReasonWallet: fact.SweepHeldWallet,
+	ReasonBudget: fact.SweepHeldBudget, ReasonDay: fact.SweepHeldDay, ReasonMonth: fact.SweepHeldMonth, ReasonLimit: fact.SweepHeldDailyLimit, ReasonWallet: fact.SweepHeldWallet,
 }
 
 // Limit names the limit and its amount.

@@ -61,6 +61,25 @@ func TestALowWalletPaysTheEarliestAndNamesTheRest(t *testing.T) {
 	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonWallet, Proxies: 1, LimitCents: 1100, Cents: 100, FirstLostAt: noon.Add(27 * time.Hour)}})
 }
 
+// The account's limit of the day bounds a sweep, with what is published and not taken in.
+func TestASweepStaysUnderTheLimitOfTheDay(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, keepalive())
+	h.paid(t, "px_1", 300)
+	h.config.DailyLimitCents = 1000 // 300 of it are spent
+	h.restart(t)
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
+	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonLimit, Proxies: 2, LimitCents: 1000, Cents: 500, FirstLostAt: noon.Add(26 * time.Hour)}})
+	if held := h.held(t, 0); len(held) != 1 || held[0].Code != fact.SweepHeldDailyLimit || !strings.Contains(held[0].Reason, "daily_limit_cents (10.00)") {
+		t.Errorf("%+v", held)
+	}
+	h.watch.add(time.Second)
+	plan, err = h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "the next", plan.ids(), nil)
+}
+
 // TestWhatIsOnItsWayIsNotCountedTwice: further slots fire before the runner has
 // taken anything in, as while the account is paused.
 func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 )
 
 const (
+	// unpricedMost is how many renewals of unknown price and outcome a day may have before
+	// no sweep of a limited budget learns another price.
+	unpricedMost = 3
 	// maxPlanned bounds the proxies of one slot.
 	maxPlanned = 10_000
 	// maxCommandsBytes leaves room in the fact for its other fields.
@@ -38,6 +41,7 @@ const (
 	ReasonBudget   = "over the budget"
 	ReasonDay      = "over the budget of the day"
 	ReasonMonth    = "over the budget of the month"
+	ReasonLimit    = "over the account's limit of the day"
 	ReasonWallet   = "the wallet is too low"
 	ReasonBeyond   = "beyond what one sweep can plan: the next one takes it"
 	ReasonBadID    = "its id cannot be put into a command"
@@ -71,8 +75,8 @@ type inputs struct {
 	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
 	Claimed  map[string]bool // proxies that an operation holds the right to renew
 	InReview map[string]bool // of Claimed, those that wait for a person
-	// UnderWay is one proxy of each kind of which an operation is renewing one: what that
-	// costs is not known before it ends.
+	// UnderWay is one proxy of each kind of which an operation is about to renew one: what
+	// that costs is known when it has ended.
 	UnderWay []ledger.Proxy
 	Taken    map[string]bool // proxies that this sweep has published before
 	OnItsWay map[string]bool // proxies that an earlier one has, and the runner has not taken in yet
@@ -82,11 +86,17 @@ type inputs struct {
 	// and approval limit are of the whole sweep. SpentTodayCents and
 	// SpentMonthCents are of every sweep of the schedule, this one included.
 	SpentCents, SpentTodayCents, SpentMonthCents int64
+	// LimitCents is the account's limit of a day, 0 for none, and LimitSpentCents what of it
+	// is spent or on its way.
+	LimitCents, LimitSpentCents int64
 	// WalletCents is what the provider says the wallet holds, nil when it is not
 	// known; ReservedCents of it are for what is on its way.
 	WalletCents   *int64
 	ReservedCents int64
-	Beyond        int // matching proxies that Proxies was cut by
+	// UnpricedOpen counts today's operations of unknown price that may have executed and
+	// have no outcome.
+	UnpricedOpen int64
+	Beyond       int // matching proxies that Proxies was cut by
 	// Barred counts, by reason, matching proxies that cannot be renewed now and
 	// are not in Proxies.
 	Barred map[string]int
@@ -221,7 +231,8 @@ type planner struct {
 	letLast bool
 	// frugal: money is limited by more than the wallet, which the provider guards.
 	frugal bool
-	// learning: the price of one that is on its way, or in the plan, is not known.
+	// learning: the price of one that is on its way, or in the plan, is not known, or that
+	// of too many that have no outcome.
 	learning bool
 	// firstLeft is the nearest expiry of what the sweep goes on with.
 	firstLeft time.Time
@@ -245,6 +256,7 @@ func newPlanner(in inputs, known history) *planner {
 	}
 	s := in.Schedule
 	p.frugal = max(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) > 0
+	p.learning = in.UnpricedOpen >= unpricedMost
 	if in.Schedule.Keep.AtLeast == 0 {
 		return p
 	}

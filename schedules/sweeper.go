@@ -61,6 +61,10 @@ type Config struct {
 	// Wallet is what the provider says the wallet holds, in cents; default: no
 	// plan looks at it.
 	Wallet func(ctx context.Context) (int64, error)
+	// DailyLimitCents is what the account may spend in a day of DailyLimitLocation, which the
+	// runner keeps; 0: no limit. Default zone: UTC.
+	DailyLimitCents    int64
+	DailyLimitLocation *time.Location
 	// ReadFile reads the lists of proxies that schedules name; default: none can.
 	ReadFile func(name string) ([]byte, error)
 	// Offers lists what can be bought, for replacements; default: nothing is
@@ -92,6 +96,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WarnBefore == nil {
 		c.WarnBefore = defaultWarnBefore
+	}
+	if c.DailyLimitLocation == nil {
+		c.DailyLimitLocation = time.UTC
 	}
 	if c.ListEvery <= 0 {
 		c.ListEvery = defaultListEvery

@@ -40,6 +40,34 @@ func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 	want(t, "without a limit", len(newWorld(t, keepalive(), kinds(4)...).plan(t).Included), 4)
 }
 
+// What waits for a person does not hold its kind: the price that its line names is used, or
+// another one tells it. Too many without a price and an outcome bound what a budget risks.
+func TestACanaryInReviewDoesNotHoldItsKind(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		cents   int64
+		reviews int
+		budget  int64
+		want    []string
+	}{
+		{"its line names the price", 300, 1, 0, []string{"px_2", "px_3", "px_4", "px_5"}},
+		{"its price is not known", 0, 1, 0, []string{"px_2"}},
+		{"three in review", 0, 3, 0, []string{"px_4"}},
+		{"its price is not known, under a budget", 0, 2, 900, []string{"px_3"}},
+		{"three in review, under a budget", 0, 3, 900, nil},
+	} {
+		s := keepalive()
+		s.BudgetCents = c.budget
+		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h", "px_5": "28h"}, s)
+		for i := range c.reviews {
+			unresolved(t, h.Ledger, fmt.Sprintf("px_%d", i+1), c.cents)
+		}
+		p, err := h.PlanNow(t.Context(), "keepalive")
+		check(t, err)
+		want(t, c.name, p.ids(), c.want)
+	}
+}
+
 func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 	w := newWorld(t, keepalive(), kinds(2)...)
 	p := w.plan(t)

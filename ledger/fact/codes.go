@@ -48,8 +48,9 @@ const (
 	SweepHeldBudget      SweepHeldCode = "budget"
 	SweepHeldDay         SweepHeldCode = "daily_budget"
 	SweepHeldMonth       SweepHeldCode = "monthly_budget"
+	SweepHeldDailyLimit  SweepHeldCode = "daily_limit" // the account's
 	SweepHeldWallet      SweepHeldCode = "wallet"
 )
 
 // SweepHeldCodes are all of them.
-var SweepHeldCodes = []SweepHeldCode{SweepHeldApproval, SweepHeldEarlierPlan, SweepHeldBudget, SweepHeldDay, SweepHeldMonth, SweepHeldWallet}
+var SweepHeldCodes = []SweepHeldCode{SweepHeldApproval, SweepHeldEarlierPlan, SweepHeldBudget, SweepHeldDay, SweepHeldMonth, SweepHeldDailyLimit, SweepHeldWallet}

@@ -20,6 +20,7 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 		Pass:      runner.PassListing,
 		Schedules: a.host.Config.SchedulesOf(a.Name), Log: a.log, WarnBefore: a.config.WarnBefore,
 		LossPercent: a.config.ListingLossPercent, LossMin: a.config.ListingLossMin,
+		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
 		Wallet: func(ctx context.Context) (int64, error) { return a.walletCents(ctx, runner) },
 		Offers: func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
 			return a.offers(ctx, runner, f)

@@ -924,7 +924,7 @@ export interface CommandRejectedData {
    */
   short_of_money?: boolean;
   /**
-   * `split_into` are the operations that take over the ids of a refused chunk.
+   * `split_into` are the operations that take over the ids of a chunk that was refused, or that is divided.
    */
   split_into?: {
     /**
@@ -4438,7 +4438,7 @@ export interface SweepHeldData {
   /**
    * `code` says for programs what it waits for; facts of before this field have none.
    */
-  code?: "approval" | "earlier_plan" | "budget" | "daily_budget" | "monthly_budget" | "wallet";
+  code?: "approval" | "earlier_plan" | "budget" | "daily_budget" | "monthly_budget" | "daily_limit" | "wallet";
   /**
    * Why, for people; it may be reworded.
    */
