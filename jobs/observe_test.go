@@ -88,21 +88,29 @@ func (p precise) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 	return x, err
 }
 
-// An expiry is compared to the second: a move by a renewal is one of days.
-func TestAnExpiryToTheNanosecondHasNotMoved(t *testing.T) {
+// A list may show expiries to the second, the minute, the hour or the day: a move by a
+// renewal is one of days. The command of a sweep names what its list showed.
+func TestAnExpiryThatAListShowsCoarselyHasNotMoved(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
+	h.oneClock()
 	h.bind(func(c *Config) { c.Provider = precise{h.client} })
 	h.start()
-	listed, err := h.client.Proxy(t.Context(), "px_1")
-	check(t, err)
-	at := listed.ExpiresAt.Truncate(time.Second)
-	listed.ExpiresAt = &at
-	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]` + guardOf(listed))
-	h.await("one", fact.StateCompleted)
-	h.renew(`{"id":"two","duration_days":30,"proxy_ids":["px_1"]` + guardOf(listed))
-	h.await("two", fact.StateRejected)
-	h.settled(300, 0)
+	for i, to := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+		id := fmt.Sprintf("px_%d", i+1)
+		listed, err := h.client.Proxy(t.Context(), id)
+		check(t, err)
+		at := listed.ExpiresAt.Truncate(to).Format(time.RFC3339)
+		guard := fmt.Sprintf(`,"due_before":%q,"expect_expires_at":{%q:%q}}`, at, id, at)
+		h.renew(fmt.Sprintf(`{"id":"one-%d","duration_days":30,"proxy_ids":[%q]%s`, i, id, guard))
+		h.await(fmt.Sprint("one-", i), fact.StateCompleted)
+		h.renew(fmt.Sprintf(`{"id":"two-%d","duration_days":30,"proxy_ids":[%q]%s`, i, id, guard))
+		h.await(fmt.Sprint("two-", i), fact.StateRejected)
+		if renewed, err := h.ledger.RenewedAt(t.Context(), id, listed.ExpiresAt.Truncate(to)); err != nil || !renewed {
+			t.Errorf("shown to %s, it would be paid for again in an hour: %v", to, err)
+		}
+	}
+	h.settled(1200, 0)
 }
 
 // tallied counts what is read of the proxies.

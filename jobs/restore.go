@@ -167,7 +167,7 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 		return true, err
 	}
 	days, err := l.RenewedDays(ctx, p.ProxyID, known.SeenAt)
-	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(time.Minute)) {
+	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(fact.ExpiryTolerance)) {
 		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
 	}
 	return true, err

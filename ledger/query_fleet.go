@@ -93,7 +93,7 @@ func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []st
 func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
-		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND w.expires_at = proxies.expires_at AND w.threshold_seconds <= ?3)
+		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)`+isNoMove+`AND w.threshold_seconds <= ?3)
 		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
 		ORDER BY expires_at, proxy_id LIMIT ?4`, micros(after), micros(until), int64(threshold/time.Second), limit), scanProxy)
 }
@@ -103,7 +103,7 @@ func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold
 // them by now.
 func (l *Ledger) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
-		AND w.expires_at = proxies.expires_at AND w.threshold_seconds = 0)`
+		AND abs(w.expires_at - proxies.expires_at)` + isNoMove + `AND w.threshold_seconds = 0)`
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
 			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
 			UNION ALL

@@ -65,8 +65,8 @@ func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 	if got := unwarned(24 * time.Hour); len(got) > 0 {
 		t.Fatalf("a farther threshold after a nearer one: %v", got)
 	}
-	b.observe(2, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(2 * time.Hour)})
-	if got := unwarned(24 * time.Hour); !slices.Equal(got, []string{"px_1"}) {
+	b.observe(2, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(25 * time.Hour)})
+	if got := unwarned(26 * time.Hour); !slices.Equal(got, []string{"px_1"}) {
 		t.Fatalf("another expiry: %v", got)
 	}
 }

@@ -95,9 +95,12 @@ func claimant(row scanner) (operation string, err error) {
 // RenewedAt reports whether a renewal of the proxy already succeeded for the
 // observed expiry: a second one would pay for the same days again.
 func (l *Ledger) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND observed_expires_at = ? AND state IN ('succeeded', 'charged')`,
+	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND abs(observed_expires_at - ?)`+isNoMove+`AND state IN ('succeeded', 'charged')`,
 		proxyID, micros(expiresAt)))
 }
+
+// isNoMove ends the SQL form of fact.SameExpiry: abs(a - b) + isNoMove.
+const isNoMove = ` < 86400000000 `
 
 // SettledSince reports whether a renewal of the proxy settled, or a person
 // answered for it, at or after an instant: what was seen before may show the
@@ -126,7 +129,7 @@ type FailedRenewals struct {
 // the two clocks matters.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
-	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN x.observed_expires_at = ` + expiry + `
+	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + isNoMove + `
 		ELSE x.settled_at >= max(` + expiry + ` - ` + leastMove + `, coalesce((SELECT max(y.settled_at) FROM lines y
 			WHERE y.proxy_id = x.proxy_id AND y.state IN ('succeeded', 'charged')), 0)) END`
 }

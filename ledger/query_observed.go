@@ -89,5 +89,5 @@ func mayNotShow(r fact.Renewal, expires, now time.Time) bool {
 	if r.ObservedExpiresAt != nil {
 		before = *r.ObservedExpiresAt
 	}
-	return expires.Before(before.Add(bought - 24*time.Hour))
+	return expires.Before(before.Add(bought - fact.ExpiryTolerance))
 }

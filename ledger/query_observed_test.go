@@ -20,8 +20,8 @@ func TestTrap45WhatWasPaidForCountsWhateverIsShown(t *testing.T) {
 		paid, behind bool
 	}{
 		"known, and shown":             {&soon, soon, 100 * day, true, false},
-		"known, and another is shown":  {&soon, soon.Add(time.Hour), time.Minute, true, true},
-		"known, another, an hour on":   {&soon, soon.Add(time.Hour), time.Hour, false, false},
+		"known, and another is shown":  {&soon, soon.Add(day), time.Minute, true, true},
+		"known, another, an hour on":   {&soon, soon.Add(day), time.Hour, false, false},
 		"known, and moved as paid for": {&soon, soon.Add(30 * day), time.Minute, false, false},
 		"not known, and due":           {nil, soon, time.Minute, true, true},
 		"not known, and moved":         {nil, noon.Add(30 * day), time.Minute, false, false},

@@ -34,7 +34,7 @@ func (t *Tx) SweepReviews(operationID string) ([]string, error) {
 // InSweepReview reports whether a person was asked about the proxy at this
 // expiry, and has not answered.
 func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
-	return found(t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND expires_at = ? AND answered_at IS NULL`,
+	return found(t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND abs(expires_at - ?)`+isNoMove+`AND answered_at IS NULL`,
 		proxyID, micros(expiresAt)))
 }
 

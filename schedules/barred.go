@@ -72,7 +72,7 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	// attempt counts those since a person's last answer that are not excused.
 	switch n := ended.Counted; {
 	case n >= maxEndings:
-		if !ended.AskedOf.Equal(*proxy.ExpiresAt) {
+		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {
 			p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
 				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(), Endings: n,
 				Reason: "renewals of it ended without renewing it so often that sweeps leave it to a person",

@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // readOnItsWay finds what earlier sweeps of the schedule have published and the
@@ -28,7 +29,7 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *input
 		if errors.Is(err, ledger.ErrNotFound) {
 			return false, nil
 		}
-		return err == nil && p.ExpiresAt != nil && p.ExpiresAt.Equal(expected) && !p.ExpiresAt.After(until) && fits.fits(p) && !p.Retired, err
+		return err == nil && p.ExpiresAt != nil && fact.SameExpiry(*p.ExpiresAt, expected) && !p.ExpiresAt.After(until) && fits.fits(p) && !p.Retired, err
 	}
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {

@@ -11,7 +11,7 @@ import (
 // TestEveryProxyThatIsLeftOutHasACode: programs read it, and people the text beside it.
 func TestEveryProxyThatIsLeftOutHasACode(t *testing.T) {
 	expiry, other := noon.Add(time.Hour), noon.Add(2*time.Hour)
-	h := Prechecked{Guarded: true, DueBefore: &expiry, ExpectExpiresAt: map[string]time.Time{"moved": other}}
+	h := Prechecked{Guarded: true, DueBefore: &expiry, ExpectExpiresAt: map[string]time.Time{"moved": noon.Add(25 * time.Hour)}}
 	rows := map[fact.SkipCode]Seen{
 		fact.SkipNotFound:   {NotFound: true},
 		fact.SkipNoExpiry:   {},

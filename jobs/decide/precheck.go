@@ -140,11 +140,15 @@ func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	if s.ExpiresAt == nil {
 		return fact.SkipNoExpiry, "it has no expiry: it is never due"
 	}
-	expected, named := h.ExpectExpiresAt[s.ProxyID]
+	expires := *s.ExpiresAt
+	if expected, named := h.ExpectExpiresAt[s.ProxyID]; named {
+		if !fact.SameExpiry(expected, expires) {
+			return fact.SkipMoved, "its expiry has moved since it was planned"
+		}
+		expires = expected // as it was read where the command was planned
+	}
 	switch {
-	case named && !fact.Expiry(&expected).Equal(*s.ExpiresAt):
-		return fact.SkipMoved, "its expiry has moved since it was planned"
-	case h.DueBefore != nil && s.ExpiresAt.After(*h.DueBefore):
+	case h.DueBefore != nil && expires.After(*h.DueBefore):
 		return fact.SkipNotDue, "it is not due before " + h.DueBefore.Format(time.RFC3339)
 	case s.Paid && s.Behind == nil:
 		return fact.SkipRenewed, "a renewal for this expiry has succeeded before"

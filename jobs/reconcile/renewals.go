@@ -61,10 +61,6 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 	return nil
 }
 
-// dayLess is by how much an expiry may move less than the days that were paid for:
-// a provider may count days of its own.
-const dayLess = 24 * time.Hour
-
 // movesWithin is how long the provider may take to show a renewed expiry.
 const movesWithin = 10 * time.Minute
 
@@ -116,7 +112,7 @@ func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 		return true, nil // its expiry was not read before it was renewed, or nothing is paid
 	}
 	key := operation + " " + l.ProxyID
-	least := before.Add(time.Duration(l.DurationDays)*24*time.Hour - dayLess) // what was paid for
+	least := before.Add(time.Duration(l.DurationDays)*24*time.Hour - fact.ExpiryTolerance) // what was paid for
 	if seen.SeenAt.After(settled) && seen.ExpiresAt != nil && !seen.ExpiresAt.Before(least) {
 		return true, nil
 	}

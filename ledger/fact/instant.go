@@ -1,4 +1,4 @@
-// Instants as facts write them: which can be written, and expiries to the second.
+// Instants as facts write them: which can be written, and when two expiries are one.
 
 package fact
 
@@ -12,8 +12,15 @@ func WritableInstant(t time.Time) bool {
 	return !t.IsZero() && y >= 1 && y <= 9999 // the first instant of the year 1 stands for none
 }
 
-// Expiry is an expiry as it is kept and compared: to the second. A provider may show it
-// to different precisions in different replies; a renewal moves it by days. Nil is nil.
+// ExpiryTolerance is by less than what two readings of one expiry differ: a list may show
+// minutes, or days, where a detail shows seconds. A renewal moves it by 30 days at least,
+// of days that the provider counts.
+const ExpiryTolerance = 24 * time.Hour
+
+// SameExpiry reports whether two readings are of one expiry, and no renewal is between them.
+func SameExpiry(a, b time.Time) bool { return a.Sub(b).Abs() < ExpiryTolerance }
+
+// Expiry is an expiry as it is kept: to the second. Nil is nil.
 func Expiry(at *time.Time) *time.Time {
 	if at == nil {
 		return nil
