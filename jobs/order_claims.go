@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -20,7 +21,7 @@ import (
 func (r *Runner) named(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
-		return read, nil
+		return r.readOwn(ctx, o, x)
 	case !o.Kind.MakesOrder():
 		return read, command.Refuse("%s is a renewal and has no order", o.ID)
 	case o.OrderNo != "":
@@ -42,6 +43,29 @@ func (r *Runner) named(ctx context.Context, o fact.Operation, x Resolution) (rea
 			r.binding.Amount(cents), x.OrderNo, o.ID, cents, x.OrderNo)
 	}
 	return r.shownAs(ctx, o, x.OrderNo)
+}
+
+// readOwn reads an order whose proxies no fact names yet, so that the answer can: they carry
+// its labels. An answer does not depend on it.
+func (r *Runner) readOwn(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
+	if o.OrderNo == "" || !*x.Charged || r.readable() != nil {
+		return read, nil
+	}
+	if ids, err := inspect.Delivered(ctx, r.Ledger, o.ID); err != nil || len(ids) > 0 {
+		return read, err
+	}
+	reading, cancel := context.WithTimeout(ctx, claimPatience)
+	defer cancel()
+	at := r.clock.Now()
+	if err = r.passNow(reading, priorityPoll); err == nil {
+		read, err = r.Provider.Order(reading, o.OrderNo)
+		r.Read(ctx, read.ServerTime, err)
+	}
+	if err != nil || read.OrderNo != "" && read.OrderNo != o.OrderNo {
+		return upstream.Order{}, ctx.Err()
+	}
+	r.noteDelivered(ctx, o.ID, at, read)
+	return read, nil
 }
 
 // claimPatience bounds the reading of an order that an answer names: a person waits.

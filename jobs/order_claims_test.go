@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -110,5 +111,67 @@ func TestWhatAnOrderShowsDecidesWhoMadeIt(t *testing.T) {
 	m.Items = nil // the command's content is not known any more
 	if got := m.CannotHaveMade(reconcile.ForeignOrder{CreatedAt: sent, Expected: 4}); got != "" {
 		t.Error(got)
+	}
+}
+
+// altered is a provider whose order details are not what they were.
+type altered struct {
+	*upstream.Client
+	to func(*upstream.Order)
+}
+
+func (p *altered) Order(ctx context.Context, no string) (upstream.Order, error) {
+	o, err := p.Client.Order(ctx, no)
+	if p.to != nil {
+		p.to(&o)
+	}
+	return o, err
+}
+
+// However an order ends, its proxies are known to be its own, and a schedule that matches
+// its labels renews them.
+func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
+	t.Parallel()
+	untold := func(o *upstream.Order) { o.TotalCents = nil }
+	other := func(o *upstream.Order) { o.OrderNo = "ord_of_another" } // its proxies are not believed
+	for name, row := range map[string]struct {
+		to    func(*upstream.Order)
+		named bool
+	}{
+		"answered": {untold, false}, "answered with its number": {untold, true},
+		"not read, and answered": {other, false}, "not read, and answered with its number": {other, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := idleRig(t)
+			p := &altered{h.client, row.to}
+			h.bind(func(c *Config) { c.Provider = p })
+			h.start()
+			h.order(`{"id":"o","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"labels":{"team":"ads"}}`)
+			o := h.await("o", fact.StateReview).Operations[0]
+			h.halt()
+			p.to = nil
+			x := Resolution{ID: o.OperationID, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}
+			if row.named {
+				x.OrderNo = o.OrderNo
+			}
+			check(t, h.runner.Resolve(t.Context(), x))
+			s, err := inspect.Status(t.Context(), h.ledger, "o")
+			check(t, err)
+			ids := s.Operations[0].ProxyIDs
+			if len(ids) != 1 {
+				t.Fatalf("its proxies are %v", ids)
+			}
+			known, err := h.ledger.Proxy(t.Context(), ids[0])
+			if err != nil || known.Labels["team"] != "ads" {
+				t.Errorf("%+v (%v)", known, err)
+			}
+			if by, err := h.ledger.DeliveredBy(t.Context(), ids[0]); err != nil || by != o.OperationID {
+				t.Errorf("delivered by %q (%v)", by, err)
+			}
+			end, _ := h.awaitFact("command.finished").(fact.CommandFinished)
+			if len(end.Lines) != 1 || end.Lines[0].ProxyID != ids[0] {
+				t.Errorf("its end names %+v", end.Lines)
+			}
+		})
 	}
 }

@@ -205,6 +205,9 @@ func (t *Tx) applyOperation(r Row, f fact.Fact) error {
 }
 
 func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
+	if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
+		return err
+	}
 	var charged, refunded int64
 	if f.Settlement != nil {
 		var err error

@@ -76,6 +76,9 @@ func (t *Tx) applyOrder(r Row, f fact.Fact) error {
 		}
 		return t.orderState(r, state, "delivered", reason, nil)
 	case fact.OrderRefunded:
+		if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
+			return err
+		}
 		return t.orderState(r, f.OrderState, "refunded", "", nil)
 	}
 	return fmt.Errorf("no fold for %T", f)

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -201,6 +202,26 @@ func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	for _, name := range views {
 		if !strings.HasPrefix(name, "v_") {
 			t.Errorf("view %s reads the journal: readsJournal does not know it", name)
+		}
+	}
+}
+
+// An order that is refunded in part, or in review, has delivered what it shows.
+func TestTheProxiesOfEveryEndOfAnOrderCarryItsLabels(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		end  fact.Fact
+	}{
+		{"refunded in part", fact.OrderRefunded{OrderState: orderState("o/1", "odd", 900, 600), RefundedAt: noon, ProxyIDs: []string{"px_1"}}},
+		{"in review", fact.OperationReview{Ref: ref("o/1"), Reason: "no total", ProxyIDs: []string{"px_1"}}},
+	} {
+		b := newBook(t)
+		b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
+		b.add(opened(5000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: "no", NextAt: noon}, row.end)
+		p, err := b.Proxy(t.Context(), "px_1")
+		by, errBy := b.DeliveredBy(t.Context(), "px_1")
+		if err != nil || errBy != nil || p.Labels["ticket"] != "OPS-7" || by != "o/1" {
+			t.Errorf("%s: %+v, delivered by %q (%v, %v)", row.name, p, by, err, errBy)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (c *commandLines) leftOut() (n int) {
 func linesOfCommand(from source, id string, operations []fact.Operation, leftOut bool) (c commandLines, err error) {
 	if operations[0].Kind.MakesOrder() {
 		for _, o := range operations {
-			if o.State == fact.StateDelivered || o.State == fact.StateResolved {
+			if o.State == fact.StateDelivered || o.State == fact.StateRefunded || o.State == fact.StateResolved {
 				if err := c.addDelivered(from, o.ID); err != nil {
 					return c, err
 				}
@@ -182,19 +182,19 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 	return &until
 }
 
-// addDelivered adds the proxies of an order, as it was read or as a person found it. What
-// was archived, or delivered before facts named more than ids, is less.
+// addDelivered adds the proxies of an order, as it was last read or as a person found it.
+// What was archived, or delivered before facts named more than ids, is less.
 func (c *commandLines) addDelivered(from source, operation string) error {
 	var data string
-	err := from.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'operation.resolved')
-		ORDER BY seq DESC LIMIT 1`, operation).Scan(&data)
+	err := from.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved')
+		AND data ->> '$.proxy_ids' IS NOT NULL ORDER BY seq DESC LIMIT 1`, operation).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	var f struct { // what the two types have in common
+	var f struct { // what the types have in common
 		ProxyIDs []string              `json:"proxy_ids"`
 		Proxies  []fact.DeliveredProxy `json:"proxies"`
 	}

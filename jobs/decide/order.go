@@ -145,7 +145,7 @@ func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.Le
 // a proxy that cannot be read the id alone is known, if that (trap 65).
 func Delivered(offer string, o upstream.Order, charged int64) (ids []string, proxies []fact.DeliveredProxy) {
 	share := func(at int) *int64 {
-		if offer == "" {
+		if offer == "" || charged == 0 { // or it is not known
 			return nil
 		}
 		return new(fact.Share(charged, at, len(o.Proxies)+len(o.Unusable)))
@@ -214,9 +214,13 @@ func whyUnbooked(op Operation, o upstream.Order) string {
 	}
 }
 
-// reviewWithMoney books what the read showed before a person looks.
+// reviewWithMoney books what the read showed before a person looks, and names the proxies
+// that it showed: whatever the answer, they are the order's.
 func reviewWithMoney(op Operation, o upstream.Order, state fact.OrderState, reason string) Decision {
 	d := orderReview(op, o, reason)
+	f, _ := d.Facts[0].(fact.OperationReview)
+	f.ProxyIDs, f.Proxies = Delivered(op.OfferCode, o, op.ChargedCents+state.ChargedCents-op.RefundedCents-state.RefundedCents)
+	d.Facts[0] = f
 	if state.ChargedCents > 0 || state.RefundedCents > 0 {
 		booked := progressed(state, op.UpdatedAt, reason)
 		d.Facts = append(booked.Facts, d.Facts...)

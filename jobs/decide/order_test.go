@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,14 @@ func TestTrap20ARefundThatGrowsIsBookedByItsGrowth(t *testing.T) {
 	f, ok := read(booked(open(), 900, 300), detail(stopped, refund(900, &noon))).Facts[0].(fact.OrderRefunded)
 	if !ok || f.RefundedCents != 600 || f.RefundStatus != "unheard_of" || f.Destination != "wallet" {
 		t.Fatalf("%+v", f)
+	}
+}
+
+func TestAnOrderRefundedInPartNamesWhatWasDelivered(t *testing.T) {
+	one := func(o *upstream.Order) { o.Proxies = []upstream.Proxy{{ProxyID: "px_1"}} }
+	f, ok := read(booked(open(), 900, 0), detail(stopped, deliveredOf(1, 3), refund(600, &noon), one)).Facts[0].(fact.OrderRefunded)
+	if !ok || !slices.Equal(f.ProxyIDs, []string{"px_1"}) || len(f.Proxies) != 1 {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -31,8 +31,10 @@ func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool
 	case pending:
 		return reviewWithMoney(op, o, state, "a refund is announced and did not come in 7 days; "+rest)
 	case covers(o.Delivery, charged, refunded):
+		ids, proxies := Delivered(op.OfferCode, o, charged-refunded)
 		return Decision{Facts: []fact.Fact{fact.OrderRefunded{
 			OrderState: state, RefundStatus: Bounded(o.Refund.Status), Destination: Bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
+			ProxyIDs: ids, Proxies: proxies,
 		}}}
 	case !long:
 		return progressed(state, next, rest)

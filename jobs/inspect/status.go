@@ -173,8 +173,8 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, curr
 	if o.Kind.OfProxies() {
 		one.Lines, err = l.Lines(ctx, o.ID)
 	}
-	if err == nil && o.Kind.MakesOrder() && (o.State == fact.StateDelivered || o.State == fact.StateResolved) {
-		one.ProxyIDs, err = delivered(ctx, l, o.ID)
+	if err == nil && o.Kind.MakesOrder() {
+		one.ProxyIDs, err = Delivered(ctx, l, o.ID)
 	}
 	return one, err
 }
@@ -221,9 +221,9 @@ func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact
 	return accepted, gone.File, err
 }
 
-// delivered reads which proxies an order came with. What is in an archive that is
-// not at hand is left out.
-func delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]string, error) {
+// Delivered reads which proxies an order came with, also one that was refunded in part or is
+// in review. What is in an archive that is not at hand is left out.
+func Delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]string, error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
 		return nil, nil
@@ -233,11 +233,19 @@ func delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]str
 		if err != nil {
 			return nil, err
 		}
+		var ids []string
 		switch f := decoded.(type) {
 		case fact.OrderDelivered:
-			return f.ProxyIDs, nil
+			ids = f.ProxyIDs
+		case fact.OrderRefunded:
+			ids = f.ProxyIDs
+		case fact.OperationReview:
+			ids = f.ProxyIDs
 		case fact.OperationResolved:
-			return f.ProxyIDs, nil
+			ids = f.ProxyIDs
+		}
+		if len(ids) > 0 {
+			return ids, nil
 		}
 	}
 	return nil, err

@@ -255,6 +255,9 @@ type OperationReview struct {
 	Ambiguous  bool   `json:"ambiguous"`
 	OrderNo    string `json:"order_no,omitempty"`
 	Settlement *Lines `json:"settlement,omitempty"`
+	// ProxyIDs and Proxies are those of an order, as the read that led here showed them.
+	ProxyIDs []string         `json:"proxy_ids,omitempty"`
+	Proxies  []DeliveredProxy `json:"proxies,omitempty"`
 	Money
 }
 
@@ -365,6 +368,9 @@ type OrderRefunded struct {
 	RefundStatus string    `json:"refund_status"`
 	Destination  string    `json:"destination"`
 	RefundedAt   time.Time `json:"refunded_at"`
+	// ProxyIDs and Proxies are what was delivered of it all the same.
+	ProxyIDs []string         `json:"proxy_ids,omitempty"`
+	Proxies  []DeliveredProxy `json:"proxies,omitempty"`
 }
 
 // FactType implements Fact.

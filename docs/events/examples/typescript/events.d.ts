@@ -2206,6 +2206,51 @@ export interface OperationReviewData {
     }[];
   };
   /**
+   * `proxy_ids` and `proxies` are those of an order, as the read that led here showed them.
+   */
+  proxy_ids?: string[];
+  /**
+   * How many proxies.
+   */
+  proxies?: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * Where the order names one offer only.
+     */
+    offer_code?: string;
+    /**
+     * Where its address is, as the provider says.
+     */
+    country_code?: string;
+    /**
+     * Where in the country its address is, as the provider says.
+     */
+    region?: string;
+    /**
+     * The provider's name of the line.
+     */
+    line_name?: string;
+    /**
+     * Residential, or of a data centre, as the provider says.
+     */
+    ip_type?: string;
+    /**
+     * What it speaks, as the provider says.
+     */
+    protocol?: string;
+    /**
+     * When it expires.
+     */
+    expires_at?: string;
+    /**
+     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     */
+    charged_cents?: number;
+  }[];
+  /**
    * By this fact.
    */
   booked?: {
@@ -3069,6 +3114,51 @@ export interface OrderRefundedData {
    * When the money came back.
    */
   refunded_at: string;
+  /**
+   * `proxy_ids` and `proxies` are what was delivered of it all the same.
+   */
+  proxy_ids?: string[];
+  /**
+   * How many proxies.
+   */
+  proxies?: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * Where the order names one offer only.
+     */
+    offer_code?: string;
+    /**
+     * Where its address is, as the provider says.
+     */
+    country_code?: string;
+    /**
+     * Where in the country its address is, as the provider says.
+     */
+    region?: string;
+    /**
+     * The provider's name of the line.
+     */
+    line_name?: string;
+    /**
+     * Residential, or of a data centre, as the provider says.
+     */
+    ip_type?: string;
+    /**
+     * What it speaks, as the provider says.
+     */
+    protocol?: string;
+    /**
+     * When it expires.
+     */
+    expires_at?: string;
+    /**
+     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     */
+    charged_cents?: number;
+  }[];
 }
 
 /**
