@@ -75,6 +75,9 @@ func (s *Server) calendar(q accountRequest) {
 
 // countMonth counts what expires by the day of a month.
 func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calendarCount, error) {
+	if err := wasListed(ctx, a); err != nil {
+		return nil, err
+	}
 	c, err := schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 	if err != nil {
 		return nil, err

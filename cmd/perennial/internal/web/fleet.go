@@ -5,6 +5,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"perennial/ledger"
@@ -41,9 +42,22 @@ var buckets = []struct {
 	{"7 to 14 days", 14 * 24 * time.Hour}, {"14 to 30 days", 30 * 24 * time.Hour}, {"later", 0},
 }
 
+// wasListed is an error until a listing of the account has ended: what was not listed is not
+// known, and no figure of 0.
+func wasListed(ctx context.Context, a Account) error {
+	last, err := a.Ledger().Listing(ctx)
+	if err == nil && last.Finished.IsZero() {
+		err = errors.New("no listing of its proxies has ended yet")
+	}
+	return err
+}
+
 // expiries counts the proxies of an account by the days that they have left.
 func (s *Server) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	return lately(ctx, s.figures, "expiries:"+a.AccountName(), fleetFresh, func(ctx context.Context) ([]bucket, error) {
+		if err := wasListed(ctx, a); err != nil {
+			return nil, err
+		}
 		now := s.Clock().UTC().Truncate(time.Second)
 		bounds := make([]time.Time, len(buckets))
 		for i, b := range buckets {
@@ -77,6 +91,9 @@ type uncovered struct {
 
 func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 	return lately(ctx, s.figures, "uncovered:"+a.AccountName(), fleetFresh, func(ctx context.Context) (u uncovered, err error) {
+		if err := wasListed(ctx, a); err != nil {
+			return u, err
+		}
 		c, err := schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 		if err != nil {
 			return u, err
@@ -126,7 +143,9 @@ func (s *Server) coverage(ctx context.Context, a Account) Made[*schedules.Covera
 // its runner says.
 func (s *Server) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
 	return lately(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
-		err = a.Ask(ctx, "forecast", map[string]any{"schedule": "", "days": forecastDays}, &f)
+		if err = wasListed(ctx, a); err == nil {
+			err = a.Ask(ctx, "forecast", map[string]any{"schedule": "", "days": forecastDays}, &f)
+		}
 		return f, err
 	})
 }

@@ -96,7 +96,7 @@ func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	wallet, p50, since := int64(1000), int64(40), noon
 	h.main.answer["forecast"] = schedules.Forecast{
-		Currency: "USD", WalletCents: &wallet, RunsOutOn: "2026-11-23", ChargeCents: 1300, Unpriced: 2,
+		Schedules: []string{"keep"}, Currency: "USD", WalletCents: &wallet, RunsOutOn: "2026-11-23", ChargeCents: 1300, Unpriced: 2,
 		Days:       []schedules.ForecastDay{{Day: "2026-11-21", Renewals: 1, ChargeCents: 300, WalletCents: &wallet}, {Day: "2026-11-22"}, {Day: "2026-11-23", Renewals: 4, ChargeCents: 1000}},
 		FailsFirst: &schedules.ForecastSweep{Schedule: "keep", Slot: noon.Add(48 * time.Hour), MissingCents: 300},
 	}
@@ -107,6 +107,29 @@ func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 	head, hash, err := h.main.Head(t.Context())
 	check(t, err)
 	wants(t, page, fmt.Sprintf("%d:%s", head, hash), `the oldest, <a href="/a/main/operation?id=`)
+}
+
+// A price that is not known, and a fleet that was not listed, are never shown as none.
+func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wallet := int64(1000)
+	f := schedules.Forecast{Schedules: []string{"keep"}, Currency: "USD", WalletCents: &wallet, Unpriced: 2, Days: []schedules.ForecastDay{{Day: "2026-11-21", Renewals: 2, Unpriced: 2}}}
+	h.main.answer["forecast"] = f
+	page := h.settled("/")
+	wants(t, page, "It lasts for, by the forecast not known: 2 of unknown price", "About an unknown amount (2 of unknown price) in 7 days, an unknown amount (2 of unknown price) in 1.")
+	f.Schedules, f.Unpriced = nil, 0
+	h = newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	h.main.answer["forecast"] = f
+	wants(t, h.settled("/"), "No forecast: no schedule renews anything")
+	h = newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.KeepListing(ledger.Listing{Pass: 2}) }))
+	const unlisted = "no listing of its proxies has ended yet"
+	page = h.settled("/")
+	wants(t, page, "Covered by no schedule not known: "+unlisted, "This cannot be made now: "+unlisted, "No forecast: "+unlisted)
+	wants(t, h.settled("/a/main/calendar"), unlisted)
 }
 
 // TestWhatNoScheduleCoversIsCountedAndListed, page by page, the nearest expiry first.

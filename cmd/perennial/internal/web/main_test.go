@@ -232,6 +232,9 @@ func (h *rig) book(name string) *book {
 			}
 		}
 		expires := noon.Add(3 * time.Hour)
+		if err := tx.KeepListing(ledger.Listing{Pass: 1, Finished: noon}); err != nil {
+			return err
+		}
 		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: markup, CountryCode: "US", Region: markup, ExpiresAt: &expires, SeenAt: noon})
 	}))
 	return b

@@ -31,6 +31,7 @@ type reviewsView struct {
 	Waiting  int64
 	Shown    int
 	SumCents int64 // of those that are shown
+	Unpriced int   // of them, those of which it is not known what is at stake
 	Currency string
 }
 
@@ -41,6 +42,7 @@ type reviewGroup struct {
 	Lines        bool // of single proxies
 	Rows         []ledger.Review
 	SumCents     int64
+	Unpriced     int
 	Priced       bool // it is known what is at stake of each
 }
 
@@ -74,6 +76,9 @@ func (v *reviewsView) add(r ledger.Review) {
 		v.Groups = append(v.Groups, reviewGroup{Code: r.Code, Reason: r.Reason, Ended: r.Ended, Lines: r.ProxyID != "", Priced: true})
 	}
 	g := &v.Groups[i]
+	if r.AtStakeCents == 0 && !r.Ended {
+		v.Unpriced, g.Unpriced = v.Unpriced+1, g.Unpriced+1
+	}
 	g.Rows, g.SumCents, g.Priced = append(g.Rows, r), g.SumCents+r.AtStakeCents, g.Priced && r.AtStakeCents > 0
 }
 
