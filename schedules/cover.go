@@ -76,3 +76,32 @@ func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []Schedule,
 		return yield(p)
 	})
 }
+
+// countUncovered counts anew what no schedule renews, and logs when there is some.
+func (s *Sweeper) countUncovered(ctx context.Context) {
+	n, such := new(int64), ""
+	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(p ledger.Proxy) error {
+		if *n++; *n == 1 {
+			such = p.ProxyID
+		}
+		return nil
+	})
+	log := s.Log.WithField("account", s.Account)
+	if err != nil {
+		s.uncovered.Store(nil)
+		log.WithError(err).Warn("the proxies that no schedule renews could not be counted")
+		return
+	}
+	if before := s.uncovered.Swap(n); *n > 0 && (before == nil || *before == 0) {
+		log.Warnf("no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, such)
+	}
+}
+
+// Uncovered is how many living proxies no schedule renewed, as of the last complete
+// listing; known is false before it.
+func (s *Sweeper) Uncovered() (n int64, known bool) {
+	if n := s.uncovered.Load(); n != nil {
+		return *n, true
+	}
+	return 0, false
+}

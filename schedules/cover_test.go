@@ -41,7 +41,12 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	one.Match = Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
 	other.Match = Match{CountryCode: []string{"DE"}}
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_de_1": "10h", "px_far": "900h", "px_never": ""}, one)
+	if _, known := h.Uncovered(); known {
+		t.Error("what no schedule renews is known before anything was listed")
+	}
 	check(t, h.lister.WaitPass(t.Context()))
+	n, known := h.Uncovered()
+	want(t, "counted", []any{n, known}, []any{int64(3), true})
 	var ids []string
 	find := func(now time.Time, all ...Schedule) []string {
 		ids = []string{}

@@ -41,6 +41,7 @@ type lister struct {
 	failing atomic.Pointer[error]          // why the last page could not be read; nil: it was
 	loss    atomic.Pointer[ledger.Listing] // the last complete pass, where it lost too much; else nil
 	healed  func()                         // called when a pass has lost little
+	whole   func(ctx context.Context)      // called when a complete pass has ended
 	// nameless is how many entries of the last complete pass had no id that can be read.
 	nameless atomic.Int64
 
@@ -55,7 +56,7 @@ type lister struct {
 // ListEvery, Reached and Log. Pass is called before every page and keeps the listing
 // within its share of the account's rate.
 func newLister(c Config) *lister {
-	return &lister{Config: c.withDefaults(), turn: make(lock, 1), tried: make(chan struct{}), healed: func() {}}
+	return &lister{Config: c.withDefaults(), turn: make(lock, 1), tried: make(chan struct{}), healed: func() {}, whole: func(context.Context) {}}
 }
 
 // Run makes a pass every ListEvery, counted from begin to begin, until the
@@ -133,6 +134,7 @@ func (l *lister) makePass(ctx context.Context) error {
 	if err := l.finish(ctx, at); err != nil {
 		return fmt.Errorf("finish the listing of proxies: %w", err)
 	}
+	l.whole(ctx)
 	l.passes.Add(1)
 	return nil
 }

@@ -132,7 +132,8 @@ type Sweeper struct {
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
-	counting lock
+	counting  lock
+	uncovered atomic.Pointer[int64] // as of the last complete listing; nil: not known
 }
 
 // scheduleRunner is one schedule at work.
@@ -168,6 +169,7 @@ func New(c Config) (*Sweeper, error) {
 	}
 	c = c.withDefaults()
 	s := &Sweeper{Config: c, lister: newLister(c), counting: make(lock, 1)}
+	s.lister.whole = s.countUncovered
 	s.lister.healed = func() {
 		for _, r := range s.runners {
 			r.unlisted.clear()

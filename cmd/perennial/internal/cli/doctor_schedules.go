@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -25,7 +26,11 @@ func (d *doctor) lists() {
 // schedules says which schedules fit no proxy, and which proxies no schedule.
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
-	if len(own) == 0 || d.config.CheckLists(d.account) != nil { // lists has said it
+	if d.config.CheckLists(d.account) != nil { // lists has said it
+		return
+	}
+	if last, err := l.Listing(ctx); err == nil && last.Finished.IsZero() {
+		d.warn("schedules", "no listing of the proxies has ended yet, so what no schedule renews is not known", "start `perennial run`, and look again")
 		return
 	}
 	for _, s := range own {
@@ -48,9 +53,12 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	switch {
 	case err != nil:
 		d.bad("schedules", err, "run `perennial ledger verify`")
+	case count == 0 && len(own) == 0:
+		d.ok("schedules", "none, and no living proxy was listed")
 	case count == 0:
 		d.ok("schedules", "%d, which cover every living proxy that was listed", len(own))
 	default: // it may be meant so
-		d.ok("schedules", "%d living proxies are covered by none and will not be renewed, such as %s: see `perennial proxies list --uncovered`", count, strings.Join(named, ", "))
+		d.warn("schedules", fmt.Sprintf("%d living proxies are covered by none and will not be renewed, such as %s", count, strings.Join(named, ", ")),
+			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
 	}
 }

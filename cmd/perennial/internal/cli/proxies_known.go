@@ -30,10 +30,11 @@ func (a *app) listKnown(ctx context.Context, list *listing, until time.Time, unc
 			shown++
 			return addProxy(list, account, p)
 		})
-		if note := listedNote(c, name, shown, uncovered); note != "" {
+		last, listing := l.Listing(ctx)
+		if note := listedNote(c, name, shown, uncovered, !last.Finished.IsZero()); note != "" {
 			notes = append(notes, listNote{account, note})
 		}
-		return err
+		return errors.Join(err, listing)
 	})
 	err = list.end(err)
 	for _, note := range notes {
@@ -83,15 +84,16 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 }
 
 // listedNote says what is missing from the list of an account.
-func listedNote(c *config.Config, account string, shown int, uncovered bool) string {
-	a := c.Accounts[account]
-	switch lists := len(c.SchedulesOf(account)) > 0 || a != nil && len(a.WarnBefore) > 0; {
-	case !lists:
-		return "no schedule lists the account's proxies: these are only those that commands have touched; --live reads the provider's list"
+func listedNote(c *config.Config, account string, shown int, uncovered, listed bool) string {
+	switch {
+	case !listed:
+		return "no listing of the account's proxies has ended yet: these are only those that commands have touched; --live reads the provider's list"
 	case uncovered && shown > 0:
 		return fmt.Sprintf("%d proxies will not be renewed: no schedule covers them", shown)
+	case shown > 0 && len(c.SchedulesOf(account)) == 0:
+		return "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
 	case shown == 0 && !uncovered:
-		return "none is known: schedules keep this list; --live reads it from the provider"
+		return "none was listed; --live reads the provider's list"
 	}
 	return ""
 }

@@ -89,8 +89,8 @@ type Account struct {
 	SignPort           bool          `koanf:"sign_port"`
 	CIDRField          string        `koanf:"cidr_field"`
 	Replicas           int           `koanf:"replicas"` // default 1
-	// WarnBefore is how long before an expiry proxy.expiring is published; default, for
-	// accounts with a schedule: 24h and 1h. [] publishes none.
+	// WarnBefore is how long before an expiry proxy.expiring is published; default: 24h and
+	// 1h. [] publishes none.
 	WarnBefore []time.Duration `koanf:"warn_before"`
 	// A listing that does not show ListingLossPercent of the living proxies, and at least
 	// ListingLossMin of them, is a finding; default 20 and 5.

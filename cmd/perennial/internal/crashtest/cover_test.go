@@ -46,16 +46,23 @@ func TestAScheduleThatFitsNothingSaysSo(t *testing.T) {
 	}
 }
 
-// TestAListThatNoScheduleKeepsSaysSo: it holds only what commands have touched.
-func TestAListThatNoScheduleKeepsSaysSo(t *testing.T) {
+// TestAnAccountWithoutAScheduleIsListed: what it would lose is not shown as none.
+func TestAnAccountWithoutAScheduleIsListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	run, _ := w.run()
-	w.mustCLI("renew", "px_1", "--id", "one", "--wait")
-	w.settled(run, "one")
-	const note = "no schedule lists the account's proxies: these are only those that commands have touched; --live reads the provider's list"
+	_, line := w.run()
+	await(t, "its proxies are counted", func() bool {
+		return metricOf(w.scrape(line).text, `perennial_proxies_uncovered{account="main"}`) == "3"
+	})
+	if got := metricOf(w.scrape(line).text, `perennial_proxies_expiring{account="main",within="any"}`); got != "3" {
+		t.Errorf("%q expire", got)
+	}
+	if f := examined(t, w, cli.ExitDone)["schedules"]; !f.Warning || !strings.Contains(f.Seen, "3 living proxies are covered by none") {
+		t.Errorf("%+v", f)
+	}
+	const note = "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
 	out, errs, _ := w.cli("proxies", "list")
-	if !strings.HasSuffix(out, note+"\n") || errs != "" {
+	if !strings.HasSuffix(out, note+"\n") || !strings.Contains(out, "px_3") || errs != "" {
 		t.Errorf("%s\n%s", out, errs)
 	}
 	if out, errs, _ := w.cli("proxies", "list", "-o", "json"); strings.Contains(out, "no schedule") || errs != `{"note":"`+note+"\"}\n" {

@@ -204,7 +204,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 	work.Go(func() error {
 		select {
 		case <-runner.MayPlan():
-			return a.runSweeps(workCtx, sweeper)
+			return sweeper.Run(workCtx)
 		case <-workCtx.Done():
 			return workCtx.Err()
 		}

@@ -69,8 +69,9 @@ var (
 	lagNow         = read(gauge, "lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.")
 	roleNow        = read(gauge, "role", "What the runner does with the account, 1 for its role: active or standby.", "role")
 	readyNow       = read(gauge, "ready", "Whether the account works.")
-	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry.", "within")
+	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry. Absent before the first complete listing.", "within")
 	unlistedNow    = read(gauge, "proxies_unlisted", "Proxies that complete listings do not show, and of which nothing else is known: they stay due.")
+	uncoveredNow   = read(gauge, "proxies_uncovered", "Living proxies that no schedule renews, as of the last complete listing; absent before it.")
 	unusableNow    = read(gauge, "proxies_unusable", "Entries of the last listing that cannot be read: no sweep renews them.")
 	listingLost    = read(gauge, "listing_lost", "Living proxies that the last listing did not show, where it lost too many (listing_loss_percent); else 0.")
 	windowLeft     = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
@@ -268,6 +269,9 @@ var spans = []struct {
 
 // measureFleet counts proxies by the time that they have left, on the provider's clock.
 func (a *account) measureFleet(ctx context.Context, set setter) error {
+	if last, err := a.Ledger().Listing(ctx); err != nil || last.Finished.IsZero() {
+		return err // what was not listed is not known, and not none
+	}
 	now := time.Now()
 	if skew, heard := a.clockSkew(); heard {
 		now = now.Add(-skew)
@@ -294,6 +298,9 @@ func (a *account) measureFleet(ctx context.Context, set setter) error {
 		lost, nameless := sweeper.Lost()
 		unusable += nameless
 		set(listingLost, float64(lost))
+		if n, known := sweeper.Uncovered(); known {
+			set(uncoveredNow, float64(n))
+		}
 	}
 	set(unlistedNow, float64(unlisted))
 	set(unusableNow, float64(unusable))

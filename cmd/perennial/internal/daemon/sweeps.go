@@ -17,7 +17,7 @@ import (
 func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
-		Pass:      runner.PassListing,
+		Pass: runner.PassListing, ListEvery: a.listEvery(),
 		Schedules: a.host.Config.SchedulesOf(a.Name), Log: a.log, WarnBefore: a.config.WarnBefore,
 		LossPercent: a.config.ListingLossPercent, LossMin: a.config.ListingLossMin,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
@@ -95,17 +95,13 @@ func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (
 	return page, err
 }
 
-// runSweeps keeps the table of proxies, fires the slots and warns; an account
-// without a schedule lists nothing, unless its configuration asks for warnings.
-func (a *account) runSweeps(ctx context.Context, s *schedules.Sweeper) error {
-	if len(s.Schedules) == 0 && len(a.config.WarnBefore) == 0 {
-		if err := s.FinishRemoved(ctx); err != nil {
-			a.log.WithError(err).Warn("what schedules had planned that were removed could not be ended; the next start tries again")
-		}
-		<-ctx.Done()
-		return ctx.Err()
+// listEvery is how often the account's proxies are listed: where no schedule needs them,
+// often enough to say what expires. 0: as schedules need it.
+func (a *account) listEvery() time.Duration {
+	if len(a.host.Config.SchedulesOf(a.Name)) == 0 && len(a.config.WarnBefore) == 0 {
+		return time.Hour
 	}
-	return s.Run(ctx)
+	return 0
 }
 
 // failingSweeps are those that are due and cannot be made.
