@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -148,7 +149,7 @@ func TestAStartBehindAStrangersEventSendsNothing(t *testing.T) {
 	}
 	await(t, "the start is published", func() bool {
 		answer, err := nc.Request("$JS.API.STREAM.INFO.PERENNIAL_EVENTS_main", nil, patience)
-		return err == nil && strings.Contains(string(answer.Data), `"last_seq":2`)
+		return err == nil && regexp.MustCompile(`"last_seq":([2-9]|\d\d)`).Match(answer.Data)
 	})
 	send("perennial.events.main.pwned", "{}")
 	w.mustCLI("renew", "px_1", "--id", "finds-it")
