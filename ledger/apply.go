@@ -61,6 +61,7 @@ func (t *Tx) applyOpened(r Row, f fact.LedgerOpened) error {
 	if err != nil {
 		return err
 	}
+	t.w.booked = t.bookedAt(r)
 	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.OpeningCents})
 }
 
@@ -219,7 +220,7 @@ func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
 		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?),
 		order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
 		first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
-		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, chargedIn(r, charged), f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
+		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, t.chargedIn(r, charged), f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
 }
 
 func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {

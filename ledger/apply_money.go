@@ -22,7 +22,7 @@ type transfer struct {
 // book writes the transfers of one fact. Zero moves nothing and is not written;
 // a negative amount never is one.
 func (t *Tx) book(r Row, transfers ...transfer) error {
-	n := 0
+	n, at := 0, t.bookedAt(r)
 	for _, m := range transfers {
 		if m.cents == 0 {
 			continue
@@ -31,15 +31,32 @@ func (t *Tx) book(r Row, transfers ...transfer) error {
 			return fmt.Errorf("a transfer of %d cents from %s to %s: amounts are positive", m.cents, m.credit, m.debit)
 		}
 		n++
-		err := t.exec(`INSERT INTO transfers (seq, n, kind, debit, credit, cents, operation, order_no, proxy_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			r.Seq, n, m.kind, m.debit, m.credit, m.cents, m.operation, m.orderNo, m.proxyID)
+		err := t.exec(`INSERT INTO transfers (seq, n, kind, debit, credit, cents, operation, order_no, proxy_id, booked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			r.Seq, n, m.kind, m.debit, m.credit, m.cents, m.operation, m.orderNo, m.proxyID, at)
 		if err != nil {
 			return err
 		}
 		t.w.totals[total{m.debit, m.credit, m.kind}] += m.cents
-		t.w.countNet(r, m)
+		t.w.countNet(at, m)
+		t.w.booked = at
 	}
 	return nil
+}
+
+// bookedAt is when a row books: at its own time, but never before what was booked earlier.
+// A clock that was set back, or another runner's, opens no month and no day again. Rows
+// that book nothing do not count: what they are written by may have had any clock, and a
+// charge is booked by one that the provider accepted.
+func (t *Tx) bookedAt(r Row) int64 { return max(t.w.booked, r.Time) }
+
+// readBooked reads when something was booked last, unless it is known. The opening is a
+// booking, of no cents too.
+func (w *writer) readBooked() error {
+	if w.booked != 0 {
+		return nil
+	}
+	return w.queryRow(`SELECT max(coalesce((SELECT booked_at FROM transfers WHERE seq = (SELECT max(seq) FROM transfers) LIMIT 1), 0),
+		coalesce((SELECT opened_at FROM binding), 0))`).Scan(&w.booked)
 }
 
 // total is a row of totals: what moved from one account of the book to another.
@@ -90,7 +107,7 @@ func (t *Tx) orderState(r Row, f fact.OrderState, state, reason string, nextAt a
 		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?),
 		read_at = ?, unread_since = ?, updated_at = ?`+andVersion,
 		state, state == string(fact.StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
-		f.ChargedCents, f.RefundedCents, chargedIn(r, f.ChargedCents), nullInstant(f.ReadAt), nullInstant(f.UnreadSince), r.Time)
+		f.ChargedCents, f.RefundedCents, t.chargedIn(r, f.ChargedCents), nullInstant(f.ReadAt), nullInstant(f.UnreadSince), r.Time)
 	var chargedAt int64
 	if err == nil && f.RefundedCents > 0 {
 		err = t.queryRow(`SELECT coalesce(charged_at, 0) FROM operations WHERE id = ?`, f.OperationID).Scan(&chargedAt)
@@ -103,12 +120,12 @@ func (t *Tx) orderState(r Row, f fact.OrderState, state, reason string, nextAt a
 		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo, chargedAt: chargedAt})
 }
 
-// chargedIn is the time of a row that charges something, NULL of one that does not.
-func chargedIn(r Row, cents int64) any {
+// chargedIn is when a row that charges something books it, NULL of one that does not.
+func (t *Tx) chargedIn(r Row, cents int64) any {
 	if cents == 0 {
 		return nil
 	}
-	return r.Time
+	return t.bookedAt(r)
 }
 
 // settle books a renewal's lines and sums them up: what succeeded and what
@@ -175,7 +192,7 @@ func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
 	}
 	delete(t.w.known.operations, f.OperationID)
 	err = t.w.execOne(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?) WHERE id = ?`,
-		added, returned, chargedIn(r, added), f.OperationID)
+		added, returned, t.chargedIn(r, added), f.OperationID)
 	if err != nil {
 		return err
 	}

@@ -17,25 +17,27 @@ func nextMonth(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// monthEnds are the months that ended within the journal of a file: what is left
-// of archived rows does not tell which was the last one of a month.
-func (l *Ledger) monthEnds(ctx context.Context) (ends []fact.MonthEnd, err error) {
-	var last Head
-	var until time.Time
-	err = each(l.query(ctx, `SELECT seq, hash, time FROM (SELECT seq, hash, time FROM base UNION ALL SELECT seq, hash, time FROM journal) ORDER BY seq`), func(s scanner) error {
+// monthEnds are the months that ended within the rows of a file up to one that goes to an
+// archive: what is left of archived rows does not tell which was the last one of a month.
+func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEnd, err error) {
+	begins := int64(0)
+	if l.base != nil {
+		begins = l.base.Seq
+	}
+	var us int64
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT booked_at FROM transfers WHERE seq <= ? ORDER BY seq DESC LIMIT 1),
+		(SELECT opened_at FROM binding), (SELECT time FROM journal ORDER BY seq LIMIT 1), 0)`, begins).Scan(&us)
+	for until := nextMonth(fromMicros(us)); err == nil && len(ends) < monthEndsMost; until = nextMonth(until) {
 		var h Head
-		var us int64
-		err := s.Scan(&h.Seq, &h.Hash, &us)
-		at := fromMicros(us)
-		if until.IsZero() {
-			until = nextMonth(at)
+		var known bool
+		h, known, err = headBefore(ctx, l.read, until)
+		if err != nil || h.Seq >= last {
+			break
 		}
-		for ; !at.Before(until) && len(ends) < monthEndsMost; until = nextMonth(until) {
-			ends = append(ends, fact.MonthEnd{Until: until, Seq: last.Seq, Hash: last.Hash})
+		if known && h.Seq > 0 && h.Seq >= begins {
+			ends = append(ends, fact.MonthEnd{Until: until, Seq: h.Seq, Hash: h.Hash})
 		}
-		last = h
-		return err
-	})
+	}
 	return ends, err
 }
 

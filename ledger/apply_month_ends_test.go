@@ -81,7 +81,7 @@ func TestAnUnfinishedMonthSaysSo(t *testing.T) {
 	s := monthly(t, b.Ledger, 2026, 8)
 	check(t, errors.Join(s.WriteMarkdown(&md), s.WriteHTML(&page)))
 	for _, text := range []string{md.String(), page.String()} {
-		if !strings.Contains(text, "until 2026-08-22T05:06:07Z (UTC), the month is not over") || strings.Contains(text, "2026-08-31") {
+		if !strings.Contains(text, "until 2026-08-22T05:06:07Z (UTC), the month is not finished") || strings.Contains(text, "2026-08-31") {
 			t.Error(text)
 		}
 	}

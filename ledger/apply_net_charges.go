@@ -21,15 +21,15 @@ func quarterOf(at int64) int64 {
 	return q
 }
 
-// countNet counts a transfer, before it is written: a charge in the quarter of its row, a
+// countNet counts a transfer that is booked at an instant: a charge in the quarter of it, a
 // refund in the quarter of its charge. Counted when it is booked, a refund of yesterday's
 // charge would make room under today's limit.
-func (w *writer) countNet(r Row, m transfer) {
+func (w *writer) countNet(at int64, m transfer) {
 	switch m.kind {
 	case "charge", "suspense":
-		w.netCharges[quarterOf(r.Time)] += m.cents
+		w.netCharges[quarterOf(at)] += m.cents
 	case "refund":
-		w.netCharges[quarterOf(cmp.Or(m.chargedAt, r.Time))] -= m.cents
+		w.netCharges[quarterOf(cmp.Or(m.chargedAt, at))] -= m.cents
 	}
 }
 

@@ -14,19 +14,19 @@ import (
 	"perennial/ledger/fact"
 )
 
-// spentSince sums the transfers themselves: a charge by the time of its row, a refund by
-// the time of its operation's first charge. Instants count by their quarter of an hour.
+// spentSince sums the transfers themselves: a charge by the time it was booked at, a refund by
+// that of its operation's first charge. Instants count by their quarter of an hour.
 func spentSince(t testing.TB, l *Ledger, since time.Time) (cents int64) {
 	t.Helper()
 	first := map[string]time.Time{}
 	check(t, l.Transfers(context.Background(), Period{}, func(x Transfer) error {
 		if _, ok := first[x.Operation]; !ok {
-			first[x.Operation] = x.Time
+			first[x.Operation] = x.BookedAt
 		}
 		switch {
 		case x.Kind == "refund" && !first[x.Operation].Before(since.Truncate(15*time.Minute)):
 			cents -= x.Cents
-		case (x.Kind == "charge" || x.Kind == "suspense") && !x.Time.Before(since.Truncate(15*time.Minute)):
+		case (x.Kind == "charge" || x.Kind == "suspense") && !x.BookedAt.Before(since.Truncate(15*time.Minute)):
 			cents += x.Cents
 		}
 		return nil

@@ -164,7 +164,7 @@ func (t *Tx) applyRenewal(r Row, f fact.RenewalSettled) error {
 	}, func(o fact.Operation, was int64) error {
 		return t.w.execOne(`UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
 			charged_cents = ?, refunded_cents = ?, charged_at = coalesce(charged_at, ?), updated_at = ?, version = ? WHERE id = ? AND version = ?`,
-			f.Status, f.Code, f.TraceID, o.ChargedCents, o.RefundedCents, chargedIn(r, charged), r.Time, o.Version, o.ID, was)
+			f.Status, f.Code, f.TraceID, o.ChargedCents, o.RefundedCents, t.chargedIn(r, charged), r.Time, o.Version, o.ID, was)
 	})
 }
 

@@ -166,16 +166,11 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 		return 0, "", fmt.Errorf("the events stream ends with row %d %s, which the ledger does not hold so: see `perennial ledger verify --against-events`: %w",
 			x.Published.Seq, x.Published.Hash, errors.Join(ErrNotFound, err))
 	}
-	from, err := seqFrom(ctx, l.read, x.Before)
+	before, _, err := headBefore(ctx, l.read, x.Before)
 	if err != nil {
 		return 0, "", err
 	}
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT min(seq) - 1 FROM journal WHERE seq >= ? AND time >= ?), (SELECT max(seq) FROM journal))`,
-		from, micros(x.Before)).Scan(&last)
-	if err != nil {
-		return 0, "", err
-	}
-	last = min(last, x.Published.Seq-x.Keep)
+	last = min(before.Seq, x.Published.Seq-x.Keep)
 	first, holder, err := firstUnfinished(ctx, l.read)
 	if err != nil {
 		return 0, "", err

@@ -86,6 +86,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 		}
 	}
 	own, err := l.Verify(ctx)
+	v.Backdated = own.Backdated
 	if v.Rows, v.Head = v.Rows+own.Rows, own.Head; own.Behind == nil {
 		v.Rows, v.Behind = own.Rows, nil // it was made again from the events, and holds theirs
 	}

@@ -131,7 +131,7 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	if err != nil {
 		return err
 	}
-	ends, err := a.monthEnds(ctx)
+	ends, err := l.monthEnds(ctx, out.LastSeq)
 	if err != nil {
 		return err
 	}

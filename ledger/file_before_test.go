@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"database/sql"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
@@ -50,7 +51,7 @@ func tablesOf(t testing.TB, path string) map[string]string {
 		columns, err := columnsOf(t.Context(), db, table)
 		check(t, err)
 		columns = slices.DeleteFunc(columns, func(name string) bool {
-			return table == "commands" && name == "reply_to" || table == "operations" && name == "charged_at"
+			return table == "commands" && name == "reply_to" || table == "operations" && name == "charged_at" || table == "transfers" && name == "booked_at"
 		}) // younger than the files of before
 		if len(columns) == 0 {
 			continue // the file is older than the table
@@ -138,6 +139,18 @@ func (b *book) verifiedAndRebuilt(what string) {
 	sameTables(b.t, what+", rebuilt", tablesOf(b.t, b.path), tablesOf(b.t, out))
 }
 
+// olderColumns are the columns that an export had before booked_at, which is behind them.
+func olderColumns(t *testing.T, table []byte) []byte {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
+	check(t, err)
+	var out bytes.Buffer
+	for _, row := range rows {
+		fmt.Fprintf(&out, "%q\n", row[:slices.Index(rows[0], "user")+1])
+	}
+	return out.Bytes()
+}
+
 func TestALedgerOfBeforeIsVerifiedRebuiltAndCarriedOn(t *testing.T) {
 	path := before(t, t.TempDir(), "main.ledger.db", "main.ledger.db")
 	was := tablesOf(t, path)
@@ -153,7 +166,11 @@ func TestALedgerOfBeforeIsVerifiedRebuiltAndCarriedOn(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		check(t, export(&out))
-		if want := contentOf(t, filepath.Join("testdata", "before", name)); !bytes.Equal(out.Bytes(), want) {
+		want := contentOf(t, filepath.Join("testdata", "before", name))
+		if name == "export.csv" {
+			out, want = *bytes.NewBuffer(olderColumns(t, out.Bytes())), olderColumns(t, want)
+		}
+		if !bytes.Equal(out.Bytes(), want) {
 			t.Errorf("%s is\n%s\nand before it was\n%s", name, out.Bytes(), want)
 		}
 	}

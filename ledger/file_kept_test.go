@@ -52,6 +52,9 @@ func TestTheKeptLedgersAreOpenedVerifiedAndCarriedOn(t *testing.T) {
 		was := tablesOf(t, path)
 		reader, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})
 		check(t, err)
+		if _, old := reader.Statement(t.Context(), "main", Period{From: noon, To: noon.AddDate(0, 1, 0)}); old != nil && !errors.Is(old, errOldBook) {
+			t.Errorf("%s, before it is migrated: %v", kept, old)
+		}
 		_, err = reader.Verify(t.Context())
 		if check(t, reader.Close()); err != nil {
 			t.Errorf("%s, before it is migrated: %v", kept, err)

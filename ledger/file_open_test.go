@@ -67,8 +67,8 @@ func TestHistoryCannotBeReplacedByAnotherTool(t *testing.T) {
 		`REPLACE INTO journal ` + forged,
 		`INSERT INTO journal ` + forged + ` ON CONFLICT (seq) DO UPDATE SET data = excluded.data`,
 		`INSERT INTO journal SELECT 0 - seq, type, time, operation, '{}', prev_hash, hash FROM journal WHERE seq = 3`,
-		`INSERT OR REPLACE INTO transfers SELECT seq, n, kind, debit, credit, 1, operation, order_no, proxy_id FROM transfers LIMIT 1`,
-		`INSERT INTO transfers SELECT seq, n, kind, debit, credit, 1, operation, order_no, proxy_id FROM transfers WHERE true LIMIT 1
+		`INSERT OR REPLACE INTO transfers SELECT seq, n, kind, debit, credit, 1, operation, order_no, proxy_id, booked_at FROM transfers LIMIT 1`,
+		`INSERT INTO transfers SELECT seq, n, kind, debit, credit, 1, operation, order_no, proxy_id, booked_at FROM transfers WHERE true LIMIT 1
 			ON CONFLICT (seq, n) DO UPDATE SET cents = 1`,
 		`UPDATE OR REPLACE journal SET seq = 3 WHERE seq = 4`,
 		`UPDATE OR REPLACE transfers SET n = 1`,
@@ -90,7 +90,7 @@ func TestHistoryCannotBeReplacedOverTheWritersConnection(t *testing.T) {
 	defer func() { check(t, c.close()) }()
 	for table, statement := range map[string]string{
 		"journal":   `INSERT OR REPLACE INTO journal SELECT seq, type, time, operation, data, prev_hash, hash FROM journal LIMIT 1`,
-		"transfers": `INSERT OR REPLACE INTO transfers SELECT seq, n, kind, debit, credit, cents, operation, order_no, proxy_id FROM transfers LIMIT 1`,
+		"transfers": `INSERT OR REPLACE INTO transfers SELECT seq, n, kind, debit, credit, cents, operation, order_no, proxy_id, booked_at FROM transfers LIMIT 1`,
 	} {
 		if err := c.exec(statement); err == nil {
 			t.Errorf("REPLACE into %s went through", table)

@@ -270,7 +270,7 @@ func (f *fold) load(b *base) error {
 	if sum.text() != b.snapshotHash {
 		return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
 	}
-	return errors.Join(f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
+	return errors.Join(f.bookAgain(), f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
 }
 
 // fill writes the rows of a chunk into their table.
@@ -286,17 +286,36 @@ func (f *fold) fill(c chunk) error {
 	return nil
 }
 
-// chargedAgain fills operations.charged_at, which older snapshots do not have.
-const chargedAgain = `UPDATE operations SET charged_at = first.time
-	FROM (SELECT t.operation, min(t.seq), a.time FROM transfers t JOIN archived a ON a.seq = t.seq
-		WHERE t.kind = 'charge' OR t.kind = 'suspense' GROUP BY t.operation) first
-	WHERE first.operation = operations.id AND charged_at IS NULL`
+// bookAgain fills transfers.booked_at, which older snapshots do not have: of every row that
+// booked something, the time stays in archived.
+func (f *fold) bookAgain() error {
+	var old int64
+	if err := f.w.queryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`).Scan(&old); err != nil || old == 0 {
+		return err
+	}
+	const trigger = `SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'transfers_no_update'`
+	var text string
+	if err := f.w.queryRow(trigger).Scan(&text); err != nil {
+		return err
+	}
+	return errors.Join(f.w.exec(`DROP TRIGGER transfers_no_update`), f.w.exec(bookedAgain), f.w.exec(text))
+}
+
+const bookedAgain = `UPDATE transfers SET booked_at = max(b.latest, coalesce((SELECT opened_at FROM binding), 0))
+	FROM (SELECT seq, max(time) OVER (ORDER BY seq) AS latest FROM archived WHERE seq IN (SELECT seq FROM transfers)) b
+	WHERE b.seq = transfers.seq`
+
+// chargedAgain fills operations.charged_at, which older snapshots do not have, or have by the
+// times of the rows.
+const chargedAgain = `UPDATE operations SET charged_at = first.booked_at
+	FROM (SELECT operation, min(seq), booked_at FROM transfers WHERE kind = 'charge' OR kind = 'suspense' GROUP BY operation) first
+	WHERE first.operation = operations.id`
 
 // netChargesAgain fills net_charges from the transfers of a snapshot, which has no row of
 // it: archives that are older than the table must load too.
 const netChargesAgain = `INSERT INTO net_charges (quarter, cents)
-	SELECT CASE t.kind WHEN 'refund' THEN o.charged_at ELSE a.time END / 900000000, sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
-	FROM transfers t JOIN archived a ON a.seq = t.seq JOIN operations o ON o.id = t.operation
+	SELECT CASE t.kind WHEN 'refund' THEN o.charged_at ELSE t.booked_at END / 900000000, sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
+	FROM transfers t JOIN operations o ON o.id = t.operation
 	WHERE t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund' GROUP BY 1`
 
 // labelsAgain fills command_labels from what is left of a snapshot's acceptances.

@@ -77,6 +77,9 @@ func (t *Tx) applyAt(r Row, f fact.Fact) error {
 	now := t.now
 	defer func() { t.now = now }()
 	t.now = r.Time
+	if err := t.w.readBooked(); err != nil {
+		return err
+	}
 	if err := t.apply(r, f); err != nil {
 		return fmt.Errorf("fold row %d (%s): %w", r.Seq, r.Type, err)
 	}

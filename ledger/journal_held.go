@@ -23,9 +23,10 @@ func (w *writer) writeHeld() error {
 	return w.writeRows()
 }
 
-// forgetHeld forgets what is held back, and what is remembered of operations: it was, or
-// may have been, of what is rolled back.
+// forgetHeld forgets what is held back, and what is remembered of operations and of the
+// last booking: it was, or may have been, of what is rolled back.
 func (w *writer) forgetHeld() {
+	w.booked = 0
 	w.held.rows, w.held.born = w.held.rows[:0], nil
 	w.known.clear()
 }

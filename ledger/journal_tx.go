@@ -102,6 +102,9 @@ func (t *Tx) append(f fact.Fact) error {
 	if err := t.insert(r); err != nil {
 		return err
 	}
+	if err := t.w.readBooked(); err != nil {
+		return err
+	}
 	if err := t.apply(r, f); err != nil {
 		return fmt.Errorf("apply %s %s: %w", r.Type, r.Operation, err)
 	}

@@ -12,7 +12,7 @@ import (
 // BrokenError is the first thing that Verify found wrong.
 type BrokenError struct {
 	// Check names what does not hold: sqlite, schema, chain, fold, projection, key,
-	// proxies, published, events, head, snapshot, archive.
+	// proxies, months, published, events, head, snapshot, archive.
 	Check string
 	// Seq is the first journal row concerned, 0 where there is none.
 	Seq    int64
@@ -38,6 +38,8 @@ type Verified struct {
 	// Behind is the row that the first of them follows, nil for the journal's
 	// beginning: what is before it is in archives that were not verified.
 	Behind *Head `json:"behind,omitempty"`
+	// Backdated are the first rows that booked something at a time that had passed.
+	Backdated []Backdated `json:"backdated,omitempty"`
 }
 
 // projections are the tables that apply writes, in an order that a comparison
@@ -48,8 +50,8 @@ var projections = []string{"binding", "commands", "rejections", "operations", "l
 
 // Verify checks SQLite's own structures, the hash chain, that every fact can be
 // folded, that folding all of them again gives the same projections and the
-// same balances, what can be proven of the cache of proxies, and that the schema
-// is what the migrations make. Where the first rows were archived it begins with
+// same balances, that its months add up, what can be proven of the cache of proxies,
+// and that the schema is what the migrations make. Where the first rows were archived it begins with
 // the snapshot that the chain vouches for. The first thing that does not hold is
 // a *BrokenError.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
@@ -136,6 +138,14 @@ func (l *Ledger) foldInto(ctx context.Context, path string, open func(context.Co
 	}
 	if err := errors.Join(checkEnds(ctx, with.tx, base, v.Head), checkKeys(ctx, with.tx)); err != nil {
 		return v, err
+	}
+	if !with.byRows {
+		if err := checkMonths(ctx, with.tx); err != nil {
+			return v, err
+		}
+		if v.Backdated, err = backdated(ctx, with.tx); err != nil {
+			return v, err
+		}
 	}
 	return v, ifMade(ctx, with.tx, "published", func() error { return checkNote(ctx, with.tx, base, v.Head) })
 }

@@ -57,7 +57,7 @@ func TestTamperingIsFoundAndNamed(t *testing.T) {
 		"a refusal":                  {`UPDATE rejections SET reason = 'x'`, "projection", 0},
 		"a refused content":          {`DELETE FROM refused_contents WHERE content_hash = 'other'`, "projection", 0},
 		"a transfer's amount":        {`DROP TRIGGER transfers_no_update; UPDATE transfers SET cents = cents + 1 WHERE seq = 1`, "projection", 0},
-		"a transfer added":           {`INSERT INTO transfers SELECT seq, n + 10, kind, debit, credit, cents, operation, order_no, proxy_id FROM transfers LIMIT 1`, "projection", 0},
+		"a transfer added":           {`INSERT INTO transfers SELECT seq, n + 10, kind, debit, credit, cents, operation, order_no, proxy_id, booked_at FROM transfers LIMIT 1`, "projection", 0},
 		"a total":                    {`UPDATE totals SET cents = cents + 1`, "projection", 0},
 		"a pause lifted":             {`DELETE FROM pauses`, "projection", 0},
 		"a slot fired again":         {`DELETE FROM slots WHERE slot_at = (SELECT max(slot_at) FROM slots)`, "projection", 0},

@@ -38,6 +38,7 @@ type writer struct {
 
 	totals     map[total]int64 // of the transaction, not yet written
 	netCharges map[int64]int64 // likewise, by quarter of an hour
+	booked     int64           // when something was booked last, 0 while it was not read
 	held       heldBack        // likewise
 	rowArgs    []any           // of the rows being written
 	known      known

@@ -9,37 +9,47 @@ import (
 	"time"
 )
 
-// headBefore is the last row before the first one of an instant or later. known is
-// false where both were archived and the instant is no beginning of a month, or was
-// archived by a version that kept none.
+// headBefore is the last row before an instant: behind it is the first row that is as late,
+// or that books something as late, and nothing behind it was booked earlier (firstBooked). So
+// its sums are those of all that was booked before the instant. known is false where both
+// rows were archived and the instant is no beginning of a month, or was archived by a version
+// that kept none; h.Seq then is a row with the same sums.
 func headBefore(ctx context.Context, q queryer, at time.Time) (h Head, known bool, err error) {
-	from, err := seqFrom(ctx, q, at)
+	first, err := firstBooked(ctx, q, at)
 	if err != nil {
+		return h, false, err
+	}
+	var next int64
+	if err := q.QueryRowContext(ctx, `SELECT coalesce(min(seq), 1 << 62) FROM transfers WHERE seq >= ?`, first).Scan(&next); err != nil {
 		return h, false, err
 	}
 	b, err := baseOf(ctx, q)
 	if err != nil {
 		return h, false, err
 	}
-	if b != nil && b.time >= micros(at) {
-		return archivedHead(ctx, q, at)
+	if b == nil {
+		b = &base{Head: Head{Hash: genesis}}
+	} else if first <= b.Seq {
+		h, known, err = archivedHead(ctx, q, at, first, next)
+		if err != nil || known || next <= b.Seq || b.time >= micros(at) {
+			return h, known, err
+		}
 	}
-	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM journal WHERE seq <= coalesce(
-			(SELECT seq - 1 FROM journal WHERE seq >= ?1 AND time >= ?2 ORDER BY seq LIMIT 1), (SELECT max(seq) FROM journal))
-		ORDER BY seq DESC LIMIT 1`, from, micros(at)).Scan(&h.Seq, &h.Hash)
-	switch {
-	case !errors.Is(err, sql.ErrNoRows):
-		return h, err == nil, err
-	case b != nil:
+	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM journal WHERE seq < coalesce(
+			(SELECT seq FROM journal WHERE seq >= max(?1, ?2 + 1) AND seq < ?3 AND time >= ?4 ORDER BY seq LIMIT 1), ?3)
+		ORDER BY seq DESC LIMIT 1`, first, b.Seq, next, micros(at)).Scan(&h.Seq, &h.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
 		return b.Head, true, nil
 	}
-	return Head{Hash: genesis}, true, nil
+	return h, err == nil, err
 }
 
-// archivedHead is headBefore of an instant within the archived rows.
-func archivedHead(ctx context.Context, q queryer, at time.Time) (h Head, known bool, err error) {
+// archivedHead is headBefore of an instant between two transfers of which the first was
+// archived. An end of a month that is not between them was kept by a version that took a row
+// for later which booked nothing.
+func archivedHead(ctx context.Context, q queryer, at time.Time, first, next int64) (h Head, known bool, err error) {
 	err = ifMade(ctx, q, "month_ends", func() error {
-		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ?`, micros(at)).Scan(&h.Seq, &h.Hash)
+		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ? AND seq >= ? AND seq < ?`, micros(at), first-1, next).Scan(&h.Seq, &h.Hash)
 		known = err == nil
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -50,6 +60,9 @@ func archivedHead(ctx context.Context, q queryer, at time.Time) (h Head, known b
 		return h, known, err
 	}
 	var opened int64
-	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT time FROM archived WHERE seq = (SELECT min(seq) FROM archived)), (SELECT opened_at FROM binding))`).Scan(&opened)
-	return Head{Hash: genesis}, micros(at) <= opened, err // the first row books, or opens the ledger
+	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT opened_at FROM binding), 0)`).Scan(&opened)
+	if micros(at) <= opened {
+		return Head{Hash: genesis}, true, err
+	}
+	return Head{Seq: max(first-1, 0)}, false, err
 }

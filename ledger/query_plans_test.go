@@ -350,10 +350,12 @@ var wholeTables = map[string]string{
 	"Ledger.joins":        "a verification compares what was left of every row",
 	"fold.beginAs":        "a verification begins with the whole snapshot",
 	"fold.load":           "a fold that begins with a snapshot reads all of it",
-	"heldBefore":          "an export brings forward all that was before its period",
+	"fold.bookAgain":      "the times of a snapshot of before booked_at are made once",
 	"wholeRows":           "a verification compares every row",
 	"beside.compareTable": "a verification compares every row",
 	"countStates":         "a fold counts the operations once, behind its last row",
+	"backdated":           "a verification reads every booking",
+	"checkMonths":         "a verification reads every booking",
 	"checkKeys":           "a verification reads every key",
 	"checkProxies":        "a verification reads every proxy",
 }

@@ -5,6 +5,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -32,20 +33,19 @@ const decisionsAtOnce = 5000
 
 // Decisions calls yield for what people decided in a period, the first first.
 func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
-	after, err := seqFrom(ctx, l.read, p.From)
-	if err != nil {
-		return err
+	after, err := l.SeqAt(ctx, p.From)
+	last := int64(math.MaxInt64)
+	if err == nil && !p.To.IsZero() {
+		last, err = l.SeqAt(ctx, p.To)
 	}
-	for after = max(after-1, 0); ; {
-		rows, err := l.Rows(ctx, after, decisionsAtOnce)
+	for err == nil && after < last {
+		var rows []Row
+		rows, err = l.Rows(ctx, after, int(min(decisionsAtOnce, last-after)))
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		for _, r := range rows {
 			after = r.Seq
-			if !p.Holds(r.Instant()) {
-				continue
-			}
 			d, err := decisionOf(r)
 			if err == nil && d.By != "" {
 				err = yield(d)
@@ -55,6 +55,7 @@ func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) e
 			}
 		}
 	}
+	return err
 }
 
 // decisionTypes is the condition of the index journal_decisions: the facts that decisionOf

@@ -20,7 +20,7 @@ import (
 
 // exportColumns are those of the CSV export, one row for each double entry.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
-	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user"}
+	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at"}
 
 // ExportCSV writes the double entries of a period as CSV with a heading. Cells
 // that a spreadsheet would take for a formula begin with an apostrophe.
@@ -35,7 +35,7 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	}
 	err = l.Transfers(ctx, p, func(x Transfer) error {
 		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), fact.Decimal(x.Cents),
-			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels(), x.User}
+			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels(), x.User, x.BookedAt.Format(time.RFC3339Nano)}
 		for i, cell := range row {
 			row[i] = neutral(cell)
 		}
@@ -169,7 +169,7 @@ func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64
 	held = map[string]int64{}
 	if p.From.IsZero() {
 		err := transfersOf(ctx, q, Period{To: p.To}, func(x Transfer) error {
-			first = x.Time
+			first = x.BookedAt
 			return errEnough
 		})
 		if errors.Is(err, errEnough) {
@@ -177,7 +177,11 @@ func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64
 		}
 		return held, first, err
 	}
-	return held, p.From, each(queryOf(ctx, q, sumsBefore, micros(p.From)), func(s scanner) error {
+	before, err := firstBooked(ctx, q, p.From)
+	if err != nil {
+		return nil, first, err
+	}
+	return held, p.From, each(queryOf(ctx, q, `SELECT debit, credit, sum(cents) FROM transfers WHERE seq < ? GROUP BY debit, credit`, before), func(s scanner) error {
 		var debit, credit string
 		var cents int64
 		err := s.Scan(&debit, &credit, &cents)
@@ -187,15 +191,8 @@ func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64
 	})
 }
 
-// sumsBefore are the sums of what moved between accounts before an instant.
-const sumsBefore = `SELECT t.debit, t.credit, sum(t.cents)
-	FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-	WHERE ` + rowTime + ` < ? GROUP BY t.debit, t.credit`
-
 func (w *beancount) transfer(x Transfer) error {
-	if x.Time.After(w.last) {
-		w.last = x.Time
-	}
+	w.last = x.BookedAt
 	switch "wallet" {
 	case x.Debit:
 		w.wallet += x.Cents
@@ -209,7 +206,7 @@ func (w *beancount) transfer(x Transfer) error {
 	case x.ProxyID != "":
 		about = "proxy " + x.ProxyID
 	}
-	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.Time), quoted(x.Kind), quoted(about))
+	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(x.Kind), quoted(about))
 	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
 		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}} {
 		if meta[1] != "" {

@@ -6,33 +6,59 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 )
 
 // Period is a span of time: From is part of it, To is not. A zero From begins
-// with the first fact, a zero To ends with the last.
+// with the first fact, a zero To ends with the last. What it holds was booked then
+// (Transfer.BookedAt), and follows without a gap on what the period before holds.
 type Period struct{ From, To time.Time }
 
-// Holds reports whether an instant is inside the period.
-func (p Period) Holds(at time.Time) bool {
-	return !at.Before(p.From) && (p.To.IsZero() || at.Before(p.To))
+// errOldBook is of a file that is read only, and that this version has not migrated yet.
+var errOldBook = errors.New("the ledger is of an older version, and does not say when its entries are booked: `perennial run` of this version migrates it")
+
+// firstBooked is the sequence behind the last transfer that was booked before an instant:
+// in their order transfers are booked at no earlier time than those before them.
+func firstBooked(ctx context.Context, q queryer, at time.Time) (int64, error) {
+	columns, err := columnsOf(ctx, q, "transfers")
+	if err == nil && !slices.Contains(columns, "booked_at") {
+		err = errOldBook
+	}
+	if err != nil {
+		return 0, err
+	}
+	var last sql.NullInt64
+	if err := q.QueryRowContext(ctx, `SELECT max(seq) FROM transfers`).Scan(&last); err != nil {
+		return 0, err
+	}
+	first, end := int64(0), last.Int64+1
+	for first < end {
+		middle := (first + end) / 2
+		var booked int64
+		err := q.QueryRowContext(ctx, `SELECT booked_at FROM transfers WHERE seq >= ? ORDER BY seq LIMIT 1`, middle).Scan(&booked)
+		switch {
+		case err != nil && !errors.Is(err, sql.ErrNoRows):
+			return 0, fmt.Errorf("find %s in the book: %w", at.UTC().Format(time.RFC3339), err)
+		case err == nil && booked < micros(at):
+			first = middle + 1
+		default:
+			end = middle
+		}
+	}
+	return first, nil
 }
 
-// seqFrom is a journal sequence at or before the first fact as late as the
-// instant. The index journal_time holds every 256th row, so the answer is early
-// by some hundred rows; times are compared again by the caller. Facts are in order of
-// time unless a clock was set back. An instant that was archived
-// is found from the first row on.
-func seqFrom(ctx context.Context, q queryer, at time.Time) (seq int64, err error) {
-	err = q.QueryRowContext(ctx, `SELECT coalesce(
-		(SELECT 0 FROM base WHERE time >= ?1),
-		(SELECT min(seq) - 256 FROM journal WHERE seq % 256 = 0 AND time >= ?1),
-		(SELECT max(seq) / 256 * 256 FROM journal), 0)`, micros(at)).Scan(&seq)
-	if err != nil {
-		return 0, fmt.Errorf("find %s in the journal: %w", at.UTC().Format(time.RFC3339), err)
+// bounds are the sequences of a period's transfers: from the first on, before the second.
+func (p Period) bounds(ctx context.Context, q queryer) (from, to int64, err error) {
+	if from, err = firstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
+		return from, math.MaxInt64, err
 	}
-	return seq, nil
+	to, err = firstBooked(ctx, q, p.To)
+	return from, to, err
 }
 
 // queryer is what sql.DB and sql.Tx have in common here.
@@ -45,8 +71,8 @@ type queryer interface {
 // that is credited to the one that is debited.
 type Transfer struct {
 	Seq       int64     `json:"seq"`
-	N         int64     `json:"n"` // within its fact, from 1
-	Time      time.Time `json:"time"`
+	N         int64     `json:"n"`    // within its fact, from 1
+	Time      time.Time `json:"time"` // that its row says; see BookedAt
 	Fact      string    `json:"fact"`
 	Kind      string    `json:"kind"` // charge | refund | suspense | resolution | funding | external
 	Debit     string    `json:"debit"`
@@ -63,6 +89,9 @@ type Transfer struct {
 	Reason string            `json:"reason,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"` // of its command
 	User   string            `json:"user,omitempty"`
+	// BookedAt decides the day, the month and the period: Time, or, where a clock was behind
+	// what had been booked, the time of that.
+	BookedAt time.Time `json:"booked_at"`
 }
 
 // Transfers calls yield for every double entry of a period, in the order in
@@ -72,34 +101,30 @@ func (l *Ledger) Transfers(ctx context.Context, p Period, yield func(Transfer) e
 }
 
 func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) error) error {
-	from, err := seqFrom(ctx, q, p.From)
+	from, to, err := p.bounds(ctx, q)
 	if err != nil {
 		return err
 	}
-	until := p.To
-	if until.IsZero() {
-		until = fromMicros(1<<62 - 1)
-	}
-	return each(queryOf(ctx, q, `SELECT t.seq, t.n, coalesce(j.time, a.time) AS at, coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
+	return each(queryOf(ctx, q, `SELECT t.seq, t.n, coalesce(j.time, a.time), coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
 		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, coalesce(j.hash, a.hash),
 		coalesce(j.data ->> '$.by', a.data ->> '$.by', ''),
 		CASE WHEN j.data ->> '$.by' <> '' THEN coalesce(j.data ->> '$.reason', '') ELSE coalesce(a.data ->> '$.reason', '') END,
-		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', '')
+		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', ''), t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
 		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
-		WHERE t.seq >= ? AND at >= ? AND at < ? ORDER BY t.seq, t.n`, from, micros(p.From), micros(until)), func(s scanner) error {
+		WHERE t.seq >= ? AND t.seq < ? ORDER BY t.seq, t.n`, from, to), func(s scanner) error {
 		var x Transfer
-		var at int64
+		var at, booked int64
 		var labels string
 		err := s.Scan(&x.Seq, &x.N, &at, &x.Fact, &x.Kind, &x.Debit, &x.Credit, &x.Cents, &x.CommandID, &x.Operation, &x.OrderNo, &x.ProxyID, &x.Hash,
-			&x.By, &x.Reason, &labels, &x.User)
+			&x.By, &x.Reason, &labels, &x.User, &booked)
 		if err == nil && labels != "" {
 			err = json.Unmarshal([]byte(labels), &x.Labels)
 		}
 		if err != nil {
 			return err
 		}
-		x.Time = fromMicros(at)
+		x.Time, x.BookedAt = fromMicros(at), fromMicros(booked)
 		return yield(x)
 	})
 }

@@ -33,10 +33,10 @@ func (l *Ledger) ChangedSince(ctx context.Context, after int64, limit int) ([]Ch
 	})
 }
 
-// SeqAt is a journal sequence at or a little before the first fact of an instant.
+// SeqAt is the last row before an instant, or one before it with the same sums.
 func (l *Ledger) SeqAt(ctx context.Context, at time.Time) (int64, error) {
-	seq, err := seqFrom(ctx, l.read, at)
-	return max(0, seq-1), err
+	h, _, err := headBefore(ctx, l.read, at)
+	return h.Seq, err
 }
 
 // OpenedAt is when ledger.opened was written; ErrNotFound before that. What the

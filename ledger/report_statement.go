@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -48,7 +49,8 @@ type Statement struct {
 	// Head is the last row before the period's end. HeadNote says why it is not known.
 	Head     Head   `json:"head"`
 	HeadNote string `json:"head_note,omitempty"`
-	// Finished: the period was over. Until is up to when it was summed, else.
+	// Finished: the period has ended by any clock that the provider accepts, so that nothing
+	// more is booked in it. Until is up to when it was summed, else.
 	Finished bool       `json:"finished"`
 	Until    *time.Time `json:"until,omitempty"`
 }
@@ -61,53 +63,40 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 	}
 	defer func() { _ = snapshot.Rollback() }()
 	s := &Statement{Account: account, From: p.From, To: p.To, Finished: true}
-	if now := l.clock().UTC().Truncate(time.Second); now.Before(p.To) {
+	if now := l.clock().UTC().Truncate(time.Second); now.Before(p.To.Add(ClockTolerance)) {
+		if now.After(p.To) {
+			now = p.To
+		}
 		s.Finished, s.Until = false, &now
 	}
 	err = snapshot.QueryRowContext(ctx, `SELECT account_id, environment, currency FROM binding`).Scan(&s.AccountID, &s.Environment, &s.Currency)
 	if err != nil {
 		return nil, fmt.Errorf("whose book it is: %w", notFound(err))
 	}
-	return s, errors.Join(s.sumUp(ctx, snapshot), s.subjects(ctx, snapshot))
+	from, to, err := p.bounds(ctx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to))
 }
 
-// rowTime is when a transfer was booked: its row is in the journal, or what is
-// left of it in archived. inPeriod is the condition on both; bounds gives its
-// parameters, beginning with ?1.
-const (
-	rowTime  = `coalesce(j.time, a.time)`
-	inPeriod = ` FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		WHERE t.seq >= ?1 AND ` + rowTime + ` >= ?2 AND ` + rowTime + ` < ?3`
-)
-
-func (s *Statement) bounds(ctx context.Context, q queryer) ([]any, error) {
-	from, err := seqFrom(ctx, q, s.From)
-	return []any{from, micros(s.From), micros(s.To)}, err
-}
+// inPeriod is the condition on transfers, with the bounds of a period.
+const inPeriod = ` FROM transfers t WHERE t.seq >= ?1 AND t.seq < ?2`
 
 // sumUp works back from the present sums: what has moved since the period's
 // end, and in it, is found without reading all that was before.
-func (s *Statement) sumUp(ctx context.Context, q queryer) error {
-	bounds, err := s.bounds(ctx, q)
-	if err != nil {
-		return err
-	}
+func (s *Statement) sumUp(ctx context.Context, q queryer, from, to int64) error {
 	const change = `coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
 		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0)`
 	var wallet, suspense, walletSince, suspenseSince, walletIn, suspenseIn int64
 	if err := q.QueryRowContext(ctx, `SELECT `+change+` FROM totals`).Scan(&wallet, &suspense); err != nil {
 		return fmt.Errorf("sum the book: %w", err)
 	}
-	since, err := seqFrom(ctx, q, s.To)
-	if err != nil {
-		return err
-	}
-	forever := []any{since, micros(s.To), int64(1<<62 - 1)}
-	if err := q.QueryRowContext(ctx, `SELECT `+change+inPeriod, forever...).Scan(&walletSince, &suspenseSince); err != nil {
+	if err := q.QueryRowContext(ctx, `SELECT `+change+inPeriod, to, int64(math.MaxInt64)).Scan(&walletSince, &suspenseSince); err != nil {
 		return fmt.Errorf("sum what came after: %w", err)
 	}
-	err = q.QueryRowContext(ctx, `SELECT `+change+`,
-		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0)`+inPeriod, bounds...).
+	err := q.QueryRowContext(ctx, `SELECT `+change+`,
+		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0)`+inPeriod, from, to).
 		Scan(&walletIn, &suspenseIn, &s.FundingCents, &s.OutsideCents)
 	if err != nil {
 		return fmt.Errorf("sum the period: %w", err)
@@ -116,7 +105,9 @@ func (s *Statement) sumUp(ctx context.Context, q queryer) error {
 	s.OpeningCents = s.ClosingCents - walletIn
 	s.SuspenseCents = suspense - suspenseSince
 	head, known, err := headBefore(ctx, q, s.To)
-	s.Head = head
+	if known {
+		s.Head = head
+	}
 	switch {
 	case !known:
 		s.HeadNote = "the last row of the period is in an archive, and it was archived by a version that kept no heads of months"
@@ -133,13 +124,9 @@ const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'
 	coalesce(sum(CASE WHEN t.kind = 'charge' OR t.kind = 'suspense' THEN t.cents WHEN t.kind = 'refund' THEN -t.cents END), 0)`
 
 // subjects sums the period by kind, day and label.
-func (s *Statement) subjects(ctx context.Context, q queryer) error {
-	bounds, err := s.bounds(ctx, q)
-	if err != nil {
-		return err
-	}
+func (s *Statement) subjects(ctx context.Context, q queryer, from, to int64) error {
 	sum := func(query string) ([]SubjectTotal, error) {
-		return collect(queryOf(ctx, q, query, bounds...), scanSubject)
+		return collect(queryOf(ctx, q, query, from, to), scanSubject)
 	}
 	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
 	if err != nil {
@@ -152,13 +139,12 @@ func (s *Statement) subjects(ctx context.Context, q queryer) error {
 			s.Renewals = k
 		}
 	}
-	if s.Days, err = sum(`SELECT date(` + rowTime + ` / 1000000, 'unixepoch'), ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
+	if s.Days, err = sum(`SELECT date(t.booked_at / 1000000, 'unixepoch'), ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
 		return err
 	}
-	s.Labels, err = sum(`SELECT e.key || '=' || e.value, ` + charges + ` FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
+	s.Labels, err = sum(`SELECT e.key || '=' || e.value, ` + charges + ` FROM transfers t JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
 		LEFT JOIN journal cj ON cj.seq = c.accepted_seq LEFT JOIN archived ca ON ca.seq = c.accepted_seq
 		JOIN json_each(coalesce(cj.data, ca.data, '{}'), '$.labels') e
-		WHERE t.seq >= ?1 AND ` + rowTime + ` >= ?2 AND ` + rowTime + ` < ?3 GROUP BY 1 ORDER BY 1`)
+		WHERE t.seq >= ?1 AND t.seq < ?2 GROUP BY 1 ORDER BY 1`)
 	return err
 }

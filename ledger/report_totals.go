@@ -42,9 +42,8 @@ var totalsBy = map[string]string{
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank
 			FROM operations o WHERE o.kind = 'order'
 		UNION ALL
-		SELECT t.order_no, '', 0, 0, 0, sum(CASE t.kind WHEN 'external' THEN t.cents ELSE -t.cents END), max(coalesce(j.time, a.time))
-			FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-			WHERE t.order_no <> '' AND (t.kind = 'external' OR t.kind = 'funding')
+		SELECT t.order_no, '', 0, 0, 0, sum(CASE t.kind WHEN 'external' THEN t.cents ELSE -t.cents END), max(t.booked_at)
+			FROM transfers t WHERE t.order_no <> '' AND (t.kind = 'external' OR t.kind = 'funding')
 			AND NOT EXISTS (SELECT 1 FROM operations x WHERE x.order_no <> '' AND x.order_no = t.order_no) GROUP BY t.order_no`,
 	"renewal": `SELECT operation_id AS subject, '' AS name, CASE WHEN charged_cents > 0 THEN proxies ELSE 0 END AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, accepted_at AS rank FROM v_renewals`,
 	"ip":      `SELECT proxy_id AS subject, '' AS name, renewals AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, net_cents AS rank FROM v_proxy_costs`,
@@ -54,13 +53,12 @@ var totalsBy = map[string]string{
 			JOIN json_each(coalesce(j.data, a.data, '{}'), '$.labels') e
 			JOIN operations o ON o.id > c.id || '/' AND o.id < c.id || '0' AND o.command_id = c.id
 		GROUP BY e.key, e.value`,
-	"day": `SELECT date(coalesce(j.time, a.time) / 1000000, 'unixepoch') AS subject, '' AS name, count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense') AS n,
+	"day": `SELECT date(t.booked_at / 1000000, 'unixepoch') AS subject, '' AS name, count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense') AS n,
 			coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0) AS charged,
 			coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0) AS refunded,
 			coalesce(sum(CASE WHEN t.kind = 'external' THEN t.cents WHEN t.kind = 'funding' AND t.order_no <> '' THEN -t.cents END), 0) AS recorded,
-			max(coalesce(j.time, a.time) / 86400000000) AS rank
-		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		WHERE t.kind <> 'funding' OR t.order_no <> '' GROUP BY 1`,
+			max(t.booked_at / 86400000000) AS rank
+		FROM transfers t WHERE t.kind <> 'funding' OR t.order_no <> '' GROUP BY 1`,
 }
 
 // withoutSubject is how the rest of a question is called that has no subject.

@@ -78,7 +78,7 @@ var ledgerBugs = []bug{
 		old: "WHERE quarter >= ?)",
 		new: "WHERE quarter > ?)"},
 	{name: "a refund makes room on the day it is booked", in: "ledger.writer.countNet", run: "TestTrap61",
-		old: "cmp.Or(m.chargedAt, r.Time)", new: "cmp.Or(r.Time, m.chargedAt)"},
+		old: "cmp.Or(m.chargedAt, at)", new: "cmp.Or(at, m.chargedAt)"},
 	{name: "a line is taken for half of another chunk", in: "fact.Generations.Superseded", run: "TestTrap73",
 		old: "!ofLine(o.Chunk) && ",
 		new: ""},

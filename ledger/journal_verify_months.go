@@ -1,0 +1,80 @@
+// What Verify proves of months: they follow on one another, add up to the book, and their
+// heads replay to their sums.
+
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Backdated is a row that booked something and says a time that had passed: its clock was
+// behind, or was set back. It is booked, and in the statement, at BookedAt.
+type Backdated struct {
+	Seq      int64     `json:"seq"`
+	Time     time.Time `json:"time"`
+	BookedAt time.Time `json:"booked_at"`
+}
+
+// ClockTolerance is by how much two clocks may differ that the provider accepts: each is
+// within five minutes of its own.
+const ClockTolerance = 10 * time.Minute
+
+// backdatedMost bounds how many rows a verification names.
+const backdatedMost = 100
+
+// backdated lists the rows that were booked more than ClockTolerance behind their time.
+func backdated(ctx context.Context, q queryer) ([]Backdated, error) {
+	return collect(queryOf(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
+		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT ?`, ClockTolerance.Microseconds(), backdatedMost), func(s scanner) (x Backdated, err error) {
+		var at, booked int64
+		err = s.Scan(&x.Seq, &at, &booked)
+		x.Time, x.BookedAt = fromMicros(at), fromMicros(booked)
+		return x, err
+	})
+}
+
+// monthSums are the transfers of a month.
+type monthSums struct {
+	begins        time.Time
+	first, last   int64 // sequences
+	walletChanged int64
+}
+
+// checkMonths proves that each month's transfers follow those of the month before, that the
+// months add up to the wallet from nothing, and that the head of a month is behind all of its
+// transfers and before all later ones: replayed, it gives their sums.
+func checkMonths(ctx context.Context, q queryer) error {
+	months, err := collect(queryOf(ctx, q, `SELECT unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
+		sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) FROM transfers GROUP BY 1 ORDER BY 1`),
+		func(s scanner) (m monthSums, err error) {
+			var begins int64
+			err = s.Scan(&begins, &m.first, &m.last, &m.walletChanged)
+			m.begins = time.Unix(begins, 0).UTC()
+			return m, err
+		})
+	if err != nil {
+		return err
+	}
+	var before monthSums // and its wallet is that of all months so far
+	for _, m := range months {
+		h, _, err := headBefore(ctx, q, m.begins)
+		if err != nil {
+			return err
+		}
+		if m.first <= before.last || h.Seq < before.last || h.Seq >= m.first {
+			return &BrokenError{Check: "months", Seq: m.first, Detail: fmt.Sprintf("%s begins here, behind row %d, and what was booked before ends with row %d",
+				m.begins.Format("January 2006"), h.Seq, before.last)}
+		}
+		m.walletChanged += before.walletChanged
+		before = m
+	}
+	var wallet int64
+	err = q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM totals`).Scan(&wallet)
+	if err == nil && wallet != before.walletChanged {
+		err = &BrokenError{Check: "months", Seq: before.last, Detail: fmt.Sprintf("the months add up to %d cents and the wallet holds %d", before.walletChanged, wallet)}
+	}
+	return err
+}

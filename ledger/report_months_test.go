@@ -1,0 +1,181 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"perennial/ledger/fact"
+)
+
+// charge buys something for so many cents, and ends.
+func charge(b *book, id string, cents int64) {
+	b.t.Helper()
+	state := orderState(id, "completed", cents, 0)
+	b.add(accepted(fact.KindOrder, id), sending(id, 1), fact.OrderAccepted{Ref: ref(id), OrderNo: state.OrderNo, NextAt: noon}, fact.OrderDelivered{OrderState: state})
+}
+
+// monthsAddUp proves what a reader of statements and exports relies on, and returns all of it.
+func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
+	t.Helper()
+	var out strings.Builder
+	export := func(p Period) (all []string) {
+		check(t, l.Transfers(t.Context(), p, func(x Transfer) error {
+			all = append(all, fmt.Sprint(x))
+			return nil
+		}))
+		return all
+	}
+	balance, err := l.Balance(t.Context(), "main")
+	check(t, err)
+	postings, err := l.Postings(t.Context(), 0, 1<<30)
+	check(t, err)
+	whole, parts := export(Period{}), []string{}
+	var closing int64
+	for begin := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC); begin.Before(now.AddDate(0, 2, 0)); begin = begin.AddDate(0, 1, 0) {
+		p := Period{From: begin, To: begin.AddDate(0, 1, 0)}
+		s, err := l.Statement(t.Context(), "main", p)
+		check(t, err)
+		var replayed, suspense, days int64
+		for _, x := range postings {
+			if x.Seq <= s.Head.Seq && x.Account == "wallet" {
+				replayed += x.AmountCents
+			}
+			if x.Seq <= s.Head.Seq && x.Account == "suspense" {
+				suspense += x.AmountCents
+			}
+		}
+		for _, d := range s.Days {
+			days += d.NetCents
+			if !strings.HasPrefix(d.Subject, begin.Format("2006-01")) {
+				t.Fatalf("%s has the day %s", begin, d.Subject)
+			}
+		}
+		if s.OpeningCents != closing || s.ClosingCents != replayed || s.SuspenseCents != suspense || days != s.Orders.NetCents+s.Renewals.NetCents {
+			t.Fatalf("%s begins with %d behind %d and ends with %d; its head %+v gives %d, suspense %d and %d, days %d", begin, s.OpeningCents, closing, s.ClosingCents,
+				s.Head, replayed, s.SuspenseCents, suspense, days)
+		}
+		closing = s.ClosingCents
+		parts = append(parts, export(p)...)
+		s.Head = Head{} // its hash is not known of all months of an archive
+		fmt.Fprintf(&out, "%+v\n", s)
+	}
+	if closing != balance.WalletCents || !slices.Equal(whole, parts) {
+		t.Fatalf("the months end with %d of %d; they export %d rows of %d", closing, balance.WalletCents, len(parts), len(whole))
+	}
+	for i, x := range whole {
+		at := transfersAt(t, l, i)
+		if cut := slices.Concat(export(Period{To: at}), export(Period{From: at})); !slices.Equal(cut, whole) {
+			t.Fatalf("cut at %s, of %s: %d rows of %d", at, x, len(cut), len(whole))
+		}
+	}
+	return out.String()
+}
+
+func transfersAt(t testing.TB, l *Ledger, n int) (at time.Time) {
+	t.Helper()
+	check(t, l.Transfers(t.Context(), Period{}, func(x Transfer) error {
+		if n--; n == -1 {
+			at = x.Time
+		}
+		return nil
+	}))
+	return at
+}
+
+// A runner whose clock is four minutes ahead books in December, and the next one in November:
+// its charges belong to December, once.
+func TestAClockSetBackOpensNoMonthAgain(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
+	b.add(opened(100_000))
+	n := 0
+	buy := func(at time.Time, times int) {
+		for now = at; times > 0; times-- {
+			n++
+			charge(b, fmt.Sprintf("o%d/1", n), 360)
+		}
+	}
+	buy(time.Date(2026, 12, 1, 0, 1, 0, 0, time.UTC), 5)
+	buy(time.Date(2026, 11, 30, 23, 57, 0, 0, time.UTC), 200)
+	buy(time.Date(2026, 12, 10, 0, 0, 0, 0, time.UTC), 20)
+	monthsAddUp(t, b.Ledger, now)
+	if s := monthly(t, b.Ledger, 2026, 12); s.OpeningCents != 100_000 || s.Orders.ChargedCents != 225*360 || len(s.Days) != 2 {
+		t.Errorf("December begins with %d and has %+v on %+v", s.OpeningCents, s.Orders, s.Days)
+	}
+	b.verifiedAndRebuilt("a clock set back")
+	var table bytes.Buffer
+	check(t, b.ExportCSV(t.Context(), &table, Period{}))
+	if text := table.String(); !strings.Contains(text, "2026-11-30T23:57:00Z") || strings.Count(text, "2026-12-01T00:01:00Z") != 5+205 {
+		t.Error("a row says its own time, and when it is booked")
+	}
+}
+
+// What books nothing may be written by any clock: a charge is not in the year of it.
+func TestAClockFarAheadThatBooksNothingMovesNoMonth(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
+	b.add(opened(1000))
+	now = now.AddDate(9, 0, 0)
+	b.add(fact.RunnerStarted{Version: "test"})
+	now = now.AddDate(-9, 0, 0)
+	charge(b, "o1/1", 300)
+	if s := monthly(t, b.Ledger, 2026, 11); s.Orders.ChargedCents != 300 || s.ClosingCents != 700 {
+		t.Errorf("%+v", s)
+	}
+	b.verifiedAndRebuilt("a clock far ahead")
+}
+
+// Clocks jump over ends of months, runners with other clocks take over, rows go to archives:
+// the months add up, and what was said of them does not change.
+func TestTheMonthsAddUpWhateverTheClocks(t *testing.T) {
+	t.Parallel()
+	dir, n := t.TempDir(), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		path := filepath.Join(dir, fmt.Sprint(n), "main.ledger.db")
+		check(t, os.Mkdir(filepath.Dir(path), 0o700))
+		now, skew := time.Date(2026, 10, 31, 23, 50, 0, 0, time.UTC), time.Duration(0)
+		clock := func() time.Time { return now.Add(skew) }
+		b := bookAt(t, path, clock)
+		b.add(opened(10_000))
+		m := &model{}
+		steps := []func(*rapid.T){m.order, m.renewal, m.person, m.elsewhere, func(*rapid.T) { m.add(fact.RunnerStarted{Version: "test"}) }}
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			skew = time.Duration(rapid.IntRange(-300, 300).Draw(rt, "skew")) * time.Second
+			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 2, 5, 600, 9 * 1440}).Draw(rt, "minutes")) * time.Minute)
+			rapid.SampledFrom(steps).Draw(rt, "step")(rt)
+			b.add(m.facts...)
+			m.facts = nil
+		}
+		before := monthsAddUp(t, b.Ledger, now)
+		b.verifiedAndRebuilt("live")
+		var archives []string
+		for range rapid.IntRange(1, 2).Draw(rt, "archivings") {
+			seq, hash, err := b.Head(t.Context())
+			check(t, errors.Join(err, b.Close()))
+			x := Archive{Path: path, Before: now.Add(-time.Duration(rapid.IntRange(0, 3000).Draw(rt, "hours")) * time.Hour), Keep: 1,
+				Clock: func() time.Time { return now.AddDate(0, 0, 8) }}
+			x.Published = Head{Seq: seq, Hash: hash}
+			out, err := x.Run(t.Context())
+			check(t, err)
+			if out.File != "" {
+				archives = append(archives, out.File)
+			}
+			b = bookAt(t, path, clock)
+			if after := monthsAddUp(t, b.Ledger, now); after != before {
+				rt.Fatalf("an archiving changed\n%s\nto\n%s", before, after)
+			}
+		}
+		check(t, b.Close())
+		checkWhole(t, path, archives)
+	})
+}
