@@ -111,6 +111,9 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 		if r, err = p.recordedBefore(tx); !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
+		if err := notBackdated(tx); err != nil {
+			return err
+		}
 		f, err := p.fact(ctx, tx)
 		if err == nil {
 			err = p.unlikeOthers(tx, f)
@@ -309,6 +312,17 @@ func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning 
 	}
 	return fmt.Sprintf("the book's wallet is %s now, and a wallet cannot hold less than nothing: "+
 		"record the top-up that is missing, or take a wrong record back with `perennial ledger record --corrects ROW`", fact.Amount(b.WalletCents, b.Currency)), nil
+}
+
+// notBackdated refuses, as a RefusedError, to record by a clock that is further behind the
+// last fact than two clocks may differ: the record would claim a time that is closed.
+func notBackdated(tx *ledger.Tx) error {
+	last, err := tx.LastTime()
+	if err == nil && tx.Now().Before(last.Add(-ledger.ClockTolerance)) {
+		err = command.Refuse("the clock of the runner says %s and the last fact was written at %s: set the clock, and record again",
+			tx.Now().Format(time.RFC3339), last.Format(time.RFC3339))
+	}
+	return err
 }
 
 // recordedBefore is the record that is booked under the same id already, ErrNotFound where

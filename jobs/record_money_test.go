@@ -40,6 +40,26 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	}
 }
 
+// A record of a clock of last month would be dated before what is booked, and before the
+// ledger was opened.
+func TestARecordOfAClockThatIsBehindIsRefused(t *testing.T) {
+	h := idleRig(t)
+	check(t, h.ledger.Close())
+	for _, test := range []struct {
+		behind  time.Duration
+		refused bool
+	}{{30 * 24 * time.Hour, true}, {time.Hour, true}, {4 * time.Minute, false}} {
+		l, err := ledger.Open(t.Context(), ledger.Config{Path: h.path, Clock: func() time.Time { return h.now().Add(-test.behind) }})
+		check(t, err)
+		_, booked, err := Record(t.Context(), l, Recording{Kind: "top-up", Cents: 500, By: "ada", Reason: "wire transfer"}, h.client.Order)
+		var refused *command.RefusedError
+		if booked == test.refused || errors.As(err, &refused) != test.refused || test.refused && !strings.Contains(err.Error(), "set the clock") {
+			t.Errorf("%s behind: %t %v", test.behind, booked, err)
+		}
+		check(t, l.Close())
+	}
+}
+
 func TestARecordThatTakesTheWalletBelowZeroSaysSo(t *testing.T) {
 	h := idleRig(t)
 	b, err := h.ledger.Balance(t.Context(), "main")

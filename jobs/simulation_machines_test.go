@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/upstream"
 )
@@ -191,7 +192,7 @@ func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
 // the same person says the same again, under the same id, to the next life.
 func (s *simulation) record(ctx context.Context, x Recording) {
 	x.ID = fmt.Sprintf("by-hand-%d", s.counts.steps)
-	_, _, err := Record(ctx, s.ledger, x, madeByHand)
+	err := s.recordAtLast(ctx, x)
 	if s.machines != nil && ledger.Ended(err) {
 		s.machines.unsaid = append(s.machines.unsaid, x)
 	}
@@ -201,11 +202,22 @@ func (s *simulation) record(ctx context.Context, x Recording) {
 // madeByHand answers a read of an order that a person made at the provider.
 func madeByHand(context.Context, string) (upstream.Order, error) { return upstream.Order{}, nil }
 
+// recordAtLast is Record by somebody who sets the clock, and waits, where it is refused for
+// a clock that is behind.
+func (s *simulation) recordAtLast(ctx context.Context, x Recording) error {
+	_, _, err := Record(ctx, s.ledger, x, madeByHand)
+	if _, refused := errors.AsType[*command.RefusedError](err); refused {
+		s.skew, s.time = 0, s.time.Add(2*time.Hour)
+		s.sayf("the clock is set, and the record is made two hours later")
+		_, _, err = Record(ctx, s.ledger, x, madeByHand)
+	}
+	return err
+}
+
 // sayAgain records what an earlier life may not have recorded.
 func (s *simulation) sayAgain(ctx context.Context) {
 	for m := s.machines; len(m.unsaid) > 0; m.unsaid = m.unsaid[1:] {
-		_, _, err := Record(ctx, s.ledger, m.unsaid[0], madeByHand)
-		s.must(err, "record again")
+		s.must(s.recordAtLast(ctx, m.unsaid[0]), "record again")
 	}
 }
 

@@ -166,7 +166,7 @@ func (t *Tx) bookRecorded(r Row, f fact.LedgerRecorded) error {
 		}
 	}
 	err := t.change(f.OperationID, `UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?)`+andVersion,
-		charged, refunded, chargedIn(r, charged))
+		charged, refunded, t.chargedIn(r, charged))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,16 @@ import (
 	"perennial/ledger/fact"
 )
 
+// LastTime is the time of the last row; 1970 while there is none.
+func (t *Tx) LastTime() (time.Time, error) {
+	var us int64
+	err := t.queryRow(`SELECT time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&us)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = t.queryRow(`SELECT coalesce((SELECT time FROM base), 0)`).Scan(&us)
+	}
+	return fromMicros(us), err
+}
+
 // Record is a ledger.recorded fact with its row. Of an archived row it has what the book
 // holds, and no labels.
 type Record struct {

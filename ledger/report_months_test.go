@@ -119,6 +119,27 @@ func TestAClockSetBackOpensNoMonthAgain(t *testing.T) {
 	}
 }
 
+// A record of last month's clock changes no statement of last month, and is named.
+func TestABackdatedRecordIsBookedNowAndNamed(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
+	b.add(opened(0))
+	for _, days := range []int{-30, 15, -15} {
+		now = now.AddDate(0, 0, days)
+		b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 100, By: "ada", Reason: "card"})
+		if s := monthly(t, b.Ledger, 2026, 10); s.ClosingCents != 0 {
+			t.Errorf("October ends with %d", s.ClosingCents)
+		}
+		now = now.AddDate(0, 0, -days)
+	}
+	v, err := b.Verify(t.Context())
+	check(t, err)
+	if len(v.Backdated) != 2 || v.Backdated[0].Seq != 2 || v.Backdated[1].Seq != 4 || v.Backdated[0].BookedAt.Month() != 11 || v.Backdated[1].BookedAt.Month() != 12 {
+		t.Errorf("%+v", v.Backdated)
+	}
+	monthsAddUp(t, b.Ledger, now)
+}
+
 // What books nothing may be written by any clock: a charge is not in the year of it.
 func TestAClockFarAheadThatBooksNothingMovesNoMonth(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

@@ -120,6 +120,9 @@ func (a *app) printVerified(name string, v verified) error {
 	if v.Behind != nil {
 		fmt.Fprintf(a.stdout, "%s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", name, v.Behind.Seq, v.Behind.Hash)
 	}
+	for _, x := range v.Backdated {
+		fmt.Fprintf(a.stdout, "%s: row %d says %s, when later ones had been booked: it is booked at %s\n", name, x.Seq, x.Time.Format(time.RFC3339), x.BookedAt.Format(time.RFC3339))
+	}
 	if v.Expected > 0 {
 		fmt.Fprintf(a.stdout, "%s: %d heads that were kept elsewhere are here\n", name, v.Expected)
 	}
