@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +140,9 @@ func (b *book) verifiedAndRebuilt(what string) {
 	sameTables(b.t, what+", rebuilt", tablesOf(b.t, b.path), tablesOf(b.t, out))
 }
 
+// sentLine is what a Beancount export did not have then.
+var sentLine = regexp.MustCompile(`(?m)^  sent: .*\n`)
+
 // olderColumns are the columns that an export had before booked_at, which is behind them.
 func olderColumns(t *testing.T, table []byte) []byte {
 	t.Helper()
@@ -167,11 +171,12 @@ func TestALedgerOfBeforeIsVerifiedRebuiltAndCarriedOn(t *testing.T) {
 		var out bytes.Buffer
 		check(t, export(&out))
 		want := contentOf(t, filepath.Join("testdata", "before", name))
+		got := sentLine.ReplaceAll(out.Bytes(), nil)
 		if name == "export.csv" {
-			out, want = *bytes.NewBuffer(olderColumns(t, out.Bytes())), olderColumns(t, want)
+			got, want = olderColumns(t, got), olderColumns(t, want)
 		}
-		if !bytes.Equal(out.Bytes(), want) {
-			t.Errorf("%s is\n%s\nand before it was\n%s", name, out.Bytes(), want)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is\n%s\nand before it was\n%s", name, got, want)
 		}
 	}
 	goOn(t, b)

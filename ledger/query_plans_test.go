@@ -356,6 +356,7 @@ var wholeTables = map[string]string{
 	"countStates":         "a fold counts the operations once, behind its last row",
 	"backdated":           "a verification reads every booking",
 	"checkMonths":         "a verification reads every booking",
+	"outstandingQuery":    "a person asks for what a month does not book",
 	"checkKeys":           "a verification reads every key",
 	"checkProxies":        "a verification reads every proxy",
 }

@@ -20,7 +20,7 @@ import (
 
 // exportColumns are those of the CSV export, one row for each double entry.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
-	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at"}
+	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at"}
 
 // ExportCSV writes the double entries of a period as CSV with a heading. Cells
 // that a spreadsheet would take for a formula begin with an apostrophe.
@@ -35,7 +35,7 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	}
 	err = l.Transfers(ctx, p, func(x Transfer) error {
 		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), fact.Decimal(x.Cents),
-			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels(), x.User, x.BookedAt.Format(time.RFC3339Nano)}
+			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels(), x.User, x.BookedAt.Format(time.RFC3339Nano), x.sent()}
 		for i, cell := range row {
 			row[i] = neutral(cell)
 		}
@@ -46,6 +46,14 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// sent is when the operation was sent, "" where there is none.
+func (x Transfer) sent() string {
+	if x.SentAt == nil {
+		return ""
+	}
+	return x.SentAt.Format(time.RFC3339Nano)
 }
 
 // labels are a command's as one JSON object, its names in order; "" without any.
@@ -208,7 +216,7 @@ func (w *beancount) transfer(x Transfer) error {
 	}
 	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(x.Kind), quoted(about))
 	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
-		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}} {
+		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", x.sent()}} {
 		if meta[1] != "" {
 			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
 		}

@@ -140,6 +140,64 @@ func TestABackdatedRecordIsBookedNowAndNamed(t *testing.T) {
 	monthsAddUp(t, b.Ledger, now)
 }
 
+// What was sent in November and is booked in December, or never, is in neither month's sums:
+// November says so, and later what became of it.
+func TestAMonthSaysWhatItLacks(t *testing.T) {
+	now := time.Date(2026, 11, 30, 23, 50, 0, 0, time.UTC)
+	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
+	send := func(kind fact.Kind, id string, estimate int64, ids ...string) {
+		f := sending(id, 1)
+		f.SentAt, f.EstimateCents = now, estimate
+		b.add(accepted(kind, id, ids...), f)
+	}
+	b.add(opened(10_000))
+	send(fact.KindOrder, "booked/1", 0)
+	b.add(fact.OrderAccepted{Ref: ref("booked/1"), OrderNo: "no of booked/1", NextAt: noon}, fact.OrderDelivered{OrderState: orderState("booked/1", "completed", 300, 0)})
+	send(fact.KindOrder, "refused/1", 300)
+	b.add(fact.CommandRejected{Ref: ref("refused/1"), Code: "x", Reason: "x", Attempt: 1})
+	send(fact.KindRenewal, "later/0001", 600, "px_1", "px_2")
+	send(fact.KindOrder, "review/1", 0)
+	send(fact.KindOrder, "never/1", 900)
+	send(fact.KindRenewal, "half/0001", 600, "px_3", "px_4")
+	b.add(settled("half/0001", "partial", line("px_3", "unresolved", 300, 0), line("px_4", "unresolved", 300, 0)))
+	now = time.Date(2026, 12, 2, 9, 0, 0, 0, time.UTC)
+	send(fact.KindOrder, "december/1", 100)
+	b.add(settled("later/0001", "partial", line("px_1", "succeeded", 310, 0), line("px_2", "failed", 290, 290)),
+		fact.OperationReview{Ref: ref("review/1"), Reason: "odd", Ambiguous: true}, fact.OperationReview{Ref: ref("never/1"), Reason: "odd", Ambiguous: true},
+		resolved("never/1", "", "not_charged", 0), resolved("half/0001", "px_3", "charged", 300), resolved("half/0001", "px_4", "not_charged", 0))
+	for month, want := range map[time.Month]string{
+		11: "later/0001 600 6.00 booked on 2026-12-02, never/1 900 not charged, review/1 0 not known yet, ",
+		12: "review/1 0 not known yet, december/1 100 not known yet, ",
+	} {
+		s := monthly(t, b.Ledger, 2026, month)
+		var got, md, page strings.Builder
+		check(t, errors.Join(s.WriteMarkdown(&md), s.WriteHTML(&page)))
+		for _, x := range s.Outstanding {
+			fmt.Fprintf(&got, "%s %d %s, ", x.OperationID, x.ExposureCents, x.Later())
+			for _, text := range []string{md.String(), page.String()} {
+				if !strings.Contains(text, x.OperationID) || !strings.Contains(text, x.Later()) || !strings.Contains(text, x.SentAt.Format(time.RFC3339)) {
+					t.Errorf("%s is not in\n%s", x.OperationID, text)
+				}
+			}
+		}
+		if got.String() != want {
+			t.Errorf("%s lacks %q and says %q", month, want, got.String())
+		}
+		sum := s.Suspense()
+		if last := len(sum) - 1; last != 4 || sum[0].Cents+sum[1].Cents+sum[2].Cents+sum[3].Cents != sum[4].Cents || !strings.Contains(md.String(), "In suspense, brought forward") {
+			t.Errorf("%s: %+v", month, sum)
+		}
+	}
+	if s := monthly(t, b.Ledger, 2026, 12); s.SuspenseOpeningCents != 600 || s.SuspenseResolvedCents != 300 || s.SuspenseReturnedCents != 300 || s.SuspenseCents != 0 {
+		t.Errorf("%+v", s)
+	}
+	for _, x := range transfers(t, b, Period{From: now}) {
+		if x.SentAt == nil || x.SentAt.Month() != 11 {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
 // What books nothing may be written by any clock: a charge is not in the year of it.
 func TestAClockFarAheadThatBooksNothingMovesNoMonth(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

@@ -92,6 +92,8 @@ type Transfer struct {
 	// BookedAt decides the day, the month and the period: Time, or, where a clock was behind
 	// what had been booked, the time of that.
 	BookedAt time.Time `json:"booked_at"`
+	// SentAt is when its operation was sent first, nil of what a person recorded.
+	SentAt *time.Time `json:"sent_at,omitempty"`
 }
 
 // Transfers calls yield for every double entry of a period, in the order in
@@ -109,15 +111,16 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, coalesce(j.hash, a.hash),
 		coalesce(j.data ->> '$.by', a.data ->> '$.by', ''),
 		CASE WHEN j.data ->> '$.by' <> '' THEN coalesce(j.data ->> '$.reason', '') ELSE coalesce(a.data ->> '$.reason', '') END,
-		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', ''), t.booked_at
+		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', ''), t.booked_at, o.first_sent_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
 		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
 		WHERE t.seq >= ? AND t.seq < ? ORDER BY t.seq, t.n`, from, to), func(s scanner) error {
 		var x Transfer
 		var at, booked int64
 		var labels string
+		var sent sql.NullInt64
 		err := s.Scan(&x.Seq, &x.N, &at, &x.Fact, &x.Kind, &x.Debit, &x.Credit, &x.Cents, &x.CommandID, &x.Operation, &x.OrderNo, &x.ProxyID, &x.Hash,
-			&x.By, &x.Reason, &labels, &x.User, &booked)
+			&x.By, &x.Reason, &labels, &x.User, &booked, &sent)
 		if err == nil && labels != "" {
 			err = json.Unmarshal([]byte(labels), &x.Labels)
 		}
@@ -125,6 +128,7 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 			return err
 		}
 		x.Time, x.BookedAt = fromMicros(at), fromMicros(booked)
+		x.SentAt = instant(sent)
 		return yield(x)
 	})
 }

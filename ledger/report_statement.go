@@ -31,21 +31,31 @@ func scanSubject(s scanner) (SubjectTotal, error) {
 // moved, day by day and label by label, and what it ended with. Cents are
 // integers; OpeningCents + the movements of the wallet = ClosingCents.
 type Statement struct {
-	Account       string         `json:"account"`
-	AccountID     string         `json:"account_id"`
-	Environment   string         `json:"environment"`
-	Currency      string         `json:"currency"`
-	From          time.Time      `json:"from"`
-	To            time.Time      `json:"to"`
-	OpeningCents  int64          `json:"opening_cents"`
-	ClosingCents  int64          `json:"closing_cents"`
-	FundingCents  int64          `json:"funding_cents"`
-	OutsideCents  int64          `json:"external_cents"`
-	Orders        SubjectTotal   `json:"orders"`
-	Renewals      SubjectTotal   `json:"renewals"`
-	SuspenseCents int64          `json:"suspense_cents"` // at the end of the period, charged and not resolved
-	Days          []SubjectTotal `json:"days"`
-	Labels        []SubjectTotal `json:"labels"`
+	Account       string       `json:"account"`
+	AccountID     string       `json:"account_id"`
+	Environment   string       `json:"environment"`
+	Currency      string       `json:"currency"`
+	From          time.Time    `json:"from"`
+	To            time.Time    `json:"to"`
+	OpeningCents  int64        `json:"opening_cents"`
+	ClosingCents  int64        `json:"closing_cents"`
+	FundingCents  int64        `json:"funding_cents"`
+	OutsideCents  int64        `json:"external_cents"`
+	Orders        SubjectTotal `json:"orders"`
+	Renewals      SubjectTotal `json:"renewals"`
+	SuspenseCents int64        `json:"suspense_cents"` // at the end of the period, charged and not resolved
+	// What moved in suspense: SuspenseOpeningCents and what was charged into it, less what
+	// was resolved as charged and what came back, are SuspenseCents.
+	SuspenseOpeningCents  int64          `json:"suspense_opening_cents"`
+	SuspenseChargedCents  int64          `json:"suspense_charged_cents"`
+	SuspenseResolvedCents int64          `json:"suspense_resolved_cents"`
+	SuspenseReturnedCents int64          `json:"suspense_returned_cents"`
+	Days                  []SubjectTotal `json:"days"`
+	Labels                []SubjectTotal `json:"labels"`
+	// Outstanding is what is not in the sums above: charged or perhaps charged by the end of
+	// the period, and not booked in it; OutstandingFurther more are left out.
+	Outstanding        []Outstanding `json:"outstanding"`
+	OutstandingFurther int64         `json:"outstanding_further,omitempty"`
 	// Head is the last row before the period's end. HeadNote says why it is not known.
 	Head     Head   `json:"head"`
 	HeadNote string `json:"head_note,omitempty"`
@@ -77,7 +87,7 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to))
+	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to), s.unbooked(ctx, snapshot, to))
 }
 
 // inPeriod is the condition on transfers, with the bounds of a period.
@@ -88,22 +98,25 @@ const inPeriod = ` FROM transfers t WHERE t.seq >= ?1 AND t.seq < ?2`
 func (s *Statement) sumUp(ctx context.Context, q queryer, from, to int64) error {
 	const change = `coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
 		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0)`
-	var wallet, suspense, walletSince, suspenseSince, walletIn, suspenseIn int64
+	var wallet, suspense, walletSince, suspenseSince, walletIn int64
 	if err := q.QueryRowContext(ctx, `SELECT `+change+` FROM totals`).Scan(&wallet, &suspense); err != nil {
 		return fmt.Errorf("sum the book: %w", err)
 	}
 	if err := q.QueryRowContext(ctx, `SELECT `+change+inPeriod, to, int64(math.MaxInt64)).Scan(&walletSince, &suspenseSince); err != nil {
 		return fmt.Errorf("sum what came after: %w", err)
 	}
-	err := q.QueryRowContext(ctx, `SELECT `+change+`,
-		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0)`+inPeriod, from, to).
-		Scan(&walletIn, &suspenseIn, &s.FundingCents, &s.OutsideCents)
+	err := q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0),
+		coalesce(sum(cents) FILTER (WHERE debit = 'suspense'), 0), coalesce(sum(cents) FILTER (WHERE credit = 'suspense' AND debit <> 'wallet'), 0),
+		coalesce(sum(cents) FILTER (WHERE credit = 'suspense' AND debit = 'wallet'), 0)`+inPeriod, from, to).
+		Scan(&walletIn, &s.FundingCents, &s.OutsideCents, &s.SuspenseChargedCents, &s.SuspenseResolvedCents, &s.SuspenseReturnedCents)
 	if err != nil {
 		return fmt.Errorf("sum the period: %w", err)
 	}
 	s.ClosingCents = wallet - walletSince
 	s.OpeningCents = s.ClosingCents - walletIn
 	s.SuspenseCents = suspense - suspenseSince
+	s.SuspenseOpeningCents = s.SuspenseCents - s.SuspenseChargedCents + s.SuspenseResolvedCents + s.SuspenseReturnedCents
 	head, known, err := headBefore(ctx, q, s.To)
 	if known {
 		s.Head = head

@@ -34,7 +34,7 @@ var words = map[string]any{
 	"money":   fact.Decimal,
 	"day":     day,
 	"lastDay": func(end time.Time) string { return day(end.Add(-time.Nanosecond)) },
-	"instant": func(at *time.Time) string { return at.UTC().Format(time.RFC3339) },
+	"instant": func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 	"cell":    markdownCell,
 }
 
@@ -68,6 +68,21 @@ func (s *Statement) Movements() []Movement {
 		{"Renewals", -s.Renewals.ChargedCents, false},
 		{"Renewals refunded", s.Renewals.RefundedCents, false},
 		{"Balance carried forward", s.ClosingCents, true},
+	}
+}
+
+// Suspense are the lines of what was charged while its outcome was not known: they add up.
+// There are none where nothing was.
+func (s *Statement) Suspense() []Movement {
+	if s.SuspenseOpeningCents == 0 && s.SuspenseChargedCents == 0 {
+		return nil
+	}
+	return []Movement{
+		{"In suspense, brought forward", s.SuspenseOpeningCents, true},
+		{"Charged, outcome not known", s.SuspenseChargedCents, false},
+		{"Resolved as charged", -s.SuspenseResolvedCents, false},
+		{"Resolved as not charged, returned", -s.SuspenseReturnedCents, false},
+		{"In suspense, carried forward", s.SuspenseCents, true},
 	}
 }
 

@@ -1,0 +1,82 @@
+// What a period does not book: operations that were sent in it, or before, and may have been
+// charged.
+
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"perennial/ledger/fact"
+)
+
+// Outstanding is an operation that was charged, or may have been, when a period ended, and
+// of which that was not booked.
+type Outstanding struct {
+	OperationID string     `json:"operation_id"`
+	OrderNo     string     `json:"order_no,omitempty"`
+	SentAt      time.Time  `json:"sent_at"`
+	State       fact.State `json:"state"` // now
+	// ExposureCents is what it was estimated to cost; 0 with ExposureUnknown when the price
+	// was not known.
+	ExposureCents   int64 `json:"exposure_cents"`
+	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
+	// BookedAt is when a charge of it was booked first behind the period, and BookedCents
+	// all that was; nil while none is, or where it was found not to be charged (Ended).
+	BookedAt    *time.Time `json:"booked_at,omitempty"`
+	BookedCents int64      `json:"booked_cents,omitempty"`
+	Ended       bool       `json:"ended,omitempty"`
+}
+
+// Later says what became of it.
+func (x Outstanding) Later() string {
+	switch {
+	case x.BookedAt != nil:
+		return fact.Decimal(x.BookedCents) + " booked on " + day(*x.BookedAt)
+	case x.Ended:
+		return "not charged"
+	}
+	return "not known yet"
+}
+
+// Exposure is ExposureCents as text.
+func (x Outstanding) Exposure() string {
+	if x.ExposureUnknown {
+		return "unknown"
+	}
+	return fact.Decimal(x.ExposureCents)
+}
+
+// outstandingMost bounds how many operations a statement lists.
+const outstandingMost = 1000
+
+// outstandingQuery takes the first sequence behind a period (1), its end (2) and a limit (3).
+// What waits without an attempt that may have executed was not charged.
+const outstandingQuery = `WITH since AS (
+		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
+		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') GROUP BY operation),
+	unpriced AS (SELECT DISTINCT operation FROM lines WHERE claim = 1 AND state = 'unresolved' AND charged_cents = 0)
+	SELECT o.id, o.order_no, o.first_sent_at, o.state, o.estimate_cents, s.at, coalesce(s.cents, 0), o.live = 0 AND u.operation IS NULL, count(*) OVER ()
+	FROM operations o LEFT JOIN since s ON s.operation = o.id LEFT JOIN unpriced u ON u.operation = o.id
+	WHERE o.first_sent_at < ?2 AND (s.operation IS NOT NULL OR u.operation IS NOT NULL
+		OR o.charged_at IS NULL AND (o.live = 0 AND o.updated_at >= ?2
+			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
+	ORDER BY o.first_sent_at, o.id LIMIT ?3`
+
+// unbooked lists what the statement does not book. to is the first sequence behind it.
+func (s *Statement) unbooked(ctx context.Context, q queryer, to int64) (err error) {
+	var all int64
+	s.Outstanding, err = collect(queryOf(ctx, q, outstandingQuery, to, micros(s.To), outstandingMost), func(r scanner) (x Outstanding, err error) {
+		var sent int64
+		var booked *int64
+		var ended int64
+		err = r.Scan(&x.OperationID, &x.OrderNo, &sent, &x.State, &x.ExposureCents, &booked, &x.BookedCents, &ended, &all)
+		x.SentAt, x.Ended, x.ExposureUnknown = fromMicros(sent), ended != 0 && booked == nil, x.ExposureCents == 0
+		if booked != nil {
+			x.BookedAt = new(fromMicros(*booked))
+		}
+		return x, err
+	})
+	s.OutstandingFurther = max(all-outstandingMost, 0)
+	return err
+}
