@@ -48,6 +48,29 @@ func TestAnAcceptanceThatRunsTwiceTakesOneToken(t *testing.T) {
 	}
 }
 
+// Labels that read as others are refused; a command that had them when they were taken is
+// the same command still.
+func TestALabelThatReadsAsAnotherIsRefusedOfNewCommands(t *testing.T) {
+	h := idleRig(t)
+	accept := func(a *arrival) *arrival {
+		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return h.runner.accept(tx, a) }))
+		return a
+	}
+	text := func(id string) string {
+		return `{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}],"labels":{"a=b":"c"}}`
+	}
+	before := h.arrives(queue.KindOrderCreate, text("old"))
+	before.invalid = nil
+	accept(before)
+	if again := accept(h.arrives(queue.KindOrderCreate, text("old"))); !again.absorbed || again.conflict != "" {
+		t.Errorf("a command of before came again: %+v", again)
+	}
+	accept(h.arrives(queue.KindOrderCreate, text("new")))
+	if told, _ := h.facts("command.rejected")[0].(fact.CommandRejected); told.CommandID != "new" || len(h.facts("command.conflict")) != 0 || len(h.facts("command.accepted")) != 1 {
+		t.Errorf("%+v", told)
+	}
+}
+
 func TestTheTokenOfACommandNotStartedIsReturned(t *testing.T) {
 	t.Parallel()
 	order := `{"id":"o","duration_days":30,"items":[{"offer_code":"off_1","quantity":1}]}`

@@ -337,15 +337,15 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 }
 
 // parse reads the message's command and the hash that its content is known by: of
-// one that is refused, that of its bytes.
+// one that is refused, that of its bytes, unless it may have been accepted before.
 func (a *arrival) parse(rules command.Rules) (err error) {
 	a.cmd, err = command.Parse(a.kind, a.msg.Data, rules)
 	a.cmd.Trace = a.trace
-	if errors.As(err, &a.invalid) {
+	if errors.As(err, &a.invalid) && a.cmd.ID == "" {
 		a.hash = command.MessageHash(a.msg.Data)
 		return nil
 	}
-	if err != nil {
+	if err != nil && a.invalid == nil {
 		return err
 	}
 	if a.cmd.Priority == command.UrgencyNormal {

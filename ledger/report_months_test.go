@@ -198,6 +198,37 @@ func TestAMonthSaysWhatItLacks(t *testing.T) {
 	}
 }
 
+// Labels are told apart by key and value, and the rows of each key add up to the month.
+func TestTheLabelsOfAStatementAddUp(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(10_000))
+	for i, labels := range []map[string]string{{"a=b": "c"}, {"a": "b=c", "team": "x"}, {"team": "y"}, nil} {
+		id := fmt.Sprintf("o%d/1", i)
+		c, state := accepted(fact.KindOrder, id), orderState(id, "completed", int64(100<<i), 0)
+		c.Labels, state.Labels = labels, labels
+		b.add(c, sending(id, 1), fact.OrderAccepted{Ref: ref(id), OrderNo: state.OrderNo, NextAt: noon}, fact.OrderDelivered{OrderState: state})
+	}
+	s := monthly(t, b.Ledger, 2026, 11)
+	sums, got := map[string]int64{}, ""
+	for _, x := range s.Labels {
+		sums[x.name] += x.NetCents
+		got += fmt.Sprintf("%s %d %d, ", x.Subject, x.Count, x.NetCents)
+	}
+	if want := `a=b=c 1 200, (without a) 3 1300, "a=b"=c 1 100, (without a=b) 3 1400, team=x 1 200, team=y 1 400, (without team) 2 900, `; got != want {
+		t.Errorf("%s\nand not\n%s", got, want)
+	}
+	for name, sum := range sums {
+		if sum != s.Orders.NetCents {
+			t.Errorf("%s adds up to %d of %d", name, sum, s.Orders.NetCents)
+		}
+	}
+	all, err := b.TotalsBy(t.Context(), "label", 100)
+	check(t, err)
+	if all[0].Subject != "a=b=c" || all[2].Subject != `"a=b"=c` {
+		t.Errorf("%+v", all)
+	}
+}
+
 // What books nothing may be written by any clock: a charge is not in the year of it.
 func TestAClockFarAheadThatBooksNothingMovesNoMonth(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

@@ -19,11 +19,15 @@ type SubjectTotal struct {
 	ChargedCents  int64  `json:"charged_cents"`
 	RefundedCents int64  `json:"refunded_cents"`
 	NetCents      int64  `json:"net_cents"`
+	// Rest: not one subject, but what the rows of the same name leave of the account's total.
+	Rest bool `json:"rest,omitempty"`
+
+	name string // of a label: the rows of each name add up to the account's total
 }
 
 func scanSubject(s scanner) (SubjectTotal, error) {
 	var x SubjectTotal
-	err := s.Scan(&x.Subject, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
+	err := s.Scan(&x.Subject, &x.name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
 	return x, err
 }
 
@@ -141,7 +145,7 @@ func (s *Statement) subjects(ctx context.Context, q queryer, from, to int64) err
 	sum := func(query string) ([]SubjectTotal, error) {
 		return collect(queryOf(ctx, q, query, from, to), scanSubject)
 	}
-	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
+	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, '', ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
 	if err != nil {
 		return err
 	}
@@ -152,12 +156,44 @@ func (s *Statement) subjects(ctx context.Context, q queryer, from, to int64) err
 			s.Renewals = k
 		}
 	}
-	if s.Days, err = sum(`SELECT date(t.booked_at / 1000000, 'unixepoch'), ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
+	if s.Days, err = sum(`SELECT date(t.booked_at / 1000000, 'unixepoch'), '', ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
 		return err
 	}
-	s.Labels, err = sum(`SELECT e.key || '=' || e.value, ` + charges + ` FROM transfers t JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
+	labels, err := sum(`SELECT ` + labelText + `, e.key, ` + charges + ` FROM transfers t JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
 		LEFT JOIN journal cj ON cj.seq = c.accepted_seq LEFT JOIN archived ca ON ca.seq = c.accepted_seq
 		JOIN json_each(coalesce(cj.data, ca.data, '{}'), '$.labels') e
-		WHERE t.seq >= ?1 AND t.seq < ?2 GROUP BY 1 ORDER BY 1`)
+		WHERE t.seq >= ?1 AND t.seq < ?2 GROUP BY e.key, e.value ORDER BY e.key, e.value`)
+	s.Labels = s.withoutLabels(labels)
 	return err
+}
+
+// labelText is how the label e reads. An old one may have a key with '=' in it, and reads as
+// no other one.
+const labelText = `iif(instr(e.key, '=') > 0, '"' || e.key || '"', e.key) || '=' || e.value`
+
+// withoutLabels adds to the rows of each name of a label what was charged without it: they
+// add up to all orders and renewals.
+func (s *Statement) withoutLabels(labels []SubjectTotal) (all []SubjectTotal) {
+	without := s.Orders
+	without.add(s.Renewals, 1)
+	rest := without
+	for i, x := range labels {
+		all = append(all, x)
+		rest.add(x, -1)
+		if i+1 < len(labels) && labels[i+1].name == x.name {
+			continue
+		}
+		rest.Subject, rest.name, rest.Rest = "(without "+x.name+")", x.name, true
+		if rest.Count != 0 || rest.ChargedCents != 0 || rest.RefundedCents != 0 {
+			all = append(all, rest)
+		}
+		rest = without
+	}
+	return all
+}
+
+// add adds another total, or takes it away.
+func (x *SubjectTotal) add(y SubjectTotal, sign int64) {
+	x.Count, x.ChargedCents = x.Count+sign*y.Count, x.ChargedCents+sign*y.ChargedCents
+	x.RefundedCents, x.NetCents = x.RefundedCents+sign*y.RefundedCents, x.NetCents+sign*y.NetCents
 }

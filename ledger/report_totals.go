@@ -18,13 +18,8 @@ type BookTotal struct {
 	// RecordedCents is what a person recorded: spent elsewhere, less what came back
 	// on an order.
 	RecordedCents int64 `json:"recorded_cents"`
-	// Rest: not one subject, but what the rows above leave of the account's total,
-	// behind the limit or without a subject.
-	Rest bool `json:"rest,omitempty"`
 	// Zone is the one that a day is of.
 	Zone string `json:"zone,omitempty"`
-
-	name string // of a label: the rows of each name add up to the account's total
 }
 
 // recordedOn is what people recorded on the order of operation o, where it is the
@@ -47,7 +42,7 @@ var totalsBy = map[string]string{
 			AND NOT EXISTS (SELECT 1 FROM operations x WHERE x.order_no <> '' AND x.order_no = t.order_no) GROUP BY t.order_no`,
 	"renewal": `SELECT operation_id AS subject, '' AS name, CASE WHEN charged_cents > 0 THEN proxies ELSE 0 END AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, accepted_at AS rank FROM v_renewals`,
 	"ip":      `SELECT proxy_id AS subject, '' AS name, renewals AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, net_cents AS rank FROM v_proxy_costs`,
-	"label": `SELECT e.key || '=' || e.value AS subject, e.key AS name, count(DISTINCT c.id) FILTER (WHERE o.charged_cents > 0) AS n, sum(o.charged_cents) AS charged, sum(o.refunded_cents) AS refunded,
+	"label": `SELECT ` + labelText + ` AS subject, e.key AS name, count(DISTINCT c.id) FILTER (WHERE o.charged_cents > 0) AS n, sum(o.charged_cents) AS charged, sum(o.refunded_cents) AS refunded,
 			sum(` + recordedOn + `) AS recorded, 0 AS rank
 		FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq LEFT JOIN archived a ON a.seq = c.accepted_seq
 			JOIN json_each(coalesce(j.data, a.data, '{}'), '$.labels') e

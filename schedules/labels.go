@@ -29,7 +29,7 @@ func (s Schedule) carried(p ledger.Proxy) map[string]string {
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
 		value := p.Labels[name]
 		named := s.CarryLabels == nil || slices.Contains(s.CarryLabels, name)
-		fits := len(out) < fact.MaxLabels-1 && size+len(name)+len(value) <= carriedMost && fact.CheckLabel(name, value) == nil
+		fits := len(out) < fact.MaxLabels-1 && size+len(name)+len(value) <= carriedMost && fact.CheckLabel(name, value) == nil && fact.ClearLabel(name, value) == nil
 		if named && name != labelSchedule && name != labelReplaces && fits {
 			out[name] = value
 			size += len(name) + len(value)

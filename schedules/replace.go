@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -167,7 +166,11 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Pr
 		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []command.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
 		MaxTotalCents: &r.Replace.MaxCents, Labels: map[string]string{},
 	}
-	maps.Copy(c.Labels, p.Labels) // the new one belongs where the old one did
+	for name, value := range p.Labels { // the new one belongs where the old one did
+		if fact.ClearLabel(name, value) == nil {
+			c.Labels[name] = value
+		}
+	}
 	c.Labels[labelSchedule], c.Labels[labelReplaces] = r.Name, p.ProxyID
 	if fact.CheckLabels(c.Labels) != nil {
 		c.Labels = map[string]string{labelSchedule: r.Name, labelReplaces: p.ProxyID}

@@ -147,7 +147,8 @@ type Rules struct {
 }
 
 // Parse reads a message of the given kind. The error is an
-// *UnreadableError or an *InvalidError; both say what to do.
+// *UnreadableError or an *InvalidError; both say what to do. A command whose labels alone
+// are refused is returned too: a version of before may have accepted it.
 func Parse(kind fact.Kind, data []byte, rules Rules) (Command, error) {
 	if len(data) > MaxCommandBytes {
 		return Command{}, &UnreadableError{fmt.Sprintf("the command has %d bytes of at most %d: split it", len(data), MaxCommandBytes)}
@@ -168,6 +169,11 @@ func Parse(kind fact.Kind, data []byte, rules Rules) (Command, error) {
 	}
 	if err := c.check(rules); err != nil {
 		return Command{}, &InvalidError{ID: c.ID, Labels: boundedLabels(c.Labels), Reason: err.Error()}
+	}
+	for key, value := range c.Labels {
+		if err := fact.ClearLabel(key, value); err != nil {
+			return c, &InvalidError{ID: c.ID, Labels: c.Labels, Reason: err.Error()}
+		}
 	}
 	return c, nil
 }

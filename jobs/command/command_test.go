@@ -72,6 +72,8 @@ func TestTrap32ABadCommandIsRefusedWithAUsefulReason(t *testing.T) {
 		`"duration_days":30,` + item + `,"labels":{"a":"✔️"}`:                                                "U+FE0F",
 		`"duration_days":30,"items":[{"offer_code":"offㅤ","quantity":1}]`:                                    "U+3164",
 		`"duration_days":30,` + item + `,"labels":{` + manyLabels(9) + `}`:                                   "2048",
+		`"duration_days":30,` + item + `,"labels":{"a=b":"c"}`:                                               "'=' in its key",
+		`"duration_days":30,` + item + `,"labels":{"a":"b "}`:                                                "blank",
 		`"duration_days":30,` + item + `,"labels":["a"]`:                                                     "an object",
 		`"duration_days":30,` + item + `,"labels":{"a":{"b":[{"c":1}]}}`:                                     "text",
 	} {

@@ -2,7 +2,10 @@
 
 package fact
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Bounds of a command's labels, which every fact of the command repeats.
 const (
@@ -20,6 +23,18 @@ func CheckLabel(key, value string) error {
 		if why := Unprintable(text); why != "" {
 			return fmt.Errorf("label %.40q %s", key, why)
 		}
+	}
+	return nil
+}
+
+// ClearLabel says why a label that is written key=value would read as another one, nil when
+// it does not. Labels of before may, and facts carry them on; new commands have none.
+func ClearLabel(key, value string) error {
+	switch {
+	case strings.Contains(key, "="):
+		return fmt.Errorf("label %.40q has '=' in its key, and would read as another one", key)
+	case strings.TrimSpace(key) != key || strings.TrimSpace(value) != value:
+		return fmt.Errorf("label %.40q begins or ends with a blank, in its key or its value, and would look like another one", key)
 	}
 	return nil
 }

@@ -188,7 +188,9 @@ func labels(s *jsonschema.Schema) {
 	s.MaxProperties = &most
 	s.PropertyNames = &jsonschema.Schema{}
 	idText(fact.MaxLabelBytes)(s.PropertyNames)
+	s.PropertyNames.Pattern = "^[^ =](?:[^=]*[^ =])?$"
 	value := s.AdditionalProperties
+	value.Pattern = "^(?:[^ ](?:.*[^ ])?)?$"
 	idText(fact.MaxLabelBytes)(value)
 	value.MinLength = &none
 	orNull(value)

@@ -25,7 +25,7 @@ func TestNothingOfABodyBecomesASubject(t *testing.T) {
 	defer nc.Close()
 	var ids []string
 	for _, text := range hostile.Texts {
-		body, err := json.Marshal(map[string]any{"id": text, "duration_days": 30, "proxy_ids": []string{text}, "labels": map[string]string{text: text}})
+		body, err := json.Marshal(map[string]any{"id": text, "duration_days": 30, "proxy_ids": []string{text}, "labels": map[string]string{strings.ReplaceAll(text, "=", "＝"): text}})
 		if err != nil {
 			t.Fatal(err)
 		}
