@@ -43,7 +43,7 @@ func written(t testing.TB, b *book) map[string]string {
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"csv":       func(w *bytes.Buffer) error { return b.ExportCSV(t.Context(), w, Period{}) },
 		"jsonl":     func(w *bytes.Buffer) error { return b.ExportJSON(t.Context(), w, Period{}) },
-		"beancount": func(w *bytes.Buffer) error { return b.ExportBeancount(t.Context(), w, "main", Period{}) },
+		"beancount": func(w *bytes.Buffer) error { return b.ExportBeancount(t.Context(), w, "main", Period{}, false) },
 		"markdown":  func(w *bytes.Buffer) error { return s.WriteMarkdown(w) },
 		"html":      func(w *bytes.Buffer) error { return s.WriteHTML(w) },
 	} {

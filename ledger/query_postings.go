@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -37,25 +38,50 @@ type Hand struct {
 const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 
-// Postings lists up to limit postings from a journal sequence on.
+// Postings lists up to limit postings from a journal sequence on, as EachPosting does.
 func (l *Ledger) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
-	err = l.EachPosting(ctx, from, limit, func(p Posting) error {
+	_, err = l.EachPosting(ctx, from, limit, func(p Posting) error {
 		all = append(all, p)
 		return nil
 	})
 	return all, err
 }
 
-// EachPosting calls yield for up to limit postings from a journal sequence on,
-// as they are read.
-func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) error {
-	return each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC LIMIT ?`, from, limit), func(s scanner) error {
-		p, err := scanPosting(s)
-		if err != nil {
-			return err
+// EachPosting calls yield for the postings of as many facts, from a journal sequence on, as
+// have up to limit of them: those of one fact, which sum to zero, stay together, and the
+// first is there whatever it has. next is the sequence of the first that is not, 0 at the end.
+func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) (next int64, err error) {
+	n := 0
+	var ofFact []Posting
+	hand := func() error {
+		if n > 0 && n+len(ofFact) > limit {
+			next = ofFact[0].Seq
+			return errEnough
 		}
-		return yield(p)
+		n += len(ofFact)
+		for _, p := range ofFact {
+			if err := yield(p); err != nil {
+				return err
+			}
+		}
+		ofFact = ofFact[:0]
+		return nil
+	}
+	err = each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC`, from), func(s scanner) error {
+		p, err := scanPosting(s)
+		if err == nil && len(ofFact) > 0 && ofFact[0].Seq != p.Seq {
+			err = hand()
+		}
+		ofFact = append(ofFact, p)
+		return err
 	})
+	if err == nil {
+		err = hand()
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return next, err
 }
 
 // postingColumns are those of v_postings v that scanPosting reads.

@@ -5,7 +5,6 @@ package ledger
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,30 +21,36 @@ import (
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
 	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at"}
 
-// ExportCSV writes the double entries of a period as CSV with a heading. Cells
-// that a spreadsheet would take for a formula begin with an apostrophe.
+// ExportCSV writes the double entries of a period as CSV with a heading, every text quoted.
+// What a spreadsheet would take for a formula, or for a number that it is not, begins with
+// an apostrophe.
 func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
 		return fmt.Errorf("whose book it is: %w", err)
 	}
-	w := csv.NewWriter(out)
-	if err := w.Write(exportColumns); err != nil {
-		return err
-	}
+	w := bufio.NewWriter(out)
+	fmt.Fprintln(w, strings.Join(exportColumns, ","))
 	err = l.Transfers(ctx, p, func(x Transfer) error {
-		row := []string{itoa(x.Seq), itoa(x.N), x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, itoa(x.Cents), fact.Decimal(x.Cents),
-			b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash, x.By, x.Reason, x.labels(), x.User, x.BookedAt.Format(time.RFC3339Nano), x.sent()}
-		for i, cell := range row {
-			row[i] = neutral(cell)
+		texts := []string{x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, "", "", b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash,
+			x.By, x.Reason, x.labels(), x.User, x.BookedAt.Format(time.RFC3339Nano), x.sent()}
+		fmt.Fprintf(w, "%d,%d", x.Seq, x.N)
+		for i, text := range texts {
+			switch exportColumns[i+2] {
+			case "amount_cents":
+				fmt.Fprintf(w, ",%d", x.Cents)
+			case "amount":
+				fmt.Fprintf(w, ",%s", fact.Decimal(x.Cents))
+			default:
+				fmt.Fprintf(w, `,"%s"`, strings.ReplaceAll(neutral(text), `"`, `""`))
+			}
 		}
-		return w.Write(row)
+		return w.WriteByte('\n')
 	})
 	if err != nil {
 		return err
 	}
-	w.Flush()
-	return w.Error()
+	return w.Flush()
 }
 
 // sent is when the operation was sent, "" where there is none.
@@ -65,14 +70,21 @@ func (x Transfer) labels() string {
 	return string(text)
 }
 
-// neutral keeps a spreadsheet from running a cell: ids and labels are other
-// people's text. Some take blanks off first, and full-width signs for the others.
+// formula begins where a spreadsheet would run a cell. Some take blanks off first, and
+// full-width signs for the others; one that cuts lines at semicolons or tabs, whatever is
+// quoted, begins a cell behind each.
+var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\p{Z}]*[=+\-@＝＋－＠])`)
+
+// digits is a text that a spreadsheet would take for a number, and round or shorten.
+var digits = regexp.MustCompile(`^(0\d+|\d{12,}|\d+[eE]\d+)$`)
+
+// neutral keeps a spreadsheet from running a cell, and from changing an id: ids and labels
+// are other people's text.
 func neutral(cell string) string {
-	text := strings.TrimSpace(cell)
-	if strings.IndexFunc(text, func(r rune) bool { return strings.ContainsRune("=+-@＝＋－＠", r) }) == 0 || strings.TrimLeft(cell, "\t\r\n") != cell {
-		return "'" + cell
+	if digits.MatchString(cell) || strings.TrimLeft(cell, "\t\r\n") != cell {
+		cell = "'" + cell
 	}
-	return cell
+	return formula.ReplaceAllString(cell, "$1'$2")
 }
 
 // ExportJSON writes the double entries of a period, one JSON object a line.
@@ -99,8 +111,10 @@ func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error 
 // ExportBeancount writes a period as a Beancount file: the accounts of the book
 // under Perennial:<Account>, what they held when the period began, one
 // transaction for each double entry, and the wallet's balance at the end as an
-// assertion that bean-check proves.
-func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period) error {
+// assertion that bean-check proves. One that is included has the transactions alone, and the
+// assertion where the period ends with a day: a book includes it behind the file of the
+// period before.
+func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
 		return fmt.Errorf("whose book it is: %w", err)
@@ -108,14 +122,14 @@ func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account str
 	if !commodity.MatchString(b.Currency) {
 		return fmt.Errorf("currency %q cannot be a Beancount commodity: export CSV or JSON lines", b.Currency)
 	}
-	w := beancount{Writer: bufio.NewWriter(out), names: beancountNames(account), currency: b.Currency}
+	w := beancount{Writer: bufio.NewWriter(out), names: beancountNames(account), currency: b.Currency, included: included}
 	if err := w.opening(ctx, l, account, p); err != nil {
 		return err
 	}
 	if err := l.Transfers(ctx, p, w.transfer); err != nil {
 		return err
 	}
-	w.closing()
+	w.closing(p.To)
 	return w.Flush()
 }
 
@@ -143,6 +157,7 @@ type beancount struct {
 	*bufio.Writer
 	names    map[string]string
 	currency string
+	included bool
 	wallet   int64
 	last     time.Time
 }
@@ -155,6 +170,9 @@ func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Pe
 		return err
 	}
 	w.last, w.wallet = first, held["wallet"]
+	if w.included {
+		return nil
+	}
 	fmt.Fprintf(w, "option \"title\" %s\noption \"operating_currency\" \"%s\"\n\n", quoted("Perennial "+account), w.currency)
 	for _, own := range bookAccounts {
 		fmt.Fprintf(w, "%s open %s %s\n", day(first), w.names[own], w.currency)
@@ -207,14 +225,17 @@ func (w *beancount) transfer(x Transfer) error {
 	case x.Credit:
 		w.wallet -= x.Cents
 	}
-	about := x.Operation
+	about, kind := x.Operation, x.Kind
+	if x.Fact == "ledger.opened" {
+		kind = "opening balance"
+	}
 	switch {
 	case x.OrderNo != "":
 		about = "order " + x.OrderNo
 	case x.ProxyID != "":
 		about = "proxy " + x.ProxyID
 	}
-	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(x.Kind), quoted(about))
+	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(kind), quoted(about))
 	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
 		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", x.sent()}} {
 		if meta[1] != "" {
@@ -225,8 +246,12 @@ func (w *beancount) transfer(x Transfer) error {
 	return err
 }
 
-// closing asserts the wallet: Beancount's balance holds at the beginning of a day.
-func (w *beancount) closing() {
+// closing asserts the wallet: Beancount's balance holds at the beginning of a day, and so of
+// an included file only where the next one begins with that day.
+func (w *beancount) closing(end time.Time) {
+	if w.included && (end.IsZero() || !end.Equal(end.UTC().Truncate(24*time.Hour))) {
+		return
+	}
 	fmt.Fprintf(w, "\n%s balance %s  %s %s\n", day(w.last.AddDate(0, 0, 1)), w.names["wallet"], fact.Decimal(w.wallet), w.currency)
 }
 

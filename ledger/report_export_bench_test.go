@@ -26,9 +26,11 @@ func BenchmarkExport(b *testing.B) {
 	}
 	benchRenewals(b, l, 0, exportRows)
 	for name, export := range map[string]func(context.Context, io.Writer) error{
-		"csv":       func(ctx context.Context, w io.Writer) error { return l.ExportCSV(ctx, w, Period{}) },
-		"jsonl":     func(ctx context.Context, w io.Writer) error { return l.ExportJSON(ctx, w, Period{}) },
-		"beancount": func(ctx context.Context, w io.Writer) error { return l.ExportBeancount(ctx, w, "bench", Period{}) },
+		"csv":   func(ctx context.Context, w io.Writer) error { return l.ExportCSV(ctx, w, Period{}) },
+		"jsonl": func(ctx context.Context, w io.Writer) error { return l.ExportJSON(ctx, w, Period{}) },
+		"beancount": func(ctx context.Context, w io.Writer) error {
+			return l.ExportBeancount(ctx, w, "bench", Period{}, false)
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -23,7 +23,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	b.add(opened(5000), c, sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: state.OrderNo, NextAt: noon}, fact.OrderDelivered{OrderState: state},
 		fact.LedgerRecorded{Movement: "top-up", AmountCents: 700, By: by, Reason: reason, User: "=ops"})
 	var table, text, lines bytes.Buffer
-	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}), b.ExportJSON(t.Context(), &lines, Period{})))
+	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}, false), b.ExportJSON(t.Context(), &lines, Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()
 	check(t, err)
 	if head := rows[0]; strings.Join(head[len(head)-7:], " ") != "hash by reason labels user booked_at sent_at" {

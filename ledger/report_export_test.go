@@ -218,7 +218,7 @@ func TestTheBeancountExportBalances(t *testing.T) {
 	all := transfers(t, b, Period{})
 	for name, p := range map[string]Period{"whole": {}, "half": {From: all[len(all)/2].Time}, "first half": {To: all[len(all)/2].Time}} {
 		var out bytes.Buffer
-		check(t, b.ExportBeancount(t.Context(), &out, "main", p))
+		check(t, b.ExportBeancount(t.Context(), &out, "main", p, false))
 		if *exportDir != "" {
 			check(t, os.WriteFile(filepath.Join(*exportDir, name+".beancount"), out.Bytes(), 0o600))
 		}
@@ -235,6 +235,96 @@ func TestTheBeancountExportBalances(t *testing.T) {
 				t.Errorf("%s: %s holds %s, the book %d\n%s", name, account, sums[account], cents, out.String())
 			}
 		}
+	}
+}
+
+// The files of adjoining months, all but the first made to be included, are one book.
+func TestBeancountFilesOfMonthsAreOneBook(t *testing.T) {
+	now := time.Date(2026, 9, 30, 22, 0, 0, 0, time.UTC)
+	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { now = now.Add(37 * time.Hour); return now })
+	b.add(history()...)
+	var book, part bytes.Buffer
+	month := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	check(t, b.ExportBeancount(t.Context(), &book, "main", Period{To: month}, false))
+	for ; month.Before(now); month = month.AddDate(0, 1, 0) {
+		part.Reset()
+		check(t, b.ExportBeancount(t.Context(), &part, "main", Period{From: month, To: month.AddDate(0, 1, 0)}, true))
+		for _, not := range []string{"open ", "option ", "Brought forward"} {
+			if strings.Contains(part.String(), not) {
+				t.Errorf("%q is in\n%s", not, part.String())
+			}
+		}
+		book.Write(part.Bytes())
+	}
+	if *exportDir != "" {
+		check(t, os.WriteFile(filepath.Join(*exportDir, "months.beancount"), book.Bytes(), 0o600))
+	}
+	if got := readBeancount(t, book.String())["Assets:Perennial:Main:Wallet"]; !got.Equal(decimal.New(b.balance().WalletCents, -2)) {
+		t.Errorf("the wallet holds %s of %d", got, b.balance().WalletCents)
+	}
+	if !strings.Contains(book.String(), `"opening balance"`) || strings.Count(book.String(), " balance Assets") < 3 {
+		t.Error(book.String())
+	}
+	check(t, b.ExportBeancount(t.Context(), &part, "main", Period{From: month.Add(time.Hour), To: month.Add(2 * time.Hour)}, true))
+}
+
+// What a spreadsheet would run stays text, also for one that takes semicolons or tabs to be
+// the ends of cells, and an id of digits stays one.
+func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
+	for cell, want := range map[string]string{
+		"=1+1": "'=1+1", " \u3000@x": "' \u3000@x", "a;=1+1": "a;'=1+1", "a\t -1": "a\t' -1", "\tx": "'\tx", "a-b": "a-b", "a;b": "a;b", "１＋１": "１＋１",
+		"123456789012345678": "'123456789012345678", "12345": "12345", "007": "'007", "1e5": "'1e5", "ord_1": "ord_1", "2026-11-21T12:00:00Z": "2026-11-21T12:00:00Z",
+	} {
+		if got := neutral(cell); got != want {
+			t.Errorf("%q becomes %q and not %q", cell, got, want)
+		}
+	}
+	b := keptBook(t)
+	var out bytes.Buffer
+	check(t, b.ExportCSV(t.Context(), &out, Period{}))
+	quoted := regexp.MustCompile(`^\d+,\d+,("([^"]|"")*",){5}\d+,\d+\.\d\d(,"([^"]|"")*"){12}$`)
+	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		if i > 0 && !quoted.MatchString(line) {
+			t.Errorf("a text is not quoted: %s", line)
+		}
+	}
+}
+
+// A list of entries ends between two facts, and says with which the next one begins.
+func TestAListOfEntriesEndsBetweenFacts(t *testing.T) {
+	b := keptBook(t)
+	whole, err := b.Postings(t.Context(), 0, 1_000_000)
+	check(t, err)
+	for limit := range 9 {
+		var all []Posting
+		for from := int64(0); ; {
+			sum, n := int64(0), 0
+			next, err := b.EachPosting(t.Context(), from, limit, func(p Posting) error {
+				all, sum, n = append(all, p), sum+p.AmountCents, n+1
+				return nil
+			})
+			check(t, err)
+			if sum != 0 || next != 0 && n == 0 {
+				t.Fatalf("of %d, from %d: %d entries sum to %d", limit, from, n, sum)
+			}
+			if from = next; from == 0 {
+				break
+			}
+		}
+		if fmt.Sprint(all) != fmt.Sprint(whole) {
+			t.Errorf("pages of %d hold %d entries of %d", limit, len(all), len(whole))
+		}
+	}
+}
+
+func TestTheWalletThatALedgerBeganWithIsItsOpeningBalance(t *testing.T) {
+	b := keptBook(t)
+	s := monthly(t, b.Ledger, 2026, 11)
+	if m := s.Movements(); m[0].Cents != 0 || m[1] != (Movement{"Opening balance", 100_000, false}) || m[2] != (Movement{"Funding", 10_000, false}) || s.FundingCents != 110_000 {
+		t.Errorf("%+v", m)
+	}
+	if m := monthly(t, b.Ledger, 2026, 12).Movements(); m[1].Name != "Funding" || m[1].Cents != 0 {
+		t.Errorf("%+v", m)
 	}
 }
 

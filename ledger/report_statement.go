@@ -35,15 +35,18 @@ func scanSubject(s scanner) (SubjectTotal, error) {
 // moved, day by day and label by label, and what it ended with. Cents are
 // integers; OpeningCents + the movements of the wallet = ClosingCents.
 type Statement struct {
-	Account       string       `json:"account"`
-	AccountID     string       `json:"account_id"`
-	Environment   string       `json:"environment"`
-	Currency      string       `json:"currency"`
-	From          time.Time    `json:"from"`
-	To            time.Time    `json:"to"`
-	OpeningCents  int64        `json:"opening_cents"`
-	ClosingCents  int64        `json:"closing_cents"`
+	Account      string    `json:"account"`
+	AccountID    string    `json:"account_id"`
+	Environment  string    `json:"environment"`
+	Currency     string    `json:"currency"`
+	From         time.Time `json:"from"`
+	To           time.Time `json:"to"`
+	OpeningCents int64     `json:"opening_cents"`
+	ClosingCents int64     `json:"closing_cents"`
+	// FundingCents is what came in, and OpenedCents what of it was in the wallet when the
+	// ledger was opened.
 	FundingCents  int64        `json:"funding_cents"`
+	OpenedCents   int64        `json:"opened_cents"`
 	OutsideCents  int64        `json:"external_cents"`
 	Orders        SubjectTotal `json:"orders"`
 	Renewals      SubjectTotal `json:"renewals"`
@@ -116,6 +119,11 @@ func (s *Statement) sumUp(ctx context.Context, q queryer, from, to int64) error 
 		Scan(&walletIn, &s.FundingCents, &s.OutsideCents, &s.SuspenseChargedCents, &s.SuspenseResolvedCents, &s.SuspenseReturnedCents)
 	if err != nil {
 		return fmt.Errorf("sum the period: %w", err)
+	}
+	err = q.QueryRowContext(ctx, `SELECT coalesce(sum(t.cents), 0) FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+		WHERE t.kind = 'funding' AND t.kind <> 'charge' AND t.seq >= ?1 AND t.seq < ?2 AND coalesce(j.type, a.type) = 'ledger.opened'`, from, to).Scan(&s.OpenedCents)
+	if err != nil {
+		return fmt.Errorf("find the opening balance: %w", err)
 	}
 	s.ClosingCents = wallet - walletSince
 	s.OpeningCents = s.ClosingCents - walletIn

@@ -59,16 +59,19 @@ type Movement struct {
 // Movements are the lines between the opening and the closing balance; they add
 // up, and what is left is named too.
 func (s *Statement) Movements() []Movement {
-	return []Movement{
-		{"Balance brought forward", s.OpeningCents, true},
-		{"Funding", s.FundingCents, false},
+	all := []Movement{{"Balance brought forward", s.OpeningCents, true}}
+	if s.OpenedCents != 0 {
+		all = append(all, Movement{"Opening balance", s.OpenedCents, false})
+	}
+	return append(all, []Movement{
+		{"Funding", s.FundingCents - s.OpenedCents, false},
 		{"Spent outside Perennial", -s.OutsideCents, false},
 		{"Orders", -s.Orders.ChargedCents, false},
 		{"Orders refunded", s.Orders.RefundedCents, false},
 		{"Renewals", -s.Renewals.ChargedCents, false},
 		{"Renewals refunded", s.Renewals.RefundedCents, false},
 		{"Balance carried forward", s.ClosingCents, true},
-	}
+	}...)
 }
 
 // Suspense are the lines of what was charged while its outcome was not known: they add up.

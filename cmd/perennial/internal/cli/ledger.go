@@ -167,10 +167,14 @@ func (a *app) ledgerEntries() *cobra.Command {
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
 			if a.output == "json" {
 				out := bufio.NewWriter(a.stdout)
-				err := l.EachPosting(ctx, from, limit, func(p ledger.Posting) error { return printJSON(out, p) })
-				return errors.Join(err, out.Flush())
+				next, err := l.EachPosting(ctx, from, limit, func(p ledger.Posting) error { return printJSON(out, p) })
+				return errors.Join(err, out.Flush(), a.entriesContinue(next))
 			}
-			entries, err := l.Postings(ctx, from, limit)
+			var entries []ledger.Posting
+			next, err := l.EachPosting(ctx, from, limit, func(p ledger.Posting) error {
+				entries = append(entries, p)
+				return nil
+			})
 			if err != nil {
 				return err
 			}
@@ -178,12 +182,21 @@ func (a *app) ledgerEntries() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printPostings(entries, currency)
+			return errors.Join(a.printPostings(entries, currency), a.entriesContinue(next))
 		}),
 	}
 	wholeVar(c.Flags(), &from, "from", 0, "begin with this journal sequence")
 	limitFlag(c, &limit, 1000, "how many")
 	return c
+}
+
+// entriesContinue says, where a list ends at its limit, with which row the next one begins.
+func (a *app) entriesContinue(next int64) error {
+	if next == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stderr, "there are more entries: go on with --from %d, or ask for more with --limit\n", next)
+	return err
 }
 
 func (a *app) printPostings(entries []ledger.Posting, currency string) error {

@@ -16,6 +16,7 @@ import (
 
 func (a *app) ledgerExport() *cobra.Command {
 	var from, to, format, file string
+	var included bool
 	c := &cobra.Command{
 		Use: "export", Short: "The double entries of a period as CSV, JSON lines or Beancount", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
@@ -23,10 +24,13 @@ func (a *app) ledgerExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if included && format != "beancount" {
+				return usage("--included is of --format beancount alone")
+			}
 			return a.writeAs(file, format, "csv, jsonl or beancount", map[string]func(io.Writer) error{
 				"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
 				"jsonl":     func(w io.Writer) error { return l.ExportJSON(ctx, w, p) },
-				"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p) },
+				"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p, included) },
 			})
 		}),
 	}
@@ -35,6 +39,7 @@ func (a *app) ledgerExport() *cobra.Command {
 	f.StringVar(&to, "to", "", "the day, or instant, at which it ends: not part of it (default: the last fact)")
 	f.StringVar(&format, "format", "csv", "csv, jsonl or beancount")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
+	f.BoolVar(&included, "included", false, "beancount: without opening accounts and bringing balances forward, for a book that includes the files of adjoining periods")
 	return c
 }
 
@@ -51,6 +56,9 @@ func (a *app) ledgerStatement() *cobra.Command {
 				}
 			}
 			begin = time.Date(begin.Year(), begin.Month(), 1, 0, 0, 0, 0, time.UTC)
+			if begin.After(time.Now()) {
+				return usage("--month is %s, which has not begun", month)
+			}
 			s, err := l.Statement(ctx, account, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 			if err != nil {
 				return err
