@@ -63,6 +63,9 @@ type Config struct {
 	// nothing is sent.
 	Answer    func(inbox string, data []byte)
 	AnswerEnd func(inbox, commandID string)
+	// MayBind says whether the account may belong to the provider account that answers, before
+	// its ledger is opened; its error ends Bind. Default: it may.
+	MayBind func(context.Context, fact.Binding) error
 	// Taken hears of each command that came for the first time, and when the stream stored
 	// it. Default: nothing does.
 	Taken   func(commandID string, kind fact.Kind, published time.Time)
@@ -116,6 +119,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Answer == nil {
 		c.Answer = func(string, []byte) {}
+	}
+	if c.MayBind == nil {
+		c.MayBind = func(context.Context, fact.Binding) error { return nil }
 	}
 	if c.Taken == nil {
 		c.Taken = func(string, fact.Kind, time.Time) {}
@@ -217,6 +223,9 @@ func (r *Runner) Bind(ctx context.Context) error {
 	}
 	want := fact.Binding{
 		AccountID: account.AccountID, Environment: string(environment), BaseURL: r.Address, Currency: wallet.Currency,
+	}
+	if err := r.MayBind(ctx, want); err != nil {
+		return err
 	}
 	r.binding, err = r.Ledger.Binding(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {

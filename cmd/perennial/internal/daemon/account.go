@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/schedules"
 	"perennial/upstream"
@@ -58,6 +59,8 @@ type account struct {
 
 	finishes  finishes
 	answering atomic.Int64 // inboxes that wait for a command that had come before
+
+	wanted fact.Binding // what the provider says, before the ledger is opened; under host.binding
 
 	checked sync.Mutex
 	last    map[string]check // by name
@@ -113,24 +116,33 @@ func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 // errTwoNames says that one provider account appears twice in the configuration.
 var errTwoNames = errors.New("one provider account has two names")
 
-// distinctBindings refuses two accounts whose ledgers belong to one provider
-// account: each would report the other's spending as unexplained.
-func distinctBindings(ctx context.Context, accounts []*account) error {
-	seen := map[string]string{}
-	for _, a := range accounts {
-		b, err := a.Ledger().Binding(ctx)
-		if errors.Is(err, ledger.ErrNotFound) {
+// mayBind refuses to bind an account to a provider account that is another one's: each would
+// report the other's spending as unexplained. It is asked before a ledger is opened. Where
+// both ledgers are bound, as by a version that looked later, the first name stays.
+func (a *account) mayBind(ctx context.Context, want fact.Binding) error {
+	a.host.binding.Lock()
+	defer a.host.binding.Unlock()
+	_, err := a.Ledger().Binding(ctx)
+	bound := err == nil
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	for _, other := range a.host.Accounts {
+		if other == a || bound && a.Name < other.Name {
 			continue
+		}
+		b, err := other.Ledger().Binding(ctx)
+		if errors.Is(err, ledger.ErrNotFound) {
+			b, err = other.wanted, nil // it may be opening its ledger
 		}
 		if err != nil {
 			return err
 		}
-		key := b.AccountID + " " + b.Environment + " " + b.BaseURL
-		if other := seen[key]; other != "" {
-			return fmt.Errorf("%w: accounts %s and %s are both account %s at %s\nremove one of them from the configuration", errTwoNames, other, a.Name, b.AccountID, b.BaseURL)
+		if b.AccountID == want.AccountID && b.Environment == want.Environment {
+			return fmt.Errorf("%w: accounts %s and %s are both account %s, %s\nremove one of them from the configuration", errTwoNames, other.Name, a.Name, want.AccountID, want.Environment)
 		}
-		seen[key] = a.Name
 	}
+	a.wanted = want
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 		err := runner.Bind(ctx)
 		var mismatch *jobs.BindingError
 		a.setUnbound("")
-		if err == nil || errors.As(err, &mismatch) || ctx.Err() != nil {
+		if err == nil || errors.As(err, &mismatch) || errors.Is(err, errTwoNames) || ctx.Err() != nil {
 			return err
 		}
 		a.setState(notBound(err))

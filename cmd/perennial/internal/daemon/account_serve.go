@@ -59,9 +59,6 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	if err := a.bind(ctx, runner); err != nil {
 		return err
 	}
-	if err := distinctBindings(ctx, a.host.Accounts); err != nil {
-		return err
-	}
 	relay, err := a.newRelay(ctx, held)
 	if err != nil {
 		return err
@@ -329,11 +326,11 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *
 	}
 	return jobs.NewRunner(jobs.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: intake,
-		DeadLetter: a.deadLetter,
-		Taken:      counted.take,
-		Answer:     a.answerInbox,
-		AnswerEnd:  func(inbox, id string) { a.answerEnd(ctx, inbox, id) },
-		Clock:      time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: a.host.holder,
+		DeadLetter: a.deadLetter, MayBind: a.mayBind,
+		Taken:     counted.take,
+		Answer:    a.answerInbox,
+		AnswerEnd: func(inbox, id string) { a.answerEnd(ctx, inbox, id) },
+		Clock:     time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: a.host.holder,
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
 		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery, Reached: a.host.reached,

@@ -44,6 +44,7 @@ type Host struct {
 	Queue    *queue.Queue
 	Sandbox  *sandbox.Server
 	Accounts []*account
+	binding  sync.Mutex    // one account is bound after the other
 	turns    *ledger.Turns // of the accounts' writers
 	HTTP     *httpHost
 	meter    *meter
@@ -117,9 +118,6 @@ func (h *Host) start(ctx context.Context) (err error) {
 			return err
 		}
 		h.Accounts = append(h.Accounts, a)
-	}
-	if err := distinctBindings(ctx, h.Accounts); err != nil {
-		return err
 	}
 	if h.HTTP, err = startHTTP(h); err != nil {
 		return err

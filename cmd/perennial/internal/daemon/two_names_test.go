@@ -1,0 +1,81 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+	"perennial/upstream/sandbox"
+)
+
+// Of two names of one provider account the second is refused, its ledger is not opened, and
+// an account of another one works on; also when all start again.
+func TestTwoNamesOfOneProviderAccountStopNoThird(t *testing.T) {
+	t.Parallel()
+	fixture := sandbox.DefaultFixture()
+	fixture.Accounts = append(fixture.Accounts, sandbox.FixtureAccount{
+		AccountID: "acc_other", Email: "other@example.com", Wallet: sandbox.FixtureWallet{Currency: "USD", SandboxCents: 500},
+		Keys: []sandbox.FixtureKey{{AppID: "sbx_app_other", Secret: "other-secret"}},
+	})
+	server, err := sandbox.Start(t.Context(), sandbox.Options{Fixture: fixture})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	dir := t.TempDir()
+	for range 2 {
+		c := &config.Config{DataDir: dir, NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: map[string]*config.Account{}}
+		for name, key := range map[string][2]string{
+			"copy": {sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret}, "main": {sandbox.DemoSandboxAppID, sandbox.DemoSandboxSecret}, "third": {"sbx_app_other", "other-secret"},
+		} {
+			c.Accounts[name] = &config.Account{BaseURL: server.SandboxURL(), AppID: key[0], Secret: key[1], RatePerSecond: 1000, Concurrency: 1, Location: time.UTC, Replicas: 1}
+		}
+		c.Defaults()
+		twoNames(t, c, log)
+	}
+}
+
+func twoNames(t *testing.T, c *config.Config, log *logrus.Logger) {
+	t.Helper()
+	h, err := Start(t.Context(), c, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	refused, works := make(chan *account, 3), make(chan *account, 3)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = h.Run(ctx)
+	}()
+	for _, a := range h.Accounts {
+		go func() {
+			<-a.started
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.state == "" {
+				works <- a
+			} else {
+				refused <- a
+			}
+		}()
+	}
+	working := map[string]bool{(<-works).Name: true, (<-works).Name: true}
+	if !working["third"] || working["main"] == working["copy"] {
+		t.Errorf("%v work", working)
+	}
+	if _, err := (<-refused).Ledger().Binding(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("the ledger of the second name was opened: %v", err)
+	}
+	stop()
+	<-done
+}
