@@ -258,8 +258,11 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.Chan
 // was refused, which says what to do.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
-	_, refused := errors.AsType[*command.RefusedError](err)
-	if err == nil || answered || refused {
+	refused, ok := errors.AsType[*command.RefusedError](err)
+	if ok && refused.Unconfirmed {
+		return &exitError{ExitUsage, err}
+	}
+	if err == nil || answered || ok {
 		return err
 	}
 	return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, id)
