@@ -65,6 +65,9 @@ func (l *lister) Run(ctx context.Context) error {
 	if err := l.recall(ctx); err != nil {
 		l.Log.WithError(err).Warn("what the last listing showed could not be read")
 	}
+	if err := l.waitForFirst(ctx); err != nil {
+		return err
+	}
 	backoff := delays{first: 5 * time.Second, most: max(l.ListEvery, 5*time.Second)}
 	for {
 		began := l.Clock()
@@ -82,6 +85,21 @@ func (l *lister) Run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// waitForFirst waits while the last pass of an earlier run serves, where passes are seldom:
+// no slot needs a fresh one.
+func (l *lister) waitForFirst(ctx context.Context) error {
+	if l.ListEvery <= defaultListEvery {
+		return nil
+	}
+	at, err := l.Ledger.Listing(ctx)
+	if fresh, failed := l.Fresh(ctx, l.ListEvery); err != nil || failed != nil || !fresh {
+		return nil //nolint:nilerr // the first pass says what is wrong
+	}
+	l.once.Do(func() { close(l.tried) })
+	l.whole(ctx)
+	return waitUntil(ctx, l.Clock, at.Finished.Add(l.ListEvery))
 }
 
 // Fresh reports whether a complete pass ended within the given time, or within twice the

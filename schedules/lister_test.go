@@ -277,6 +277,31 @@ func (f fake) ProxiesPage(_ context.Context, r upstream.PageRequest) (upstream.P
 	return f(r)
 }
 
+// Where no slot needs a fresh listing, a restart waits until the last one is old.
+func TestASeldomListingIsNotMadeAgainByARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		passes, counted := make(chan time.Duration, 9), 0
+		config := Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+			passes <- time.Since(began)
+			return upstream.Page[upstream.Proxy]{}, nil
+		}), Clock: time.Now, ListEvery: time.Hour, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)}
+		for _, at := range []time.Duration{0, time.Hour} {
+			l := newLister(config)
+			l.whole = func(context.Context) { counted++ }
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- l.Run(ctx) }()
+			<-l.tried
+			want(t, "a pass", <-passes, at)
+			time.Sleep(10 * time.Minute)
+			cancel()
+			wantErr(t, <-done, context.Canceled)
+		}
+		want(t, "counted", counted, 3)
+	})
+}
+
 func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
