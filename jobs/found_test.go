@@ -131,9 +131,9 @@ func TestAStateIsThatOfTheContentAskedFor(t *testing.T) {
 	}
 }
 
-// TestACommandDearerThanADayGoesDayByDay: unknown prices are no way around the limit of the
+// TestTrap68ACommandDearerThanADayGoesDayByDay: unknown prices are no way around the limit of the
 // day, and what fits into the day is renewed.
-func TestACommandDearerThanADayGoesDayByDay(t *testing.T) {
+func TestTrap68ACommandDearerThanADayGoesDayByDay(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()

@@ -87,7 +87,7 @@ func (p busy) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 
 // Under a limit or a ceiling the first proxy of a command ends in review, or is in progress
 // at the provider for hours: the others are renewed.
-func TestOneProxyOfUnknownOutcomeDoesNotHoldTheRestOfItsCommand(t *testing.T) {
+func TestTrap68OneProxyOfUnknownOutcomeDoesNotHoldTheRestOfItsCommand(t *testing.T) {
 	t.Parallel()
 	for _, ceiling := range []string{"", `,"max_total_cents":900`} {
 		for _, state := range []fact.State{fact.StateReview, fact.StateWaiting} {

@@ -32,7 +32,7 @@ func (r *Runner) observe(ctx context.Context, j *job, p *checked) (unreadable []
 	for _, id := range unseen {
 		proxy, err := r.readProxy(ctx, j.turn(), id)
 		if unread, ok := errors.AsType[*unreadError](err); ok {
-			if failed := r.precheckFailed(unread); failed.Malformed() {
+			if failed := r.precheckFailed(unread); failed.Malformed() || failed.Garbled() {
 				unreadable = append(unreadable, decide.Seen{ProxyID: id, Unread: &failed})
 				continue
 			}

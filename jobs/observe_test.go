@@ -90,7 +90,7 @@ func (p precise) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 
 // A list may show expiries to the second, the minute, the hour or the day: a move by a
 // renewal is one of days. The command of a sweep names what its list showed.
-func TestAnExpiryThatAListShowsCoarselyHasNotMoved(t *testing.T) {
+func TestTrap70AnExpiryThatAListShowsCoarselyHasNotMoved(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
 	h.oneClock()

@@ -74,7 +74,7 @@ func (r *Runner) readFailed(err error) decide.OrderReadFailed {
 	if !errors.As(err, &failed) {
 		return h
 	}
-	h.Code, h.TraceID = failed.Code, failed.TraceID
+	h.Code, h.TraceID, h.Garbled = failed.Code, failed.TraceID, failed.Code == "" && failed.HTTPStatus/100 == 2
 	if errors.Is(err, upstream.CodeRateLimited) {
 		h.Code, h.RetryAfter = upstream.CodeRateLimited, failed.RetryAfter
 	}

@@ -22,7 +22,7 @@ func (p shorting) Order(ctx context.Context, orderNo string) (upstream.Order, er
 	return o, err
 }
 
-func TestAShortOrderShowsWhatItLacks(t *testing.T) {
+func TestTrap62AShortOrderShowsWhatItLacks(t *testing.T) {
 	h := idleRig(t)
 	h.bind(func(c *Config) { c.Provider = shorting{h.client} })
 	h.start()

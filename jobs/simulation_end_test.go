@@ -53,7 +53,7 @@ func (s *simulation) peace(ctx context.Context) {
 // settle works until nothing happens by itself any more.
 func (s *simulation) settle(ctx context.Context) {
 	wait, rows, putBack := 100*time.Millisecond, s.rows, false
-	for range 3000 {
+	for range s.patience() {
 		if s.runner == nil {
 			if s.begin(ctx); s.runner == nil { // told to wait, perhaps
 				s.time = s.time.Add(10 * time.Second)

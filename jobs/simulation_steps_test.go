@@ -117,7 +117,11 @@ func (s *simulation) aRenewal(body map[string]any) {
 
 // publishOne publishes a command and remembers it.
 func (s *simulation) publishOne(body map[string]any) {
-	c := simCommand{id: fmt.Sprintf("c%d", len(s.commands)+1), kind: queue.KindOrderCreate}
+	s.publishAs(fmt.Sprintf("c%d", len(s.commands)+1), body)
+}
+
+func (s *simulation) publishAs(id string, body map[string]any) {
+	c := simCommand{id: id, kind: queue.KindOrderCreate}
 	body["id"] = c.id
 	if body["proxy_ids"] != nil {
 		c.kind = queue.KindProxyRenew

@@ -58,6 +58,9 @@ type simulation struct {
 	moods    []string // of the provider
 	config   simConfig
 	nested   bool // something happens while a request is under way
+	spoilt   *spoilt
+	seen     map[spoilt]bool // members of replies, where they are collected
+	deadline time.Time
 
 	guarded            map[string]bool              // commands
 	mistaken, mistakes map[string]bool              // keys, and commands, that a person answered for wrongly
@@ -139,22 +142,8 @@ func simulate(ctx context.Context, template []byte, dir string, seed uint64) *si
 
 // simulateOn is simulate on several machines; 0: on one, whose own file is the journal.
 func simulateOn(ctx context.Context, template []byte, dir string, seed uint64, machines int) (s *simulation) {
-	s = &simulation{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), mail: rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)), paid: map[string]bool{}, guarded: map[string]bool{},
-		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
-		recorded: map[string]bool{}, left: map[string]firstLeave{}, let: map[string]bool{}, intended: map[string]bool{},
-		inboxes: map[string]string{}, answers: map[string][]string{},
-	}
-	s.time = pick(s, simDays...)
-	defer func() {
-		if x := recover(); x != nil {
-			why, ok := x.(failed)
-			if !ok {
-				panic(x)
-			}
-			s.failure = why.why
-		}
-	}()
+	s = newSimulation(seed)
+	defer s.recovered()
 	defer s.close()
 	s.build(ctx, template, dir)
 	if machines > 0 {
@@ -167,6 +156,28 @@ func simulateOn(ctx context.Context, template []byte, dir string, seed uint64, m
 	s.replies(ctx)
 	s.sameEverywhere(ctx)
 	return s
+}
+
+func newSimulation(seed uint64) *simulation {
+	s := &simulation{
+		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), mail: rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)), paid: map[string]bool{}, guarded: map[string]bool{},
+		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
+		recorded: map[string]bool{}, left: map[string]firstLeave{}, let: map[string]bool{}, intended: map[string]bool{},
+		inboxes: map[string]string{}, answers: map[string][]string{},
+	}
+	s.time = pick(s, simDays...)
+	return s
+}
+
+// recovered notes why a simulation failed.
+func (s *simulation) recovered() {
+	if x := recover(); x != nil {
+		why, ok := x.(failed)
+		if !ok {
+			panic(x)
+		}
+		s.failure = why.why
+	}
 }
 
 func (s *simulation) build(ctx context.Context, template []byte, dir string) {
@@ -309,7 +320,13 @@ func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 		s.late = append(s.late, request)
 		return nil, errWire
 	}
+	if other := s.answeredOtherwise(request, string(body)); other != nil {
+		return other, nil
+	}
 	response, err := s.serve(request)
+	if err == nil && (s.spoilt != nil || s.seen != nil) {
+		s.spoil(request, string(body), response)
+	}
 	if first {
 		s.underLimit(request.Header.Get("Idempotency-Key"))
 	}

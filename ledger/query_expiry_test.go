@@ -16,7 +16,7 @@ func TestSQLComparesExpiriesAsFactsDo(t *testing.T) {
 
 // A list and a detail show one expiry to different precisions: warnings, reviews, endings
 // and moves go by the expiry, not by how it is shown.
-func TestTwoReadingsOfOneExpiryAreOne(t *testing.T) {
+func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 	b := newBook(t)
 	exact := noon.Add(30*time.Hour + 59*time.Minute + 59*time.Second)
 	day := exact.Truncate(24 * time.Hour)

@@ -28,8 +28,8 @@ const (
 )
 
 // DecodeEnvelope reads one response body. It needs success as a boolean and a
-// non-empty code; message, trace_id and timestamp may be absent. The data stays
-// inside and is read by the typed decoders only.
+// non-empty code; message, trace_id and timestamp describe, and may be absent or of any
+// type. The data stays inside and is read by the typed decoders only.
 func DecodeEnvelope(body []byte) (Envelope, error) {
 	o, err := parseDocument(body)
 	if err != nil {
@@ -38,11 +38,11 @@ func DecodeEnvelope(body []byte) (Envelope, error) {
 	o.need("success", "code")
 	e := Envelope{
 		Success: o.boolean("success"), Code: codeOf(o.str("code")),
-		Message: wordsOf(o.str("message"), messageLimit), TraceID: nameOf(o.str("trace_id"), traceLimit),
+		Message: wordsOf(o.described("message"), messageLimit), TraceID: o.loose("trace_id"),
 		data: o.raw("data"),
 	}
-	if t, ok := parseTime(o.str("timestamp")); ok {
-		e.Timestamp = t
+	if t := o.looseTime("timestamp"); t != nil {
+		e.Timestamp = *t
 	}
 	if o.err == nil && e.Code == "" {
 		o.err = errors.New("code is empty")

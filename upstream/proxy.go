@@ -38,7 +38,13 @@ func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
 	if err != nil {
 		return Proxy{}, err
 	}
-	return getOne(ctx, c, path, func(o *object, _ *Envelope) Proxy { return decodeProxy(o) })
+	return getOne(ctx, c, path, func(o *object, _ *Envelope) Proxy {
+		p := decodeProxy(o)
+		if p.ProxyID != proxyID { // another one's expiry would be paid for
+			o.fail("proxy_id", "is not the one that was asked for")
+		}
+		return p
+	})
 }
 
 // ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The key of

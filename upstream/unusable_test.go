@@ -57,6 +57,27 @@ func TestTrap65DescriptionsOfAnyTypeLeaveAProxyReadable(t *testing.T) {
 	}
 }
 
+func TestTrap65WhatDescribesAReplyMayBeOfAnyType(t *testing.T) {
+	for _, member := range []string{"message", "trace_id", "timestamp"} {
+		for _, value := range []string{`0`, `-1`, `1e400`, `true`, `[]`, `{}`, `null`, `"0000-00-00"`} {
+			e, err := upstream.DecodeEnvelope([]byte(`{"success":true,"code":"ok","` + member + `":` + value + `,"data":{}}`))
+			if err != nil || !e.Success || !e.Timestamp.IsZero() {
+				t.Errorf("%s %s: %+v %v", member, value, e, err)
+			}
+		}
+	}
+}
+
+// The detail of another proxy is none of the one that was asked for: its expiry would be
+// paid for.
+func TestTrap65ADetailOfAnotherProxyIsUnreadable(t *testing.T) {
+	_, err := getting(t, readable).Proxy(t.Context(), "px_2")
+	var failed *upstream.Error
+	if !errors.As(err, &failed) || failed.Code != upstream.CodeOK || !strings.Contains(failed.Failure, "proxy_id") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestTrap65EndOfDayAndLeapSecondsAreTimes(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-11-27T24:00:00Z":        "2026-11-28T00:00:00Z",

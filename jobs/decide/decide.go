@@ -100,6 +100,8 @@ type OrderReadFailed struct {
 	RetryAfter upstream.RetryAfter
 	// Unaskable says that no request can name the order, so that no later one will.
 	Unaskable bool
+	// Garbled says that HTTP 2xx came with a body that is no envelope.
+	Garbled bool
 }
 
 // TooLate says that a decision on the operation came after a person or another runner

@@ -251,8 +251,12 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	if op.UnreadSince != nil {
 		unread = *op.UnreadSince
 	}
-	if OfOneOrder(h.Code) && h.Now.Sub(unread) >= stalled {
-		v.Reason = fmt.Sprintf("the order could not be read for 24 hours: the provider answers %q: %s", h.Code, v.Reason)
+	switch since := h.Now.Sub(unread); {
+	case (OfOneOrder(h.Code) || h.Garbled) && since >= stalled:
+		v.Reason = "the order could not be read for 24 hours: " + v.Reason
+		return review(op, notExecuted, v)
+	case since >= unreadLongest:
+		v.Reason = "the order could not be read for 7 days: " + v.Reason
 		return review(op, notExecuted, v)
 	}
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After is a pause of the account
@@ -299,3 +303,6 @@ func previousWait(op Operation) time.Duration {
 // stalled is how long an order may stay without progress, or without a read that
 // the provider answers.
 const stalled = 24 * time.Hour
+
+// unreadLongest is how long what cannot be read waits for the end of an outage.
+const unreadLongest = 7 * 24 * time.Hour

@@ -54,7 +54,7 @@ type PrecheckFailed struct {
 // reason that is the account's or the key's.
 func (h PrecheckFailed) OfOneProxy() bool {
 	if h.Code == "" || h.HTTPStatus == http.StatusTooManyRequests {
-		return false
+		return h.Garbled()
 	}
 	switch h.Code {
 	case upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
@@ -68,8 +68,16 @@ func (h PrecheckFailed) OfOneProxy() bool {
 // read.
 func (h PrecheckFailed) Malformed() bool { return h.Code == upstream.CodeOK }
 
-// decidePrecheckFailed postpones an attempt: nothing was sent.
+// Garbled reports whether HTTP 2xx came with a body that is no envelope. Of one proxy among
+// others that can be read it is that proxy's; else it may be an outage.
+func (h PrecheckFailed) Garbled() bool { return h.Code == "" && h.HTTPStatus/100 == 2 }
+
+// decidePrecheckFailed postpones an attempt: nothing was sent. An outage ends, and what lasts
+// for a week is none.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
+	if h.Now.Sub(op.AcceptedAt) >= unreadLongest && !op.AcceptedAt.IsZero() && op.Ambiguous == 0 {
+		return refusedBefore(op, nil, "unreadable", "what must be read before paying could not be in 7 days, and nothing was sent: "+Bounded(h.Reason))
+	}
 	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst))
 	d := waiting(op, notExecuted, h.Now.Add(wait), Verdict{
 		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + Bounded(h.Reason),
@@ -167,13 +175,15 @@ const unreadMost = 2 * time.Minute
 // leaveUnread leaves out the proxies that the provider has not shown for some
 // minutes: they do not hold up the others. Until then, and where none of several
 // can be read and the provider neither says that it is the proxies nor shows
-// something that cannot be read, everything waits (postponed).
+// something that cannot be read, everything waits (postponed); for a day at most, where
+// replies come and are no envelopes.
 func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
 	alone := len(unread) < len(op.ProxyIDs)
 	for _, s := range unread {
 		ofProxy := s.Unread.Code == upstream.CodeProxyEndpointUnavailable || s.Unread.Malformed()
-		if previousWait(op) < unreadMost || !alone && !ofProxy {
+		long := s.Unread.Garbled() && h.Now.Sub(op.AcceptedAt) >= stalled
+		if previousWait(op) < unreadMost || !alone && !ofProxy && !long {
 			return nil, s.Unread
 		}
 		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Code: fact.SkipUnreadable, Reason: Bounded(s.Unread.Reason)})

@@ -10,7 +10,7 @@ import (
 
 // An order that the provider reports as complete settles with what it has; what it lacks
 // is in the fact, and a finding unless the rest was refunded.
-func TestAShortDeliveryIsAFinding(t *testing.T) {
+func TestTrap62AShortDeliveryIsAFinding(t *testing.T) {
 	counts := func(expected, delivered int64, listed int) func(*upstream.Order) {
 		return func(o *upstream.Order) {
 			o.Delivery.ExpectedCount, o.Delivery.DeliveredCount = expected, delivered

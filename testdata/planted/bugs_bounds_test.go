@@ -23,7 +23,7 @@ var boundBugs = []bug{
 	{name: "a dead letter is six times its command", in: "queue.Dead.encode", run: "TestADeadLetterIsFourTimes",
 		old: "&& len(text) <= 2*len(d.Data)+1<<10", new: "&& len(text) > 0"},
 	{name: "archiving forgets who asked", in: "ledger.leftOfRows", run: "TestArchivingChangesNoReportOfMoneyOrCommands",
-		old: ", 'user', j.data ->> '$.user')", new: ")"},
+		old: "'user', coalesce(j.data ->> '$.user', '')", new: "'user', ''"},
 	{name: "a reason does not name the user that asked", in: "fact.Signed", run: "TestANameIsFollowedByTheUserThatAsked",
 		old: "if user == \"\" || user == by {", new: "if user == \"\" || user != by {"},
 	{name: "one operation that moves on ends a person's change", in: "jobs.pending.commit", run: "TestWhatChangesDuringAChange",

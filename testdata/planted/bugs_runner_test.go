@@ -111,7 +111,7 @@ var runnerBugs = []bug{
 	{name: "one proxy that cannot be read holds up the others", in: "decide.leaveUnread", run: "TestAProxyThatCannotBeRead",
 		old: "if previousWait(op) < unreadMost || ",
 		new: "if len(unread) > 0 || "},
-	{name: "an expiry is compared to the second", in: "fact.SameExpiry", run: "TestAnExpiryThatAList",
+	{name: "an expiry is compared to the second", in: "fact.SameExpiry", run: "TestTrap70AnExpiryThatAList",
 		old: "a.Sub(b).Abs() < ExpiryTolerance",
 		new: "a.Sub(b).Abs() < time.Second"},
 	{name: "a pause that was not recorded stays so", in: "jobs.Runner.probe", run: "TestAPauseThatCouldNotBeRecorded",
