@@ -203,7 +203,7 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	if err != nil {
 		return err
 	}
-	corrected, err := tx.Corrected(p.CorrectsSeq)
+	corrected, err := tx.Corrected(p.CorrectsSeq, booked.Opposite())
 	if err != nil {
 		return err
 	}

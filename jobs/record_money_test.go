@@ -173,6 +173,13 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 		t.Errorf("more than is left was taken back: %v", err)
 	}
 	h.agrees()
+	raised, err := h.record(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 50})
+	check(t, err)
+	if _, err := h.record(Recording{CorrectsSeq: answer, Cents: 351}); !errors.As(err, &refused) {
+		t.Errorf("more than is booked was taken back: %v", err)
+	}
+	h.recorded(Recording{CorrectsSeq: raised.Seq})
+	h.agrees()
 	top, err := h.record(Recording{Kind: "top-up", Cents: 700})
 	check(t, err)
 	back, err := h.record(Recording{CorrectsSeq: top.Seq, ID: "back"})

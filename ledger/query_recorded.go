@@ -58,10 +58,20 @@ func (t *Tx) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err e
 	return r, errors.Join(err, ErrNotFound)
 }
 
-// Corrected is what was recorded already to take back or to correct a row, in cents.
-func (t *Tx) Corrected(seq int64) (cents int64, err error) {
-	err = t.queryRow(`SELECT coalesce(sum(t.cents), 0) FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq WHERE r.data ->> '$.corrects_seq' = ?`, seq).Scan(&cents)
+// Corrected is what was recorded already by a movement to take a row back, less what was
+// recorded to add to it, in cents.
+func (t *Tx) Corrected(seq int64, movement string) (cents int64, err error) {
+	err = t.queryRow(`SELECT coalesce(sum(CASE t.kind WHEN ?2 THEN t.cents ELSE -t.cents END), 0)
+		FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq WHERE r.data ->> '$.corrects_seq' = ?1`, seq, kindOf(movement)).Scan(&cents)
 	return cents, err
+}
+
+// kindOf is the kind of the transfer that a movement books.
+func kindOf(movement string) string {
+	if movement == fact.MovementTopUp {
+		return "funding"
+	}
+	return movement
 }
 
 // record reads the record of a row or, of row 0, that of an id.

@@ -35,7 +35,7 @@ func TestARecordIsKnownBehindAnArchive(t *testing.T) {
 		if late.Movement != fact.MovementCharge || late.OperationID != "r1/0001" || late.ProxyID != "px_1a" || late.Corrects != 2 || late.Seq > out.LastSeq {
 			t.Errorf("%+v", late)
 		}
-		if cents, err := tx.Corrected(2); err != nil || cents != 7 {
+		if cents, err := tx.Corrected(2, fact.MovementRefund); err != nil || cents != -7 {
 			t.Errorf("corrected: %d %v", cents, err)
 		}
 		if _, err := tx.RecordOf("other"); !errors.Is(err, ErrNotFound) {
