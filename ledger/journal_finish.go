@@ -180,9 +180,11 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 		f.Attempts += o.Attempts
 		reviewed = reviewed || o.Version > unreviewedVersions
 		if len(f.Operations) < fact.MaxFinishedOperations {
-			f.Operations = append(f.Operations, fact.FinishedOperation{
-				OperationID: o.ID, State: o.State, OrderNo: o.OrderNo, ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount,
-			})
+			ended := fact.FinishedOperation{OperationID: o.ID, State: o.State, OrderNo: o.OrderNo}
+			if o.DeliveredCount < o.ExpectedCount {
+				ended.ExpectedCount, ended.DeliveredCount = o.ExpectedCount, o.DeliveredCount
+			}
+			f.Operations = append(f.Operations, ended)
 		}
 		if f.Reason == "" && !latest.Superseded(o) {
 			f.Code, f.Reason = whyEnded(o)

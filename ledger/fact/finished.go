@@ -104,7 +104,7 @@ type FinishedOperation struct {
 	OperationID string `json:"operation_id"`
 	State       State  `json:"state"`
 	OrderNo     string `json:"order_no,omitempty"`
-	// Of an order, in proxies: what it should deliver, and what it delivered.
+	// Of an order that is short, in proxies: what it should deliver, and what it delivered.
 	ExpectedCount  int64 `json:"expected_count,omitempty"`
 	DeliveredCount int64 `json:"delivered_count,omitempty"`
 }

@@ -247,10 +247,10 @@ func (p *projection) holdsAll(t *testing.T, seq int64, owned map[string]time.Tim
 	have := map[string]time.Time{}
 	for id, proxy := range p.holds().Proxies {
 		switch {
-		case proxy.ExpiresAt != nil:
-			have[id] = *proxy.ExpiresAt
 		case slices.Contains(answeredFor, id): // no event says what the provider made of it
 			have[id] = owned[id]
+		case proxy.ExpiresAt != nil:
+			have[id] = *proxy.ExpiresAt
 		}
 	}
 	if !maps.EqualFunc(have, owned, time.Time.Equal) {

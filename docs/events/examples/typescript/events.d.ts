@@ -723,7 +723,7 @@ export interface CommandFinishedData {
      */
     order_no?: string;
     /**
-     * Of an order, in proxies: what it should deliver, and what it delivered.
+     * Of an order that is short, in proxies: what it should deliver, and what it delivered.
      */
     expected_count?: number;
     /**
