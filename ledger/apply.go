@@ -26,7 +26,7 @@ func (t *Tx) apply(r Row, f fact.Fact) error {
 		return t.applyRenewal(r, f)
 	case fact.ProxySkipped:
 		return t.applySkipped(r, f)
-	case fact.SchedulePaused, fact.ScheduleResumed:
+	case fact.ScheduleConfigured, fact.SchedulePaused, fact.ScheduleResumed:
 		return t.applySchedule(r, f)
 	case fact.SweepPlanned, fact.SweepHeld, fact.SweepFinished, fact.SweepMissed:
 		return t.applySweep(r, f)

@@ -44,6 +44,10 @@ func (t *Tx) applyProxy(r Row, f fact.Fact) error {
 // applySchedule folds what a person did to a schedule.
 func (t *Tx) applySchedule(r Row, f fact.Fact) error {
 	switch f := f.(type) {
+	case fact.ScheduleConfigured:
+		return t.exec(`INSERT INTO schedule_calendars (schedule, cron, timezone, since) VALUES (?, ?, ?, ?)
+			ON CONFLICT (schedule) DO UPDATE SET cron = excluded.cron, timezone = excluded.timezone, since = excluded.since`,
+			f.Schedule, f.Cron, f.Timezone, micros(f.Since))
 	case fact.SchedulePaused:
 		return t.exec(`INSERT INTO schedule_pauses (schedule, since, until, by, reason) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (schedule) DO UPDATE SET until = excluded.until, by = excluded.by, reason = excluded.reason`,

@@ -131,6 +131,8 @@ func surroundings() []fact.Fact {
 		fact.LedgerUncompared{WalletCents: 900, ProviderCents: 600, OperationIDs: []string{"o1/1"}, OperationsTotal: 1},
 		fact.ListingShrunk{Known: 10, NotListed: 5, ProxyIDs: []string{"px_1"}},
 		fact.SweepFailed{Schedule: "keep", Slot: noon, Reason: "list the proxies: insufficient_scope", Due: 2, Expiring: 1, FirstExpiresAt: at(time.Hour)},
+		fact.ScheduleConfigured{Schedule: "keep", Cron: "0 3 * * *", Timezone: "UTC", Since: noon.Add(-24 * time.Hour)},
+		fact.ScheduleConfigured{Schedule: "keep", Cron: "0 * * * *", Timezone: "Europe/Berlin", Since: noon},
 		fact.SchedulePaused{Schedule: "keep", Until: at(time.Hour), By: "ada", Reason: "prices change"},
 		fact.ScheduleResumed{Schedule: "keep", By: "ada", Reason: "prices are known"},
 		fact.ProxyRevealed{ProxyID: "px_1a", By: "ada", Reason: "a customer cannot connect"},
@@ -164,7 +166,7 @@ func surroundings() []fact.Fact {
 // historyOf is the history that a program wrote whose schema ended with an older version.
 func historyOf(version int64) []fact.Fact {
 	return slices.DeleteFunc(append(history(), over()...), func(f fact.Fact) bool {
-		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13, "schedule.paused": 15, "schedule.resumed": 15}
+		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13, "schedule.paused": 15, "schedule.resumed": 15, "schedule.configured": 23}
 		return version < since[f.FactType()]
 	})
 }

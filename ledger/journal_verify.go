@@ -46,7 +46,7 @@ type Verified struct {
 // can be read in. The proxies table is a cache of the provider and not among them.
 var projections = []string{"binding", "commands", "rejections", "operations", "lines", "transfers", "totals", "pauses", "slots", "archives",
 	"retired", "proxy_labels", "warned", "sweep_commands", "replacements", "sweep_reviews", "month_ends", "refused_contents", "finished", "bought",
-	"schedule_pauses", "delivered"}
+	"schedule_pauses", "schedule_calendars", "delivered"}
 
 // Verify checks SQLite's own structures, the hash chain, that every fact can be
 // folded, that folding all of them again gives the same projections and the

@@ -41,6 +41,25 @@ func (l *Ledger) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, 
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
 }
 
+// ScheduleCalendar is the calendar of a schedule, and the instant from which it counts.
+type ScheduleCalendar struct {
+	Cron, Timezone string
+	Since          time.Time
+}
+
+// ScheduleCalendar is that of the last schedule.configured; ErrNotFound where there is none.
+func (l *Ledger) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
+	return one(func(s scanner) (ScheduleCalendar, error) {
+		var x ScheduleCalendar
+		var since int64
+		if err := s.Scan(&x.Cron, &x.Timezone, &since); err != nil {
+			return ScheduleCalendar{}, err
+		}
+		x.Since = fromMicros(since)
+		return x, nil
+	}, l.read.QueryRowContext(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
+}
+
 // SchedulePause is a schedule that a person paused.
 type SchedulePause struct {
 	Schedule string     `json:"schedule"`

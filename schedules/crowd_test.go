@@ -147,7 +147,7 @@ func TestMissedSlotsAreFoundBehindManyParts(t *testing.T) {
 		return nil
 	}))
 	h.watch.add(10 * time.Hour)
-	last, err := h.lastSlot(t.Context(), h.runners[0])
+	last, err := h.countsFrom(t.Context(), h.runners[0])
 	check(t, err)
 	want(t, "the last slot of the calendar", last, noon)
 }

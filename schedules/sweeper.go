@@ -266,7 +266,7 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 }
 
 // resume publishes what a sweep before the restart had planned, and finds the
-// slot to go on from: the last by the calendar, or now for a new schedule.
+// slot, or the instant, to go on from.
 func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	retry := delays{first: time.Second, most: time.Minute}
 	for {
@@ -295,21 +295,7 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 	if err := s.recall(ctx, r); err != nil {
 		return time.Time{}, err
 	}
-	return s.lastSlot(ctx, r)
-}
-
-func (s *Sweeper) lastSlot(ctx context.Context, r *scheduleRunner) (time.Time, error) {
-	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
-	for err == nil && len(slots) > 0 {
-		for _, slot := range slots {
-			if r.calendar.Is(slot.At) {
-				return slot.At, nil
-			}
-		}
-		// The parts of a large sweep, and what a person fired, are slots too.
-		slots, err = s.Ledger.SlotsBefore(ctx, r.Name, slots[len(slots)-1].At, slotsRead)
-	}
-	return s.Clock(), err
+	return s.countsFrom(ctx, r)
 }
 
 // idle waits for the next slot after now, up to which there was none: by a later

@@ -60,6 +60,19 @@ type SweepFailed struct {
 // FactType implements Fact.
 func (SweepFailed) FactType() string { return "sweep.failed" }
 
+// ScheduleConfigured says that a schedule is new, or has another cron or zone. It counts its
+// slots from Since: none of before fires, and those that pass while nothing runs are caught up.
+type ScheduleConfigured struct {
+	accountFact
+	Schedule string    `json:"schedule"`
+	Cron     string    `json:"cron"`
+	Timezone string    `json:"timezone"`
+	Since    time.Time `json:"since"`
+}
+
+// FactType implements Fact.
+func (ScheduleConfigured) FactType() string { return "schedule.configured" }
+
 // SchedulePaused says that a schedule fires no slot until it is resumed. What it has
 // planned before is carried out, and a person's own sweep is made.
 type SchedulePaused struct {

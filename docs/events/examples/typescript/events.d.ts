@@ -4246,6 +4246,64 @@ export interface RunnerStarted extends CloudEvent {
 }
 
 /**
+ * The data of ScheduleConfigured.
+ */
+export interface ScheduleConfiguredData {
+  /**
+   * The name of the schedule.
+   */
+  schedule: string;
+  /**
+   * When it fires, as cron writes it.
+   */
+  cron: string;
+  /**
+   * The time zone that days and slots are of.
+   */
+  timezone: string;
+  /**
+   * From when on.
+   */
+  since: string;
+}
+
+/**
+ * Says that a schedule is new, or has another cron or zone. It counts its slots from `since`: none of before fires, and those that pass while nothing runs are caught up.
+ */
+export interface ScheduleConfigured extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ScheduleConfiguredData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:schedule.configured:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.schedule.configured.v1";
+}
+
+/**
  * The data of SchedulePaused.
  */
 export interface SchedulePausedData {
@@ -4815,6 +4873,7 @@ export type PerennialEvent =
   | RenewalFailed
   | RenewalPartial
   | RunnerStarted
+  | ScheduleConfigured
   | SchedulePaused
   | ScheduleResumed
   | SweepFailed

@@ -1,0 +1,119 @@
+package schedules
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// daily is a schedule of one slot a day, at 03:00.
+func daily() Schedule {
+	s := keepalive()
+	s.Cron = "0 3 * * *"
+	return s
+}
+
+// states are those of a schedule's slots, the newest first.
+func (b *bench) states() (all []string) {
+	b.t.Helper()
+	slots, err := b.Ledger.SlotsOf(b.t.Context(), b.config.Schedules[0].Name, 100)
+	check(b.t, err)
+	for _, s := range slots {
+		all = append(all, s.At.UTC().Format("02 15:04 ")+s.State)
+	}
+	return all
+}
+
+// downFor is a restart after a time without a runner, with another configuration.
+func (b *bench) downFor(d time.Duration, change func(*Schedule)) {
+	b.t.Helper()
+	b.end()
+	b.away += d
+	next := b.config.Schedules[0]
+	change(&next)
+	b.config.Schedules = []Schedule{next}
+	b.start()
+	time.Sleep(2 * maxJitter)
+	synctest.Wait()
+}
+
+// configurations are the facts of what a schedule counts from.
+func (b *bench) configurations() (all []fact.ScheduleConfigured) {
+	b.t.Helper()
+	rows, err := b.Ledger.Rows(b.t.Context(), 0, 1000)
+	check(b.t, err)
+	for _, r := range rows {
+		f, err := fact.Decode(r.Type, []byte(r.Data))
+		check(b.t, err)
+		if f, ok := f.(fact.ScheduleConfigured); ok {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+func unchanged(*Schedule) {}
+
+// The bubble begins on 2000-01-01 at midnight.
+func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
+	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * day}, func(t *testing.T, b *bench) {
+		synctest.Wait()
+		want(t, "slots of before its first start", b.states(), nil)
+		b.downFor(5*time.Hour, unchanged)
+		want(t, "the slot that passed while nothing ran", b.states(), []string{"01 03:00 finished"})
+		b.downFor(24*time.Hour, unchanged)
+		want(t, "one fact", len(b.configurations()), 1)
+		want(t, "slots", len(b.states()), 2)
+	})
+}
+
+func TestAMovedCronCatchesUpFromTheMove(t *testing.T) {
+	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * day}, func(t *testing.T, b *bench) {
+		time.Sleep(4 * time.Hour)
+		want(t, "slots", b.states(), []string{"01 03:00 finished"})
+		b.downFor(6*time.Hour, func(s *Schedule) { s.Cron = "0 9 * * *" }) // 10:00
+		want(t, "slots of before the move", b.states(), []string{"01 03:00 finished"})
+		b.downFor(24*time.Hour, unchanged)
+		want(t, "slots after it", b.states(), []string{"02 09:00 finished", "01 03:00 finished"})
+		b.downFor(time.Hour, func(s *Schedule) { s.Timezone = "Asia/Tokyo" }) // 11:01, and 09:00 there is 00:00
+		b.downFor(14*time.Hour, unchanged)
+		want(t, "slots of the other zone", b.states()[0], "03 00:00 finished")
+		want(t, "facts", len(b.configurations()), 3)
+	})
+}
+
+// What the old cron missed while nothing ran is not lost by moving it.
+func TestAMovedCronServesWhatTheOldOneMissed(t *testing.T) {
+	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * day}, func(t *testing.T, b *bench) {
+		time.Sleep(4 * time.Hour)
+		b.downFor(30*time.Hour, func(s *Schedule) { s.Cron = "0 5 * * *" }) // the 2nd, 10:00
+		want(t, "slots", b.states(), []string{"02 05:00 finished", "01 05:00 missed", "01 03:00 finished"})
+	})
+}
+
+// A ledger of before this fact: the schedule counts from its last slot.
+func TestAScheduleOfAnOlderLedgerCountsFromItsLastSlot(t *testing.T) {
+	h := newRig(t, nil, daily())
+	slot := noon.Add(-57 * time.Hour)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SweepPlanned{Schedule: "keepalive", Slot: slot, Plan: "p"}, fact.SweepFinished{Schedule: "keepalive", Slot: slot, Plan: "p"})
+	}))
+	last, err := h.resumePlanned(t.Context(), h.runners[0])
+	check(t, err)
+	want(t, "last", last, slot)
+}
+
+// A first start with a clock that was ahead does not silence the schedule.
+func TestAClockThatWasAheadAtTheFirstStartIsForgotten(t *testing.T) {
+	h := newRig(t, nil, daily())
+	h.watch.add(365 * day)
+	_, err := h.resumePlanned(t.Context(), h.runners[0])
+	check(t, err)
+	h.watch.add(-365 * day)
+	last, err := h.resumePlanned(t.Context(), h.runners[0])
+	check(t, err)
+	want(t, "last", last, noon)
+}
