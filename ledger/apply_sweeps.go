@@ -45,6 +45,9 @@ func (t *Tx) applyProxy(r Row, f fact.Fact) error {
 func (t *Tx) applySchedule(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ScheduleConfigured:
+		if err := t.renameSchedule(f.Was, f.Schedule); err != nil {
+			return err
+		}
 		return t.exec(`INSERT INTO schedule_calendars (schedule, cron, timezone, since) VALUES (?, ?, ?, ?)
 			ON CONFLICT (schedule) DO UPDATE SET cron = excluded.cron, timezone = excluded.timezone, since = excluded.since`,
 			f.Schedule, f.Cron, f.Timezone, micros(f.Since))
@@ -56,6 +59,21 @@ func (t *Tx) applySchedule(r Row, f fact.Fact) error {
 		return t.exec(`DELETE FROM schedule_pauses WHERE schedule = ?`, f.Schedule)
 	}
 	return fmt.Errorf("no fold for %T", f)
+}
+
+// renameSchedule gives everything of a schedule to its new name; an earlier one of "" has
+// nothing. A pause of the new name stands.
+func (t *Tx) renameSchedule(was, name string) error {
+	if was == "" {
+		return nil
+	}
+	return errors.Join(
+		t.exec(`UPDATE slots SET schedule = ? WHERE schedule = ?`, name, was),
+		t.exec(`UPDATE sweep_commands SET schedule = ? WHERE schedule = ?`, name, was),
+		t.exec(`UPDATE replacements SET schedule = ? WHERE schedule = ?`, name, was),
+		t.exec(`UPDATE OR IGNORE schedule_pauses SET schedule = ? WHERE schedule = ?`, name, was),
+		t.exec(`DELETE FROM schedule_pauses WHERE schedule = ?`, was),
+		t.exec(`DELETE FROM schedule_calendars WHERE schedule = ?`, was))
 }
 
 func (t *Tx) retire(r Row, proxyID, by, reason string) error {

@@ -60,6 +60,24 @@ func (l *Ledger) ScheduleCalendar(ctx context.Context, schedule string) (Schedul
 	}, l.read.QueryRowContext(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
 }
 
+// ScheduleNames lists every schedule that has slots, a pause or a calendar, by name.
+func (l *Ledger) ScheduleNames(ctx context.Context) ([]string, error) {
+	// Each step finds the next name by the primary key: a schedule may have a million slots.
+	return collect(l.query(ctx, `WITH RECURSIVE fired (name) AS (SELECT min(schedule) FROM slots
+		UNION ALL SELECT (SELECT min(schedule) FROM slots WHERE schedule > name) FROM fired WHERE name IS NOT NULL)
+		SELECT name FROM fired WHERE name IS NOT NULL
+		UNION SELECT schedule FROM schedule_pauses UNION SELECT schedule FROM schedule_calendars ORDER BY 1`), scanText)
+}
+
+// SharedSlot is the latest slot that two schedules both have; ErrNotFound where there is none.
+func (t *Tx) SharedSlot(first, second string) (time.Time, error) {
+	return one(func(s scanner) (at time.Time, err error) {
+		var micros int64
+		err = s.Scan(&micros)
+		return fromMicros(micros), err
+	}, t.queryRow(`SELECT a.slot_at FROM slots a JOIN slots b ON b.schedule = ? AND b.slot_at = a.slot_at WHERE a.schedule = ? ORDER BY a.slot_at DESC LIMIT 1`, first, second))
+}
+
 // SchedulePause is a schedule that a person paused.
 type SchedulePause struct {
 	Schedule string     `json:"schedule"`

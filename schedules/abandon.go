@@ -1,11 +1,15 @@
-// What becomes of slots whose schedule was removed from the configuration.
+// What becomes of a schedule that was removed from the configuration: of its slots, and of
+// what still counts.
 
 package schedules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -21,7 +25,7 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 		return fmt.Errorf("read the slots that are not finished: %w", err)
 	}
 	for _, slot := range slots {
-		if slices.ContainsFunc(s.runners, func(r *scheduleRunner) bool { return r.Name == slot.Schedule }) {
+		if slices.ContainsFunc(s.runners, func(r *scheduleRunner) bool { return r.Name == slot.Schedule || r.Was == slot.Schedule }) {
 			continue
 		}
 		err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -37,4 +41,107 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 			Warn("a sweep of a schedule that is not configured any more was not finished: what it had not published is left out")
 	}
 	return nil
+}
+
+// removedFor is how long a plan that a removed schedule holds is spoken of: what it would
+// renew has expired then, or was renewed otherwise.
+const removedFor = 31 * day
+
+// Removed is a schedule that is not configured any more, and of which something still counts.
+type Removed struct {
+	Schedule   string
+	Plan       string // of its last slot, held for an approval; "": none
+	SpentCents int64  // in this month, in UTC; 0 where no schedule has a budget of days or months
+	Paused     *ledger.SchedulePause
+	Text       string // all of that
+	Advice     string // what to do
+
+	last *ledger.Slot
+}
+
+// RemovedOf are the schedules that the ledger knows, that are not among own, the account's,
+// and of which something still counts.
+func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []Schedule) (all []Removed, err error) {
+	names, err := l.ScheduleNames(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which schedules there were: %w", err)
+	}
+	budgets := slices.ContainsFunc(own, func(s Schedule) bool { return max(s.DailyBudgetCents, s.MonthlyBudgetCents) > 0 })
+	for _, name := range names {
+		if slices.ContainsFunc(own, func(s Schedule) bool { return s.Name == name || s.Was == name }) {
+			continue
+		}
+		x, err := removedOne(ctx, l, now, name, budgets)
+		if err != nil {
+			return nil, fmt.Errorf("read what schedule %s has left: %w", name, err)
+		}
+		if x.Text != "" {
+			all = append(all, x)
+		}
+	}
+	return all, nil
+}
+
+func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name string, budgets bool) (Removed, error) {
+	x := Removed{Schedule: name, Advice: fmt.Sprintf("if it was renamed, add `was: %s` to the schedule in its place", name)}
+	last, err := l.LastSlot(ctx, name)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return x, err
+	}
+	if err == nil {
+		x.last = &last
+	}
+	if budgets {
+		if x.SpentCents, err = l.SweepSpending(ctx, name, fact.StartOfMonth(now, time.UTC)); err != nil {
+			return x, err
+		}
+	}
+	paused, err := l.SchedulePaused(ctx, name)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return x, err
+	}
+	if err == nil && (paused.Until == nil || paused.Until.After(now)) {
+		x.Paused = &paused
+	}
+	currency, err := l.Currency(ctx)
+	if err == nil {
+		x.say(now, currency)
+	}
+	return x, err
+}
+
+// say fills the texts; that of a schedule of which nothing counts stays empty.
+func (x *Removed) say(now time.Time, currency string) {
+	var left []string
+	if x.last != nil && x.last.State == StateHeld && now.Sub(x.last.At) < removedFor {
+		x.Plan = x.last.Plan
+		left = append(left, fmt.Sprintf("it holds plan %s for an approval", x.Plan))
+		x.Advice += fmt.Sprintf("; `perennial sweep approve %s` carries its plan out", x.Plan)
+	}
+	if x.SpentCents > 0 {
+		left = append(left, fmt.Sprintf("no budget counts the %s that it has spent this month", fact.Amount(x.SpentCents, currency)))
+	}
+	if x.Paused != nil {
+		left = append(left, "its pause holds nothing")
+		x.Advice += fmt.Sprintf("; `perennial schedules resume %s` ends its pause", x.Schedule)
+	}
+	if len(left) > 0 {
+		x.Text = fmt.Sprintf("schedule %s is not configured any more: %s", x.Schedule, strings.Join(left, ", "))
+	}
+}
+
+// Removed are the account's, by this process's configuration.
+func (s *Sweeper) Removed(ctx context.Context) ([]Removed, error) {
+	return RemovedOf(ctx, s.Ledger, s.Clock(), s.Schedules)
+}
+
+// warnOfRemoved logs at the start what is left of schedules that were removed.
+func (s *Sweeper) warnOfRemoved(ctx context.Context) {
+	all, err := s.Removed(ctx)
+	if err != nil {
+		s.Log.WithError(err).WithField("account", s.Account).Warn("what removed schedules have left could not be read")
+	}
+	for _, x := range all {
+		s.Log.WithField("account", s.Account).WithField("schedule", x.Schedule).Warn(x.Text + "; " + x.Advice)
+	}
 }

@@ -30,7 +30,7 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	if err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
 	}
-	if err := s.carryOut(ctx, plan, planned, by, reason); err != nil {
+	if err := s.carryOut(ctx, slots[0].Schedule, planned, plan, by, reason); err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
 	}
 	return nil
@@ -53,10 +53,10 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 	return fact.SweepPlanned{}, wrong
 }
 
-// carryOut publishes an approved plan, if the budgets reach, and finishes every
-// slot that is held with it.
-func (s *Sweeper) carryOut(ctx context.Context, plan string, planned fact.SweepPlanned, by, reason string) error {
-	r, configured := s.runnerOf(planned.Schedule)
+// carryOut publishes an approved plan, if the budgets of its schedule reach, and finishes
+// every slot that is held with it. The schedule may have been renamed since it was planned.
+func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
+	r, configured := s.runnerOf(schedule)
 	if configured == nil { // one that is not configured any more has no budget
 		if err := s.counting.take(ctx); err != nil {
 			return err

@@ -1,5 +1,5 @@
 // The instant from which a schedule counts its slots. It is a fact, so that a schedule
-// that is new, or whose cron was moved, catches up as every other does.
+// that is new, was renamed, or whose cron was moved, catches up as every other does.
 
 package schedules
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -16,32 +17,58 @@ import (
 // countsFrom is the slot, or the instant, after which the schedule's next slot comes.
 // What the configuration has changed is a fact first.
 func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
-	now, zone := s.Clock().UTC().Truncate(time.Microsecond), r.calendar.zone.String()
-	known, err := s.Ledger.ScheduleCalendar(ctx, r.Name)
-	isNew := errors.Is(err, ledger.ErrNotFound)
-	if err != nil && !isNew {
+	now := s.Clock().UTC().Truncate(time.Microsecond)
+	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.zone.String()}
+	names, err := s.Ledger.ScheduleNames(ctx)
+	from := r.Name
+	if slices.Contains(names, r.Was) { // it is not carried over yet
+		f.Was, from = r.Was, r.Was
+	}
+	known := ledger.ScheduleCalendar{}
+	if err == nil {
+		known, err = s.Ledger.ScheduleCalendar(ctx, from)
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return time.Time{}, fmt.Errorf("read from when it counts: %w", err)
 	}
+	f.Since = known.Since
 	// An instant to come is of a clock that was ahead.
-	if !isNew && known.Cron == r.Cron && known.Timezone == zone && !known.Since.After(now) {
-		return s.lastSlot(ctx, r.Name, r.calendar, known.Since)
+	same := known.Cron == f.Cron && known.Timezone == f.Timezone && !known.Since.After(now)
+	if same && f.Was == "" {
+		return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
 	}
-	since, err := s.newlyCounts(ctx, r, known, now)
-	if err == nil {
-		err = s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-			return tx.Append(fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: zone, Since: since})
-		})
+	if !same {
+		if f.Since, err = s.newlyCounts(ctx, r, from, known, now); err != nil {
+			return time.Time{}, fmt.Errorf("read from when it counts: %w", err)
+		}
 	}
-	if err != nil {
+	if err := s.configured(ctx, f); err != nil {
 		return time.Time{}, fmt.Errorf("record from when it counts: %w", err)
 	}
-	return s.lastSlot(ctx, r.Name, r.calendar, since)
+	return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
+}
+
+// configured appends the fact, unless what the name of before had cannot be told from what
+// the present one has.
+func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) error {
+	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+		if f.Was != "" {
+			at, err := tx.SharedSlot(f.Was, f.Schedule)
+			if err == nil {
+				return fmt.Errorf("schedule %s cannot be what schedule %s was, since both have a slot at %s: remove was", f.Schedule, f.Was, at.UTC().Format(time.RFC3339))
+			}
+			if !errors.Is(err, ledger.ErrNotFound) {
+				return err
+			}
+		}
+		return tx.Append(f)
+	})
 }
 
 // newlyCounts is now, unless slots of the calendar that the schedule had have passed and
-// were not served: then it is the last that was. known is zero for a schedule that is new,
-// or of a ledger that does not say from when it counts.
-func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, known ledger.ScheduleCalendar, now time.Time) (time.Time, error) {
+// were not served: then it is the last that was. from is the name that it had; known is zero
+// for a schedule that is new, or of a ledger that does not say from when it counts.
+func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known ledger.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
 		had.Cron, had.Timezone = known.Cron, known.Timezone
@@ -50,7 +77,7 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, known ledg
 	if err != nil {
 		return now, nil //nolint:nilerr // this version does not read what an earlier one did
 	}
-	last, err := s.lastSlot(ctx, r.Name, calendar, known.Since)
+	last, err := s.lastSlot(ctx, from, calendar, known.Since)
 	if err != nil || last.IsZero() || last.After(now) || calendar.Next(last).After(now) {
 		return now, err
 	}

@@ -23,6 +23,7 @@ const (
 // Schedule says which proxies of an account are renewed, when and for how long.
 type Schedule struct {
 	Name     string `koanf:"name" json:"name"`         // [a-z0-9-]{1,64}
+	Was      string `koanf:"was" json:"was,omitempty"` // its name of before: slots, spending, held plan and pause are carried over
 	Account  string `koanf:"account" json:"account"`   // the configured account it sweeps
 	Cron     string `koanf:"cron" json:"cron"`         // 5 fields, 6 with seconds first, or a descriptor such as @hourly, @every 10m
 	Timezone string `koanf:"timezone" json:"timezone"` // an IANA name; default UTC
@@ -52,6 +53,9 @@ var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 func (s Schedule) Validate() error {
 	if !scheduleName.MatchString(s.Name) {
 		return fmt.Errorf("schedule %.80q: name must be 1 to 64 of a-z, 0-9 and -", s.Name)
+	}
+	if s.Was != "" && !scheduleName.MatchString(s.Was) {
+		return fmt.Errorf("schedule %s: was is %.80q: it must be 1 to 64 of a-z, 0-9 and -, the name that the schedule had", s.Name, s.Was)
 	}
 	if err := s.check(); err != nil {
 		return fmt.Errorf("schedule %s: %w", s.Name, err)
@@ -84,6 +88,28 @@ func (s Schedule) check() error {
 	}
 	if s.Chunk < 0 || s.Chunk > maxChunk {
 		return fmt.Errorf("chunk is %d: use 1 to %d, or leave it out for %d", s.Chunk, maxChunk, defaultChunk)
+	}
+	return nil
+}
+
+// CheckRenames names the first schedule of an account whose earlier name cannot be its own.
+func CheckRenames(all []Schedule) error {
+	names, was := map[string]bool{}, map[string]string{}
+	for _, s := range all {
+		names[s.Name] = true
+	}
+	for _, s := range all {
+		switch other := was[s.Was]; {
+		case s.Was == "":
+			continue
+		case s.Was == s.Name:
+			return fmt.Errorf("schedule %s: was is its own name: remove it", s.Name)
+		case names[s.Was]:
+			return fmt.Errorf("schedule %s: was is %s, which is configured: only a schedule that was removed can be carried over", s.Name, s.Was)
+		case other != "":
+			return fmt.Errorf("schedule %s: was is %s, which is that of %s too: one schedule has what another had", s.Name, s.Was, other)
+		}
+		was[s.Was] = s.Name
 	}
 	return nil
 }

@@ -30,11 +30,15 @@ type Status struct {
 	Left *fact.SweepLeft `json:"left,omitempty"`
 	// Paused is the pause that holds it: until it ends no slot fires.
 	Paused *ledger.SchedulePause `json:"paused,omitempty"`
+	// Removed says that the schedule is not configured any more, what of it still counts, and
+	// what to do.
+	Removed string `json:"removed,omitempty"`
 	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
 	MatchesNone string `json:"matches_none,omitempty"`
 }
 
-// List returns the status of every schedule, in the order of the configuration.
+// List returns the status of every schedule, in the order of the configuration, and then
+// of those that were removed from it and still count.
 func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(s.runners))
 	for _, r := range s.runners {
@@ -69,7 +73,15 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		}
 		all = append(all, one)
 	}
-	return all, nil
+	removed, err := s.Removed(ctx)
+	for _, x := range removed {
+		one := Status{Schedule: x.Schedule, Account: s.Account, Plan: x.Plan, Paused: x.Paused, Removed: x.Text + "; " + x.Advice}
+		if x.last != nil {
+			one.LastSlot, one.State = &x.last.At, x.last.State
+		}
+		all = append(all, one)
+	}
+	return all, err
 }
 
 // fires is when the schedule fires next: the slots of a pause are served when it ends.
@@ -164,7 +176,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said := []string{}
+	said, name := []string{}, nameThen(rows, slot)
 	for _, row := range rows {
 		f, err := fact.Decode(row.Type, []byte(row.Data))
 		if err != nil {
@@ -177,7 +189,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 			}
 		case fact.SweepHeld:
 			switch {
-			case f.Schedule != slot.Schedule || !f.Slot.Equal(slot.At):
+			case f.Schedule != name || !f.Slot.Equal(slot.At):
 			case row.Seq > slot.Seq && slot.State == stateFinished: // it was approved
 				said = append(said, "approved by a person")
 			default:
@@ -190,6 +202,21 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 		}
 	}
 	return strings.Join(said, "; "), nil
+}
+
+// nameThen is the name that a slot's schedule had when its facts were written.
+func nameThen(rows []ledger.Row, slot ledger.Slot) string {
+	for _, row := range rows {
+		if row.Seq != slot.Seq {
+			continue
+		}
+		if f, err := fact.Decode(row.Type, []byte(row.Data)); err == nil {
+			if planned, ok := f.(fact.SweepPlanned); ok {
+				return planned.Schedule
+			}
+		}
+	}
+	return slot.Schedule
 }
 
 func planSaid(f fact.SweepPlanned, currency string) string {

@@ -178,6 +178,9 @@ func New(c Config) (*Sweeper, error) {
 	if err := CheckWarnBefore(c.WarnBefore); err != nil {
 		return nil, err
 	}
+	if err := CheckRenames(c.Schedules); err != nil {
+		return nil, err
+	}
 	names := map[string]bool{}
 	for _, one := range c.Schedules {
 		if err := one.Validate(); err != nil {
@@ -205,6 +208,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	if err := s.FinishRemoved(ctx); err != nil {
 		s.Log.WithError(err).WithField("account", s.Account).Warn("the plans of removed schedules could not be ended; the next start tries again")
 	}
+	s.warnOfRemoved(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.lister.Run(ctx) })
 	group.Go(func() error { return s.watchExpiries(ctx) })

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perennial/ledger"
@@ -75,6 +76,7 @@ func TestARunningSweeperWarnsOfWhatIsNotRenewed(t *testing.T) {
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"})
 		}))
+		synctest.Wait() // the schedule has said from when it counts
 		seq, _, err := b.Ledger.Head(t.Context())
 		check(t, err)
 		began := time.Now()

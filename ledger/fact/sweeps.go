@@ -60,14 +60,16 @@ type SweepFailed struct {
 // FactType implements Fact.
 func (SweepFailed) FactType() string { return "sweep.failed" }
 
-// ScheduleConfigured says that a schedule is new, or has another cron or zone. It counts its
-// slots from Since: none of before fires, and those that pass while nothing runs are caught up.
+// ScheduleConfigured says that a schedule is new, or has another name, cron or zone. It counts
+// its slots from Since: none of before fires, and those that pass while nothing runs are caught up.
 type ScheduleConfigured struct {
 	accountFact
 	Schedule string    `json:"schedule"`
 	Cron     string    `json:"cron"`
 	Timezone string    `json:"timezone"`
 	Since    time.Time `json:"since"`
+	// Was is its name of before: what that has spent, holds and is paused for is the schedule's.
+	Was string `json:"was,omitempty"`
 }
 
 // FactType implements Fact.

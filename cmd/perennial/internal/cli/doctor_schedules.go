@@ -26,6 +26,7 @@ func (d *doctor) lists() {
 // schedules says which schedules fit no proxy, and which proxies no schedule.
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
+	d.removed(ctx, l, own)
 	if d.config.CheckLists(d.account) != nil { // lists has said it
 		return
 	}
@@ -60,5 +61,16 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	default: // it may be meant so
 		d.warn("schedules", fmt.Sprintf("%d living proxies are covered by none and will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
+	}
+}
+
+// removed says what still counts of schedules that are not configured any more.
+func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []schedules.Schedule) {
+	all, err := schedules.RemovedOf(ctx, l, time.Now(), own)
+	if err != nil {
+		d.bad("schedules", err, "run `perennial ledger verify`")
+	}
+	for _, x := range all {
+		d.warn("schedule "+x.Schedule, x.Text, x.Advice)
 	}
 }

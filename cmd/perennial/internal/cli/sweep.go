@@ -76,6 +76,9 @@ func addSweeps(list *listing, account string, all []schedules.Status) error {
 		if s.Paused != nil {
 			why = pausedText(*s.Paused) + "; " + why
 		}
+		if s.Removed != "" {
+			why = s.Removed
+		}
 		if s.Problem != "" {
 			why = "NOT MADE: " + s.Problem + "; before: " + why
 		}
@@ -94,6 +97,10 @@ func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error
 		account = " of account " + account
 	}
 	for _, s := range list {
+		if s.Removed != "" {
+			fmt.Fprintf(a.stderr, "%s%s\n", s.Removed, account)
+			continue
+		}
 		if s.MatchesNone != "" {
 			fmt.Fprintf(a.stderr, "schedule %s%s renews nothing: %s\n", s.Schedule, account, s.MatchesNone)
 		}

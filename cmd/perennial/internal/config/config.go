@@ -306,6 +306,11 @@ func (c *Config) validateSchedules() error {
 		}
 		names[s.Name] = true
 	}
+	for _, name := range c.AccountNames() {
+		if err := schedules.CheckRenames(c.SchedulesOf(name)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/cmd/perennial/internal/cli"
 	"perennial/schedules"
 )
 
@@ -51,6 +52,49 @@ func TestAPausedScheduleStaysPausedOverAKill(t *testing.T) {
 	if _, _, code := w.cli("schedules", "pause", "keep", "--until", "soon"); code != 2 {
 		t.Errorf("--until soon: exit %d", code)
 	}
+}
+
+// TestARenamedScheduleIsNamedUntilItSaysWhatItWas, by everything that a person looks at.
+func TestARenamedScheduleIsNamedUntilItSaysWhatItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	const schedule = ", cron: '0 0 1 1 *', renew_before: 300h, duration_days: 30, approve_over_cents: 1}\n"
+	w.configure("", "schedules:\n  - {name: keep"+schedule)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_2", "--id", "price", "--wait")
+	if _, errs, code := w.cli("sweep", "run", "keep"); code != cli.ExitPerson {
+		t.Fatalf("sweep run: exit %d %s", code, errs)
+	}
+	run.kill()
+	held := func(name string) (s schedules.Status) {
+		t.Helper()
+		for one := range strings.SplitSeq(strings.TrimSpace(w.mustCLI("sweep", "list", "-o", "json")), "\n") {
+			s = schedules.Status{}
+			if err := json.Unmarshal([]byte(one), &s); err != nil || s.Schedule == name {
+				return s
+			}
+		}
+		return schedules.Status{}
+	}
+	w.configure("", "schedules:\n  - {name: fleet"+schedule)
+	run, line = w.run()
+	awaitReady(t, line)
+	if s := held("keep"); s.Plan == "" || !strings.Contains(s.Removed, "add `was: keep`") {
+		t.Errorf("sweep list: %+v", s)
+	}
+	if f := examined(t, w, cli.ExitDone)["schedule keep"]; !f.Warning || !strings.Contains(f.Seen, "it holds plan") {
+		t.Errorf("doctor: %+v", f)
+	}
+	if page, err := w.get(line.HTTP + "/metrics"); err != nil || !strings.Contains(page, `perennial_sweep_state{account="main",schedule="keep",state="held"} 1`) {
+		t.Errorf("no metric says it: %v", err)
+	}
+	run.kill()
+	w.configure("", "schedules:\n  - {name: fleet, was: keep"+schedule)
+	_, line = w.run()
+	awaitReady(t, line)
+	await(t, "it is carried over", func() bool { return held("fleet").Plan != "" && held("keep").Schedule == "" })
+	w.mustCLI("sweep", "approve", held("fleet").Plan, "--by", "ada", "--reason", "checked")
 }
 
 // TestTheAgeOfABackupIsAMetric, of the run beside which it was made.

@@ -14,6 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/schedules"
 )
 
 // metrics reads every account's ledger when it is scraped.
@@ -348,5 +349,11 @@ func (a *account) measureSweeps(ctx context.Context, set setter) error {
 			return err
 		}
 	}
-	return nil
+	removed, err := sweeper.Removed(ctx)
+	for _, x := range removed {
+		if x.Plan != "" { // it can be approved, and the alert goes by its state
+			set(sweepState, 1, x.Schedule, schedules.StateHeld)
+		}
+	}
+	return err
 }

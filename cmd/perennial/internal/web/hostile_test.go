@@ -42,7 +42,7 @@ func FuzzHostileTextOnPages(f *testing.F) {
 // hostileData is what each page shows, with a text wherever there is one.
 func hostileData(text string) map[string]any {
 	labels := map[string]string{text: text}
-	status := schedules.Status{Schedule: text, Cron: text, Timezone: text, State: text, Plan: text, Why: text, Problem: text, Paused: &ledger.SchedulePause{By: text, Reason: text}}
+	status := schedules.Status{Schedule: text, Cron: text, Timezone: text, State: text, Plan: text, Why: text, Problem: text, Removed: text, Paused: &ledger.SchedulePause{By: text, Reason: text}}
 	o := inspect.OperationStatus{OperationID: text, CommandID: text, State: fact.State(text), Kind: fact.Kind(text), Reason: text, OrderNo: text, Currency: text, Lines: []ledger.RenewalLine{{ProxyID: text, State: fact.LineState(text)}}, ProxyIDs: []string{text}}
 	p := ledger.Proxy{ProxyID: text, Status: text, IPType: text, Protocol: text, CountryCode: text, Region: text, LineName: text, Labels: labels}
 	return map[string]any{

@@ -4265,10 +4265,14 @@ export interface ScheduleConfiguredData {
    * From when on.
    */
   since: string;
+  /**
+   * `was` is its name of before: what that has spent, holds and is paused for is the schedule's.
+   */
+  was?: string;
 }
 
 /**
- * Says that a schedule is new, or has another cron or zone. It counts its slots from `since`: none of before fires, and those that pass while nothing runs are caught up.
+ * Says that a schedule is new, or has another name, cron or zone. It counts its slots from `since`: none of before fires, and those that pass while nothing runs are caught up.
  */
 export interface ScheduleConfigured extends CloudEvent {
   /**
