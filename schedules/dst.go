@@ -1,4 +1,4 @@
-// Slots across changes of a zone's clock, for schedules that name their hours.
+// Slots across changes of a zone's clock.
 
 package schedules
 
@@ -22,5 +22,28 @@ func (c calendar) nextByClock(after time.Time) time.Time {
 			return at
 		}
 		shown = next // shown for the second time, or in an hour that does not exist
+	}
+}
+
+// nextElapsed is the first slot after an instant, of a schedule that fires in every hour:
+// wherever the zone's clock shows a time of it, also for the second time. Between two changes
+// the clock goes with elapsed time, so each span is searched as if there were no zone: the
+// parser itself leaves out a day that has no midnight.
+func (c calendar) nextElapsed(after time.Time) time.Time {
+	from := after.Truncate(time.Second)
+	span := from.In(c.zone)
+	for {
+		_, offset := span.Zone()
+		shown := time.Unix(from.Unix()+int64(offset), 0).UTC()
+		next := c.spec.Next(shown)
+		if !next.After(shown) {
+			return time.Time{}
+		}
+		at := from.Add(next.Sub(shown))
+		_, changes := span.ZoneBounds()
+		if changes.IsZero() || at.Before(changes) {
+			return at.UTC()
+		}
+		span, from = changes, changes.Add(-time.Second) // the change itself may be a slot
 	}
 }

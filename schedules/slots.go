@@ -74,11 +74,7 @@ func (c calendar) Next(after time.Time) time.Time {
 		return time.Unix((after.Unix()/step+1)*step, 0).UTC()
 	}
 	if c.hourly {
-		next := c.spec.Next(after.In(c.zone))
-		if !next.After(after) {
-			return time.Time{}
-		}
-		return next.UTC()
+		return c.nextElapsed(after)
 	}
 	return c.nextByClock(after)
 }

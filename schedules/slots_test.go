@@ -139,3 +139,41 @@ func TestTheStartIsJitteredByAHashWithinItsBounds(t *testing.T) {
 		t.Fatalf("only %d different starts of 50", len(seen))
 	}
 }
+
+// Where the clock is set forward at midnight, a day has no midnight: an hourly schedule of
+// that day has the slots of its other hours.
+func TestAnHourlyDayWithoutAMidnightHasItsSlots(t *testing.T) {
+	for _, c := range []struct {
+		cron, zone, from, to string
+		slots                []string
+	}{
+		{"0 * 24 4 *", "Africa/Cairo", "2026-04-01T00:00:00Z", "2026-05-01T00:00:00Z", hours("2026-04-23T22:00:00Z", 23)}, // Friday begins at 01:00
+		{"0 * * * 5", "Africa/Cairo", "2026-04-22T00:00:00Z", "2026-04-27T00:00:00Z", hours("2026-04-23T22:00:00Z", 23)},
+		{"0 * * * 0", "Asia/Beirut", "2026-03-27T00:00:00Z", "2026-04-01T00:00:00Z", hours("2026-03-28T22:00:00Z", 23)},
+		{"0 * 25 10 *", "Europe/Berlin", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z", hours("2026-10-24T22:00:00Z", 25)}, // an hour comes twice
+		{"0 * 1 1 *", "Asia/Kathmandu", "2026-01-01T00:00:00Z", "2026-12-01T00:00:00Z", hours("2026-01-01T00:15:00Z", 18)},
+	} {
+		wantSlots(t, calendarOf(t, c.cron, c.zone), c.from, c.to, c.slots)
+	}
+}
+
+// Every hourly schedule without a day has a slot each hour of a year, wherever one looks from.
+func TestHourlySlotsOfAYearAreOneEachHour(t *testing.T) {
+	for _, zone := range []string{"Africa/Cairo", "Asia/Beirut", "Europe/Berlin", "America/Santiago", "UTC"} {
+		c, slot := calendarOf(t, "0 * * * *", zone), at("2026-01-01T00:00:00Z")
+		for slot.Year() == 2026 {
+			next := c.Next(slot)
+			if next.Sub(slot) != time.Hour || !c.Next(next.Add(-time.Second)).Equal(next) || !c.Is(next) {
+				t.Fatalf("%s: %s after %s", zone, next, slot)
+			}
+			slot = next
+		}
+	}
+}
+
+func hours(from string, n int) (all []string) {
+	for i := range n {
+		all = append(all, at(from).Add(time.Duration(i)*time.Hour).Format(time.RFC3339))
+	}
+	return all
+}
