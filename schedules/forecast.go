@@ -18,8 +18,8 @@ const MaxForecastDays = 366
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
 // Forecast is what the renewals of the next days are expected to cost. It takes
-// every proxy that is listed now as renewed when it comes due, again and again, at
-// the price that was last paid; where the schedule keeps a number of each group,
+// every proxy that is listed now as renewed by the first slot after it comes due, again and
+// again, at the price that was last paid; where the schedule keeps a number of each group,
 // as many as that takes. Budgets would make it less.
 type Forecast struct {
 	Schedules []string      `json:"schedules"`
@@ -89,7 +89,7 @@ type outlook struct {
 	f     Forecast
 	taken map[string]bool // by an earlier schedule
 	spent []int64         // of the schedule at hand, by day
-	// sweeps are the charges of each schedule by the minute in which they come due.
+	// sweeps are the charges of each schedule by slot.
 	sweeps []scheduleCharges
 }
 
@@ -130,7 +130,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 	p := newPlanner(inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
 	kept := keptGroups{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
-	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]int64{}})
+	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]time.Time{}, map[int64]int64{}})
 	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.Proxy, cents, days int64) error {
 		if !fits.fits(proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
 			return nil
@@ -168,14 +168,11 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 // renewals adds those of one proxy: when it comes due, and when it does again.
 func (o *outlook) renewals(s Schedule, expires time.Time, cost price) {
 	for {
-		due := expires.Add(-s.RenewBefore)
-		if due.Before(o.now) {
-			due = o.now
-		}
-		if !due.Before(o.end()) {
+		slot := o.slot(expires.Add(-s.RenewBefore))
+		if !slot.Before(o.end()) {
 			return
 		}
-		o.renewal(due, cost)
+		o.renewal(slot, cost)
 		expires = expires.Add(time.Duration(s.DurationDays) * day)
 		if expires.Before(o.now) { // it had expired long ago; one renewal brings it back at most
 			return
@@ -183,13 +180,23 @@ func (o *outlook) renewals(s Schedule, expires time.Time, cost price) {
 	}
 }
 
-// renewal adds one.
+// slot is the first of the schedule at hand that finds what is due from an instant on; the
+// end of the forecast where none comes.
+func (o *outlook) slot(due time.Time) time.Time {
+	slot := o.sweeps[len(o.sweeps)-1].slot(later(due, o.now))
+	if slot.IsZero() {
+		return o.end()
+	}
+	return slot
+}
+
+// renewal adds one, at a slot.
 func (o *outlook) renewal(at time.Time, cost price) {
 	n := o.day(at)
 	o.f.Days[n].Renewals++
 	o.f.Days[n].ChargeCents += cost.cents
 	o.spent[n] += cost.cents
-	o.sweeps[len(o.sweeps)-1].add(at, cost.cents)
+	o.sweeps[len(o.sweeps)-1].cents[at.Unix()] += cost.cents
 	if !cost.known {
 		o.f.Days[n].Unpriced++
 	}

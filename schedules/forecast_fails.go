@@ -3,47 +3,42 @@
 package schedules
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
 // ForecastSweep is one sweep of a forecast.
 type ForecastSweep struct {
-	Schedule string `json:"schedule"`
-	// Slot is the first one at or after the minute in which its proxies come due.
+	Schedule     string    `json:"schedule"`
 	Slot         time.Time `json:"slot"`
 	ChargeCents  int64     `json:"charge_cents"`
 	MissingCents int64     `json:"missing_cents"` // of ChargeCents, when all before it is paid
 }
 
-// scheduleCharges are the charges of one schedule, by the minute in which they come due.
+// scheduleCharges are the charges of one schedule, by the second of their slot.
 type scheduleCharges struct {
 	calendar calendar
+	slots    map[int64]time.Time // the first one at or after a minute, of those asked for
 	cents    map[int64]int64
 }
 
-func (c scheduleCharges) add(at time.Time, cents int64) {
-	minute := (at.Unix() + 59) / 60
-	c.cents[minute] += cents
+// slot is the first one at or after the minute in which something comes due: of a million
+// proxies many come due in one.
+func (c scheduleCharges) slot(due time.Time) time.Time {
+	minute := (due.Unix() + 59) / 60
+	slot, known := c.slots[minute]
+	if !known {
+		slot = c.calendar.Next(time.Unix(minute*60-1, 0))
+		c.slots[minute] = slot
+	}
+	return slot
 }
 
 // sweeps are the charges by slot.
 func (c scheduleCharges) sweeps() (all []ForecastSweep) {
-	minutes := make([]int64, 0, len(c.cents))
-	for m := range c.cents {
-		minutes = append(minutes, m)
-	}
-	slices.Sort(minutes)
-	for _, m := range minutes {
-		due := time.Unix(m*60, 0)
-		if n := len(all); n == 0 || all[n-1].Slot.Before(due) {
-			slot := c.calendar.Next(due.Add(-time.Second))
-			if slot.IsZero() {
-				break
-			}
-			all = append(all, ForecastSweep{Schedule: c.calendar.name, Slot: slot})
-		}
-		all[len(all)-1].ChargeCents += c.cents[m]
+	for at, cents := range c.cents {
+		all = append(all, ForecastSweep{Schedule: c.calendar.name, Slot: time.Unix(at, 0).UTC(), ChargeCents: cents})
 	}
 	return all
 }
@@ -55,7 +50,9 @@ func (o *outlook) failsFirst(left int64) *ForecastSweep {
 	for _, c := range o.sweeps {
 		all = append(all, c.sweeps()...)
 	}
-	slices.SortStableFunc(all, func(a, b ForecastSweep) int { return a.Slot.Compare(b.Slot) })
+	slices.SortStableFunc(all, func(a, b ForecastSweep) int {
+		return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.Schedule, b.Schedule))
+	})
 	for _, x := range all {
 		if left -= x.ChargeCents; left < 0 {
 			x.MissingCents = -left

@@ -44,7 +44,7 @@ func (o *outlook) keep(s Schedule, atLeast int, lives []life) {
 	heap.Init(&stay)
 	lasts := time.Duration(s.DurationDays) * day
 	for len(stay) > 0 {
-		now := later(stay[0].expires.Add(-s.RenewBefore), o.now)
+		now := o.slot(stay[0].expires.Add(-s.RenewBefore))
 		if !now.Before(o.end()) {
 			return
 		}

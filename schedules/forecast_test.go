@@ -59,3 +59,24 @@ func TestAForecastOfAllSchedulesCountsAProxyOnce(t *testing.T) {
 		t.Error("a wallet that is not read")
 	}
 }
+
+// A weekly schedule renews on its day, whatever day its proxies come due on.
+func TestAForecastCountsFromSlots(t *testing.T) {
+	weekly := keepalive()
+	weekly.Cron, weekly.RenewBefore = "0 3 * * 1", 240*time.Hour // noon is a Saturday
+	for _, keep := range []int{0, 3} {
+		weekly.Keep.AtLeast = keep
+		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "240h", "px_3": "290h"}, weekly)
+		h.paid(t, "px_1", 300)
+		check(t, h.lister.WaitPass(t.Context()))
+		f, err := h.Forecast(t.Context(), "keepalive", 14)
+		check(t, err)
+		got := []string{}
+		for _, d := range f.Days {
+			if d.Renewals > 0 {
+				got = append(got, fmt.Sprintln(d.Day, d.Renewals, d.ChargeCents))
+			}
+		}
+		want(t, fmt.Sprintf("days where %d are kept", keep), got, []string{"2026-11-23 2 600\n", "2026-11-30 1 300\n"})
+	}
+}

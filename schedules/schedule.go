@@ -92,6 +92,21 @@ func (s Schedule) check() error {
 	return nil
 }
 
+// Late says that what comes due between two slots may expire before the second of them; "" where no two slots are so far apart.
+func (s Schedule) Late(now time.Time) string {
+	c, err := s.calendar()
+	if err != nil {
+		return ""
+	}
+	from, until := c.gap(now, s.RenewBefore)
+	if from.IsZero() {
+		return ""
+	}
+	const form = "Mon 2006-01-02 15:04 MST"
+	return fmt.Sprintf("renew_before is %s, and no slot comes between %s and %s: a proxy that comes due after the first may expire before the second, %s later",
+		s.RenewBefore, from.In(c.zone).Format(form), until.In(c.zone).Format(form), until.Sub(from))
+}
+
 // CheckRenames names the first schedule of an account whose earlier name cannot be its own.
 func CheckRenames(all []Schedule) error {
 	names, was := map[string]bool{}, map[string]string{}

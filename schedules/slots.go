@@ -103,6 +103,48 @@ func (c calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	return slots, true
 }
 
+const (
+	// gapsAhead is how far ahead the distances of slots are looked at: a cron comes round in
+	// a year, and so do the changes of a zone's clock.
+	gapsAhead = 400 * day
+	// gapSteps bounds the search where it has to go by minutes.
+	gapSteps = 100_000
+)
+
+// gap is the longest time between two slots after an instant, of those that are longer than
+// some time; zero where none is.
+func (c calendar) gap(after time.Time, longer time.Duration) (begin, end time.Time) {
+	// Slots that are near one another are passed over: no step begins before a longer gap
+	// and ends after it.
+	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
+	at := c.Next(after)
+	for range gapSteps {
+		next := c.Next(at.Add(step - time.Second))
+		if at.IsZero() || next.IsZero() || at.After(until) {
+			break
+		}
+		if next.Sub(at) > max(longer, end.Sub(begin)) {
+			if from := c.before(next); next.Sub(from) > max(longer, end.Sub(begin)) {
+				begin, end = from, next
+			}
+		}
+		at = next
+	}
+	return begin, end
+}
+
+// before is the last slot before another one; zero where there is none near it.
+func (c calendar) before(slot time.Time) time.Time {
+	for back := time.Minute; ; back *= 4 {
+		if slots, _ := c.Between(slot.Add(-back), slot.Add(-time.Second)); len(slots) > 0 {
+			return slots[len(slots)-1]
+		}
+		if back > gapsAhead {
+			return time.Time{}
+		}
+	}
+}
+
 // walk lists the slots after last up to now; fits is false when there are more than
 // maxMissed.
 func (c calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {

@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -167,6 +168,30 @@ func TestHourlySlotsOfAYearAreOneEachHour(t *testing.T) {
 				t.Fatalf("%s: %s after %s", zone, next, slot)
 			}
 			slot = next
+		}
+	}
+}
+
+func TestRenewBeforeUnderTheLongestDistanceOfTwoSlotsIsWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		cron, zone string
+		before     time.Duration
+		says       string
+	}{
+		{"0 3 * * *", "UTC", 24 * time.Hour, ""},
+		{"0 3 * * *", "UTC", 12 * time.Hour, "no slot comes between Sun 2026-11-22 03:00 UTC and Mon 2026-11-23 03:00 UTC: a proxy that comes due after the first may expire before the second, 24h0m0s later"},
+		{"0 3 * * *", "Europe/Berlin", 24 * time.Hour, "between Sat 2027-10-30 03:00 CEST and Sun 2027-10-31 03:00 CET"},
+		{"*/15 * * * 1-5", "UTC", 48 * time.Hour, "between Fri 2026-11-27 23:45 UTC and Mon 2026-11-30 00:00 UTC"},
+		{"*/15 * * * 1-5", "UTC", 72 * time.Hour, ""},
+		{"* * * 1-6 *", "UTC", 720 * time.Hour, "between Wed 2027-06-30 23:59 UTC and Sat 2028-01-01 00:00 UTC"},
+		{"* * * * *", "UTC", time.Minute, ""},
+		{"* * * * * *", "UTC", time.Hour, ""},
+		{"@every 2h", "UTC", time.Hour, "2h0m0s later"},
+	} {
+		s := keepalive()
+		s.Cron, s.Timezone, s.RenewBefore = c.cron, c.zone, c.before
+		if late := s.Late(noon); (late == "") != (c.says == "") || !strings.Contains(late, c.says) {
+			t.Errorf("%s in %s, %s before: %q", c.cron, c.zone, c.before, late)
 		}
 	}
 }

@@ -209,6 +209,11 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		s.Log.WithError(err).WithField("account", s.Account).Warn("the plans of removed schedules could not be ended; the next start tries again")
 	}
 	s.warnOfRemoved(ctx)
+	for _, r := range s.runners {
+		if late := r.Late(s.Clock()); late != "" {
+			s.log(r).Warn(late + "; lengthen renew_before, or add slots to the cron")
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.lister.Run(ctx) })
 	group.Go(func() error { return s.watchExpiries(ctx) })

@@ -27,6 +27,11 @@ func (d *doctor) lists() {
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
 	d.removed(ctx, l, own)
+	for _, s := range own {
+		if late := s.Late(time.Now()); late != "" {
+			d.warn("schedule "+s.Name, late, "lengthen renew_before, or add slots to the cron")
+		}
+	}
 	if d.config.CheckLists(d.account) != nil { // lists has said it
 		return
 	}
