@@ -33,6 +33,7 @@ type rateGate struct {
 	order   int64
 	pumping bool
 	spare   int // tokens that were given back
+	passed  int // turns in a row that went to what pays while a read waited
 }
 
 type waiter struct {
@@ -82,7 +83,12 @@ func (g *rateGate) takeSpare() bool {
 	return true
 }
 
-// Pass waits for a turn: by priority, then in order of arrival.
+// readEvery is the share of reads: where what pays would take every turn, each so many is
+// that of the read that has waited longest. Without listings no slot fires.
+const readEvery = 4
+
+// Pass waits for a turn: by priority, then in order of arrival; polls and listings have
+// their share.
 func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -145,13 +151,36 @@ func (g *rateGate) serve() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.waiting) > 0 {
-		w, _ := heap.Pop(&g.waiting).(*waiter)
-		if !w.gone {
-			close(w.ready)
-			return
+		read := g.oldestRead()
+		next := 0
+		if read >= 0 && g.passed >= readEvery-1 {
+			next = read
 		}
+		w, _ := heap.Remove(&g.waiting, next).(*waiter)
+		if w.gone {
+			continue
+		}
+		if g.passed++; read < 0 || w.reads() {
+			g.passed = 0
+		}
+		close(w.ready)
+		return
 	}
 }
+
+// oldestRead is where the read is that has waited longest; -1: none waits. Few wait at once:
+// each is one of the account's requests under way.
+func (g *rateGate) oldestRead() int {
+	oldest := -1
+	for i, w := range g.waiting {
+		if w.reads() && !w.gone && (oldest < 0 || w.order < g.waiting[oldest].order) {
+			oldest = i
+		}
+	}
+	return oldest
+}
+
+func (w *waiter) reads() bool { return w.priority >= priorityPoll }
 
 // before: by priority, then in order of arrival.
 func (w *waiter) before(other *waiter) bool {

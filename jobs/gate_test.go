@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,9 +46,43 @@ func TestTheGateServesByUrgencyAndThenByArrival(t *testing.T) {
 		if took := time.Since(began); took != 7*time.Second {
 			t.Errorf("seven passes at one a second took %s", took)
 		}
-		want := []string{"ambiguous", "renewal 1", "renewal 2", "order 1", "order 2", "poll", "listing"}
+		want := []string{"ambiguous", "renewal 1", "renewal 2", "listing", "order 1", "order 2", "poll"} // every fourth turn is a read's
 		if !slices.Equal(served, want) {
 			t.Errorf("served %v", served)
+		}
+	})
+}
+
+// Renewals at the full rate left no turn to listings and to the wallet, without which no
+// slot fires.
+func TestReadsHaveAShareOfTheRateHoweverMuchIsPaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRateGate(4)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		pass := func(p gatePriority) (turns *atomic.Int64) {
+			turns = &atomic.Int64{}
+			all.Go(func() {
+				for g.Pass(ctx, p) == nil {
+					turns.Add(1)
+				}
+			})
+			return turns
+		}
+		for range 8 {
+			pass(priorityAmbiguous)
+			pass(priorityRenewal)
+		}
+		poll, listing := pass(priorityPoll), pass(priorityListing)
+		time.Sleep(100 * time.Second)
+		stop()
+		all.Wait()
+		time.Sleep(time.Second)                                         // the gate finds that no caller waits
+		if sum := poll.Load() + listing.Load(); sum < 98 || sum > 104 { // the first second is a burst
+			t.Errorf("reads had %d of 400 turns", sum)
+		}
+		if listing.Load() < 48 || poll.Load() < 48 {
+			t.Errorf("polls had %d turns, the listing %d", poll.Load(), listing.Load())
 		}
 	})
 }

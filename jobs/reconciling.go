@@ -23,7 +23,7 @@ import (
 const readShare = 0.3
 
 // PassListing waits for a turn of what only reads: within its share of the
-// rate, and after everything else.
+// rate, and after everything else but for the share that the gate keeps for reads.
 func (r *Runner) PassListing(ctx context.Context) error {
 	if err := r.share.Wait(ctx); err != nil {
 		return err

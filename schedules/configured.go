@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"perennial/ledger"
@@ -82,6 +83,42 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 		return now, err
 	}
 	return last, nil
+}
+
+// silentFor is how long after its slot a sweep may have left nothing in the ledger.
+const silentFor = 5 * time.Minute
+
+// Silent says that slots of a schedule have passed of which the ledger holds nothing; ""
+// where none have, or the schedule is paused.
+func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s Schedule) (string, error) {
+	c, err := s.calendar()
+	if err != nil {
+		return "", err
+	}
+	known, err := l.ScheduleCalendar(ctx, s.Name)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return "", nil // it was never started
+	}
+	since := known.Since
+	last, slotErr := l.LastSlot(ctx, s.Name)
+	if slotErr == nil && last.At.After(since) {
+		since = last.At
+	}
+	_, pauseErr := l.SchedulePaused(ctx, s.Name)
+	for _, err := range []error{err, slotErr, pauseErr} {
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return "", fmt.Errorf("read its last slot: %w", err)
+		}
+	}
+	passed, more := c.Between(since, now.Add(-silentFor))
+	if pauseErr == nil || len(passed) == 0 {
+		return "", nil
+	}
+	many := strconv.Itoa(len(passed))
+	if more {
+		many = "more than " + many
+	}
+	return fmt.Sprintf("no sweep was made since %s, and %s slots have passed", since.UTC().Format(time.RFC3339), many), nil
 }
 
 // lastSlot is the latest slot of a schedule that is one of the calendar's, not before

@@ -62,7 +62,15 @@ func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
 	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * day}, func(t *testing.T, b *bench) {
 		synctest.Wait()
 		want(t, "slots of before its first start", b.states(), nil)
+		silent := func(after time.Duration) string {
+			said, err := Silent(t.Context(), b.Ledger, b.Clock().Add(after), b.config.Schedules[0])
+			check(t, err)
+			return said
+		}
+		want(t, "silent before its slot", silent(3*time.Hour), "")
+		want(t, "silent after it", silent(29*time.Hour), "no sweep was made since 2000-01-01T00:00:00Z, and 2 slots have passed")
 		b.downFor(5*time.Hour, unchanged)
+		want(t, "silent behind it", silent(0), "")
 		want(t, "the slot that passed while nothing ran", b.states(), []string{"01 03:00 finished"})
 		b.downFor(24*time.Hour, unchanged)
 		want(t, "one fact", len(b.configurations()), 1)

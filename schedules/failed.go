@@ -123,20 +123,44 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxReason], "") + " …"
 }
 
-// watchSlot reports a sweep that waits for a failing listing as failed: a listing is
-// tried again for hours before it gives up.
+// watchSlot reports a sweep that waits for a listing as failed where that fails, stands still
+// or takes longer than the time to the next slot: a listing is tried again for hours before it
+// gives up, and waits as long for its turns.
 func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
+	began := s.Clock()
 	go func() {
 		defer close(done)
 		for sleep.For(ctx, lateAfter) == nil {
-			if why := s.lister.failing.Load(); why != nil {
-				s.failed(ctx, r, slot, *why)
+			if why := s.late(r, slot, began); why != nil {
+				s.failed(ctx, r, slot, why)
 			}
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// late is what is wrong with the listing that a slot waits for, since it began to; nil where
+// that goes on, or the slot waits for none.
+func (s *Sweeper) late(r *scheduleRunner, slot, began time.Time) error {
+	if why := s.lister.failing.Load(); why != nil {
+		return *why
+	}
+	if !r.listing.Load() {
+		return nil
+	}
+	now := s.Clock()
+	if page := s.lister.lastPage.Load(); page != nil && page.After(began) {
+		began = *page
+	}
+	if still := now.Sub(began); still >= lateAfter {
+		return fmt.Errorf("it waits for a listing of the proxies that has read no page for %s: the account's rate_per_second, or the provider, leaves it no turn", still.Truncate(time.Second))
+	}
+	if next := r.calendar.Next(slot); !next.IsZero() && !next.After(now) {
+		return fmt.Errorf("it waits for a listing of the proxies that takes longer than the time between two slots: %d pages were read", s.lister.pagesRead.Load())
+	}
+	return nil
 }
 
 // NotReady is what the last listing lost, and why a sweep that is due cannot be made, a

@@ -1,8 +1,10 @@
 package schedules
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -92,6 +95,49 @@ func sweepFails(t *testing.T, why error) {
 		want(t, "ready again", b.NotReady(), "")
 		want(t, "failing", len(b.Failing()), 0)
 	})
+}
+
+// A listing that gets no turn, or is slower than the slots come, fails without an error.
+func TestASlotWithoutItsListingIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, every := range map[string]time.Duration{"no turn at all": 24 * time.Hour, "a page each 20 s": 20 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, keepalive(), map[string]time.Duration{"px_1": 30 * time.Hour}, func(t *testing.T, b *bench) {
+				synctest.Wait()
+				b.end()
+				b.stream.arrived = nil
+				var starves atomic.Bool
+				starves.Store(true)
+				b.config.Pass = func(ctx context.Context) error {
+					if !starves.Load() {
+						return nil
+					}
+					return sleep.For(ctx, every)
+				}
+				inner, page := b.config.Provider, 0
+				b.config.Provider = fake(func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+					got, err := inner.ProxiesPage(b.t.Context(), r)
+					page++
+					got.HasMore, got.NextPageToken = starves.Load(), fmt.Sprint(page)
+					return got, err
+				})
+				b.away += time.Hour // what the table shows is old
+				b.start()
+				time.Sleep(20 * time.Minute)
+				synctest.Wait()
+				if !strings.Contains(b.NotReady(), "waits for a listing") {
+					t.Errorf("ready, and no slot fires: %q", b.NotReady())
+				}
+				if all := failures(t, b.Ledger); len(all) == 0 || all[0].Due != 1 {
+					t.Errorf("sweep.failed: %+v", all)
+				}
+				starves.Store(false)
+				time.Sleep(25 * time.Hour)
+				synctest.Wait()
+				want(t, "ready", b.NotReady(), "")
+			})
+		})
+	}
 }
 
 func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {

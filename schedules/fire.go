@@ -88,7 +88,9 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 // decide plans and records. No plan is approved between the two: both would count on the
 // same money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
-	if err := s.ensureFresh(ctx); err != nil {
+	r.listing.Store(true)
+	err := s.ensureFresh(ctx)
+	if r.listing.Store(false); err != nil {
 		return Plan{}, err
 	}
 	if err := s.awaitListed(ctx, r, f); err != nil {

@@ -38,10 +38,12 @@ type Provider interface {
 type lister struct {
 	Config
 
-	failing atomic.Pointer[error]          // why the last page could not be read; nil: it was
-	loss    atomic.Pointer[ledger.Listing] // the last complete pass, where it lost too much; else nil
-	healed  func()                         // called when a pass has lost little
-	whole   func(ctx context.Context)      // called when a complete pass has ended
+	failing   atomic.Pointer[error]          // why the last page could not be read; nil: it was
+	lastPage  atomic.Pointer[time.Time]      // when a page was read last; nil: none was
+	pagesRead atomic.Int64                   // of this pass
+	loss      atomic.Pointer[ledger.Listing] // the last complete pass, where it lost too much; else nil
+	healed    func()                         // called when a pass has lost little
+	whole     func(ctx context.Context)      // called when a complete pass has ended
 	// nameless is how many entries of the last complete pass had no id that can be read.
 	nameless atomic.Int64
 

@@ -37,6 +37,7 @@ func (c *cursor) restart() {
 // comes, together with where the next one is.
 func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
 	c := &cursor{at: at, seen: map[string]bool{}}
+	l.pagesRead.Store(0)
 	for c.pages < maxPages {
 		more, err := l.step(ctx, c)
 		if err != nil {
@@ -124,6 +125,10 @@ func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 		if err != nil {
 			why := fmt.Errorf("list the proxies: %w", err)
 			l.failing.Store(&why)
+		} else {
+			now := l.Clock()
+			l.lastPage.Store(&now)
+			l.pagesRead.Add(1)
 		}
 		if err == nil || ctx.Err() != nil || try == maxPageTries || !passing(err) {
 			return page, asked, err

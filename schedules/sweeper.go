@@ -140,7 +140,8 @@ type Sweeper struct {
 type scheduleRunner struct {
 	Schedule
 	calendar calendar
-	turn     lock // one sweep of a schedule at a time
+	turn     lock        // one sweep of a schedule at a time
+	listing  atomic.Bool // its sweep waits for a listing
 	trouble  trouble
 	refused  trouble // that the intake refused its commands
 	unlisted trouble // that the last listing did not show proxies that are due

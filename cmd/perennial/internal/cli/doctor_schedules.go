@@ -27,11 +27,7 @@ func (d *doctor) lists() {
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
 	d.removed(ctx, l, own)
-	for _, s := range own {
-		if late := s.Late(time.Now()); late != "" {
-			d.warn("schedule "+s.Name, late, "lengthen renew_before, or add slots to the cron")
-		}
-	}
+	d.slots(ctx, l, own)
 	if d.config.CheckLists(d.account) != nil { // lists has said it
 		return
 	}
@@ -66,6 +62,18 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	default: // it may be meant so
 		d.warn("schedules", fmt.Sprintf("%d living proxies are covered by none and will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
+	}
+}
+
+// slots says where slots are too seldom, and where they pass without a sweep.
+func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []schedules.Schedule) {
+	for _, s := range own {
+		if late := s.Late(time.Now()); late != "" {
+			d.warn("schedule "+s.Name, late, "lengthen renew_before, or add slots to the cron")
+		}
+		if silent, err := schedules.Silent(ctx, l, time.Now(), s); err == nil && silent != "" {
+			d.warn("schedule "+s.Name, silent, "start `perennial run`; where it runs, `/readyz` and `perennial sweep list` say what is in the way")
+		}
 	}
 }
 

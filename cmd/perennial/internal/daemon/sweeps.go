@@ -13,7 +13,7 @@ import (
 )
 
 // newSweeper makes the account's sweeper. It publishes its commands on the commands
-// stream; its listings pass the account's rate gate, behind every other request.
+// stream; its listings pass the account's rate gate, after every other request but for their share.
 func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
@@ -37,7 +37,7 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 // walletTimeout is how long a plan waits for the wallet before it does without.
 const walletTimeout = 30 * time.Second
 
-// walletCents reads the wallet through the same gate, behind every other request.
+// walletCents reads the wallet through the same gate.
 func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, walletTimeout)
 	defer cancel()
