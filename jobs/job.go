@@ -66,6 +66,7 @@ type job struct {
 	urgency     urgency
 	priority    gatePriority
 	at          time.Time // within a priority, the earliest first
+	expired     bool      // all its proxies had when it was queued: what lives goes first, and of these the latest
 	op          decide.Operation
 	cmd         command.Command
 	sending     *fact.OperationSending // committed already, not yet sent
@@ -95,6 +96,12 @@ func (j *job) before(other *job) bool {
 	}
 	if j.priority != other.priority {
 		return j.priority < other.priority
+	}
+	if j.expired != other.expired {
+		return other.expired
+	}
+	if j.expired {
+		return j.at.After(other.at)
 	}
 	return j.at.Before(other.at)
 }

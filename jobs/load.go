@@ -34,7 +34,7 @@ func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *jo
 		j.priority, j.at = priorityAmbiguous, *record.FirstAmbiguousAt
 	}
 	if c.DueBefore != nil && j.priority == priorityRenewal {
-		j.at = *c.DueBefore
+		j.at, j.expired = *c.DueBefore, !c.DueBefore.After(r.Clock())
 	}
 	return j
 }

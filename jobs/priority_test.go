@@ -96,6 +96,27 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 	}
 }
 
+// What has expired is lost already: while it goes first, what lives expires too.
+func TestTheLivingAreRenewedBeforeTheExpired(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	r, now := h.runner, h.now()
+	queued := newReady(1000, newPauses(time.Now))
+	for id, in := range map[string]time.Duration{"gone long": -48 * time.Hour, "gone": -time.Hour, "soon": time.Hour, "later": 48 * time.Hour} {
+		record := fact.Operation{ID: id, Kind: fact.KindRenewal, State: fact.StateAccepted, AcceptedAt: now}
+		queued.push(r.job(record, command.Command{DueBefore: new(now.Add(in))}, []string{id}))
+	}
+	var order []string
+	for range 4 {
+		j, err := queued.pop(t.Context())
+		check(t, err)
+		order = append(order, j.op.ID)
+	}
+	if want := []string{"soon", "later", "gone", "gone long"}; !slices.Equal(order, want) {
+		t.Errorf("order %v", order)
+	}
+}
+
 // An order by hand does not wait for a batch, nor does a small renewal for a large.
 func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
 	t.Parallel()
