@@ -32,6 +32,27 @@ func (l *Ledger) Untaken(ctx context.Context, since time.Time) (cents int64, err
 	return cents, err
 }
 
+// RenewalsQueued are the proxies whose renewal is asked for and has no outcome: those of
+// operations, but what waits for a person, and those of commands of sweeps planned at or after
+// an instant that the runner has not taken in.
+func (l *Ledger) RenewalsQueued(ctx context.Context, since time.Time) (proxies int, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM lines x CROSS JOIN operations o ON o.id = x.operation
+			WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review')
+		+ coalesce((SELECT sum(s.proxies) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+			WHERE s.planned_at >= ? AND l.state <> 'held'
+			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
+			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`, micros(since)).Scan(&proxies)
+	return proxies, err
+}
+
+// RenewalsSettled counts the proxies whose renewal was accepted at or after an instant and
+// has an outcome. Little is accepted that does not start soon.
+func (l *Ledger) RenewalsSettled(ctx context.Context, since time.Time) (proxies int, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
+		WHERE o.kind = 'renewal' AND o.accepted_at >= ? AND x.settled_at IS NOT NULL`, micros(since)).Scan(&proxies)
+	return proxies, err
+}
+
 const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
 	WHERE s.planned_at >= ?1 AND l.state <> 'held'
 	AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)

@@ -163,13 +163,16 @@ func (s *Sweeper) late(r *scheduleRunner, slot, began time.Time) error {
 	return nil
 }
 
-// NotReady is what the last listing lost, and why a sweep that is due cannot be made, a
+// NotReady is what the last listing lost, what expires before its turn, and why a sweep that is due cannot be made, a
 // line for each schedule; "" when nothing is wrong.
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
 	lines := make([]string, 0, len(failing)+1)
 	if loss := s.lister.loss.Load(); loss != nil {
 		lines = append(lines, lossText(*loss))
+	}
+	if slow := s.tooSlow(); slow != "" {
+		lines = append(lines, slow)
 	}
 	for _, f := range failing {
 		lines = append(lines, "schedule "+f.Schedule+": "+failedText(f))

@@ -132,8 +132,10 @@ type Sweeper struct {
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
-	counting  lock
-	uncovered atomic.Pointer[int64] // as of the last complete listing; nil: not known
+	counting    lock
+	pace        atomic.Pointer[pace]  // of a long queue of renewals; nil: there is none
+	queuedSince time.Time             // since when it is long; watchPace alone has it
+	uncovered   atomic.Pointer[int64] // as of the last complete listing; nil: not known
 }
 
 // scheduleRunner is one schedule at work.
@@ -219,6 +221,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	group.Go(func() error { return s.lister.Run(ctx) })
 	group.Go(func() error { return s.watchExpiries(ctx) })
 	group.Go(func() error { return s.watchRefused(ctx) })
+	group.Go(func() error { return s.watchPace(ctx) })
 	for _, r := range s.runners {
 		group.Go(func() error { return s.follow(ctx, r) })
 	}

@@ -1,0 +1,104 @@
+// Whether what is queued is renewed before it expires, at the pace at which it is made.
+
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/sleep"
+)
+
+const (
+	// paceQueue is the fewest queued renewals that say something of the pace.
+	paceQueue = 100
+	// A pace is that of so long, at least and at most.
+	paceLeast = 3 * time.Minute
+	paceMost  = 10 * time.Minute
+)
+
+// pace is how fast a queue of renewals is worked off, and what of it is too late.
+type pace struct {
+	queued int
+	turns  float64 // in a minute
+	late   int     // proxies that expire before their turn
+	first  time.Time
+}
+
+// watchPace measures it every minute.
+func (s *Sweeper) watchPace(ctx context.Context) error {
+	for {
+		if err := sleep.For(ctx, warnEvery); err != nil {
+			return err
+		}
+		if err := s.keepPace(ctx); err != nil && ctx.Err() == nil {
+			s.Log.WithError(err).WithField("account", s.Account).Warn("the queue of renewals could not be measured; it is measured again")
+		}
+	}
+}
+
+// keepPace measures how many turns were had since the queue began, or lately, and counts
+// what expires before its turn comes at that pace. A queue without any turn is not judged:
+// the provider's silence, a pause and a Retry-After are told by others.
+func (s *Sweeper) keepPace(ctx context.Context) error {
+	now := s.Clock()
+	queued, err := s.Ledger.RenewalsQueued(ctx, now.Add(-reservedFor))
+	if err != nil || queued < paceQueue {
+		s.queuedSince = time.Time{}
+		s.pace.Store(nil)
+		return err
+	}
+	if s.queuedSince.IsZero() || s.queuedSince.After(now) {
+		s.queuedSince = now
+	}
+	since := later(s.queuedSince, now.Add(-paceMost))
+	if now.Sub(since) < paceLeast {
+		return nil
+	}
+	turns, err := s.Ledger.RenewalsSettled(ctx, since)
+	if err != nil || turns == 0 {
+		s.pace.Store(nil)
+		return err
+	}
+	x := &pace{queued: queued, turns: float64(turns) / now.Sub(since).Minutes()}
+	if err := s.countLate(ctx, x); err != nil {
+		return err
+	}
+	s.pace.Store(x)
+	return nil
+}
+
+// countLate takes what is due and nearest to its expiry as what is queued: sweeps plan it
+// in this order.
+func (s *Sweeper) countLate(ctx context.Context, x *pace) error {
+	now, window, place := s.providerNow(), time.Duration(0), 0
+	for _, r := range s.runners {
+		window = max(window, r.RenewBefore)
+	}
+	return s.Ledger.Expiring(ctx, now.Add(window), func(p ledger.Proxy) error {
+		if p.Retired || p.Unread() || !p.ExpiresAt.After(now) || place >= x.queued {
+			return nil
+		}
+		place++
+		turn := now.Add(time.Duration(float64(place) / x.turns * float64(time.Minute)))
+		if !p.ExpiresAt.Before(turn) {
+			return nil
+		}
+		if x.late++; x.first.IsZero() {
+			x.first = *p.ExpiresAt
+		}
+		return nil
+	})
+}
+
+// tooSlow says what the pace does not reach; "" when it reaches all.
+func (s *Sweeper) tooSlow() string {
+	x := s.pace.Load()
+	if x == nil || x.late == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d renewals are queued and %.1f are made a minute: %d proxies expire before their turn, the first at %s; raise rate_per_second and concurrency, and renew_before for the next time",
+		x.queued, x.turns, x.late, x.first.UTC().Format(time.RFC3339))
+}
