@@ -92,7 +92,7 @@ func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	}
 	reviews, err := h.ledger.Reviews(t.Context())
 	check(t, err)
-	if reviews[0].AtStakeCents != 300 {
+	if reviews[0].AtStakeCents != fact.Known(300) {
 		t.Errorf("%+v", reviews[0])
 	}
 	h.booksAs(Resolution{ID: id, ProxyID: "px_1", Charged: new(true), ChargedCents: 300}, h.answer(e, "--charged 300", "px_1"))

@@ -407,8 +407,8 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 	p := &renaming{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
 	for _, p.renamed = range []bool{false, true} {
-		if cents, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != 300 {
-			t.Errorf("renamed %t: %d cents, %v", p.renamed, cents, err)
+		if cents, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != fact.Known(300) {
+			t.Errorf("renamed %t: %+v, %v", p.renamed, cents, err)
 		}
 	}
 }

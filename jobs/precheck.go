@@ -22,14 +22,13 @@ const readEach = 10
 
 // checked is what the precheck before a first send found.
 type checked struct {
-	ids           []string // what is still to be renewed
-	leftOut       []fact.Fact
-	observed      map[string]time.Time
-	unknown       []string      // of ids, those of which a read said proxy_not_found
-	priced        decide.Priced // what the estimate was made of; its zero where none was
-	estimateCents int64
-	unpriced      bool   // what it costs is not known, and counts as nothing in the estimate
-	body          []byte // frozen by an earlier attempt; nil: made from ids
+	ids      []string // what is still to be renewed
+	leftOut  []fact.Fact
+	observed map[string]time.Time
+	unknown  []string      // of ids, those of which a read said proxy_not_found
+	priced   decide.Priced // what the estimate was made of; its zero where none was
+	estimate fact.Cents
+	body     []byte // frozen by an earlier attempt; nil: made from ids
 }
 
 // unreadError says that the provider did not show what must be known before

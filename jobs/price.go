@@ -42,13 +42,13 @@ func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision
 // another operation may have been charged a price that was not known.
 func (r *Runner) priceAgain(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
-	if p.unpriced {
+	if !p.estimate.Known() {
 		if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
 			return decide.Decision{}, err
 		}
 	}
 	d, err := r.decidePrice(ctx, j, p, h)
-	if err != nil || !d.Send || !d.Unpriced {
+	if err != nil || !d.Send || d.Estimate.Known() {
 		return d, err
 	}
 	// What its price could be taken from may have settled between the two reads: no other
@@ -66,7 +66,7 @@ func (r *Runner) decidePrice(ctx context.Context, j *job, p *checked, h decide.P
 	}
 	h.Moment = r.moment()
 	d := decide.Decide(j.op, h)
-	p.priced, p.estimateCents, p.unpriced = h, d.EstimateCents, d.Unpriced
+	p.priced, p.estimate = h, d.Estimate
 	return d, nil
 }
 
@@ -92,7 +92,7 @@ func (r *Runner) spending(ctx context.Context, operation string, h *decide.Price
 
 // readPrices reads what each line or proxy of an operation is expected to cost.
 func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
-	h.Prices, h.Fallback = nil, 0
+	h.Prices, h.Fallback = nil, fact.Cents{}
 	switch j.op.Kind {
 	case fact.KindOrder:
 		return r.quotes(ctx, j, h)
@@ -111,12 +111,12 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 		if err != nil && !missing && unreadable == nil {
 			return err
 		}
-		price := decide.Price{Of: item.OfferCode, Cents: cents, Known: err == nil, NotOffered: missing}
+		price := decide.Price{Of: item.OfferCode, Cents: cents, NotOffered: missing}
 		if unreadable != nil {
 			price.Unreadable = unreadable.why
 		}
 		h.Prices = append(h.Prices, price)
-		if !price.Known {
+		if !price.Cents.Known() {
 			break
 		}
 	}
@@ -126,19 +126,21 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 // renewalPrices reads what was paid for each proxy. A price that has not been paid
 // yet is taken from the command's own first proxy, and under a limit of the day from
 // the dearest recent one.
-func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) (err error) {
-	if h.Fallback, err = canaryPrice(ctx, r.Ledger, j.op.CommandID); err == nil && h.Fallback == 0 && h.LimitCents > 0 {
-		h.Fallback, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
+func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
+	most, err := canaryPrice(ctx, r.Ledger, j.op.CommandID)
+	if err == nil && most == 0 && h.LimitCents > 0 {
+		most, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
 	}
 	if err != nil {
 		return err
 	}
+	h.Fallback = fact.Estimated(most)
 	for _, id := range ids {
 		cents, err := renewalPrice(ctx, r.Ledger, id, j.cmd.DurationDays)
 		if err != nil {
 			return err
 		}
-		h.Prices = append(h.Prices, decide.Price{Of: id, Cents: cents, Known: cents > 0})
+		h.Prices = append(h.Prices, decide.Price{Of: id, Cents: cents})
 	}
 	return nil
 }
@@ -165,12 +167,12 @@ func canaryPrice(ctx context.Context, l *ledger.Ledger, commandID string) (most 
 	return most, nil
 }
 
-func renewalPrice(ctx context.Context, l *ledger.Ledger, id string, days int64) (int64, error) {
+func renewalPrice(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
 	cents, paidDays, err := lastPaid(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return 0, nil
+		return fact.Cents{}, nil
 	}
-	return fact.ScalePrice(cents, paidDays, days), err
+	return fact.Estimated(fact.ScalePrice(cents, paidDays, days)), err
 }
 
 // lastPaid is what was last paid for this proxy, else for one like it;
@@ -210,7 +212,7 @@ func unreadableOffer(unusable []upstream.Unusable, code string) error {
 }
 
 // quote reads the offer's price for exactly this quantity and duration.
-func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (int64, error) {
+func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (fact.Cents, error) {
 	r.mu.Lock()
 	filter, remembered := r.prices[item.OfferCode]
 	r.mu.Unlock()
@@ -222,13 +224,13 @@ func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.
 }
 
 // quoteBy looks for the offer among those that a filter finds.
-func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (int64, error) {
+func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	var token string
 	var unreadable error
 	for restarts := 0; ; {
 		if err := r.passNow(ctx, priority); err != nil {
-			return 0, err
+			return fact.Cents{}, err
 		}
 		page, err := r.Provider.OffersPage(ctx, filter, upstream.PageRequest{Size: 200, Token: token})
 		r.Read(ctx, page.ServerTime, err)
@@ -237,7 +239,7 @@ func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upst
 			continue
 		}
 		if err != nil {
-			return 0, &unreadError{"the price of offer " + item.OfferCode, err}
+			return fact.Cents{}, &unreadError{"the price of offer " + item.OfferCode, err}
 		}
 		for _, o := range page.Items {
 			if o.OfferCode == item.OfferCode {
@@ -246,20 +248,20 @@ func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upst
 		}
 		unreadable = cmp.Or(unreadable, unreadableOffer(page.Unusable, item.OfferCode))
 		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == token {
-			return 0, cmp.Or(unreadable, errNotOffered)
+			return fact.Cents{}, cmp.Or(unreadable, errNotOffered)
 		}
 		token = page.NextPageToken
 	}
 }
 
 // quoted is an offer's price, and remembers where the offer was found.
-func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (int64, error) {
+func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (fact.Cents, error) {
 	r.mu.Lock()
 	r.prices[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}
 	r.mu.Unlock()
 	cents, err := decide.QuotedCents(o, quantity, days)
 	if err != nil {
-		return 0, &unreadableOfferError{decide.Bounded(err.Error())}
+		return fact.Cents{}, &unreadableOfferError{decide.Bounded(err.Error())}
 	}
-	return cents, nil
+	return fact.Known(cents), nil
 }

@@ -41,9 +41,9 @@ func TestTrap52APriceBecomesKnownDuringTheComparison(t *testing.T) {
 	op, err := h.ledger.Operation(t.Context(), second.OperationID)
 	check(t, err)
 	j := h.runner.job(op, command.Command{ID: "r-2", Kind: fact.KindRenewal, DurationDays: 30}, []string{"px_2"})
-	d, err := h.runner.priceAgain(t.Context(), j, &checked{ids: []string{"px_2"}, priced: decide.Priced{LimitCents: 700}, unpriced: true})
+	d, err := h.runner.priceAgain(t.Context(), j, &checked{ids: []string{"px_2"}, priced: decide.Priced{LimitCents: 700}})
 	check(t, err)
-	if !d.Send || d.Unpriced || d.EstimateCents != 300 {
-		t.Errorf("it is sent at %d cents, unpriced %v: %+v", d.EstimateCents, d.Unpriced, d)
+	if !d.Send || d.Estimate != fact.Known(300) {
+		t.Errorf("it is sent at %+v: %+v", d.Estimate, d)
 	}
 }

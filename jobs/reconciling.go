@@ -221,7 +221,7 @@ func (r *Runner) untilSettled(ctx context.Context) error {
 // does not, while the gate is closed.
 func moving(open []ledger.Exposure) bool {
 	for _, x := range open {
-		if x.State == fact.StateSending || (x.State == fact.StateOpen && (x.ChargeCents > 0 || x.ChargeUnknown)) {
+		if x.State == fact.StateSending || (x.State == fact.StateOpen && x.Charge != fact.Known(0)) {
 			return true
 		}
 	}

@@ -253,7 +253,7 @@ func (r *Runner) intent(j *job, p checked, now time.Time) (fact.OperationSending
 	}
 	return fact.OperationSending{
 		Ref: j.op.Ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: now,
-		AppID: r.Provider.AppID(), Observed: observed, EstimateCents: p.estimateCents,
+		AppID: r.Provider.AppID(), Observed: observed, EstimateCents: p.estimate.Or(0),
 	}, nil
 }
 

@@ -81,12 +81,13 @@ func (l *Ledger) LastFinishedSlot(ctx context.Context, schedule string) (Slot, e
 	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
-// PlannedSums are how many proxies a slot's plan found due, and its estimate in cents;
+// PlannedSums are how many proxies a slot's plan found due, and its estimate;
 // ErrNotFound where the slot was not planned, or its row was archived.
-func (l *Ledger) PlannedSums(ctx context.Context, slot Slot) (due, cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0) FROM journal WHERE seq = ? AND type = 'sweep.planned'`,
-		slot.Seq).Scan(&due, &cents)
-	return due, cents, notFound(err)
+func (l *Ledger) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
+		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
+		FROM journal WHERE seq = ? AND type = 'sweep.planned'`, slot.Seq).Scan(&due, &cost.Cents, &cost.Lacks)
+	return due, cost, notFound(err)
 }
 
 // Sizes are the bytes of the ledger file and of its write-ahead log.

@@ -185,9 +185,9 @@ type Balance struct {
 // Unbooked sums what operations under way, or in review, may have cost beyond what
 // is booked. It is an estimate.
 type Unbooked struct {
-	Operations    int   `json:"operations"`
-	EstimateCents int64 `json:"estimate_cents"`
-	Unknown       int   `json:"unknown"` // of the operations, those whose price nothing foretells
+	Operations    int        `json:"operations"`
+	EstimateCents fact.Cents `json:"estimate_cents"`
+	Unknown       int        `json:"unknown"` // of the operations, those whose price nothing foretells
 }
 
 // Head names a place in the journal.

@@ -19,9 +19,8 @@ type Review struct {
 	Code        string    `json:"code,omitempty"`
 	TraceID     string    `json:"trace_id,omitempty"`
 	Since       time.Time `json:"since"`
-	// AtStakeCents is what is in suspense, booked, or was expected to be charged;
-	// 0 when the price was not known.
-	AtStakeCents int64 `json:"at_stake_cents"`
+	// AtStakeCents is what is in suspense, booked, or was expected to be charged.
+	AtStakeCents fact.Cents `json:"at_stake_cents"`
 	// Ended says that every outcome is known and nothing is at stake: a person decides
 	// whether sweeps go on.
 	Ended bool `json:"-"`
@@ -38,9 +37,12 @@ func (l *Ledger) FirstReviews(ctx context.Context, limit int) ([]Review, error) 
 		EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id AND l.claim = 0)
 		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id LIMIT ?`, limit), func(s scanner) (Review, error) {
 		var x Review
-		var since, ended int64
-		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since, &x.AtStakeCents, &ended)
+		var since, stake, ended int64
+		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since, &stake, &ended)
 		x.Since, x.Ended = fromMicros(since), ended == 1
+		if x.AtStakeCents = fact.Estimated(stake); x.Ended {
+			x.AtStakeCents = fact.Known(stake)
+		}
 		return x, err
 	})
 }

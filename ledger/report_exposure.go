@@ -19,16 +19,14 @@ type Exposure struct {
 	State       fact.State
 	Unpriced    int64 // lines of a renewal that may still be charged
 	OrderNo     string
-	// ChargeCents is what it may still cost, as it was estimated; 0 with
-	// ChargeUnknown when the price was not known.
-	ChargeCents   int64
-	ChargeUnknown bool
+	// Charge is what it may still cost, as it was estimated.
+	Charge fact.Cents
 	// ReturnCents is what may still come back of what is booked.
 	ReturnCents int64
 }
 
 // Zero reports whether the operation can change the wallet no more.
-func (x Exposure) Zero() bool { return x.ChargeCents == 0 && !x.ChargeUnknown && x.ReturnCents == 0 }
+func (x Exposure) Zero() bool { return x.Charge == fact.Known(0) && x.ReturnCents == 0 }
 
 // Position is the book and everything that is open beside it, of one moment.
 type Position struct {
@@ -38,18 +36,15 @@ type Position struct {
 
 // WithUnbooked is the balance, with what is not booked yet beside it.
 func (p Position) WithUnbooked() Balance {
-	var u Unbooked
+	var sum fact.Sum
+	operations := 0
 	for _, x := range p.Open {
-		if x.ChargeCents == 0 && !x.ChargeUnknown {
-			continue
-		}
-		u.Operations++
-		u.EstimateCents += x.ChargeCents
-		if x.ChargeUnknown {
-			u.Unknown++
+		if x.Charge != fact.Known(0) {
+			operations++
+			sum = sum.Add(x.Charge)
 		}
 	}
-	p.Unbooked = &u
+	p.Unbooked = &Unbooked{operations, sum.Total(), sum.Lacks}
 	return p.Balance
 }
 
@@ -94,8 +89,8 @@ func scanExposure(s scanner) (Exposure, error) {
 	if x.Kind.MakesOrder() {
 		mayCharge, x.ReturnCents = charged == 0, charged-refunded
 	}
-	if mayCharge {
-		x.ChargeCents, x.ChargeUnknown = estimate, estimate == 0
+	if x.Charge = fact.Known(0); mayCharge {
+		x.Charge = fact.Estimated(estimate)
 	}
 	return x, err
 }

@@ -94,7 +94,7 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 // affords checks the plan against the present day's and month's budgets: other plans may
 // have spent them since it was held.
 func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
-	cents, unpriced, err := s.notAskedFor(ctx, planned)
+	sum, err := s.notAskedFor(ctx, planned)
 	if err != nil {
 		return err
 	}
@@ -108,9 +108,9 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 		return err
 	}
 	for _, l := range in.limits() {
-		if cents > l.room || unpriced > 0 && cents == l.room {
+		if sum.Cents > l.room || sum.Lacks > 0 && sum.Cents == l.room {
 			return fmt.Errorf("%s is %s, %s of it is spent or on its way, and the plan would add %s: %w",
-				limitNames[l.reason], fact.Amount(l.cents, currency), fact.Amount(l.cents-l.room, currency), estimateSaid(cents, unpriced, currency), ErrOverBudget)
+				limitNames[l.reason], fact.Amount(l.cents, currency), fact.Amount(l.cents-l.room, currency), sum.Text(currency), ErrOverBudget)
 		}
 	}
 	return nil
@@ -118,15 +118,15 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 
 // notAskedFor is the estimate of the plan's commands, without those that were taken in:
 // an approval before a crash may have published some.
-func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (cents int64, unpriced int, err error) {
+func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (sum fact.Sum, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Command(ctx, c.CommandID)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			cents, unpriced = cents+c.EstimateCents, unpriced+c.UnknownPrice
+			sum = sum.Join(fact.Sum{Cents: c.EstimateCents, Lacks: c.UnknownPrice})
 		case err != nil:
-			return 0, 0, err
+			return sum, err
 		}
 	}
-	return cents, unpriced, nil
+	return sum, nil
 }

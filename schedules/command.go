@@ -55,10 +55,6 @@ func (p *planner) finish(ctx context.Context) error {
 func (p *planner) dropPart(part []Included) {
 	for _, one := range part {
 		p.leaveOut(ledger.Proxy{ProxyID: one.ProxyID, ExpiresAt: &one.ExpiresAt}, ReasonBeyond)
-		p.plan.EstimateCents -= one.EstimateCents
-		if one.Canary {
-			p.plan.Unpriced--
-		}
 	}
 }
 
@@ -69,25 +65,31 @@ func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMess
 		return nil, fact.PlannedCommand{}, err
 	}
 	note := fact.PlannedCommand{CommandID: id, Proxies: len(part)}
-	for _, one := range part {
-		note.EstimateCents += one.EstimateCents
-		if one.Canary {
-			note.UnknownPrice++
-		}
-	}
+	sum := sumOf(part)
+	note.EstimateCents, note.UnknownPrice = sum.Cents, sum.Lacks
 	data, err := encodeCommand(p.in.Schedule, id, part)
 	return data, note, err
+}
+
+// sumOf is what proxies are expected to cost.
+func sumOf(all []Included) (sum fact.Sum) {
+	for _, one := range all {
+		sum = sum.Add(one.EstimateCents)
+	}
+	return sum
 }
 
 // total says what the plan comes to.
 func (p *planner) total() {
 	plan, s := &p.plan, p.in.Schedule
-	plan.Shortfalls = shortfalls(p.limits)
+	sum := sumOf(plan.Included)
+	plan.EstimateCents, plan.Unpriced = sum.Total(), sum.Lacks
+	plan.Shortfall, plan.Shortfalls = p.short.Total(), shortfalls(p.limits)
 	if plan.WalletCents != nil {
-		after := *plan.WalletCents - plan.ReservedCents - plan.EstimateCents
+		after := *plan.WalletCents - plan.ReservedCents - sum.Cents
 		plan.WalletAfterCents = &after
 	}
-	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+plan.EstimateCents > s.ApproveOverCents
+	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+sum.Cents > s.ApproveOverCents
 	plan.Left = p.left()
 	plan.Hash = hashPlan(s.Name, plan.Commands)
 }

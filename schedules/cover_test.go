@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // TestAScheduleThatFitsNoListedProxyNamesItsFields, and is silent where one
@@ -80,8 +81,8 @@ func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 			t.Errorf("%s is not covered", p.ProxyID)
 		}
 	}
-	want(t, "own", got["px_1 keepalive"], Price{300, true, PriceOwn})
-	want(t, "kind, for 60 days", got["px_2 second"], Price{600, true, PriceKind})
+	want(t, "own", got["px_1 keepalive"], Price{fact.Known(300), PriceOwn})
+	want(t, "kind, for 60 days", got["px_2 second"], Price{fact.Known(600), PriceKind})
 	if s, excepted := c.Excepting(page[1].Proxy); !excepted || s.Name != "keepalive" {
 		t.Errorf("the exception of %s", s.Name)
 	}

@@ -71,13 +71,6 @@ func (c *Coverage) find(p ledger.Proxy) *covering {
 	return nil
 }
 
-// Price is what a renewal is expected to cost.
-type Price struct {
-	Cents int64
-	Known bool
-	From  string // PriceOwn, PriceKind or PriceNone
-}
-
 // Price is what the next renewal by the schedule that covers a proxy is expected to cost;
 // zero for a proxy that none covers.
 func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, error) {
@@ -87,8 +80,7 @@ func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, erro
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cost, err := one.prices.priceOf(ctx, p.Proxy, p.PaidCents, p.PaidDays)
-	return Price{cost.cents, cost.known, cost.from}, err
+	return one.prices.priceOf(ctx, p.Proxy, p.PaidCents, p.PaidDays)
 }
 
 // Barred is why sweeps leave out a listed proxy that expires, whatever it costs: one of the

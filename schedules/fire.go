@@ -169,7 +169,7 @@ func (s *Sweeper) checkClock() error {
 // sweep.planned, so that no crash loses it and the slot is published again after one.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *Plan) error {
 	planned := fact.SweepPlanned{
-		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.EstimateCents, Commands: plan.Commands,
+		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
 		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry] + plan.UnusableCount,
 	}
 	if f.rest != nil {
@@ -264,7 +264,7 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: heldCodes[x.Reason], Reason: x.said(plan.Currency),
-			LeftOut: x.Proxies, ShortfallCents: x.Cents, UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
+			LeftOut: x.Proxies, ShortfallCents: x.Cents.Or(0), UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
 		}
 		if x.Reason == ReasonWallet {
 			held.ProviderCents = plan.WalletCents
@@ -282,7 +282,7 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldApproval, UnknownPrice: plan.Unpriced,
 			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial sweep approve %s` carries it out",
-				estimateSaid(plan.EstimateCents, plan.Unpriced, plan.Currency), fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
+				plan.Estimate().Text(plan.Currency), fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
 		}), StateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
@@ -290,21 +290,10 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished
 }
 
-// estimateSaid is an estimate as text. An unknown price is never shown as 0.
-func estimateSaid(cents int64, unpriced int, currency string) string {
-	switch {
-	case unpriced == 0:
-		return fact.Amount(cents, currency)
-	case cents == 0:
-		return fmt.Sprintf("an unknown price (%d proxies)", unpriced)
-	}
-	return fmt.Sprintf("%s and %d proxies of unknown price", fact.Amount(cents, currency), unpriced)
-}
-
 // logPlan logs what the sweep does and, as warnings, what it leaves to a person.
 func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
-	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.EstimateCents).
+	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
 		WithField("unpriced", plan.Unpriced).Infof("sweep %s", plan.State)
 	for _, x := range plan.Shortfalls {
 		log.Warn(x.said(plan.Currency))

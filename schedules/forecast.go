@@ -28,29 +28,40 @@ type Forecast struct {
 	Days      []ForecastDay `json:"days"`
 	// Unpriced counts the renewals whose price is not known; ChargeCents is the sum
 	// of the others.
-	Unpriced      int    `json:"unpriced"`
-	Currency      string `json:"currency,omitempty"` // of the amounts
-	ChargeCents   int64  `json:"charge_cents"`
-	WalletCents   *int64 `json:"wallet_cents,omitempty"` // now; missing when it could not be read
-	ReservedCents int64  `json:"reserved_cents"`         // of it, for what is on its way
+	Unpriced      int        `json:"unpriced"`
+	Currency      string     `json:"currency,omitempty"` // of the amounts
+	ChargeCents   fact.Cents `json:"charge_cents"`
+	WalletCents   *int64     `json:"wallet_cents,omitempty"` // now; missing when it could not be read
+	ReservedCents int64      `json:"reserved_cents"`         // of it, for what is on its way
 	// RunsOutOn is the first day that the wallet does not pay for, MissingCents
-	// what is missing at the end.
-	RunsOutOn    string `json:"runs_out_on,omitempty"`
-	MissingCents int64  `json:"missing_cents"`
+	// what is missing at the end, of what has a price; not known without the wallet, nor
+	// where what has no price decides.
+	RunsOutOn    string     `json:"runs_out_on,omitempty"`
+	MissingCents fact.Cents `json:"missing_cents"`
 	// FailsFirst is the first sweep that the wallet does not pay for; missing where it
 	// pays for all.
 	FailsFirst *ForecastSweep `json:"fails_first,omitempty"`
 }
 
+// Charge is what the renewals are expected to cost.
+func (f Forecast) Charge() fact.Sum { return fact.Sum{Cents: f.ChargeCents.Or(0), Lacks: f.Unpriced} }
+
 // ForecastDay is one day of a forecast.
 type ForecastDay struct {
-	Day         string `json:"day"`
-	Renewals    int    `json:"renewals"`
-	ChargeCents int64  `json:"charge_cents"`
-	Unpriced    int    `json:"unpriced"` // of Renewals: their price is not known, and they are not in ChargeCents
+	Day         string     `json:"day"`
+	Renewals    int        `json:"renewals"`
+	ChargeCents fact.Cents `json:"charge_cents"`
+	Unpriced    int        `json:"unpriced"` // of Renewals: their price is not known, and they are not in ChargeCents
 	// OverBudgetCents is by how much the day's charge goes over the daily budgets.
 	OverBudgetCents int64  `json:"over_budget_cents"`
-	WalletCents     *int64 `json:"wallet_cents,omitempty"` // at the end of the day
+	WalletCents     *int64 `json:"wallet_cents,omitempty"` // at the end of the day, where what has no price costs nothing
+
+	sum fact.Sum
+}
+
+// Charge is what the day's renewals are expected to cost.
+func (d ForecastDay) Charge() fact.Sum {
+	return fact.Sum{Cents: d.ChargeCents.Or(0), Lacks: d.Unpriced}
 }
 
 // Forecast forecasts some days for one schedule, or for all of the account with "". It
@@ -130,7 +141,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 	p := newPlanner(inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
 	kept := keptGroups{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
-	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]time.Time{}, map[int64]int64{}})
+	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]time.Time{}, map[int64]fact.Sum{}})
 	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.Proxy, cents, days int64) error {
 		if !fits.fits(proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
 			return nil
@@ -166,7 +177,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 }
 
 // renewals adds those of one proxy: when it comes due, and when it does again.
-func (o *outlook) renewals(s Schedule, expires time.Time, cost price) {
+func (o *outlook) renewals(s Schedule, expires time.Time, cost Price) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
 		if !slot.Before(o.end()) {
@@ -191,32 +202,30 @@ func (o *outlook) slot(due time.Time) time.Time {
 }
 
 // renewal adds one, at a slot.
-func (o *outlook) renewal(at time.Time, cost price) {
+func (o *outlook) renewal(at time.Time, cost Price) {
 	n := o.day(at)
 	o.f.Days[n].Renewals++
-	o.f.Days[n].ChargeCents += cost.cents
-	o.spent[n] += cost.cents
-	o.sweeps[len(o.sweeps)-1].cents[at.Unix()] += cost.cents
-	if !cost.known {
-		o.f.Days[n].Unpriced++
-	}
+	o.f.Days[n].sum = o.f.Days[n].sum.Add(cost.Cents)
+	o.spent[n] += cost.Cents.Or(0)
+	o.sweeps[len(o.sweeps)-1].add(at, cost.Cents)
 }
 
 // forecast sums up, and follows the wallet through the days.
 func (o *outlook) forecast(wallet inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents
+	var sum fact.Sum
 	for n := range f.Days {
 		d := &f.Days[n]
-		f.ChargeCents += d.ChargeCents
-		f.Unpriced += d.Unpriced
+		d.ChargeCents, d.Unpriced = d.sum.Total(), d.sum.Lacks
+		sum = sum.Join(d.sum)
+		f.ChargeCents, f.Unpriced = sum.Total(), sum.Lacks
 		if f.WalletCents == nil {
 			continue
 		}
-		left := *f.WalletCents - f.ReservedCents - f.ChargeCents
-		d.WalletCents = &left
+		left := *f.WalletCents - f.ReservedCents - sum.Cents
+		d.WalletCents, f.MissingCents = &left, fact.Sum{Cents: max(-left, 0), Lacks: sum.Lacks}.Total()
 		if left < 0 {
-			f.MissingCents = -left
 			if f.RunsOutOn == "" {
 				f.RunsOutOn, f.FailsFirst = d.Day, o.failsFirst(*f.WalletCents-f.ReservedCents)
 			}

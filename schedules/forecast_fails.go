@@ -6,21 +6,31 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // ForecastSweep is one sweep of a forecast.
 type ForecastSweep struct {
-	Schedule     string    `json:"schedule"`
-	Slot         time.Time `json:"slot"`
-	ChargeCents  int64     `json:"charge_cents"`
-	MissingCents int64     `json:"missing_cents"` // of ChargeCents, when all before it is paid
+	Schedule     string     `json:"schedule"`
+	Slot         time.Time  `json:"slot"`
+	ChargeCents  fact.Cents `json:"charge_cents"`
+	Unpriced     int        `json:"unpriced"`      // of its renewals: they are not in ChargeCents
+	MissingCents int64      `json:"missing_cents"` // of ChargeCents, when all before it is paid
+}
+
+// foreseenSweep adds up what a sweep charges.
+type foreseenSweep struct {
+	ForecastSweep
+
+	sum fact.Sum
 }
 
 // scheduleCharges are the charges of one schedule, by the second of their slot.
 type scheduleCharges struct {
 	calendar calendar
 	slots    map[int64]time.Time // the first one at or after a minute, of those asked for
-	cents    map[int64]int64
+	sums     map[int64]fact.Sum
 }
 
 // slot is the first one at or after the minute in which something comes due: of a million
@@ -35,10 +45,14 @@ func (c scheduleCharges) slot(due time.Time) time.Time {
 	return slot
 }
 
+func (c scheduleCharges) add(slot time.Time, cents fact.Cents) {
+	c.sums[slot.Unix()] = c.sums[slot.Unix()].Add(cents)
+}
+
 // sweeps are the charges by slot.
-func (c scheduleCharges) sweeps() (all []ForecastSweep) {
-	for at, cents := range c.cents {
-		all = append(all, ForecastSweep{Schedule: c.calendar.name, Slot: time.Unix(at, 0).UTC(), ChargeCents: cents})
+func (c scheduleCharges) sweeps() (all []foreseenSweep) {
+	for at, sum := range c.sums {
+		all = append(all, foreseenSweep{ForecastSweep{Schedule: c.calendar.name, Slot: time.Unix(at, 0).UTC()}, sum})
 	}
 	return all
 }
@@ -46,17 +60,17 @@ func (c scheduleCharges) sweeps() (all []ForecastSweep) {
 // failsFirst is the first sweep that does not fit into what the wallet has left; nil where
 // each does, by its slot.
 func (o *outlook) failsFirst(left int64) *ForecastSweep {
-	var all []ForecastSweep
+	var all []foreseenSweep
 	for _, c := range o.sweeps {
 		all = append(all, c.sweeps()...)
 	}
-	slices.SortStableFunc(all, func(a, b ForecastSweep) int {
+	slices.SortStableFunc(all, func(a, b foreseenSweep) int {
 		return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.Schedule, b.Schedule))
 	})
 	for _, x := range all {
-		if left -= x.ChargeCents; left < 0 {
-			x.MissingCents = -left
-			return &x
+		if left -= x.sum.Cents; left < 0 {
+			x.ChargeCents, x.Unpriced, x.MissingCents = x.sum.Total(), x.sum.Lacks, -left
+			return &x.ForecastSweep
 		}
 	}
 	return nil

@@ -12,14 +12,14 @@ import (
 // life is one proxy of a group in a forecast.
 type life struct {
 	expires time.Time
-	cost    price
+	cost    Price
 }
 
 // keptGroups are the proxies of a schedule that keeps a number of each group, by
 // group.
 type keptGroups map[string][]life
 
-func (k keptGroups) add(group string, expires time.Time, cost price) {
+func (k keptGroups) add(group string, expires time.Time, cost Price) {
 	k[group] = append(k[group], life{expires, cost})
 }
 

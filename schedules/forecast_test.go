@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
@@ -22,7 +24,7 @@ func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
 	got := []string{}
 	for _, d := range f.Days {
 		if d.Renewals > 0 {
-			got = append(got, fmt.Sprintln(d.Day, d.Renewals, d.ChargeCents, d.Unpriced, d.OverBudgetCents, *d.WalletCents))
+			got = append(got, fmt.Sprintln(d.Day, d.Renewals, d.Charge().Cents, d.Unpriced, d.OverBudgetCents, *d.WalletCents))
 		}
 	}
 	want(t, "days", got, []string{
@@ -30,12 +32,12 @@ func TestAForecastFollowsEveryRenewalUntilTheWalletRunsOut(t *testing.T) {
 		"2026-12-19 1 300 0 0 -200\n", // the first one again
 	})
 	want(t, "runs out", f.RunsOutOn, "2026-12-19")
-	want(t, "missing", f.MissingCents, int64(200))
+	want(t, "missing", f.MissingCents, fact.Known(200))
 	if f.FailsFirst == nil {
 		t.Fatal("no sweep fails first")
 	}
-	want(t, "fails first", *f.FailsFirst, ForecastSweep{Schedule: "keepalive", Slot: time.Date(2026, 12, 19, 12, 0, 0, 0, time.UTC), ChargeCents: 300, MissingCents: 200})
-	want(t, "sum", f.ChargeCents, int64(1200))
+	want(t, "fails first", *f.FailsFirst, ForecastSweep{Schedule: "keepalive", Slot: time.Date(2026, 12, 19, 12, 0, 0, 0, time.UTC), ChargeCents: fact.Known(300), MissingCents: 200})
+	want(t, "sum", f.ChargeCents, fact.Known(1200))
 	after, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
 	want(t, "facts", after, before)
@@ -54,7 +56,7 @@ func TestAForecastOfAllSchedulesCountsAProxyOnce(t *testing.T) {
 	f, err := h.Forecast(t.Context(), "", 3)
 	check(t, err)
 	want(t, "schedules", f.Schedules, []string{"keepalive", "second"})
-	want(t, "sum: two now, one of which a second schedule matches too, and one tomorrow", f.ChargeCents, int64(900))
+	want(t, "sum: two now, one of which a second schedule matches too, and one tomorrow", f.ChargeCents, fact.Known(900))
 	if f.WalletCents != nil || f.Days[0].WalletCents != nil {
 		t.Error("a wallet that is not read")
 	}

@@ -15,7 +15,9 @@ type limit struct {
 	reason  string // of what it leaves out
 	cents   int64  // what it is
 	room    int64  // what is left of it
-	missing Shortfall
+	missing fact.Sum
+	first   time.Time // when the first that it leaves out expires
+	left    int       // how many it leaves out
 }
 
 // Shortfall is what one limit leaves out of a plan.
@@ -25,8 +27,8 @@ type Shortfall struct {
 	// LimitCents is the budget, or what the wallet holds.
 	LimitCents int64 `json:"limit_cents"`
 	// Cents is by how much the limit is too low for all of them, without those of
-	// unknown price.
-	Cents int64 `json:"shortfall_cents"`
+	// unknown price; not known where those alone are too much for it.
+	Cents fact.Cents `json:"shortfall_cents"`
 	// Unpriced counts, of Proxies, those of unknown price.
 	Unpriced int `json:"unpriced,omitempty"`
 	// FirstLostAt is when the first of them expires.
@@ -60,24 +62,21 @@ func (in *inputs) limits() (all []*limit) {
 
 // over is the first limit that a cost goes over, nil when none does. A price
 // that is not known needs some room too: an empty wallet learns nothing.
-func over(limits []*limit, cost price) *limit {
+func over(limits []*limit, cost Price) *limit {
 	for _, l := range limits {
-		if cost.cents > l.room || (!cost.known && l.room <= 0) {
+		if cost.Cents.Or(0) > l.room || (!cost.Cents.Known() && l.room <= 0) {
 			return l
 		}
 	}
 	return nil
 }
 
-func (l *limit) leaveOut(cost price, expires time.Time) {
-	if l.missing.Proxies == 0 {
-		l.missing.FirstLostAt = expires // the nearest comes first
+func (l *limit) leaveOut(cost Price, expires time.Time) {
+	if l.left == 0 {
+		l.first = expires // the nearest comes first
 	}
-	l.missing.Proxies++
-	if !cost.known {
-		l.missing.Unpriced++
-	}
-	l.missing.Cents += cost.cents
+	l.left++
+	l.missing = l.missing.Add(cost.Cents)
 }
 
 // shortfalls are what the limits left out. What is left of a limit counts: it
@@ -85,12 +84,12 @@ func (l *limit) leaveOut(cost price, expires time.Time) {
 func shortfalls(limits []*limit) []Shortfall {
 	all := []Shortfall{}
 	for _, l := range limits {
-		if l.missing.Proxies == 0 {
+		if l.left == 0 {
 			continue
 		}
-		one := l.missing
-		one.Reason, one.LimitCents, one.Cents = l.reason, l.cents, max(one.Cents-l.room, 0)
-		all = append(all, one)
+		missing := l.missing
+		missing.Cents = max(missing.Cents-l.room, 0)
+		all = append(all, Shortfall{Reason: l.reason, Proxies: l.left, LimitCents: l.cents, Cents: missing.Total(), Unpriced: missing.Lacks, FirstLostAt: l.first})
 	}
 	return all
 }
@@ -110,24 +109,20 @@ func (x Shortfall) Limit(currency string) string {
 	return fmt.Sprintf("%s (%s)", limitNames[x.Reason], fact.Amount(x.LimitCents, currency))
 }
 
+// Missing is by how much the limit is too low.
+func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), Lacks: x.Unpriced} }
+
 // said is the shortfall for people.
 func (x Shortfall) said(currency string) string {
 	what := x.Limit(currency) + " does not reach"
-	missing := fact.Amount(x.Cents, currency) + " is missing"
-	switch {
-	case x.Cents == 0: // what is known of the prices would fit
-		missing = "their price is not known"
-	case x.Unpriced > 0:
-		missing += fmt.Sprintf(", and what %d of unknown price cost", x.Unpriced)
-	}
-	return fmt.Sprintf("%s for %d proxies: %s, and the first of them expires at %s; the next sweep plans them again",
-		what, x.Proxies, missing, x.FirstLostAt.Format(time.RFC3339))
+	return fmt.Sprintf("%s for %d proxies: %s is missing, and the first of them expires at %s; the next sweep plans them again",
+		what, x.Proxies, x.Missing().Text(currency), x.FirstLostAt.Format(time.RFC3339))
 }
 
 // tooDear is a proxy that a limit leaves out.
 type tooDear struct {
 	proxy  ledger.Proxy
-	cost   price
+	cost   Price
 	tooLow *limit
 }
 
@@ -149,7 +144,7 @@ func (p *planner) missing() {
 		}
 		one.tooLow.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
 		if one.tooLow.reason == ReasonBudget {
-			p.plan.Shortfall += one.cost.cents
+			p.short = p.short.Add(one.cost.Cents)
 		}
 		p.leaveOut(one.proxy, one.tooLow.reason)
 	}

@@ -115,7 +115,7 @@ type Plan struct {
 	Hash          string         `json:"plan"`
 	Due           int            `json:"due"`                // matching proxies inside the window
 	Currency      string         `json:"currency,omitempty"` // of the amounts
-	EstimateCents int64          `json:"estimate_cents"`     // without those of unknown price
+	EstimateCents fact.Cents     `json:"estimate_cents"`     // without those of unknown price
 	Unpriced      int            `json:"unpriced,omitempty"` // included, and their price is not known
 	Included      []Included     `json:"included"`
 	LeftOut       []LeftOut      `json:"left_out"` // the first 1,000
@@ -128,7 +128,7 @@ type Plan struct {
 	// UnusableCount is the number of all entries that could not be read.
 	UnusableCount int         `json:"unusable_count,omitempty"`
 	UnknownIDs    []string    `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
-	Shortfall     int64       `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
+	Shortfall     fact.Cents  `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
 	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that the plan exceeds
 	NeedsApproval bool        `json:"needs_approval"`
 	// ApproveOverCents is the schedule's limit that NeedsApproval comes from.
@@ -155,15 +155,18 @@ type Plan struct {
 	onItsWay map[string]bool
 }
 
+// Estimate is what the plan is expected to cost.
+func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
+
 // Included is one proxy of a plan. A canary is renewed alone to learn the price
-// of its kind; its EstimateCents is 0: unknown.
+// of its kind.
 type Included struct {
-	ProxyID       string    `json:"proxy_id"`
-	ExpiresAt     time.Time `json:"expires_at"`
-	Reason        string    `json:"reason"`
-	EstimateCents int64     `json:"estimate_cents"`
-	PriceFrom     string    `json:"price_from"`
-	Canary        bool      `json:"canary,omitempty"`
+	ProxyID       string     `json:"proxy_id"`
+	ExpiresAt     time.Time  `json:"expires_at"`
+	Reason        string     `json:"reason"`
+	EstimateCents fact.Cents `json:"estimate_cents"`
+	PriceFrom     string     `json:"price_from"`
+	Canary        bool       `json:"canary,omitempty"`
 	// Endings counts its renewals that ended, at this expiry, without renewing it.
 	Endings int `json:"endings_without_renewal,omitempty"`
 
@@ -225,6 +228,7 @@ type planner struct {
 	staying map[string]int
 	plan    Plan
 	dear    []tooDear
+	short   fact.Sum // of dear, what is over budget_cents
 	// last are proxies of unknown price whose renewals have failed: another of their
 	// kind tells the price first, where there is one.
 	last    []ledger.Proxy
@@ -236,14 +240,14 @@ type planner struct {
 	learning bool
 	// firstLeft is the nearest expiry of what the sweep goes on with.
 	firstLeft time.Time
-	prices    map[kind]price
+	prices    map[kind]Price
 	canary    map[kind]bool
 }
 
 func newPlanner(in inputs, known history) *planner {
 	p := &planner{
 		in: in, known: known, filter: in.Schedule.Match.filter(in.Lists), limits: in.limits(),
-		prices: map[kind]price{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),
+		prices: map[kind]Price{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),
 	}
 	p.plan = Plan{
 		Schedule: in.Schedule.Name, At: in.Now.UTC(), Until: in.Now.Add(in.Schedule.RenewBefore).UTC(),
@@ -301,7 +305,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if err != nil {
 		return err
 	}
-	if !cost.known && endings > 0 && !p.letLast {
+	if !cost.Cents.Known() && endings > 0 && !p.letLast {
 		p.last = append(p.last, proxy)
 		return nil
 	}
@@ -328,16 +332,16 @@ func (p *planner) addLast(ctx context.Context) error {
 }
 
 // unaffordable says which limit, or which group that is complete, leaves the proxy out.
-func (p *planner) unaffordable(proxy ledger.Proxy, cost price) string {
+func (p *planner) unaffordable(proxy ledger.Proxy, cost Price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.group(proxy)] >= keep.AtLeast {
 		return ReasonEnough
 	}
-	if !cost.known && p.canary[kindOf(proxy)] {
+	if !cost.Cents.Known() && p.canary[kindOf(proxy)] {
 		p.plan.unpriced[kindOf(proxy)] = proxy
 		return ReasonUnpriced
 	}
-	if !cost.known && p.frugal && p.learning { // each may cost more than is left
+	if !cost.Cents.Known() && p.frugal && p.learning { // each may cost more than is left
 		p.plan.unpriced[kindOf(proxy)] = proxy
 		return ReasonOneByOne
 	}
@@ -361,21 +365,17 @@ func (p *planner) underWay(ctx context.Context) error {
 	return nil
 }
 
-func (p *planner) include(proxy ledger.Proxy, cost price, endings int) {
+func (p *planner) include(proxy ledger.Proxy, cost Price, endings int) {
 	p.markCanary(proxy, cost)
 	for _, l := range p.limits {
-		l.room -= cost.cents
+		l.room -= cost.Cents.Or(0)
 	}
 	if keep := p.in.Schedule.Keep; keep.AtLeast > 0 {
 		p.staying[keep.group(proxy)]++
 	}
-	p.plan.EstimateCents += cost.cents
-	if !cost.known {
-		p.plan.Unpriced++
-	}
 	p.plan.Included = append(p.plan.Included, Included{
 		ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: p.dueSince(proxy),
-		EstimateCents: cost.cents, PriceFrom: cost.from, Canary: !cost.known, Endings: endings, labels: p.in.Schedule.carried(proxy),
+		EstimateCents: cost.Cents, PriceFrom: cost.From, Canary: !cost.Cents.Known(), Endings: endings, labels: p.in.Schedule.carried(proxy),
 	})
 }
 
@@ -387,8 +387,8 @@ func (p *planner) dueSince(proxy ledger.Proxy) string {
 	return "it is due since " + proxy.ExpiresAt.Add(-p.in.Schedule.RenewBefore).UTC().Format(time.RFC3339)
 }
 
-func (p *planner) markCanary(proxy ledger.Proxy, cost price) {
-	if !cost.known {
+func (p *planner) markCanary(proxy ledger.Proxy, cost Price) {
+	if !cost.Cents.Known() {
 		p.canary[kindOf(proxy)], p.learning = true, true
 	}
 }

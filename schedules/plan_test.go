@@ -122,7 +122,7 @@ func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {
 	w.Schedule.DurationDays = 90
 	p = w.plan(t)
 	want(t, "priced", p.ids(), []string{"px_1", "px_2", "px_3", "px_de"})
-	want(t, "estimate", p.EstimateCents, int64(3*897))
+	want(t, "estimate", p.EstimateCents, fact.Known(3*897))
 	want(t, "commands: three of a known price together, the canary alone", len(p.Commands), 2)
 }
 
@@ -175,8 +175,8 @@ func TestTheBudgetGoesToTheNearestExpiry(t *testing.T) {
 	paid(t, w.ledger, "px_dear", 900)
 	p := w.plan(t)
 	want(t, "included", p.ids(), []string{"px_1", "px_2"})
-	want(t, "estimate", p.EstimateCents, int64(600))
-	want(t, "shortfall", p.Shortfall, int64(1200))
+	want(t, "estimate", p.EstimateCents, fact.Known(600))
+	want(t, "shortfall", p.Shortfall, fact.Known(1200))
 	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonBudget: 2})
 }
 
@@ -244,7 +244,7 @@ func TestATooLargePlanCountsWhatItLeavesOut(t *testing.T) {
 
 	w.Schedule.Chunk = 1 // the commands grow: bytes are the bound
 	p = w.plan(t)
-	if len(p.Included) >= maxPlanned || len(p.Included) != len(p.Commands) || p.EstimateCents != int64(300*len(p.Included)) ||
+	if len(p.Included) >= maxPlanned || len(p.Included) != len(p.Commands) || p.EstimateCents != fact.Known(int64(300*len(p.Included))) ||
 		p.LeftOutCounts[ReasonBeyond]+len(p.Included) != maxPlanned+57 {
 		t.Fatalf("%d included, %d commands, left out %v", len(p.Included), len(p.Commands), p.LeftOutCounts)
 	}

@@ -59,7 +59,7 @@ func (p Plan) remainder(before remainder) *remainder {
 		return nil
 	}
 	rest := remainder{
-		began: before.began, taken: map[string]bool{}, spent: before.spent + p.EstimateCents, canaries: before.canaries,
+		began: before.began, taken: map[string]bool{}, spent: before.spent + p.EstimateCents.Or(0), canaries: before.canaries,
 		wants: p.unpriced, more: p.LeftOutCounts[ReasonBeyond] > 0, left: *p.Left,
 	}
 	if p.Slot != nil && rest.began.IsZero() {

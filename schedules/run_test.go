@@ -160,8 +160,8 @@ func TestTheBudgetIsOfTheWholeSweepItsCanaryIncluded(t *testing.T) {
 
 func TestAFullPlanGoesOnBeforeTheNextSlot(t *testing.T) {
 	full := Plan{
-		State: stateFinished, EstimateCents: 300, LeftOutCounts: map[string]int{ReasonBeyond: 1}, Left: &fact.SweepLeft{Proxies: 1},
-		Included: []Included{{ProxyID: "px_1", EstimateCents: 300}},
+		State: stateFinished, EstimateCents: fact.Known(300), LeftOutCounts: map[string]int{ReasonBeyond: 1}, Left: &fact.SweepLeft{Proxies: 1},
+		Included: []Included{{ProxyID: "px_1", EstimateCents: fact.Known(300)}},
 	}
 	rest := full.remainder(remainder{taken: map[string]bool{"px_0": true}, spent: 200})
 	want(t, "taken", rest.taken, map[string]bool{"px_0": true, "px_1": true})

@@ -224,7 +224,7 @@ func planSaid(f fact.SweepPlanned, currency string) string {
 	for _, c := range f.Planned {
 		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
 	}
-	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), estimateSaid(f.EstimateCents, unpriced, currency))
+	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), fact.Sum{Cents: f.EstimateCents, Lacks: unpriced}.Text(currency))
 	if f.Unusable > 0 {
 		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial sweep plan %s` names them)", f.Unusable, f.Schedule)
 	}

@@ -24,7 +24,7 @@ func TestASlotFiredAgainPublishesWhatIsDueOnce(t *testing.T) {
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "state", plan.State, stateFinished)
-	want(t, "estimate", plan.EstimateCents, int64(600))
+	want(t, "estimate", plan.EstimateCents, fact.Known(600))
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
 	want(t, "facts", h.facts(t, before), []string{"sweep.planned", "sweep.finished"})
 

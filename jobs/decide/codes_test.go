@@ -50,7 +50,7 @@ func TestEveryOperationThatIsHeldHasACode(t *testing.T) {
 		op        Operation
 		happening Happened
 	}{
-		{order(), Priced{Prices: []Price{{Of: "a", Cents: 300, Known: true}}, LimitCents: 1}},
+		{order(), Priced{Prices: []Price{{Of: "a", Cents: fact.Known(300)}}, LimitCents: 1}},
 		{restored, Priced{Prices: []Price{{Of: "a"}, {Of: "b"}}, LimitCents: 1}},
 		{order(), Prechecked{NamesCIDRs: true}},
 	} {

@@ -125,10 +125,8 @@ type Decision struct {
 	Send bool
 	// ProxyIDs are what is still to be renewed.
 	ProxyIDs []string
-	// EstimateCents is what the attempt is expected to cost; Unpriced: a part of it
-	// is not known, and counts as nothing.
-	EstimateCents int64
-	Unpriced      bool
+	// Estimate is what the attempt is expected to cost, where all of it is known.
+	Estimate fact.Cents
 	// Postponed: what must be read first could not be. Under a pause the operation
 	// waits with the others, and nothing is recorded.
 	Postponed bool

@@ -5,6 +5,7 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -18,8 +19,8 @@ type Priced struct {
 	Moment
 	LeftOut []fact.Fact // by the precheck
 	Prices  []Price     // one for each line of an order, or for each proxy
-	// Fallback is the price of a proxy whose own is not known, 0 for none.
-	Fallback int64
+	// Fallback is the price of a proxy whose own is not known.
+	Fallback fact.Cents
 
 	CeilingCents int64 // of the command; 0: none
 	CommandCents int64 // what the command has cost so far
@@ -44,26 +45,26 @@ const unpricedMost = 3
 // Price is what one line or proxy is expected to cost.
 type Price struct {
 	Of         string // the offer, or the proxy
-	Cents      int64
-	Known      bool
+	Cents      fact.Cents
 	NotOffered bool   // no page of offers holds it
 	Unreadable string // why the offer has no price that can be read; "" when it has one
 }
 
-// Estimate is the most that the operation is expected to cost. What has no price
-// counts as nothing, and unpriced is the first such proxy.
-func (h Priced) Estimate() (cents int64, unpriced string) {
+// Estimate is the most that the operation is expected to cost, and unpriced the first
+// proxy that has no price.
+func (h Priced) Estimate() (sum fact.Sum, unpriced string) {
 	for _, p := range h.Prices {
-		if cents += h.price(p); unpriced == "" && !p.Known && h.Fallback == 0 {
-			unpriced = p.Of
+		price := h.price(p)
+		if sum = sum.Add(price); !price.Known() {
+			unpriced = cmp.Or(unpriced, p.Of)
 		}
 	}
-	return cents, unpriced
+	return sum, unpriced
 }
 
 // price is what a line or proxy counts for.
-func (h Priced) price(p Price) int64 {
-	if p.Known {
+func (h Priced) price(p Price) fact.Cents {
+	if p.Cents.Known() {
 		return p.Cents
 	}
 	return h.Fallback
@@ -80,20 +81,24 @@ func decidePriced(op Operation, h Priced) Decision {
 			return decideUnreadable(op, h, p)
 		}
 	}
-	cents, unpriced := h.Estimate()
+	sum, unpriced := h.Estimate()
 	if unpriced != "" && (h.CeilingCents > 0 || len(h.Prices) > 1) {
 		if d, stop := withoutPrice(op, h, unpriced); stop {
 			return d
 		}
 	}
-	if total := cents + h.CommandCents; h.CeilingCents > 0 && total > h.CeilingCents {
+	if total := sum.Cents + h.CommandCents; h.CeilingCents > 0 && total > h.CeilingCents {
 		return refusedBefore(op, h.LeftOut, "max_total_cents", fmt.Sprintf(
 			"it would bring the command to %s, over its max_total_cents of %s: nothing was sent", op.Binding.Amount(total), op.Binding.Amount(h.CeilingCents)))
 	}
-	if d, stop := overDailyLimit(op, h, cents, unpriced != ""); stop {
+	if d, stop := overDailyLimit(op, h, sum); stop {
 		return d
 	}
-	return Decision{Facts: h.LeftOut, Send: true, EstimateCents: cents, Unpriced: unpriced != ""}
+	d := Decision{Facts: h.LeftOut, Send: true}
+	if sum.Lacks == 0 {
+		d.Estimate = fact.Known(sum.Cents)
+	}
+	return d
 }
 
 // decideUnreadable refuses an order for an offer that stays unreadable for some minutes:
@@ -146,14 +151,14 @@ func divided(op Operation, h Priced, first map[string]bool, reason string) Decis
 // what of it fits goes, and the rest waits until the day is over or a person releases it.
 // A proxy that is dearer than the limit of a whole day is refused. One whose price is not
 // known waits while another such one is under way: together they could go over any limit.
-func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decision, stop bool) {
-	over := h.SpentCents+cents > h.LimitCents
+func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool) {
+	over := h.SpentCents+sum.Cents > h.LimitCents
 	switch {
 	case h.LimitCents == 0, h.Released, over && h.ReleasedBefore:
 		return Decision{}, false
 	case over:
-		return overLimit(op, h, cents, unpriced), true
-	case !unpriced || h.UnpricedUnderWay == 0 && h.UnpricedOpen < unpricedMost:
+		return overLimit(op, h, sum), true
+	case sum.Lacks == 0 || h.UnpricedUnderWay == 0 && h.UnpricedOpen < unpricedMost:
 		return Decision{}, false
 	}
 	d = waiting(op, notExecuted, h.Now.Add(previousWait(op)), Verdict{
@@ -164,7 +169,7 @@ func overDailyLimit(op Operation, h Priced, cents int64, unpriced bool) (d Decis
 }
 
 // overLimit decides on an operation that does not fit into what is left of the day.
-func overLimit(op Operation, h Priced, cents int64, unpriced bool) Decision {
+func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 	if op.Kind == fact.KindRenewal && op.Ambiguous == 0 {
 		if d, ok := fitToday(op, h); ok {
 			return d
@@ -172,11 +177,11 @@ func overLimit(op Operation, h Priced, cents int64, unpriced bool) Decision {
 	}
 	limit := op.Binding.Amount(h.LimitCents)
 	reason := fmt.Sprintf("%s is spent or under way today, this would add %s, and daily_limit_cents is %s",
-		op.Binding.Amount(h.SpentCents), estimateText(op.Binding, cents, unpriced), limit)
-	if cents > h.LimitCents {
+		op.Binding.Amount(h.SpentCents), sum.Text(op.Binding.Currency), limit)
+	if sum.Cents > h.LimitCents {
 		reason += ", which no day leaves room for: release it, cancel it or raise the limit"
 	}
-	return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: cents, Until: &h.Tomorrow, Reason: reason})
+	return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: sum.Cents, Until: &h.Tomorrow, Reason: reason})
 }
 
 // fitToday divides a renewal into what fits into the day and the rest, and refuses what
@@ -184,7 +189,7 @@ func overLimit(op Operation, h Priced, cents int64, unpriced bool) Decision {
 func fitToday(op Operation, h Priced) (d Decision, ok bool) {
 	fits, later, room := map[string]bool{}, map[string]bool{}, h.LimitCents-h.SpentCents
 	for _, p := range h.Prices {
-		price := h.price(p)
+		price := h.price(p).Or(0)
 		later[p.Of] = price <= h.LimitCents
 		if fits[p.Of] = price <= room; fits[p.Of] {
 			room -= price
@@ -197,7 +202,7 @@ func fitToday(op Operation, h Priced) (d Decision, ok bool) {
 			op.Binding.Amount(h.SpentCents), limit, today, n)), true
 	case anyDay == 0:
 		return refusedBefore(op, h.LeftOut, fact.CodeDailyLimit, fmt.Sprintf(
-			"at %s a proxy of it costs more than daily_limit_cents allows in a whole day (%s): nothing was sent; raise the limit, then retry it", op.Binding.Amount(h.price(h.Prices[0])), limit)), true
+			"at %s a proxy of it costs more than daily_limit_cents allows in a whole day (%s): nothing was sent; raise the limit, then retry it", op.Binding.Amount(h.price(h.Prices[0]).Or(0)), limit)), true
 	case anyDay < n:
 		return divided(op, h, later, fmt.Sprintf("%d of its %d proxies cost more than daily_limit_cents allows in a whole day (%s)", n-anyDay, n, limit)), true
 	}
@@ -211,14 +216,6 @@ func trues(set map[string]bool) (n int) {
 		}
 	}
 	return n
-}
-
-// estimateText is an estimate as text. An unknown price is never shown as 0.
-func estimateText(b fact.Binding, cents int64, unpriced bool) string {
-	if cents == 0 && unpriced {
-		return "an unknown price"
-	}
-	return b.Amount(cents)
 }
 
 // QuotedCents is what an offer costs for a quantity and a duration. The document does

@@ -10,7 +10,7 @@ import (
 
 // What a price comes to under a ceiling and a limit of the day, a row a case.
 func TestTheTableOfCeilingsAndLimits(t *testing.T) {
-	priced := func(of string, cents int64) Price { return Price{Of: of, Cents: cents, Known: true} }
+	priced := func(of string, cents int64) Price { return Price{Of: of, Cents: fact.Known(cents)} }
 	one, two := []Price{priced("a", 300)}, []Price{priced("a", 300), priced("b", 300)}
 	none, half := []Price{{Of: "a"}}, []Price{priced("a", 300), {Of: "b"}}
 	presumed := renewalOf("a", "b")
@@ -35,8 +35,8 @@ func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 		{"one of two without a price behind a restore, under a limit", presumed, Priced{Prices: half, LimitCents: 900}, "command.held", 0},
 		{"two of the command without a price and an outcome", renewalOf("a"), Priced{Prices: none, CeilingCents: 900, UnpricedSiblings: 2}, "", 0},
 		{"three of them", renewalOf("a"), Priced{Prices: none, CeilingCents: 900, UnpricedSiblings: 3}, "command.rejected", 0},
-		{"one of two without a price, released", renewalOf("a", "b"), Priced{Prices: half, LimitCents: 900, ReleasedBefore: true}, "", 300},
-		{"one of two at the price of the first", renewalOf("a", "b"), Priced{Prices: half, Fallback: 400, CeilingCents: 900}, "", 700},
+		{"one of two without a price, released", renewalOf("a", "b"), Priced{Prices: half, LimitCents: 900, ReleasedBefore: true}, "", 0},
+		{"one of two at the price of the first", renewalOf("a", "b"), Priced{Prices: half, Fallback: fact.Known(400), CeilingCents: 900}, "", 700},
 		{"one alone without a price", renewalOf("a"), Priced{Prices: none, CeilingCents: 900, LimitCents: 900}, "", 0},
 		{"one alone without a price behind another", renewalOf("a"), Priced{Prices: none, LimitCents: 900, UnpricedUnderWay: 1}, "operation.waiting", 0},
 		{"one alone without a price behind two in review", renewalOf("a"), Priced{Prices: none, LimitCents: 900, UnpricedOpen: 2}, "", 0},
@@ -69,8 +69,8 @@ func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 		if row.want == "operation.review" {
 			want = row.want
 		}
-		if said(d) != want || d.Send != (row.want == "") || d.EstimateCents != row.cents {
-			t.Errorf("%s: %s, %d cents: %+v", row.name, said(d), d.EstimateCents, d)
+		if said(d) != want || d.Send != (row.want == "") || d.Estimate.Or(0) != row.cents {
+			t.Errorf("%s: %s: %+v", row.name, said(d), d)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 func TestTrap52AnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 	h := Priced{Prices: []Price{{Of: "a"}}, LimitCents: 900, SpentCents: 901, Tomorrow: noon.Add(12 * time.Hour)}
 	f, ok := Decide(renewalOf("a"), h).Facts[0].(fact.CommandHeld)
-	if !ok || !strings.Contains(f.Reason, "an unknown price") || f.Until == nil || !f.Until.Equal(h.Tomorrow) {
+	if !ok || !strings.Contains(f.Reason, "an unknown amount") || f.Until == nil || !f.Until.Equal(h.Tomorrow) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -87,15 +87,15 @@ func TestTrap52AnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 // known before another is sent.
 func TestTrap52UnknownPricesGoOneAfterTheOther(t *testing.T) {
 	h := Priced{Moment: Moment{Now: noon}, LimitCents: 700, SpentCents: 100, UnpricedUnderWay: 1}
-	d, stop := overDailyLimit(order(), h, 300, true)
+	d, stop := overDailyLimit(order(), h, fact.Sum{Cents: 300, Lacks: 1})
 	if got := said(d); !stop || got != "operation.waiting" {
 		t.Errorf("while another is under way: %s, stop %t", got, stop)
 	}
-	if _, stop := overDailyLimit(order(), h, 300, false); stop {
+	if _, stop := overDailyLimit(order(), h, fact.Sum{Cents: 300}); stop {
 		t.Error("one of known price waits")
 	}
 	h.UnpricedUnderWay = 0
-	if _, stop := overDailyLimit(order(), h, 300, true); stop {
+	if _, stop := overDailyLimit(order(), h, fact.Sum{Cents: 300, Lacks: 1}); stop {
 		t.Error("one alone waits")
 	}
 }

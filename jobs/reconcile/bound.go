@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -34,24 +35,21 @@ type listPrices struct {
 // bound puts a bound in the place of each unknown price, where there is one: from what was
 // last paid, the list price, or the command's own ceiling.
 func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
-	most := map[string]int64{}
+	most := map[string]fact.Cents{}
 	for _, open := range [][]ledger.Exposure{w.Before.Open, w.After.Open} {
 		for i := range open {
 			e := &open[i]
-			if !e.ChargeUnknown {
+			if e.Charge.Known() {
 				continue
 			}
-			cents, known := most[e.OperationID]
-			if !known {
-				var err error
-				if cents, err = p.mostOf(ctx, *e); err != nil {
+			if _, asked := most[e.OperationID]; !asked {
+				cents, err := p.mostOf(ctx, *e)
+				if err != nil {
 					return err
 				}
-				most[e.OperationID] = cents
+				most[e.OperationID] = fact.Estimated(cents)
 			}
-			if cents > 0 {
-				e.ChargeCents, e.ChargeUnknown = cents, false
-			}
+			e.Charge = most[e.OperationID]
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (w WalletReading) Check() WalletCheck {
 	seen := map[string]bool{}
 	for _, open := range looks {
 		for _, e := range open {
-			low, high, unbounded = low-e.ChargeCents, high+e.ReturnCents, unbounded || e.ChargeUnknown
+			low, high, unbounded = low-e.Charge.Or(0), high+e.ReturnCents, unbounded || !e.Charge.Known()
 			if !seen[e.OperationID] {
 				seen[e.OperationID] = true
 				x.UnderWay = append(x.UnderWay, e.OperationID)
@@ -138,7 +138,7 @@ func (p *Pass) wallet(w WalletReading) {
 
 func unknownPrices(w WalletReading) (ids []string) {
 	for _, e := range append(append([]ledger.Exposure{}, w.Before.Open...), w.After.Open...) {
-		if e.ChargeUnknown && !slices.Contains(ids, e.OperationID) {
+		if !e.Charge.Known() && !slices.Contains(ids, e.OperationID) {
 			ids = append(ids, e.OperationID)
 		}
 	}

@@ -10,13 +10,15 @@ import (
 // SweepPlanned says that a slot fired and these commands are its plan.
 type SweepPlanned struct {
 	accountFact
-	Schedule      string            `json:"schedule"`
-	Slot          time.Time         `json:"slot"`
-	Missed        []time.Time       `json:"missed,omitempty"`
-	Plan          string            `json:"plan"`
-	Due           int               `json:"due"`
-	EstimateCents int64             `json:"estimate_cents"`
-	Commands      []json.RawMessage `json:"commands"`
+	Schedule      string      `json:"schedule"`
+	Slot          time.Time   `json:"slot"`
+	Missed        []time.Time `json:"missed,omitempty"`
+	Plan          string      `json:"plan"`
+	Due           int         `json:"due"`
+	EstimateCents int64       `json:"estimate_cents"` // without those of unknown price
+	// UnknownPrice counts the planned proxies whose price is not known.
+	UnknownPrice int               `json:"unknown_price,omitempty"`
+	Commands     []json.RawMessage `json:"commands"`
 	// Planned says of each of Commands what it is expected to cost.
 	Planned []PlannedCommand `json:"planned,omitempty"`
 	// Of is the first slot of the sweep whose rest this slot takes.

@@ -27,7 +27,7 @@ var runnerBugs = []bug{
 		old: "if err != nil || !settled {",
 		new: "if err != nil || !settled || id != \"\" {"},
 	{trap: 52, name: "a price that has become known is not read again", in: "jobs.Runner.priceAgain",
-		old: "!d.Send || !d.Unpriced {", new: "!d.Send || d.Send {"},
+		old: "!d.Send || d.Estimate.Known() {", new: "!d.Send || d.Send {"},
 	{trap: 9, name: "a precheck waits out a Retry-After and goes on", in: "jobs.Runner.passNow",
 		old: "func (r *Runner) passNow(ctx context.Context, p gatePriority) error {\n\tif r.pauses.throttled() {\n\t\treturn errThrottled\n\t}\n\tif err := r.gate.Pass(ctx, p); err != nil {",
 		new: "func (r *Runner) passNow(ctx context.Context, p gatePriority) error {\n\tif err := errors.Join(r.waitOut(ctx), r.gate.Pass(ctx, p)); err != nil {"},

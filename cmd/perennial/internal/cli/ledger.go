@@ -156,7 +156,7 @@ func (a *app) printBalance(b ledger.Balance) error {
 
 // unbookedText never shows an unknown price as none.
 func unbookedText(u ledger.Unbooked, currency string) string {
-	return fmt.Sprintf("%s by %d operations (estimate)", estimate(u.EstimateCents, u.Unknown, currency), u.Operations)
+	return fmt.Sprintf("%s by %d operations (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), u.Operations)
 }
 
 func (a *app) ledgerEntries() *cobra.Command {

@@ -128,6 +128,13 @@ const unknown = "?"
 // moneyOrUnknown shows an amount that may not be known.
 func moneyOrUnknown(cents *int64, currency string) string { return moneyOr(unknown, cents, currency) }
 
+func centsOrUnknown(c fact.Cents, currency string) string {
+	if !c.Known() {
+		return unknown
+	}
+	return money(c.Or(0), currency)
+}
+
 // moneyOr shows an amount that may be missing.
 func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {

@@ -46,10 +46,10 @@ func atStake(x ledger.Review, currency string) string {
 	switch {
 	case x.Ended:
 		return "nothing"
-	case x.AtStakeCents == 0:
+	case !x.AtStakeCents.Known():
 		return "unknown"
 	}
-	return money(x.AtStakeCents, currency)
+	return money(x.AtStakeCents.Or(0), currency)
 }
 
 func (a *app) printEvidence(e inspect.Evidence) error {

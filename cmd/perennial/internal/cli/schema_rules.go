@@ -31,6 +31,7 @@ var typeRules = map[string]bound{
 	"fact.HeldCode":        oneOf(fact.HeldCodes...),
 	"fact.SweepHeldCode":   oneOf(fact.SweepHeldCodes...),
 	"command.OrderCommand": orderForms,
+	"fact.Cents":           all(func(s *jsonschema.Schema) { *s = jsonschema.Schema{Type: "integer", Description: s.Description} }, orNull),
 }
 
 var lineStates = []fact.LineState{

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
@@ -45,7 +46,7 @@ func (a *app) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)
 	}
-	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), estimate(f.ChargeCents, f.Unpriced, f.Currency))
+	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), f.Charge().Text(f.Currency))
 	switch {
 	case f.WalletCents == nil:
 		fmt.Fprintln(a.stdout, "; the wallet could not be read")
@@ -54,7 +55,7 @@ func (a *app) printForecast(f schedules.Forecast) error {
 	case f.RunsOutOn == "":
 		fmt.Fprintf(a.stdout, "; the wallet holds %s and pays for all of it\n", money(*f.WalletCents, f.Currency))
 	default:
-		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s is missing\n", money(*f.WalletCents, f.Currency), f.RunsOutOn, estimate(f.MissingCents, f.Unpriced, f.Currency))
+		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s is missing\n", money(*f.WalletCents, f.Currency), f.RunsOutOn, fact.Sum{Cents: f.MissingCents.Or(0), Lacks: f.Unpriced}.Text(f.Currency))
 	}
 	if x := f.FailsFirst; x != nil {
 		fmt.Fprintf(a.stdout, "the first sweep that it does not pay for is that of %s at %s\n", x.Schedule, x.Slot.UTC().Format(time.RFC3339))
@@ -69,13 +70,10 @@ func (a *app) printForecast(f schedules.Forecast) error {
 			unpriced += d.Unpriced
 			wallet = walletAfter(*d.WalletCents, unpriced, f.Currency)
 		}
-		if d.Unpriced > 0 {
-			note = fmt.Sprintf("%d of unknown price", d.Unpriced)
-		}
 		if d.OverBudgetCents > 0 {
-			note = strings.TrimPrefix(note+"; "+money(d.OverBudgetCents, f.Currency)+" over the budget of the day", "; ")
+			note = money(d.OverBudgetCents, f.Currency) + " over the budget of the day"
 		}
-		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), cost(d.ChargeCents, d.Unpriced, f.Currency), wallet, note})
+		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), d.Charge().Text(f.Currency), wallet, note})
 	}
 	if len(rows) == 0 {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // SlotHistory is one slot of a schedule. Due and EstimateCents are nil where the slot was
@@ -17,8 +18,9 @@ import (
 type SlotHistory struct {
 	ledger.Slot
 
-	Due           *int64 `json:"due,omitempty"`
-	EstimateCents *int64 `json:"estimate_cents,omitempty"`
+	Due           *int64      `json:"due,omitempty"`
+	EstimateCents *fact.Cents `json:"estimate_cents,omitempty"`
+	Unpriced      int         `json:"unpriced,omitempty"` // of its proxies: they are not in EstimateCents
 }
 
 func (a *app) sweepHistory() *cobra.Command {
@@ -51,12 +53,12 @@ func (a *app) printSlots(ctx context.Context, l *ledger.Ledger, schedule string,
 	list := a.listing("SLOT", "STATE", "DUE", "ESTIMATE", "PLAN")
 	for _, s := range slots {
 		one := SlotHistory{Slot: s}
-		due, cents, err := l.PlannedSums(ctx, s)
+		due, cost, err := l.PlannedSums(ctx, s)
 		dueText, estimate := "", ""
 		switch {
 		case err == nil:
-			one.Due, one.EstimateCents = &due, &cents
-			dueText, estimate = strconv.FormatInt(due, 10), money(cents, currency)
+			one.Due, one.EstimateCents, one.Unpriced = &due, new(cost.Total()), cost.Lacks
+			dueText, estimate = strconv.FormatInt(due, 10), cost.Text(currency)
 		case !errors.Is(err, ledger.ErrNotFound):
 			return err
 		}

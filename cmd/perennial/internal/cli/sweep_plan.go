@@ -14,7 +14,7 @@ func (a *app) printPlan(p schedules.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
-	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), estimate(p.EstimateCents, p.Unpriced, p.Currency))
+	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), p.Estimate().Text(p.Currency))
 	if p.State != "" {
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}
@@ -22,11 +22,7 @@ func (a *app) printPlan(p schedules.Plan) error {
 	a.printPlanMoney(p)
 	rows := make([][]string, 0, len(p.Included)+len(p.LeftOut))
 	for _, x := range p.Included {
-		price := money(x.EstimateCents, p.Currency)
-		if x.Canary {
-			price = unknown
-		}
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", price, x.Reason + "; price: " + x.PriceFrom})
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(x.EstimateCents, p.Currency), x.Reason + "; price: " + x.PriceFrom})
 	}
 	for _, x := range p.LeftOut {
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "left out", "", x.Reason})
@@ -38,25 +34,6 @@ func (a *app) printPlan(p schedules.Plan) error {
 		rows = append(rows, []string{"and " + strconv.Itoa(more) + " more", "", "left out", "", ""})
 	}
 	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE", "WHY"}, rows)
-}
-
-// estimate is what something costs, and how many prices of it are not known.
-func estimate(cents int64, unpriced int, currency string) string {
-	if unpriced == 0 {
-		return money(cents, currency)
-	}
-	return fmt.Sprintf("%s (%d of unknown price)", cost(cents, unpriced, currency), unpriced)
-}
-
-// cost never shows an unknown price as none.
-func cost(cents int64, unpriced int, currency string) string {
-	switch {
-	case unpriced == 0:
-		return money(cents, currency)
-	case cents == 0:
-		return unknown
-	}
-	return money(cents, currency) + " + " + unknown
 }
 
 func leftOut(p schedules.Plan) int {
@@ -85,7 +62,7 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 		fmt.Fprintln(a.stdout, leftText(*p.Left))
 	}
 	for _, x := range p.Shortfalls {
-		fmt.Fprintf(a.stdout, "%s, %s: %d proxies are left out, %s is missing, the first expires at %s\n", x.Reason, x.Limit(p.Currency), x.Proxies, estimate(x.Cents, x.Unpriced, p.Currency), x.FirstLostAt.Format(time.RFC3339))
+		fmt.Fprintf(a.stdout, "%s, %s: %d proxies are left out, %s is missing, the first expires at %s\n", x.Reason, x.Limit(p.Currency), x.Proxies, x.Missing().Text(p.Currency), x.FirstLostAt.Format(time.RFC3339))
 	}
 	if p.MatchesNone != "" {
 		fmt.Fprintln(a.stdout, p.MatchesNone)

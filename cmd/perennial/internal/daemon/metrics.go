@@ -65,7 +65,8 @@ var (
 	sweepFinished  = read(gauge, "sweep_finished_timestamp_seconds", "The schedule's latest slot whose commands are all published; a slot with nothing due counts.", "schedule")
 	sweepState     = read(gauge, "sweep_state", "The state of the schedule's latest slot, 1 for it: planned, held, finished or missed.", "schedule", "state")
 	sweepDue       = read(gauge, "sweep_due", "Proxies that were due in the schedule's latest plan.", "schedule")
-	sweepCents     = read(gauge, "sweep_planned_cents", "What the schedule's latest plan was estimated at, in cents.", "schedule")
+	sweepCents     = read(gauge, "sweep_planned_cents", "What the schedule's latest plan was estimated at, in cents, without those of unknown price; absent where no price is known.", "schedule")
+	sweepUnpriced  = read(gauge, "sweep_planned_unpriced", "Proxies in the schedule's latest plan whose price is not known.", "schedule")
 	checkNow       = read(gauge, "check", "Whether one thing that the account depends on is as it should be.", "check")
 	lagNow         = read(gauge, "lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.")
 	roleNow        = read(gauge, "role", "What the runner does with the account, 1 for its role: active or standby.", "role")
@@ -342,9 +343,12 @@ func (a *account) measureSweeps(ctx context.Context, set setter) error {
 		}
 		set.at(sweepLast, last.At, s.Schedule)
 		set(sweepState, 1, s.Schedule, last.State)
-		if due, cents, err := a.Ledger().PlannedSums(ctx, last); err == nil {
+		if due, cost, err := a.Ledger().PlannedSums(ctx, last); err == nil {
 			set(sweepDue, float64(due), s.Schedule)
-			set(sweepCents, float64(cents), s.Schedule)
+			set(sweepUnpriced, float64(cost.Lacks), s.Schedule)
+			if total := cost.Total(); total.Known() {
+				set(sweepCents, float64(cost.Cents), s.Schedule)
+			}
 		} else if !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
@@ -32,18 +33,18 @@ type calendarDay struct {
 	calendarCount
 }
 
-// calendarCount is what expires on a day. Cents are what renewing what is covered is
+// calendarCount is what expires on a day. Cost is what renewing what is covered is
 // expected to cost.
 type calendarCount struct {
-	Expiring, Uncovered, Retired, Unpriced, Cents int64
+	Expiring, Uncovered, Retired int64
+	Cost                         fact.Sum
 }
 
 func (c *calendarCount) add(o calendarCount) {
 	c.Expiring += o.Expiring
 	c.Uncovered += o.Uncovered
 	c.Retired += o.Retired
-	c.Unpriced += o.Unpriced
-	c.Cents += o.Cents
+	c.Cost = c.Cost.Join(o.Cost)
 }
 
 const monthForm = "2006-01"
@@ -117,9 +118,7 @@ func countOne(ctx context.Context, c *schedules.Coverage, p ledger.PricedProxy) 
 		if err != nil {
 			return one, err
 		}
-		if one.Cents = price.Cents; !price.Known {
-			one.Unpriced = 1
-		}
+		one.Cost = one.Cost.Add(price.Cents)
 	}
 	return one, nil
 }

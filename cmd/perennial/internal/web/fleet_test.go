@@ -96,8 +96,8 @@ func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	wallet, p50, since := int64(1000), int64(40), noon
 	h.main.answer["forecast"] = schedules.Forecast{
-		Schedules: []string{"keep"}, Currency: "USD", WalletCents: &wallet, RunsOutOn: "2026-11-23", ChargeCents: 1300, Unpriced: 2,
-		Days:       []schedules.ForecastDay{{Day: "2026-11-21", Renewals: 1, ChargeCents: 300, WalletCents: &wallet}, {Day: "2026-11-22"}, {Day: "2026-11-23", Renewals: 4, ChargeCents: 1000}},
+		Schedules: []string{"keep"}, Currency: "USD", WalletCents: &wallet, RunsOutOn: "2026-11-23", ChargeCents: fact.Known(1300), Unpriced: 2,
+		Days:       []schedules.ForecastDay{{Day: "2026-11-21", Renewals: 1, ChargeCents: fact.Known(300), WalletCents: &wallet}, {Day: "2026-11-22"}, {Day: "2026-11-23", Renewals: 4, ChargeCents: fact.Known(1000)}},
 		FailsFirst: &schedules.ForecastSweep{Schedule: "keep", Slot: noon.Add(48 * time.Hour), MissingCents: 300},
 	}
 	h.main.answer["show"] = map[string]any{"provider": jobs.ProviderRecent{WindowSeconds: 900, Requests: 7, P50Millis: &p50, P99Millis: &p50, Codes: map[string]int64{"ok": 6, "rate_limited": 1}, RateLimited: 1, Answers: true, Since: &since}}
@@ -243,8 +243,8 @@ func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "old", Due: 2, EstimateCents: 700, Commands: []json.RawMessage{json.RawMessage(`{"proxy_ids":["px_1","px_gone"]}`)},
 			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}}})
 	}))
-	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", Hash: "new", Due: 3, Currency: "USD", EstimateCents: 900, LeftOutCounts: map[string]int{schedules.ReasonBudget: 1},
-		Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 500, PriceFrom: schedules.PriceOwn}, {ProxyID: "px_new", EstimateCents: 400, PriceFrom: schedules.PriceKind}},
+	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", Hash: "new", Due: 3, Currency: "USD", EstimateCents: fact.Known(900), LeftOutCounts: map[string]int{schedules.ReasonBudget: 1},
+		Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: fact.Known(500), PriceFrom: schedules.PriceOwn}, {ProxyID: "px_new", EstimateCents: fact.Known(400), PriceFrom: schedules.PriceKind}},
 		LeftOut:  []schedules.LeftOut{{ProxyID: "px_out", Reason: schedules.ReasonBudget}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "1 added, 1 gone, 1 dearer, 0 cheaper; 2.00 USD more than 7.00 USD", "Added: px_new", "Gone: px_gone", schedules.PriceKind, "px_out",

@@ -209,7 +209,7 @@ func (h *rig) book(name string) *book {
 	letter := Letter{Seq: 7, Reason: markup, Subject: "perennial.commands." + name + ".proxy.renew", Text: markup, Bytes: len(markup), Published: noon}
 	b := &book{Ledger: l, name: name, letters: []Letter{letter}, schedules: []schedules.Schedule{keep}, answer: map[string]any{
 		"sweeps": []schedules.Status{{Schedule: "keep", Account: name, Cron: "@hourly", Timezone: "UTC", State: "held", Plan: "9f86d081", Why: markup, LastSlot: &noon}},
-		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: 300, Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: 300, Reason: markup}}},
+		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: fact.Known(300), Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: fact.Known(300), Reason: markup}}},
 	}}
 	ref := func(command, operation string) fact.Ref {
 		return fact.Ref{CommandID: command, OperationID: operation, Labels: map[string]string{"team": markup}}

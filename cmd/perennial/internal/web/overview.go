@@ -20,29 +20,28 @@ const spentOver = 7 * 24 * time.Hour
 
 // accountCard is an account on the first page.
 type accountCard struct {
-	Name         string
-	Role         string
-	Problems     []Check
-	Paused       []ledger.Pause
-	Balance      ledger.Balance
-	Runway       time.Duration // as spending was measured; 0: nothing was spent
-	Forecast     Made[schedules.Forecast]
-	Week         int64 // of the forecast, what the first seven days charge
-	WeekUnpriced int   // renewals of it whose price is not known
-	Lasts        int   // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
-	Expiries     Made[[]bucket]
-	Uncovered    Made[uncovered]
-	Reviews      int64
-	States       []stateCount
-	Oldest       *time.Time // the first attempt that may have executed, of what is sent again
-	OldestID     string     // of what is under way
-	OldestAt     time.Time
-	Schedules    []schedules.Status
-	NoRunner     string // why schedules cannot be shown
-	Provider     *jobs.ProviderRecent
-	Reconciled   string // the last comparison with the provider, as its runner says
-	Differs      bool
-	Broken       string // why the ledger cannot be read
+	Name       string
+	Role       string
+	Problems   []Check
+	Paused     []ledger.Pause
+	Balance    ledger.Balance
+	Runway     time.Duration // as spending was measured; 0: nothing was spent
+	Forecast   Made[schedules.Forecast]
+	Week       fact.Sum // of the forecast, what the first seven days charge
+	Lasts      int      // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
+	Expiries   Made[[]bucket]
+	Uncovered  Made[uncovered]
+	Reviews    int64
+	States     []stateCount
+	Oldest     *time.Time // the first attempt that may have executed, of what is sent again
+	OldestID   string     // of what is under way
+	OldestAt   time.Time
+	Schedules  []schedules.Status
+	NoRunner   string // why schedules cannot be shown
+	Provider   *jobs.ProviderRecent
+	Reconciled string // the last comparison with the provider, as its runner says
+	Differs    bool
+	Broken     string // why the ledger cannot be read
 }
 
 type stateCount struct {
@@ -122,8 +121,7 @@ func (s *Server) fillFleet(ctx context.Context, a Account, card *accountCard) {
 	card.Lasts = -1
 	for n, d := range card.Forecast.Value.Days {
 		if n < 7 {
-			card.Week += d.ChargeCents
-			card.WeekUnpriced += d.Unpriced
+			card.Week = card.Week.Join(d.Charge())
 		}
 		if d.Day == card.Forecast.Value.RunsOutOn {
 			card.Lasts = n

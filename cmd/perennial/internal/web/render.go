@@ -31,21 +31,8 @@ func templates() map[string]*template.Template {
 	return all
 }
 
-// about is a sum without those of unknown price, which is never shown as none.
-func about(cents int64, unpriced any, currency string) string {
-	switch n := fmt.Sprint(unpriced); {
-	case n == "0":
-		return fact.Amount(cents, currency)
-	case cents == 0:
-		return fmt.Sprintf("an unknown amount (%s of unknown price)", n)
-	default:
-		return fmt.Sprintf("%s and %s of unknown price", fact.Amount(cents, currency), n)
-	}
-}
-
 var functions = template.FuncMap{
 	"money": fact.Amount,
-	"about": about,
 	"when":  when,
 	"ago":   ago,
 	"span":  roughly,

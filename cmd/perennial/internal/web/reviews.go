@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 const (
@@ -30,8 +31,7 @@ type reviewsView struct {
 	Groups   []reviewGroup
 	Waiting  int64
 	Shown    int
-	SumCents int64 // of those that are shown
-	Unpriced int   // of them, those of which it is not known what is at stake
+	AtStake  fact.Sum // of those that are shown
 	Currency string
 }
 
@@ -41,9 +41,8 @@ type reviewGroup struct {
 	Ended        bool // nothing is at stake: whether sweeps go on
 	Lines        bool // of single proxies
 	Rows         []ledger.Review
-	SumCents     int64
-	Unpriced     int
-	Priced       bool // it is known what is at stake of each
+	AtStake      fact.Sum
+	Priced       bool // it is known what is at stake of each, and is something
 }
 
 func (s *Server) reviews(q accountRequest) {
@@ -67,7 +66,7 @@ func (s *Server) reviews(q accountRequest) {
 }
 
 func (v *reviewsView) add(r ledger.Review) {
-	v.SumCents += r.AtStakeCents
+	v.AtStake = v.AtStake.Add(r.AtStakeCents)
 	i := slices.IndexFunc(v.Groups, func(g reviewGroup) bool {
 		return g.Code == r.Code && g.Reason == r.Reason && g.Ended == r.Ended && g.Lines == (r.ProxyID != "")
 	})
@@ -76,10 +75,8 @@ func (v *reviewsView) add(r ledger.Review) {
 		v.Groups = append(v.Groups, reviewGroup{Code: r.Code, Reason: r.Reason, Ended: r.Ended, Lines: r.ProxyID != "", Priced: true})
 	}
 	g := &v.Groups[i]
-	if r.AtStakeCents == 0 && !r.Ended {
-		v.Unpriced, g.Unpriced = v.Unpriced+1, g.Unpriced+1
-	}
-	g.Rows, g.SumCents, g.Priced = append(g.Rows, r), g.SumCents+r.AtStakeCents, g.Priced && r.AtStakeCents > 0
+	g.AtStake = g.AtStake.Add(r.AtStakeCents)
+	g.Rows, g.Priced = append(g.Rows, r), g.Priced && r.AtStakeCents.Or(0) > 0
 }
 
 // answered says what became of one answer.
@@ -135,7 +132,7 @@ func (s *Server) resolveSeveral(q accountRequest) {
 
 // reviewKey names a review in a form, with what is at stake.
 func reviewKey(r ledger.Review) string {
-	return url.Values{"id": {r.OperationID}, "line": {r.ProxyID}, "cents": {strconv.FormatInt(r.AtStakeCents, 10)}}.Encode()
+	return url.Values{"id": {r.OperationID}, "line": {r.ProxyID}, "cents": {strconv.FormatInt(r.AtStakeCents.Or(0), 10)}}.Encode()
 }
 
 // resolveOne answers one of several, which reviewKey has named.

@@ -52,8 +52,9 @@ type nextSlot struct {
 type pastSlot struct {
 	ledger.Slot
 
-	Known      bool
-	Due, Cents int64
+	Known bool
+	Due   int64
+	Cost  fact.Sum
 }
 
 const (
@@ -109,11 +110,11 @@ func (v *scheduleView) fillSlots(ctx context.Context, l *ledger.Ledger) error {
 	slots, err := l.SlotsOf(ctx, v.Schedule, slotsShown)
 	for _, one := range slots {
 		past := pastSlot{Slot: one}
-		due, cents, err := l.PlannedSums(ctx, one)
+		due, cost, err := l.PlannedSums(ctx, one)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
-		past.Known, past.Due, past.Cents = err == nil, due, cents
+		past.Known, past.Due, past.Cost = err == nil, due, cost
 		v.Slots = append(v.Slots, past)
 	}
 	return err
@@ -121,11 +122,12 @@ func (v *scheduleView) fillSlots(ctx context.Context, l *ledger.Ledger) error {
 
 // planChange is how a plan differs from the last one of its schedule.
 type planChange struct {
-	Since               time.Time // the slot of the last one
-	Added, Gone         []string  // the first proxies of each
-	AddedAll, GoneAll   int
-	Dearer, Cheaper     int // of those in both, against what a proxy of its command was expected to cost on average
-	BeforeCents, ByCent int64
+	Since             time.Time // the slot of the last one
+	Added, Gone       []string  // the first proxies of each
+	AddedAll, GoneAll int
+	Dearer, Cheaper   int // of those in both, against what a proxy of its command was expected to cost on average
+	Before            fact.Sum
+	By                fact.Cents // by how much it costs more; not known where a price of either is not
 }
 
 // changedShown is how many proxies a difference names.
@@ -138,7 +140,10 @@ func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan sche
 		if err != nil {
 			continue // it was missed, or archived
 		}
-		x := &planChange{Since: slot.At, BeforeCents: last.EstimateCents, ByCent: plan.EstimateCents - last.EstimateCents}
+		x := &planChange{Since: slot.At, Before: slot.Cost}
+		if now := plan.Estimate(); now.Lacks+slot.Cost.Lacks == 0 {
+			x.By = fact.Known(now.Cents - slot.Cost.Cents)
+		}
 		x.compare(costsOf(last), plan)
 		return x
 	}
@@ -176,9 +181,9 @@ func (x *planChange) compare(before map[string]int64, plan schedules.Plan) {
 			if x.AddedAll++; len(x.Added) < changedShown {
 				x.Added = append(x.Added, p.ProxyID)
 			}
-		case was > 0 && p.EstimateCents > was:
+		case was > 0 && p.EstimateCents.Or(0) > was:
 			x.Dearer++
-		case p.EstimateCents > 0 && p.EstimateCents < was:
+		case p.EstimateCents.Known() && p.EstimateCents.Or(0) < was:
 			x.Cheaper++
 		}
 	}

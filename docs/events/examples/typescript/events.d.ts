@@ -4732,9 +4732,13 @@ export interface SweepPlannedData {
    */
   due: number;
   /**
-   * What it is expected to cost, where that is known.
+   * Without those of unknown price.
    */
   estimate_cents: number;
+  /**
+   * `unknown_price` counts the planned proxies whose price is not known.
+   */
+  unknown_price?: number;
   /**
    * The commands, as they are published.
    */

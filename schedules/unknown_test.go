@@ -1,0 +1,77 @@
+package schedules
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"perennial/ledger/fact"
+)
+
+// TestWhatIsNotKnownIsNull draws fleets of which about half has no price: in no plan and no
+// forecast is what is not known a 0, and each sum says how many it lacks.
+func TestWhatIsNotKnownIsNull(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(52, 1))
+	for range 12 {
+		s := keepalive()
+		if random.IntN(2) == 0 {
+			s.BudgetCents = 300
+		}
+		w := newWorld(t, s, kinds(1+random.IntN(5))...)
+		wallet := random.Int64N(900)
+		w.WalletCents = &wallet
+		priced := map[string]bool{}
+		for _, p := range w.Proxies {
+			if priced[p.ProxyID] = random.IntN(2) == 0; priced[p.ProxyID] {
+				paid(t, w.ledger, p.ProxyID, 300)
+			}
+		}
+		p := w.plan(t)
+		var included, left fact.Sum
+		for _, x := range p.Included {
+			included = included.Add(x.EstimateCents)
+			want(t, x.ProxyID, x.EstimateCents.Known(), priced[x.ProxyID])
+		}
+		want(t, "the plan", p.Estimate(), included)
+		for _, x := range p.Shortfalls {
+			left = left.Join(x.Missing())
+		}
+		o := newOutlook(noon, 3)
+		check(t, (&Sweeper{Config: Config{Ledger: w.ledger}}).foresee(t.Context(), &scheduleRunner{Schedule: s, calendar: calendarOf(t, s.Cron, "UTC")}, o))
+		f := o.forecast(w.inputs)
+		want(t, "the forecast", f.Charge(), fact.Sum{Cents: 300 * int64(len(w.Proxies)-f.Unpriced), Lacks: f.Unpriced})
+		for what, x := range map[string]any{"plan": p, "forecast": f} {
+			data, err := json.Marshal(x)
+			check(t, err)
+			if said := string(data); included.Lacks+left.Lacks+f.Unpriced > 0 && !strings.Contains(said, `"unpriced":`) {
+				t.Errorf("the %s does not say what it lacks: %s", what, said)
+			}
+			wantNulls(t, what, data)
+		}
+	}
+}
+
+// wantNulls finds each object with unpriced things and a sum of 0.
+func wantNulls(t *testing.T, at string, data []byte) {
+	t.Helper()
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	switch {
+	case json.Unmarshal(data, &object) == nil:
+		lacks := string(object["unpriced"])
+		for name, x := range object {
+			sum := name == "estimate_cents" || name == "charge_cents" || name == "shortfall_cents" && at != "plan"
+			if sum && lacks != "" && lacks != "0" && string(x) == "0" {
+				t.Errorf("%s: %s is 0, and %s are not known", at, name, lacks)
+			}
+			wantNulls(t, at+"."+name, x)
+		}
+	case json.Unmarshal(data, &list) == nil:
+		for n, x := range list {
+			wantNulls(t, fmt.Sprintf("%s[%d]", at, n), x)
+		}
+	}
+}
