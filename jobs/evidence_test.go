@@ -148,8 +148,8 @@ func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 601, ConfirmCents: new(int64(601)), By: "ada", Reason: "the invoice"}))
 	for proxy, want := range map[string]int64{"px_1": 301, "px_2": 300} {
-		if paid, days, err := h.ledger.PaidPerDay(t.Context(), proxy); err != nil || paid != want || days != 30 {
-			t.Errorf("%s: paid %d for %d days, %v", proxy, paid, days, err)
+		if paid, err := h.ledger.PaidPerDay(t.Context(), proxy); err != nil || paid.Cents != want || paid.Days != 30 {
+			t.Errorf("%s: paid %+v, %v", proxy, paid, err)
 		}
 	}
 	sums, err := h.ledger.RenewalSums(t.Context(), id)

@@ -39,10 +39,10 @@ func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision
 }
 
 // priceAgain is price just before the intent: what is spent may have changed, and
-// another operation may have been charged a price that was not known.
+// another operation may have been charged a price that was not known, or another one.
 func (r *Runner) priceAgain(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
-	if !p.estimate.Known() {
+	if !p.estimate.Known() || j.op.Kind.OfProxies() {
 		if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
 			return decide.Decision{}, err
 		}
@@ -123,11 +123,12 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	return nil
 }
 
-// renewalPrices reads what was paid for each proxy. A price that has not been paid
-// yet is taken from the command's own first proxy, and under a limit of the day from
-// the dearest recent one.
+// renewalPrices reads what was last paid for each proxy or its kind, at least what the
+// command's own lines of the kind cost. A price that has not been paid yet is that of the
+// command's dearest line, and under a limit of the day the dearest recent one.
 func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
-	most, err := canaryPrice(ctx, r.Ledger, j.op.CommandID)
+	most, err := r.Ledger.DearestLine(ctx, j.op.CommandID, nil)
+	charged := most > 0
 	if err == nil && most == 0 && h.LimitCents > 0 {
 		most, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
 	}
@@ -136,57 +137,34 @@ func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *dec
 	}
 	h.Fallback = fact.Estimated(most)
 	for _, id := range ids {
-		cents, err := renewalPrice(ctx, r.Ledger, id, j.cmd.DurationDays)
+		paid, err := r.Ledger.LastPrice(ctx, id)
 		if err != nil {
 			return err
 		}
-		h.Prices = append(h.Prices, decide.Price{Of: id, Cents: cents})
+		price := decide.Price{Of: id, Cents: fact.Estimated(paid.For(j.cmd.DurationDays).Or(0))}
+		if charged && price.Cents.Known() {
+			most, err := r.dearestOfKind(ctx, j.op.CommandID, id)
+			if err != nil {
+				return err
+			}
+			price.Cents = price.Cents.Most(fact.Known(most))
+		}
+		h.Prices = append(h.Prices, price)
 	}
 	return nil
 }
 
-// canaryPrice is the most that one proxy of the same command was charged for
-// its renewal, 0 when none was yet.
-func canaryPrice(ctx context.Context, l *ledger.Ledger, commandID string) (most int64, err error) {
-	siblings, err := l.OperationsOf(ctx, commandID)
+// dearestOfKind is the most that a line of the command cost for a proxy of the same kind;
+// of any kind where that of the proxy is not known.
+func (r *Runner) dearestOfKind(ctx context.Context, commandID, proxyID string) (int64, error) {
+	like, err := r.Ledger.Proxy(ctx, proxyID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return r.Ledger.DearestLine(ctx, commandID, nil)
+	}
 	if err != nil {
 		return 0, err
 	}
-	for _, o := range siblings {
-		if o.ChargedCents == 0 {
-			continue
-		}
-		lines, err := l.Lines(ctx, o.ID)
-		if err != nil {
-			return 0, err
-		}
-		for _, line := range lines {
-			most = max(most, line.ChargedCents)
-		}
-	}
-	return most, nil
-}
-
-func renewalPrice(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
-	cents, paidDays, err := lastPaid(ctx, l, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return fact.Cents{}, nil
-	}
-	return fact.Estimated(fact.ScalePrice(cents, paidDays, days)), err
-}
-
-// lastPaid is what was last paid for this proxy, else for one like it;
-// ledger.ErrNotFound when neither was ever paid for.
-func lastPaid(ctx context.Context, l *ledger.Ledger, id string) (cents, days int64, err error) {
-	cents, days, err = l.PaidPerDay(ctx, id)
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return cents, days, err
-	}
-	like, err := l.Proxy(ctx, id)
-	if err != nil {
-		return 0, 0, err
-	}
-	return l.LastPaid(ctx, like)
+	return r.Ledger.DearestLine(ctx, commandID, &like)
 }
 
 // quoteRestarts bounds how often a quote begins again at the first page.

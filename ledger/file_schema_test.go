@@ -202,7 +202,7 @@ func migrateTo(t *testing.T, path string, version int64) (err error) {
 }
 
 // bornWith is with which version a table came, of those that are not as old as the ledger.
-var bornWith = map[string]int64{"net_charges": 17, "month_ends": 10, "refused_contents": 11, "finished": 13, "bought": 13, "schedule_pauses": 15, "schedule_calendars": 23, "command_labels": 16, "delivered": 16}
+var bornWith = map[string]int64{"net_charges": 17, "month_ends": 10, "refused_contents": 11, "finished": 13, "bought": 13, "schedule_pauses": 15, "schedule_calendars": 22, "command_labels": 16, "delivered": 16}
 
 // atVersion makes a ledger as a program wrote it whose schema ended with an older
 // version: with the tables of a populated one.

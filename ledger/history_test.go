@@ -159,6 +159,7 @@ func surroundings() []fact.Fact {
 		fact.ProxyReinstated{ProxyID: "px_1b", By: "ada", Reason: "mended"},
 		fact.ProxyExpiring{ProxyID: "px_9", ExpiresAt: noon, ThresholdSeconds: 3600}, fact.ProxyExpired{ProxyID: "px_9", ExpiresAt: noon},
 		fact.LedgerReconciled{WalletCents: 1, ProviderCents: 1, Quiet: true},
+		fact.OperationOverran{Ref: ref("r1/0001"), EstimateCents: 600, ChargedCents: 610},
 		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Finding: "late_reply", Explanation: "late"},
 		fact.LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
 		fact.LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},

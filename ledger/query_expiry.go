@@ -28,24 +28,30 @@ func (l *Ledger) ExpiringPage(ctx context.Context, after ExpiryPlace, before tim
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanProxy)
 }
 
-// PricedProxy is a proxy with what was last paid to renew it, in cents, and the days that
-// they bought; 0 and 0 where nothing ever was.
+// PricedProxy is a proxy with what was last paid to renew it.
 type PricedProxy struct {
 	Proxy
 
-	PaidCents, PaidDays int64
+	Paid Paid
 }
 
-const lastPaidOf = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND ` + priced + `
-	ORDER BY x.settled_at DESC LIMIT 1`
+const (
+	ofLastPaid = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND ` + priced + ` ORDER BY x.settled_at DESC LIMIT 1`
+	lastPaidOf = `(SELECT x.charged_cents ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `)`
+)
+
+func scanPriced(s scanner) (p PricedProxy, err error) {
+	var cents, days, at sql.NullInt64
+	p.Proxy, err = scanProxy(extraColumns{s, []any{&cents, &days, &at}})
+	if days.Valid {
+		p.Paid = Paid{cents.Int64, days.Int64, fromMicros(at.Int64)}
+	}
+	return p, err
+}
 
 // PricedPage is ExpiringPage with what each proxy's own renewal last cost.
 func (l *Ledger) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+`, coalesce((SELECT x.charged_cents `+lastPaidOf+`), 0), coalesce((SELECT x.duration_days `+lastPaidOf+`), 0) `+byExpiry,
-		micros(after.At), after.ProxyID, micros(before), limit), func(s scanner) (p PricedProxy, err error) {
-		p.Proxy, err = scanProxy(extraColumns{s, []any{&p.PaidCents, &p.PaidDays}})
-		return p, err
-	})
+	return collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanPriced)
 }
 
 // ProxyRenewal is what one operation came to for one proxy. Cents are gross.

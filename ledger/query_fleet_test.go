@@ -185,7 +185,7 @@ func TestExpiriesComePageByPage(t *testing.T) {
 			break
 		}
 		for _, p := range page {
-			got = append(got, fmt.Sprint(p.ProxyID, " ", p.PaidCents, "/", p.PaidDays))
+			got = append(got, fmt.Sprint(p.ProxyID, " ", p.Paid.Cents, "/", p.Paid.Days))
 			place = ExpiryPlace{*p.ExpiresAt, p.ProxyID}
 		}
 		unpriced, err := b.ExpiringPage(t.Context(), From(*at(time.Hour)), *at(3 * time.Hour), 10)

@@ -6,6 +6,8 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"time"
 
 	"perennial/ledger/fact"
@@ -14,27 +16,91 @@ import (
 // priced is the SQL condition that line x names its price.
 const priced = `x.charged_cents > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
 
-// PaidPerDay is what a renewal of this proxy last cost, in cents and the days they buy;
-// ErrNotFound when no line of it has named a price.
-func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days FROM lines x
-		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID).Scan(&cents, &days)
-	return cents, days, notFound(err)
+// Paid is what a renewal cost, in cents and the days that they bought, and when. Its zero
+// value is that none has named a price.
+type Paid struct {
+	Cents, Days int64
+	At          time.Time
+}
+
+// For is what so many days cost at the same price.
+func (p Paid) For(days int64) fact.Cents {
+	if p.Days == 0 {
+		return fact.Cents{}
+	}
+	return fact.Known(fact.ScalePrice(p.Cents, p.Days, days))
+}
+
+// Newest is the later of two: a price that rose is that of all of its kind.
+func (p Paid) Newest(o Paid) Paid {
+	if o.At.After(p.At) {
+		return o
+	}
+	return p
+}
+
+func scanPaid(s scanner) (p Paid, err error) {
+	var at int64
+	err = s.Scan(&p.Cents, &p.Days, &at)
+	p.At = fromMicros(at)
+	return p, err
+}
+
+// PaidPerDay is what a renewal of this proxy last cost.
+func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
+	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days, x.settled_at FROM lines x
+		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
 // LastPaid is what the last renewal of any proxy of the same country, region, line, type
-// and protocol cost (two offers may differ in any of them, and each has its price), in
-// cents and the days they buy; ErrNotFound when none has named a price, or not within the
-// last 500,000 facts. The newest
-// transfers are read first: in a large account the first few give the price.
-func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (cents, days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days
+// and protocol cost: two offers may differ in any of them, and each has its price. It is of
+// the last 500,000 facts. The newest transfers are read first: in a large account the first
+// few give the price.
+func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
+	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
 		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'suspense', 'resolution')
-		AND `+priced+`
-		AND p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?
-		ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol).Scan(&cents, &days)
-	return cents, days, notFound(err)
+		AND `+priced+` AND `+likeP+` ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol))
+}
+
+// likeP is the SQL condition that proxy p is of a kind.
+const likeP = `p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?`
+
+func paidOrNone(row scanner) (Paid, error) {
+	p, err := scanPaid(row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Paid{}, nil
+	}
+	return p, err
+}
+
+// LastPrice is the newest of what this proxy and its kind have cost.
+func (l *Ledger) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
+	own, err := l.PaidPerDay(ctx, proxyID)
+	if err != nil {
+		return own, err
+	}
+	like, err := l.Proxy(ctx, proxyID)
+	if errors.Is(err, ErrNotFound) {
+		return own, nil
+	}
+	if err != nil {
+		return own, err
+	}
+	kind, err := l.LastPaid(ctx, like)
+	return own.Newest(kind), err
+}
+
+// DearestLine is the most that a line of the command has named; 0 where none has. With a
+// proxy, it is of lines of its kind.
+func (l *Ledger) DearestLine(ctx context.Context, commandID string, like *Proxy) (most int64, err error) {
+	query, args := `SELECT coalesce(max(x.charged_cents), 0) FROM operations o CROSS JOIN lines x ON x.operation = o.id WHERE o.command_id = ?`, []any{commandID}
+	if like != nil {
+		query += ` AND EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = x.proxy_id AND ` + likeP + `)`
+		args = append(args, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol)
+	}
+	err = l.read.QueryRowContext(ctx, query, args...).Scan(&most)
+	return most, err
 }
 
 // dearestOf is how many of the latest bookings Dearest reads.
@@ -60,18 +126,15 @@ func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error
 	return cmp.Or(most, named), err
 }
 
-// Priced is Expiring with what each proxy's own renewal last cost, in cents and the days
-// that they buy; 0 and 0 where that is not known.
-func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p Proxy, cents, days int64) error) error {
-	return each(l.query(ctx, `SELECT `+proxyColumns+`,
-		coalesce((SELECT x.charged_cents `+lastPaidOf+`), 0), coalesce((SELECT x.duration_days `+lastPaidOf+`), 0)
+// Priced is Expiring with what each proxy's own renewal last cost.
+func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
+	return each(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+`
 		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
-		var cents, days int64
-		p, err := scanProxy(extraColumns{s, []any{&cents, &days}})
+		p, err := scanPriced(s)
 		if err != nil {
 			return err
 		}
-		return yield(p, cents, days)
+		return yield(p)
 	})
 }
 

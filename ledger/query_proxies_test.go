@@ -153,23 +153,23 @@ func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 	paid := like
 	paid.ProxyID = "px_1a"
 	b.observe(1, noon, like, paid)
-	if _, _, err := b.LastPaid(t.Context(), like); err == nil {
+	if none, err := b.LastPaid(t.Context(), like); err != nil || none.For(30).Known() {
 		t.Fatal("a price before anything was paid")
 	}
 	b.add(history()...)
-	cents, days, err := b.PaidPerDay(t.Context(), "px_1b")
-	if err != nil || cents != 310 || days != 30 {
-		t.Errorf("px_1b: %d for %d days (%v)", cents, days, err)
+	last, err := b.PaidPerDay(t.Context(), "px_1b")
+	if err != nil || last.Cents != 310 || last.Days != 30 {
+		t.Errorf("px_1b: %+v (%v)", last, err)
 	}
-	if cents, days, err = b.LastPaid(t.Context(), like); err != nil || cents != 300 || days != 30 {
-		t.Errorf("one like it: %d for %d days (%v)", cents, days, err)
+	if kind, err := b.LastPaid(t.Context(), like); err != nil || kind.For(60) != fact.Known(600) {
+		t.Errorf("one like it: %+v (%v)", kind, err)
 	}
 	like.Protocol = "socks5" // an offer has a protocol, and a price of its own
-	if _, _, err = b.LastPaid(t.Context(), like); !errors.Is(err, ErrNotFound) {
-		t.Errorf("another protocol has the same price (%v)", err)
+	if other, err := b.LastPaid(t.Context(), like); err != nil || other.For(30).Known() {
+		t.Errorf("another protocol has the same price: %+v (%v)", other, err)
 	}
-	if cents, _, err = b.PaidPerDay(t.Context(), "px_3a"); err != nil || cents != 300 {
-		t.Errorf("a refunded renewal has the price %d (%v)", cents, err)
+	if back, err := b.PaidPerDay(t.Context(), "px_3a"); err != nil || back.Cents != 300 {
+		t.Errorf("a refunded renewal has the price %+v (%v)", back, err)
 	}
 	if dearest, err := b.Dearest(t.Context(), 30); err != nil || dearest != 310 {
 		t.Errorf("the dearest is %d (%v)", dearest, err)
@@ -188,8 +188,8 @@ func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 		fact.OperationReview{Ref: ref("r/0001"), Attempt: 1, Reason: "pending", Settlement: &fact.Lines{
 			ChargedCents: 300, Items: []fact.Line{{ProxyID: "px_1", State: fact.LineUnresolved, ChargedCents: 300}},
 		}})
-	if cents, _, err := b.LastPaid(t.Context(), other); err != nil || cents != 300 {
-		t.Errorf("%d cents (%v)", cents, err)
+	if paid, err := b.LastPaid(t.Context(), other); err != nil || paid.Cents != 300 {
+		t.Errorf("%+v (%v)", paid, err)
 	}
 	if cents, err := b.Dearest(t.Context(), 60); err != nil || cents != 600 {
 		t.Errorf("the dearest is %d (%v)", cents, err)
@@ -311,6 +311,32 @@ func TestProxiesAreListedPageByPage(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("behind %q: %v", after, got)
+		}
+	}
+}
+
+// TestThePriceIsTheNewestOfAProxyAndItsKind: a price that rose is learned from a sibling,
+// and one that a proxy paid later is its own.
+func TestThePriceIsTheNewestOfAProxyAndItsKind(t *testing.T) {
+	b := newBook(t)
+	mine, sibling, stranger := Proxy{ProxyID: "px_1", Region: "Dallas"}, Proxy{ProxyID: "px_2", Region: "Dallas"}, Proxy{ProxyID: "px_3", Region: "Austin"}
+	b.observe(1, noon, mine, sibling, stranger)
+	b.add(opened(100_000))
+	for i, step := range []struct {
+		paid  string
+		cents int64
+		want  int64
+	}{{"px_1", 300, 300}, {"px_3", 900, 300}, {"px_2", 3000, 3000}, {"px_1", 400, 400}, {"px_2", 200, 200}} {
+		id := fmt.Sprintf("r%d/1", i)
+		b.add(accepted(fact.KindRenewal, id, step.paid), sending(id, 1), settled(id, "completed", line(step.paid, "succeeded", step.cents, 0)))
+		if paid, err := b.LastPrice(t.Context(), "px_1"); err != nil || paid.For(30) != fact.Known(step.want) {
+			t.Errorf("after %+v: %+v, %v", step, paid, err)
+		}
+	}
+	b.add(accepted(fact.KindRenewal, "many/1", "px_2", "px_3"), sending("many/1", 1), settled("many/1", "completed", line("px_2", "succeeded", 250, 0), line("px_3", "succeeded", 950, 0)))
+	for want, like := range map[int64]*Proxy{950: nil, 250: &mine} {
+		if most, err := b.DearestLine(t.Context(), "many", like); err != nil || most != want {
+			t.Errorf("the dearest line is %d of %d, %v", most, want, err)
 		}
 	}
 }

@@ -17,11 +17,11 @@ const (
 	backoff    = 15 * time.Minute
 )
 
-// excused are the codes of renewals that ended for reasons of the account: they are no
+// excused are the codes of renewals that ended for reasons of the account or of their command: they are no
 // verdict on a proxy, and however many there are, sweeps do not give it up. The next
 // attempt waits for one backoff, so that a wallet that the provider refuses though it looks
 // full is not asked at every slot.
-var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided}
+var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
 // barredBy is the part of barred that needs no query of the ledger.
 func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {

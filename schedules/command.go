@@ -133,11 +133,20 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 	return id, nil
 }
 
+// ceilingOf is max_total_cents of a chunk's command: its estimate, so that a price that rose
+// is charged for one proxy, and the rest is planned again; nil where a price is not known.
+func ceilingOf(part []Included) *int64 {
+	if sum := sumOf(part); sum.Lacks == 0 {
+		return &sum.Cents
+	}
+	return nil
+}
+
 // encodeCommand makes the command of a chunk. All of it is a function of what its id
 // is made from: the same id never carries other content.
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command.RenewalCommand{
-		ID: id, DurationDays: s.DurationDays,
+		ID: id, DurationDays: s.DurationDays, MaxTotalCents: ceilingOf(part),
 		ExpectExpiresAt: make(map[string]time.Time, len(part)), Labels: commandLabels(s.Name, part[0].labels),
 	}
 	var latest time.Time
@@ -156,8 +165,8 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 	return data, nil
 }
 
-// commandID is a function of the schedule, the proxies, their observed expiries,
-// labels and earlier endings: a sweep repeated is absorbed, a sweep after a
+// commandID is a function of the schedule, the proxies, their observed expiries, labels,
+// ceiling and earlier endings: a sweep repeated is absorbed, a sweep after a
 // failure asks again. The round distinguishes ids with the same endings that have ended.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
@@ -169,6 +178,9 @@ func commandID(s Schedule, part []Included, round int) string {
 	}
 	if key := labelsKey(part[0].labels); key != "" {
 		h = fact.AppendField(h, key)
+	}
+	if ceiling := ceilingOf(part); ceiling != nil {
+		h = binary.BigEndian.AppendUint64(fact.AppendField(h, "max_total_cents"), uint64(*ceiling))
 	}
 	if round > 0 {
 		h = binary.BigEndian.AppendUint64(h, uint64(round))

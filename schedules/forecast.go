@@ -142,12 +142,12 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 	kept := keptGroups{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
 	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]time.Time{}, map[int64]fact.Sum{}})
-	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.Proxy, cents, days int64) error {
-		if !fits.fits(proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
+	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.PricedProxy) error {
+		if !fits.fits(proxy.Proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
 			return nil
 		}
 		o.taken[proxy.ProxyID] = true
-		cost, err := p.priceOf(ctx, proxy, cents, days)
+		cost, err := p.price(ctx, proxy.Proxy, proxy.Paid)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 			expires = expires.Add(time.Duration(r.DurationDays) * day)
 		}
 		if r.Keep.AtLeast > 0 {
-			kept.add(r.Keep.group(proxy), expires, cost)
+			kept.add(r.Keep.group(proxy.Proxy), expires, cost)
 			return nil
 		}
 		o.renewals(r.Schedule, expires, cost)

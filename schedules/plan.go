@@ -57,14 +57,13 @@ const (
 )
 
 // history is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
-// is one. Prices are cents and the days that they bought; ledger.ErrNotFound
-// when nothing was ever paid.
+// is one.
 type history interface {
 	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
 	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (ledger.FailedRenewals, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
-	PaidPerDay(ctx context.Context, proxyID string) (cents, days int64, err error)
-	LastPaid(ctx context.Context, like ledger.Proxy) (cents, days int64, err error)
+	PaidPerDay(ctx context.Context, proxyID string) (ledger.Paid, error)
+	LastPaid(ctx context.Context, like ledger.Proxy) (ledger.Paid, error)
 }
 
 // inputs are what a plan is made from, beside its history.
@@ -240,14 +239,14 @@ type planner struct {
 	learning bool
 	// firstLeft is the nearest expiry of what the sweep goes on with.
 	firstLeft time.Time
-	prices    map[kind]Price
+	kinds     map[kind]ledger.Paid
 	canary    map[kind]bool
 }
 
 func newPlanner(in inputs, known history) *planner {
 	p := &planner{
 		in: in, known: known, filter: in.Schedule.Match.filter(in.Lists), limits: in.limits(),
-		prices: map[kind]Price{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),
+		kinds: map[kind]ledger.Paid{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),
 	}
 	p.plan = Plan{
 		Schedule: in.Schedule.Name, At: in.Now.UTC(), Until: in.Now.Add(in.Schedule.RenewBefore).UTC(),
@@ -301,7 +300,11 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		p.leaveOut(proxy, why)
 		return nil
 	}
-	cost, err := p.price(ctx, proxy)
+	own, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
+	if err != nil {
+		return err
+	}
+	cost, err := p.price(ctx, proxy, own)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ package schedules
 
 import (
 	"context"
-	"errors"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -30,38 +29,34 @@ type Price struct {
 	From  string // PriceOwn, PriceKind or PriceNone; "" where no schedule renews the proxy
 }
 
-// price is what was last paid per day for this proxy, or for one of its kind.
-func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (Price, error) {
-	cents, days, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return Price{}, err
-	}
-	return p.priceOf(ctx, proxy, cents, days)
-}
-
-// priceOf is price where what was last paid for this proxy is at hand: cents for so many
-// days, 0 and 0 where nothing ever was.
-func (p *planner) priceOf(ctx context.Context, proxy ledger.Proxy, cents, days int64) (Price, error) {
-	if days > 0 {
-		return Price{fact.Known(fact.ScalePrice(cents, days, p.in.Schedule.DurationDays)), PriceOwn}, nil
-	}
-	return p.kindPrice(ctx, proxy)
-}
-
-// kindPrice is what was last paid for a proxy of the kind.
-func (p *planner) kindPrice(ctx context.Context, proxy ledger.Proxy) (Price, error) {
-	k := kindOf(proxy)
-	if known, ok := p.prices[k]; ok {
-		return known, nil
-	}
-	cents, days, err := p.known.LastPaid(ctx, proxy)
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		p.prices[k] = Price{From: PriceNone}
-	case err != nil:
-		return Price{}, err
+// PriceOf is what so many days are expected to cost by the newest of what was paid for a
+// proxy itself and for its kind.
+func PriceOf(own, kind ledger.Paid, days int64) Price {
+	switch newest := own.Newest(kind); {
+	case newest.Days == 0:
+		return Price{From: PriceNone}
+	case newest == own:
+		return Price{newest.For(days), PriceOwn}
 	default:
-		p.prices[k] = Price{fact.Known(fact.ScalePrice(cents, days, p.in.Schedule.DurationDays)), PriceKind}
+		return Price{newest.For(days), PriceKind}
 	}
-	return p.prices[k], nil
+}
+
+// price is what a proxy's renewal is expected to cost, by what was last paid for itself.
+func (p *planner) price(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
+	k := kindOf(proxy)
+	kind, known := p.kinds[k]
+	if !known {
+		var err error
+		if kind, err = p.known.LastPaid(ctx, proxy); err != nil {
+			return Price{}, err
+		}
+		p.kinds[k] = kind
+	}
+	return PriceOf(own, kind, p.in.Schedule.DurationDays), nil
+}
+
+// kindPrice is what a proxy's renewal is expected to cost by its kind alone.
+func (p *planner) kindPrice(ctx context.Context, proxy ledger.Proxy) (Price, error) {
+	return p.price(ctx, proxy, ledger.Paid{})
 }

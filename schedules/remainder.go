@@ -183,7 +183,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 // priced reports whether the price of a kind's canary is known.
 func (s *Sweeper) priced(ctx context.Context, wants map[kind]ledger.Proxy) bool {
 	for _, like := range wants {
-		if _, _, err := s.Ledger.LastPaid(ctx, like); err == nil {
+		if paid, err := s.Ledger.LastPaid(ctx, like); err == nil && paid.Days > 0 {
 			return true
 		}
 	}
@@ -194,12 +194,12 @@ func (s *Sweeper) priced(ctx context.Context, wants map[kind]ledger.Proxy) bool 
 func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {
-		cents, days, err := s.Ledger.PaidPerDay(ctx, id)
-		if err != nil {
+		paid, err := s.Ledger.PaidPerDay(ctx, id)
+		if err != nil || paid.Days == 0 {
 			unknown = append(unknown, id)
 			continue
 		}
-		rest.spent += fact.ScalePrice(cents, days, r.DurationDays)
+		rest.spent += paid.For(r.DurationDays).Or(0)
 	}
 	rest.canaries = unknown
 }

@@ -88,7 +88,7 @@ func decidePriced(op Operation, h Priced) Decision {
 		}
 	}
 	if total := sum.Cents + h.CommandCents; h.CeilingCents > 0 && total > h.CeilingCents {
-		return refusedBefore(op, h.LeftOut, "max_total_cents", fmt.Sprintf(
+		return refusedBefore(op, h.LeftOut, fact.CodeCeiling, fmt.Sprintf(
 			"it would bring the command to %s, over its max_total_cents of %s: nothing was sent", op.Binding.Amount(total), op.Binding.Amount(h.CeilingCents)))
 	}
 	if d, stop := overDailyLimit(op, h, sum); stop {
@@ -99,6 +99,15 @@ func decidePriced(op Operation, h Priced) Decision {
 		d.Estimate = fact.Known(sum.Cents)
 	}
 	return d
+}
+
+// overran is the fact that more was charged than was expected; nil where it was not, or
+// nothing was expected.
+func overran(op Operation, charged int64, trace string) []fact.Fact {
+	if op.EstimateCents == 0 || charged <= op.EstimateCents {
+		return nil
+	}
+	return []fact.Fact{fact.OperationOverran{Ref: op.Ref(trace), EstimateCents: op.EstimateCents, ChargedCents: charged}}
 }
 
 // decideUnreadable refuses an order for an offer that stays unreadable for some minutes:
@@ -117,7 +126,7 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	known := "the price of proxy " + id + " is not known, so "
 	switch {
 	case h.CeilingCents > 0 && h.UnpricedSiblings >= unpricedMost:
-		return refusedBefore(op, h.LeftOut, "max_total_cents", fmt.Sprintf(
+		return refusedBefore(op, h.LeftOut, fact.CodeCeiling, fmt.Sprintf(
 			"%smax_total_cents cannot be kept, and what %d others of the command cost is not known either: nothing was sent", known, h.UnpricedSiblings)), true
 	case len(h.Prices) == 1, h.CeilingCents == 0 && (h.Released || h.ReleasedBefore):
 		return Decision{}, false

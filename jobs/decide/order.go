@@ -42,7 +42,11 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	default:
 		d = reviewWithMoney(op, o, state, whyStuck(op, o, charged == 0))
 	}
-	return withDoubts(op, d, doubts)
+	d = withDoubts(op, d, doubts)
+	if state.ChargedCents > 0 {
+		d.Facts = append(overran(op, charged, o.TraceID), d.Facts...)
+	}
+	return d
 }
 
 // withDoubts adds findings, once: while the order is read again and again for the same

@@ -49,6 +49,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 		return review(op, maybeExecuted, v)
 	}
 	d := settleRenewal(op, v, *r, lines)
+	d.Facts = append(overran(op, lines.ChargedCents, v.TraceID), d.Facts...)
 	if doubt := amountDoubt(op, v, *r); doubt != nil {
 		d.Facts = append(d.Facts, doubt)
 	}

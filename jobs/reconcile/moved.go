@@ -4,13 +4,10 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
-	"perennial/ledger/fact"
 )
 
 // outsideRenewals makes findings of expiries that moved and that no renewal of
@@ -24,14 +21,14 @@ func (p *Pass) outsideRenewals(ctx context.Context) error {
 	}
 	for _, m := range moved {
 		days := int64((m.By + 12*time.Hour) / (24 * time.Hour))
-		cents, paid, err := p.Ledger.PaidPerDay(ctx, m.ProxyID)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		paid, err := p.Ledger.PaidPerDay(ctx, m.ProxyID)
+		if err != nil {
 			return err
 		}
 		f := Finding{Kind: decide.FindingRenewed, ProxyID: m.ProxyID, Explanation: fmt.Sprintf(
 			"its expiry moved from %s to %s, by %d days, and no renewal of this ledger explains it: if it was renewed at the provider's own site and that is not recorded yet, `perennial ledger record --kind external`", Stamp(m.Before), Stamp(m.Now), days)}
-		if err == nil {
-			f.AmountCents = -fact.ScalePrice(cents, paid, days)
+		if cost := paid.For(days); cost.Known() {
+			f.AmountCents = -cost.Or(0)
 			f.Explanation += "; at the price last paid it cost " + p.Binding.Amount(-f.AmountCents)
 		}
 		p.find(f)

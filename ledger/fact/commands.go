@@ -185,6 +185,7 @@ const (
 	CodeCancelled  = "cancelled"         // a person cancelled it
 	CodeDivided    = "divided"           // two others take over its proxies
 	CodeDailyLimit = "daily_limit_cents" // it costs more than a whole day's limit
+	CodeCeiling    = "max_total_cents"   // it would cost more than its command's ceiling
 )
 
 // CommandCancelled withdraws an operation that no attempt may have executed.
@@ -216,6 +217,17 @@ type OperationSending struct {
 
 // FactType implements Fact.
 func (OperationSending) FactType() string { return "operation.sending" }
+
+// OperationOverran says that an operation was charged more than the estimate that it was
+// sent with, as when the provider's price rose.
+type OperationOverran struct {
+	Ref
+	EstimateCents int64 `json:"estimate_cents"`
+	ChargedCents  int64 `json:"charged_cents"` // before refunds
+}
+
+// FactType implements Fact.
+func (OperationOverran) FactType() string { return "operation.overran" }
 
 // OperationUnsent says that an attempt surely wrote no byte of its request.
 type OperationUnsent struct {

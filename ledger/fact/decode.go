@@ -16,7 +16,7 @@ import (
 var all = []Fact{
 	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerUncompared{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
 	CommandAccepted{}, CommandFinished{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
-	OperationSending{}, OperationUnsent{}, OperationWaiting{}, OperationReview{}, OperationResolved{},
+	OperationSending{}, OperationUnsent{}, OperationWaiting{}, OperationReview{}, OperationResolved{}, OperationOverran{},
 	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{},
 	RenewalSettled{Status: "completed"}, RenewalSettled{Status: "partial"}, RenewalSettled{Status: "failed"},
 	SweepPlanned{}, SweepHeld{}, SweepFinished{}, SweepMissed{}, SweepFailed{}, ListingShrunk{}, ScheduleConfigured{}, SchedulePaused{}, ScheduleResumed{},

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -18,21 +17,20 @@ import (
 	"perennial/upstream"
 )
 
-// PricedCommand is what --dry-run prints for one command. Cents is nil where the price is
-// not known.
+// PricedCommand is what --dry-run prints for one command.
 type PricedCommand struct {
-	ID    string `json:"id"`
-	Kind  string `json:"kind"`
-	Days  int64  `json:"duration_days"`
-	Count int64  `json:"proxies"`
-	Cents *int64 `json:"estimate_cents"`
+	ID    string     `json:"id"`
+	Kind  string     `json:"kind"`
+	Days  int64      `json:"duration_days"`
+	Count int64      `json:"proxies"`
+	Cents fact.Cents `json:"estimate_cents"`
 	// Warning is what would be refused as things stand, "" where nothing is known.
 	Warning string `json:"warning,omitempty"`
 }
 
 // quote is the price of an order's line, and whether the offer was found.
 type quote struct {
-	cents *int64
+	cents fact.Cents
 	found bool
 }
 
@@ -58,19 +56,15 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Out
 	currency := a.currencyOf(ctx, client)
 	quotes := map[string]quote{}
 	list := a.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
-	var total, unpriced int64
+	var total fact.Sum
 	err = each(func(out []queue.Outgoing) error {
 		for _, o := range out {
 			p, err := priceOne(ctx, l, client, quotes, o, currency)
 			if err != nil {
 				return err
 			}
-			if p.Cents == nil {
-				unpriced++
-			} else {
-				total += *p.Cents
-			}
-			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), moneyOrUnknown(p.Cents, currency), p.Warning); err != nil {
+			total = total.Add(p.Cents)
+			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), centsOrUnknown(p.Cents, currency), p.Warning); err != nil {
 				return err
 			}
 		}
@@ -79,11 +73,11 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Out
 	if err != nil {
 		return err
 	}
-	a.warnOfWallet(ctx, client, total)
+	a.warnOfWallet(ctx, client, total.Cents)
 	if err := list.end(nil); err != nil || a.output == "json" {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "\n%s, %s in all where the price is known, %d of unknown price; nothing was published\n", english.Plural(n, "command", ""), money(total, currency), unpriced)
+	_, err = fmt.Fprintf(a.stdout, "\n%s, %s; nothing was published\n", english.Plural(n, "command", ""), total.Text(currency))
 	return err
 }
 
@@ -100,14 +94,8 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	if err != nil {
 		return PricedCommand{}, err
 	}
-	p := PricedCommand{ID: c.ID, Kind: string(c.Kind), Days: c.DurationDays, Cents: new(int64)}
-	add := func(cents *int64) {
-		if cents == nil || p.Cents == nil {
-			p.Cents = nil
-			return
-		}
-		*p.Cents += *cents
-	}
+	p := PricedCommand{ID: c.ID, Kind: string(c.Kind), Days: c.DurationDays}
+	var sum fact.Sum
 	for _, item := range c.Items {
 		p.Count += item.Quantity
 		q, err := quoteOf(ctx, client, quotes, item, c.DurationDays)
@@ -117,7 +105,7 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 		if !q.found && p.Warning == "" {
 			p.Warning = fmt.Sprintf("no offer %s of %d for %d days", item.OfferCode, item.Quantity, c.DurationDays)
 		}
-		add(q.cents)
+		sum = sum.Add(q.cents)
 	}
 	for _, id := range c.ProxyIDs {
 		p.Count++
@@ -125,9 +113,12 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 		if err != nil {
 			return p, err
 		}
-		add(cents)
+		sum = sum.Add(cents)
 	}
-	if p.Warning == "" && c.MaxTotalCents > 0 && p.Cents != nil && *p.Cents > c.MaxTotalCents {
+	if sum.Lacks == 0 {
+		p.Cents = fact.Known(sum.Cents)
+	}
+	if p.Warning == "" && c.MaxTotalCents > 0 && sum.Cents > c.MaxTotalCents {
 		p.Warning = fmt.Sprintf("over its max_total_cents (%s)", money(c.MaxTotalCents, currency))
 	}
 	return p, nil
@@ -149,7 +140,7 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 		}
 		if q.found = true; o.UnitPriceCents != nil {
 			unit := *o.UnitPriceCents
-			q.cents = new(item.Quantity * max(unit, fact.ScalePrice(unit, o.BaseDurationDays, days)))
+			q.cents = fact.Known(item.Quantity * max(unit, fact.ScalePrice(unit, o.BaseDurationDays, days)))
 		}
 		break
 	}
@@ -157,23 +148,11 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 	return q, nil
 }
 
-// paidFor is what a renewal of the proxy last cost, for so many days.
-func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (*int64, error) {
+// paidFor is what a renewal of the proxy, or of one like it, last cost, for so many days.
+func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
 	if l == nil {
-		return nil, nil //nolint:nilnil // nothing was ever paid
+		return fact.Cents{}, nil
 	}
-	cents, paid, err := l.PaidPerDay(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		var like ledger.Proxy
-		if like, err = l.Proxy(ctx, id); err == nil {
-			cents, paid, err = l.LastPaid(ctx, like)
-		}
-	}
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, nil //nolint:nilnil // it was never seen, or none of its kind was ever paid for
-	}
-	if err != nil {
-		return nil, err
-	}
-	return new(fact.ScalePrice(cents, paid, days)), nil
+	paid, err := l.LastPrice(ctx, id)
+	return paid.For(days), err
 }

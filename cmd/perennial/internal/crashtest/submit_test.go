@@ -10,6 +10,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/jobs/inspect"
+	"perennial/ledger/fact"
 )
 
 // Each bad line is named, and no line of the file is published, whether before or after
@@ -54,7 +55,7 @@ func TestSubmitReadsCSVAsSpreadsheetsWriteIt(t *testing.T) {
 	w.write("buy.csv", "\xef\xbb\xbfid;duration_days;offer_code;quantity;label.team\r\no1;30;off_us_1;2;red\r\n;;;;\r\no2;30;off_nowhere;1;blue\r\n", 0o600)
 	out, errs, code := w.cli("submit", "buy.csv", "--dry-run", "-o", "json")
 	var first cli.PricedCommand
-	if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || code != cli.ExitDone || first.Cents == nil || *first.Cents != 600 || first.Count != 2 {
+	if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || code != cli.ExitDone || first.Cents != fact.Known(600) || first.Count != 2 {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	if _, _, code := w.cli("status", "o1"); code != cli.ExitFailed {
@@ -174,14 +175,14 @@ func TestOneCommandIsPricedBeforeItIsPublished(t *testing.T) {
 		}
 		return p
 	}
-	if p := priced("order", "--item", "off_us_1=3", "--id", "o"); p.ID != "o" || p.Count != 3 || p.Cents == nil || *p.Cents != 900 {
+	if p := priced("order", "--item", "off_us_1=3", "--id", "o"); p.ID != "o" || p.Count != 3 || p.Cents != fact.Known(900) {
 		t.Errorf("%+v", p)
 	}
-	if p := priced("renew", "px_1", "--id", "r"); p.Count != 1 || p.Cents != nil {
+	if p := priced("renew", "px_1", "--id", "r"); p.Count != 1 || p.Cents.Known() {
 		t.Errorf("nothing was paid yet, and the price is %+v", p)
 	}
 	w.mustCLI("renew", "px_1", "--id", "paid", "--wait")
-	if p := priced("renew", "px_1", "--id", "r"); p.Cents == nil || *p.Cents != 300 {
+	if p := priced("renew", "px_1", "--id", "r"); p.Cents != fact.Known(300) {
 		t.Errorf("%+v", p)
 	}
 	for _, id := range []string{"o", "r"} {

@@ -142,28 +142,22 @@ func (v *proxiesView) row(p ledger.Proxy) proxyRow {
 	return row
 }
 
-// pricedRow adds what the next renewal is expected to cost. That of a proxy which was never
-// paid for is the price of its kind, which may take long to find: it is a figure.
-func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p ledger.PricedProxy) (proxyRow, error) {
+// pricedRow adds what the next renewal is expected to cost. The price of its kind may take
+// long to find: it is a figure.
+func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p ledger.PricedProxy) proxyRow {
 	row, c := v.row(p.Proxy), v.Coverage.Value
 	if c == nil || row.Schedule == "" || !c.Needs(p.Proxy) {
-		return row, nil
+		return row
 	}
-	if p.PaidDays > 0 {
-		var err error
-		row.Price, err = c.Price(ctx, p)
-		return row, err
-	}
-	kind := strings.Join([]string{row.Schedule, p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
-	price := lately(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (schedules.Price, error) {
-		own, err := schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList) // one that no page waits for
-		if err != nil {
-			return schedules.Price{}, err
-		}
-		return own.Price(ctx, p)
+	kind := strings.Join([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
+	price := lately(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
+		return a.Ledger().LastPaid(ctx, p.Proxy)
 	})
-	row.Price, v.waits = price.Value, v.waits || price.Pending()
-	return row, nil
+	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {
+		of, _ := c.Of(p.Proxy)
+		row.Price = schedules.PriceOf(p.Paid, price.Value, of.DurationDays)
+	}
+	return row
 }
 
 // kindFresh is how old the price of a kind may be.
@@ -182,11 +176,7 @@ func (s *Server) listSpan(q accountRequest, v *proxiesView, x span) error {
 		return err
 	}
 	for _, p := range page {
-		row, err := s.pricedRow(waiting, q.account, v, p)
-		if err != nil {
-			return err
-		}
-		v.Rows = append(v.Rows, row)
+		v.Rows = append(v.Rows, s.pricedRow(waiting, q.account, v, p))
 	}
 	if len(page) == proxiesShown {
 		v.Next = nextPage(q, placeOf(page[len(page)-1].Proxy))
@@ -263,11 +253,7 @@ func (s *Server) listDue(q accountRequest, v *proxiesView) error {
 		if !covered || p.Retired || p.ExpiresAt.Before(from) || !p.ExpiresAt.Before(until) {
 			continue
 		}
-		row, err := s.pricedRow(waiting, q.account, v, p)
-		if err != nil {
-			return err
-		}
-		v.Rows = append(v.Rows, row)
+		v.Rows = append(v.Rows, s.pricedRow(waiting, q.account, v, p))
 	}
 	return nil
 }

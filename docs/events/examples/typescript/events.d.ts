@@ -1901,6 +1901,82 @@ export interface ListingShrunk extends CloudEvent {
 }
 
 /**
+ * The data of OperationOverran.
+ */
+export interface OperationOverranData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * What it is expected to cost, where that is known.
+   */
+  estimate_cents: number;
+  /**
+   * Before refunds.
+   */
+  charged_cents: number;
+}
+
+/**
+ * Says that an operation was charged more than the estimate that it was sent with, as when the provider's price rose.
+ */
+export interface OperationOverran extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OperationOverranData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:operation.overran:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.operation.overran.v1";
+}
+
+/**
  * The data of OperationResolved.
  */
 export interface OperationResolvedData {
@@ -4860,6 +4936,7 @@ export type PerennialEvent =
   | LedgerRecorded
   | LedgerUncompared
   | ListingShrunk
+  | OperationOverran
   | OperationResolved
   | OperationReview
   | OperationSending

@@ -1,0 +1,70 @@
+package schedules
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// ceilings are those of a plan's commands, in their order; 0 where one has none.
+func (p Plan) ceilings(t testing.TB) (all []int64) {
+	t.Helper()
+	for _, raw := range p.Commands {
+		var c command.RenewalCommand
+		check(t, json.Unmarshal(raw, &c))
+		if c.MaxTotalCents == nil {
+			c.MaxTotalCents = new(int64)
+		}
+		all = append(all, *c.MaxTotalCents)
+	}
+	return all
+}
+
+// TestASweepLearnsAPriceThatRose: what a sibling has just paid counts, the commands cost no
+// more than was planned, and what their ceiling stopped is planned again at the new price.
+func TestASweepLearnsAPriceThatRose(t *testing.T) {
+	t.Parallel()
+	s := keepalive()
+	s.BudgetCents = 7000
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "600h", "px_de_1": "27h"}, s)
+	for _, id := range []string{"px_1", "px_2", "px_3"} {
+		h.paid(t, id, 300)
+	}
+	check(t, h.lister.WaitPass(t.Context()))
+	plan := func() Plan {
+		t.Helper()
+		p, err := h.PlanNow(t.Context(), "keepalive")
+		check(t, err)
+		return p
+	}
+	old := plan()
+	want(t, "at the old price, and a canary", old.ceilings(t), []int64{900, 0})
+
+	h.paid(t, "px_4", 3000)
+	check(t, h.lister.WaitPass(t.Context()))
+	dearer := plan()
+	want(t, "at the new price", dearer.EstimateCents, fact.Known(6000))
+	want(t, "what fits into the budget", dearer.ids(), []string{"px_1", "px_2", "px_de_1"})
+	want(t, "from", dearer.Included[0].PriceFrom, PriceKind)
+	want(t, "ceilings", dearer.ceilings(t), []int64{6000, 0})
+
+	for n := range maxEndings {
+		name := fmt.Sprintf("sweep-keepalive-%d", n)
+		ref := fact.Ref{CommandID: name, OperationID: name + "/0001"}
+		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(
+				fact.CommandAccepted{Ref: fact.Ref{CommandID: name}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+					Operations: []fact.Planned{{OperationID: ref.OperationID, Chunk: "0001", Generation: 1, Key: "key-" + name, ProxyIDs: []string{"px_1"}}}},
+				fact.CommandRejected{Ref: ref, Code: fact.CodeCeiling, Reason: "it would bring the command over it"})
+		}))
+	}
+	want(t, "just refused", plan().why("px_1"), ReasonBackoff)
+	h.watch.add(backoff + time.Second)
+	check(t, h.lister.WaitPass(t.Context()))
+	want(t, "however often", plan().ids(), []string{"px_1", "px_2", "px_de_1"})
+}
