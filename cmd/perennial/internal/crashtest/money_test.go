@@ -73,7 +73,7 @@ func TestTablesAndSentencesShowMoneyInOneForm(t *testing.T) {
 		command string
 		amounts int // at least
 	}{
-		{"sweep plan keep", 5}, {"sweep run keep", 5}, {"sweep list", 1}, {"sweep forecast", 3},
+		{"sweep plan keep", 5}, {"sweep run keep", 5}, {"sweep list", 1}, {"sweep forecast --days 366", 3},
 		{"status", 6}, {"status r1", 3}, {"status dear", 3}, {"review list", 1}, {"review show " + r.OperationID, 1},
 		{"ledger balance", 6}, {"ledger balance --by label", 3}, {"ledger entries", 3}, {"ledger reconcile", 3},
 		{"account show", 1}, {"wallet", 2}, {"offers", 1}, {"orders", 1}, {"orders get " + o.OrderNo, 1}, {"doctor", 1},
@@ -93,7 +93,7 @@ func TestAnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 	w.configure("", approved)
 	w.run()
 	w.write("batch.jsonl", `{"id":"b1","duration_days":30,"proxy_ids":["px_1"]}`+"\n", 0o600)
-	for _, command := range []string{"sweep plan keep", "sweep forecast", "submit batch.jsonl --dry-run"} {
+	for _, command := range []string{"sweep plan keep", "sweep forecast --days 366", "submit batch.jsonl --dry-run"} {
 		out := w.mustCLI(strings.Fields(command)...)
 		head, _, _ := strings.Cut(out, "\n")
 		known := !strings.Contains(out, "?") && !strings.Contains(out, "an unknown amount")
