@@ -39,7 +39,7 @@ func (r *Runner) send(ctx, work context.Context, j *job) error {
 	}
 	j.releaseSlot()
 	d = r.decideOnReply(j.op, decide.Replied{
-		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(work, reply), Unknown: j.unknown,
+		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(work, reply), Unknown: j.unknown, Observed: j.sending.Observed,
 	})
 	r.answered(work, j, reply, d)
 	return r.conclude(work, j, d)

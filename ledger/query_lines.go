@@ -118,6 +118,8 @@ type FailedRenewals struct {
 	LastCounted time.Time
 	// LastExcused is when the last one ended that says nothing about the proxy.
 	LastExcused time.Time
+	// ShortOfMoney says that the wallet did not pay for that one.
+	ShortOfMoney bool
 	// AskedOf is the expiry of the review that a person has not answered.
 	AskedOf time.Time
 }
@@ -143,18 +145,20 @@ func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expi
 		return e, err
 	}
 	const isExcused = `o.code IN (SELECT value FROM json_each(?3))`
-	var counted, pardoned, asked sql.NullInt64
+	var counted, pardoned, short, asked sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT count(*),
 		count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0) AND NOT `+isExcused+`),
 		max(x.settled_at) FILTER (WHERE NOT `+isExcused+`), max(x.settled_at) FILTER (WHERE `+isExcused+`),
+		max(x.settled_at) FILTER (WHERE o.code = 'insufficient_wallet_balance'),
 		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines x JOIN operations o ON o.id = x.operation
 		WHERE x.proxy_id = ?1 AND x.state IN ('failed', 'not_charged', 'skipped') AND `+atExpiry(`?2`),
-		proxyID, micros(expiresAt), string(codes)).Scan(&e.All, &e.Counted, &counted, &pardoned, &asked)
+		proxyID, micros(expiresAt), string(codes)).Scan(&e.All, &e.Counted, &counted, &pardoned, &short, &asked)
 	for to, us := range map[*time.Time]sql.NullInt64{&e.LastCounted: counted, &e.LastExcused: pardoned, &e.AskedOf: asked} {
 		if at := instant(us); at != nil {
 			*to = *at
 		}
 	}
+	e.ShortOfMoney = short.Valid && short == pardoned
 	return e, err
 }
 

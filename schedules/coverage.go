@@ -80,7 +80,7 @@ func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, erro
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return one.prices.price(ctx, p.Proxy, p.Paid)
+	return one.prices.priceBy(ctx, p.Proxy, p.Paid)
 }
 
 // Barred is why sweeps leave out a listed proxy that expires, whatever it costs: one of the

@@ -147,7 +147,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 			return nil
 		}
 		o.taken[proxy.ProxyID] = true
-		cost, err := p.price(ctx, proxy.Proxy, proxy.Paid)
+		cost, err := p.priceBy(ctx, proxy.Proxy, proxy.Paid)
 		if err != nil {
 			return err
 		}

@@ -60,6 +60,16 @@ func (in *inputs) limits() (all []*limit) {
 	return all
 }
 
+// limitOf is the limit with this reason; nil where the plan has none.
+func (p *planner) limitOf(why string) *limit {
+	for _, l := range p.limits {
+		if l.reason == why {
+			return l
+		}
+	}
+	return nil
+}
+
 // over is the first limit that a cost goes over, nil when none does. A price
 // that is not known needs some room too: an empty wallet learns nothing.
 func over(limits []*limit, cost Price) *limit {

@@ -51,7 +51,13 @@ func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 		held = 600
 		want(t, name+", money", plan().ids(), []string{"px_1", "px_2"})
 		ended(t, h, 2*maxEndings, end)
-		want(t, name+", refused just now", plan().why("px_1"), ReasonBackoff)
+		refused := plan()
+		if name == "cancelled" {
+			want(t, name+", just now", refused.why("px_1"), ReasonBackoff)
+		} else {
+			want(t, name+", refused just now", refused.why("px_1"), ReasonWallet)
+			want(t, name+", and held meanwhile", refused.Shortfalls[0].Proxies, 1)
+		}
 		h.watch.add(backoff)
 		before, _, err := h.Ledger.Head(t.Context())
 		check(t, err)

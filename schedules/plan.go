@@ -296,15 +296,15 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		}
 		p.markCanary(proxy, cost)
 	}
+	if wallet := p.limitOf(why); wallet != nil { // the provider refused it, whatever the wallet shows
+		p.dear = append(p.dear, tooDear{proxy, Price{}, wallet})
+		return nil
+	}
 	if why != "" {
 		p.leaveOut(proxy, why)
 		return nil
 	}
-	own, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
-	if err != nil {
-		return err
-	}
-	cost, err := p.price(ctx, proxy, own)
+	cost, err := p.price(ctx, proxy)
 	if err != nil {
 		return err
 	}

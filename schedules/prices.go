@@ -42,8 +42,17 @@ func PriceOf(own, kind ledger.Paid, days int64) Price {
 	}
 }
 
-// price is what a proxy's renewal is expected to cost, by what was last paid for itself.
-func (p *planner) price(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
+// price is what a proxy's renewal is expected to cost.
+func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (Price, error) {
+	own, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
+	if err != nil {
+		return Price{}, err
+	}
+	return p.priceBy(ctx, proxy, own)
+}
+
+// priceBy is price where what was last paid for the proxy itself is at hand.
+func (p *planner) priceBy(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
 	k := kindOf(proxy)
 	kind, known := p.kinds[k]
 	if !known {
@@ -58,5 +67,5 @@ func (p *planner) price(ctx context.Context, proxy ledger.Proxy, own ledger.Paid
 
 // kindPrice is what a proxy's renewal is expected to cost by its kind alone.
 func (p *planner) kindPrice(ctx context.Context, proxy ledger.Proxy) (Price, error) {
-	return p.price(ctx, proxy, ledger.Paid{})
+	return p.priceBy(ctx, proxy, ledger.Paid{})
 }

@@ -59,6 +59,8 @@ type Replied struct {
 	// Unknown are proxies of the operation of which a read just before said
 	// proxy_not_found.
 	Unknown []string
+	// Observed are the expiries that the attempt was to pay for, where they are known.
+	Observed map[string]time.Time
 }
 
 // CrashedMidSend says that the process died between operation.sending and the record

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"perennial/ledger/fact"
 	"perennial/upstream"
@@ -79,8 +80,18 @@ func TestAChunkIsSplitByWhatWasRead(t *testing.T) {
 	}
 }
 
-func TestWantOfMoneyDoesNotSplitAChunk(t *testing.T) {
-	if got := said(replied(renewalOf("a", "b"), answer(upstream.CodeInsufficientWallet, 402))); got != "command.rejected" {
-		t.Fatal(got)
+// TestWantOfMoneyCutsAChunk: the half that expires first goes on, and one proxy alone is
+// refused. What expires at a time that is not known comes last.
+func TestWantOfMoneyCutsAChunk(t *testing.T) {
+	for _, c := range []struct{ ids, want []string }{
+		{[]string{"a"}, nil}, {[]string{"a", "b"}, []string{"b"}}, {[]string{"a", "b", "c", "d", "e"}, []string{"d", "b"}},
+	} {
+		d := Decide(renewalOf(c.ids...), Replied{Moment: Moment{Now: noon}, Reply: answer(upstream.CodeInsufficientWallet, 402), Observed: map[string]time.Time{
+			"a": noon.Add(3 * time.Hour), "b": noon.Add(2 * time.Hour), "d": noon.Add(time.Hour),
+		}})
+		f, _ := d.Facts[0].(fact.CommandRejected)
+		if !f.ShortOfMoney || len(f.SplitInto) != min(len(c.want), 1) || len(c.want) > 0 && !slices.Equal(f.SplitInto[0].ProxyIDs, c.want) {
+			t.Errorf("%v: %+v", c.ids, f)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"perennial/jobs/command"
 	"perennial/ledger/fact"
@@ -369,6 +370,33 @@ func split(op Operation, unknown []string) []fact.Planned {
 		return nil
 	}
 	return parts(op, first, second)
+}
+
+// cutToWallet refuses the half of a renewal that expires last, and has another operation ask
+// for the half that expires first: a wallet that does not pay for all pays for some. Each
+// refusal halves what is asked for; the rest is for a later command.
+func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decision {
+	soonest := slices.Clone(op.ProxyIDs)
+	slices.SortStableFunc(soonest, func(a, b string) int {
+		x, known := observed[a]
+		y, other := observed[b]
+		switch {
+		case known && other:
+			return x.Compare(y)
+		case known:
+			return -1
+		case other:
+			return 1
+		}
+		return 0
+	})
+	v.Reason += "; the half of it that expires first is asked for alone"
+	d := rejected(op, v)
+	f, _ := d.Facts[0].(fact.CommandRejected)
+	f.DurationDays = op.DurationDays
+	f.SplitInto = []fact.Planned{command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, soonest[:len(soonest)/2])}
+	d.Facts[0] = f
+	return d
 }
 
 // parts are the two operations that take over the proxies of another.

@@ -142,7 +142,7 @@ func decideReply(op Operation, h Replied) Decision {
 	case settled, failedLines:
 		return decideSuccess(op, h, v)
 	case refused:
-		return decideRefusal(op, h.Unknown, v)
+		return decideRefusal(op, h, v)
 	case unknown:
 		return decideUnknown(op, h, v)
 	case needsReview:
@@ -203,13 +203,16 @@ func decideCreated(op Operation, h Replied, v Verdict) Decision {
 // decideRefusal believes a refusal only when no earlier attempt may have
 // executed: the document does not say that the provider looks keys up before
 // balances, offers or limits.
-func decideRefusal(op Operation, unknown []string, v Verdict) Decision {
+func decideRefusal(op Operation, h Replied, v Verdict) Decision {
 	var d Decision
 	switch {
 	case op.Ambiguous > 0:
 		v.Reason += "; an earlier attempt may have executed, so this refusal proves nothing"
 		d = review(op, notExecuted, v)
+	case v.code == upstream.CodeInsufficientWallet && len(op.ProxyIDs) > 1:
+		d = cutToWallet(op, h.Observed, v)
 	case splittable(op, v):
+		unknown := h.Unknown
 		if v.code != upstream.CodeProxyNotFound {
 			unknown = nil
 		}

@@ -125,7 +125,7 @@ type CommandRejected struct {
 	Attempt     int64  `json:"attempt,omitempty"`
 	// ShortOfMoney: the wallet could not pay (insufficient_wallet_balance).
 	ShortOfMoney bool `json:"short_of_money,omitempty"`
-	// SplitInto are the operations that take over the ids of a chunk that was refused, or
+	// SplitInto are the operations that take over ids of a chunk that was refused, or
 	// that is divided.
 	SplitInto    []Planned `json:"split_into,omitempty"`
 	DurationDays int64     `json:"duration_days,omitempty"`

@@ -924,7 +924,7 @@ export interface CommandRejectedData {
    */
   short_of_money?: boolean;
   /**
-   * `split_into` are the operations that take over the ids of a chunk that was refused, or that is divided.
+   * `split_into` are the operations that take over ids of a chunk that was refused, or that is divided.
    */
   split_into?: {
     /**
