@@ -76,7 +76,7 @@ func TestAForecastCountsFromSlots(t *testing.T) {
 		got := []string{}
 		for _, d := range f.Days {
 			if d.Renewals > 0 {
-				got = append(got, fmt.Sprintln(d.Day, d.Renewals, d.ChargeCents))
+				got = append(got, fmt.Sprintln(d.Day, d.Renewals, d.ChargeCents.Or(-1)))
 			}
 		}
 		want(t, fmt.Sprintf("days where %d are kept", keep), got, []string{"2026-11-23 2 600\n", "2026-11-30 1 300\n"})
