@@ -76,7 +76,9 @@ func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact)
 			if err != nil {
 				return err
 			}
-			a.halves = append(a.halves, decide.Operation{ProxyIDs: p.ProxyIDs, Operation: half})
+			if half.State == fact.StateAccepted {
+				a.halves = append(a.halves, decide.Operation{ProxyIDs: p.ProxyIDs, Operation: half})
+			}
 		}
 	}
 	return nil

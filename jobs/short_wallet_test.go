@@ -10,17 +10,19 @@ import (
 )
 
 // TestAWalletForSomeRenewsWhatExpiresFirst: a chunk that the wallet does not pay for is cut,
-// and costs no more requests than it takes to halve it.
+// and costs no more requests than it takes to halve it. After a top-up a retry renews the
+// rest, all of it.
 func TestAWalletForSomeRenewsWhatExpiresFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cents    int64
 		renewed  []string
 		requests int
+		state    fact.State
 	}{
-		{900, []string{"hx_4", "hx_5"}, 2},
-		{500, []string{"hx_5"}, 3},
-		{200, nil, 3},
+		{900, []string{"hx_4", "hx_5"}, 2, fact.StatePartial},
+		{500, []string{"hx_5"}, 3, fact.StatePartial},
+		{200, nil, 3, fact.StateRejected},
 	} {
 		f := sandbox.DefaultFixture()
 		f.Accounts[0].Wallet.SandboxCents = c.cents
@@ -31,15 +33,8 @@ func TestAWalletForSomeRenewsWhatExpiresFirst(t *testing.T) {
 		h := rigOf(t, f)
 		h.start()
 		h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["hx_1","hx_2","hx_3","hx_4","hx_5"]}`)
-		s := h.await("keep", fact.StatePartial, fact.StateCompleted, fact.StateRejected)
-		var renewed []string
-		for _, x := range h.facts("renewal.completed") {
-			f, _ := x.(fact.RenewalSettled)
-			for _, line := range f.Items {
-				renewed = append(renewed, line.ProxyID)
-			}
-		}
-		if slices.Sort(renewed); !slices.Equal(renewed, c.renewed) {
+		s := h.await("keep", c.state)
+		if renewed := h.renewed(); !slices.Equal(renewed, c.renewed) {
 			t.Errorf("of %d cents %v were renewed: %+v", c.cents, renewed, s)
 		}
 		if n := len(h.facts("operation.sending")); n != c.requests {
@@ -54,5 +49,28 @@ func TestAWalletForSomeRenewsWhatExpiresFirst(t *testing.T) {
 		if claims, err := h.ledger.Claimed(t.Context()); err != nil || len(claims) != 0 {
 			t.Errorf("claimed: %v, %v: %+v", claims, err, lines)
 		}
+		_, err = h.runner.Retry(t.Context(), "keep", "ada", "not yet")
+		check(t, err)
+		h.await("keep", c.state)
+		h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": 10_000})
+		_, err = h.runner.Retry(t.Context(), "keep", "ada", "the wallet is filled")
+		check(t, err)
+		if s := h.await("keep", fact.StateCompleted); len(h.renewed()) != 5 {
+			t.Errorf("of %d cents, and more later, %v were renewed: %+v", c.cents, h.renewed(), s)
+		}
 	}
+}
+
+// renewed are the proxies that were renewed, once for each renewal.
+func (h *rig) renewed() (ids []string) {
+	for _, x := range h.facts("renewal.completed") {
+		f, _ := x.(fact.RenewalSettled)
+		for _, line := range f.Items {
+			if line.State == fact.LineSucceeded {
+				ids = append(ids, line.ProxyID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

@@ -90,8 +90,15 @@ func TestWantOfMoneyCutsAChunk(t *testing.T) {
 			"a": noon.Add(3 * time.Hour), "b": noon.Add(2 * time.Hour), "d": noon.Add(time.Hour),
 		}})
 		f, _ := d.Facts[0].(fact.CommandRejected)
-		if !f.ShortOfMoney || len(f.SplitInto) != min(len(c.want), 1) || len(c.want) > 0 && !slices.Equal(f.SplitInto[0].ProxyIDs, c.want) {
+		if !f.ShortOfMoney || len(f.SplitInto) != min(len(c.want), 1)*2 || len(c.want) > 0 && !slices.Equal(f.SplitInto[0].ProxyIDs, c.want) {
 			t.Errorf("%v: %+v", c.ids, f)
+		}
+		if len(c.want) == 0 {
+			continue
+		}
+		rest, ok := d.Facts[1].(fact.CommandRejected)
+		if !ok || rest.OperationID != f.SplitInto[1].OperationID || rest.Code != f.Code || len(c.want)+len(f.SplitInto[1].ProxyIDs) != len(c.ids) {
+			t.Errorf("%v: the other half is not refused: %+v", c.ids, rest)
 		}
 	}
 }

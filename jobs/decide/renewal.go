@@ -372,9 +372,9 @@ func split(op Operation, unknown []string) []fact.Planned {
 	return parts(op, first, second)
 }
 
-// cutToWallet refuses the half of a renewal that expires last, and has another operation ask
-// for the half that expires first: a wallet that does not pay for all pays for some. Each
-// refusal halves what is asked for; the rest is for a later command.
+// cutToWallet divides a refused renewal: one operation asks for the half that expires first,
+// and that of the other half is refused without a request, for a retry or a later command. A
+// wallet that does not pay for all pays for some; each refusal halves what is asked for.
 func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decision {
 	soonest := slices.Clone(op.ProxyIDs)
 	slices.SortStableFunc(soonest, func(a, b string) int {
@@ -390,12 +390,15 @@ func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decisio
 		}
 		return 0
 	})
-	v.Reason += "; the half of it that expires first is asked for alone"
+	first, rest := soonest[:len(soonest)/2], soonest[len(soonest)/2:]
 	d := rejected(op, v)
-	f, _ := d.Facts[0].(fact.CommandRejected)
-	f.DurationDays = op.DurationDays
-	f.SplitInto = []fact.Planned{command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, soonest[:len(soonest)/2])}
-	d.Facts[0] = f
+	whole, _ := d.Facts[0].(fact.CommandRejected)
+	half := whole
+	whole.Reason += "; the half of it that expires first is asked for alone"
+	whole.DurationDays, whole.SplitInto = op.DurationDays, parts(op, first, rest)
+	half.OperationID, half.Attempt = whole.SplitInto[1].OperationID, 0
+	half.Reason += "; it is of the half that expires last, which was not asked for alone"
+	d.Facts = []fact.Fact{whole, half}
 	return d
 }
 
