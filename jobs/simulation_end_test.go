@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -308,10 +309,39 @@ func (s *simulation) accounts(ctx context.Context) {
 		}
 	}
 	s.onceForAnExpiry(ctx)
+	s.completedIsRenewed(ctx)
 	s.added -= s.spentOutside()
 	s.control("DELETE", "/moods", nil)
 	s.wallet(ctx)
 	s.reconciled(ctx)
+}
+
+// completedIsRenewed: a renewal that is completed has renewed each of its proxies, but for
+// those that it left out.
+func (s *simulation) completedIsRenewed(ctx context.Context) {
+	for _, c := range s.commands {
+		status, err := inspect.Status(ctx, s.ledger, c.id)
+		if err != nil || c.kind != queue.KindProxyRenew || status.State != string(fact.StateCompleted) {
+			continue
+		}
+		var body struct {
+			IDs []string `json:"proxy_ids"`
+		}
+		s.must(json.Unmarshal(c.body, &body), "a command")
+		done := map[string]bool{}
+		for _, o := range status.Operations {
+			lines, err := s.ledger.Lines(ctx, o.OperationID)
+			s.must(err, "lines")
+			for _, l := range lines {
+				done[l.ProxyID] = done[l.ProxyID] || l.State == fact.LineSucceeded || l.State == fact.LineCharged
+			}
+		}
+		for _, id := range body.IDs {
+			if !done[id] && !s.leftOut[c.id+" "+id] && !s.mistakes[c.id] {
+				s.failf("%s is completed, and %s was neither renewed nor left out", c.id, id)
+			}
+		}
+	}
 }
 
 func (s *simulation) commandOf(ctx context.Context, key string) string {

@@ -17,6 +17,7 @@ type firstLeave struct {
 	limit    int64     // 0: none, or another one held when it was decided to send it
 	from     time.Time // its day
 	unpriced bool      // a renewal, and no renewal was ever paid for
+	old      bool      // a renewal, and the price has changed since the last one that was paid for
 }
 
 func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLeave) {
@@ -26,7 +27,7 @@ func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLe
 	if renewal {
 		dearest, err := s.ledger.Dearest(context.Background(), days)
 		s.must(err, "dearest")
-		f.unpriced = dearest == 0
+		f.unpriced, f.old = dearest == 0, s.unlearned
 	}
 	return f
 }
@@ -57,6 +58,8 @@ func (s *simulation) underLimit(key string) {
 		sum += cents
 		switch left := s.left[key]; {
 		case left.limit == 0 && s.operationOf(key).EstimateCents == 0:
+			unlimited += cents
+		case left.old: // as dear as it turns out to be
 			unlimited += cents
 		case left.unpriced:
 			unpriced = append(unpriced, cents)

@@ -31,4 +31,10 @@ func (s *simulation) otherMood(context.Context) {
 	if s.chance(4) {
 		s.mood()
 	}
+	if s.mail.IntN(4) == 0 {
+		s.price = []int64{200, 300, 450, 900}[s.mail.IntN(4)]
+		s.unlearned = true
+		s.sayf("the price is %d", s.price)
+		s.control("POST", "/prices", map[string]any{"account_id": sandbox.DemoAccountID, "offer_code": "off_us_dallas", "unit_price_cents": s.price})
+	}
 }

@@ -44,19 +44,21 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	rows, err := s.ledger.Rows(ctx, s.rows, 1000)
 	s.must(err, "rows")
 	for _, r := range rows {
-		s.sayf("  %d %s %s%s", r.Seq, r.Type, r.Operation, reasonOf(r))
+		s.sayf("  %d %s %s%s", r.Seq, r.Type, r.Operation, s.leftOutBy(r))
 		s.rows = r.Seq
+		s.unlearned = s.unlearned && r.Type != "renewal.completed"
 		s.intended[r.Operation] = s.intended[r.Operation] || r.Type == "operation.sending"
 	}
 }
 
-// reasonOf is why proxies were left out.
-func reasonOf(r ledger.Row) (reasons string) {
+// leftOutBy notes which proxies a row left out, and says why.
+func (s *simulation) leftOutBy(r ledger.Row) (reasons string) {
 	var f fact.ProxySkipped
 	if r.Type != "proxy.skipped" || json.Unmarshal([]byte(r.Data), &f) != nil {
 		return ""
 	}
 	for _, x := range f.Proxies() {
+		s.leftOut[f.CommandID+" "+x.ProxyID] = true
 		reasons += " " + x.ProxyID + ": " + x.Reason
 	}
 	return reasons

@@ -67,9 +67,13 @@ type simulation struct {
 	shown              map[string]string            // the expiry that was last shown, by proxy
 	shownTo            map[string]map[string]string // shown as it was when the first request under a key left
 
+	price     int64 // of renewals, where it was changed
+	unlearned bool  // since then no renewal was booked
+
 	byHand   int                   // writes of people at the provider
 	recorded map[string]bool       // those of them that are in the books, by key
 	left     map[string]firstLeave // by key
+	leftOut  map[string]bool       // "COMMAND PROXY"
 	let      map[string]bool       // operations and commands that a person released
 	intended map[string]bool       // operations whose intent was recorded before this step
 	skewed   bool                  // the clocks have differed
@@ -162,7 +166,7 @@ func newSimulation(seed uint64) *simulation {
 	s := &simulation{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), mail: rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)), paid: map[string]bool{}, guarded: map[string]bool{},
 		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
-		recorded: map[string]bool{}, left: map[string]firstLeave{}, let: map[string]bool{}, intended: map[string]bool{},
+		recorded: map[string]bool{}, left: map[string]firstLeave{}, let: map[string]bool{}, leftOut: map[string]bool{}, intended: map[string]bool{},
 		inboxes: map[string]string{}, answers: map[string][]string{},
 	}
 	s.time = pick(s, simDays...)

@@ -30,6 +30,7 @@ func (s *Server) control() http.Handler {
 	mux.HandleFunc("POST /clock", controlled(s.setClock))
 	mux.HandleFunc("POST /keys", controlled(s.setKey))
 	mux.HandleFunc("POST /wallet", controlled(s.addMoney))
+	mux.HandleFunc("POST /prices", controlled(s.setPrice))
 	mux.HandleFunc("POST /accounts", controlled(s.setAccount))
 	mux.HandleFunc("GET /charges", s.getCharges)
 	mux.HandleFunc("GET /state", s.getState)

@@ -30,6 +30,30 @@ func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
 	return (sp.unitPrice(offer, quantity, days)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
 }
 
+type priceSetting struct {
+	AccountID      string `json:"account_id"`
+	OfferCode      string `json:"offer_code"`
+	UnitPriceCents int64  `json:"unit_price_cents"`
+}
+
+// setPrice gives an account its own price of an offer from now on, for orders and renewals
+// (extension).
+func (s *Server) setPrice(in *priceSetting) error {
+	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
+	switch {
+	case sp == nil:
+		return wrong("account_id", fmt.Errorf("%q is unknown", in.AccountID))
+	case s.st.byCode[in.OfferCode] == nil:
+		return wrong("offer_code", fmt.Errorf("%q is unknown", in.OfferCode))
+	case in.UnitPriceCents <= 0 || in.UnitPriceCents > maxUnitPriceCents:
+		return wrong("unit_price_cents", fmt.Errorf("must be 1 to %d", int64(maxUnitPriceCents)))
+	}
+	s.st.mu.Lock()
+	sp.prices[in.OfferCode] = in.UnitPriceCents
+	s.st.mu.Unlock()
+	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents)
+}
+
 // total is what an order costs.
 func (sp *space) total(st *state, quantities map[string]int64, days int64) (cents int64) {
 	for code, quantity := range quantities {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -74,7 +75,7 @@ func (s *Server) restore() error {
 		kind string
 		do   func(id string, data []byte) error
 	}{
-		{"meta", s.restoreMeta}, {"wallet", s.restoreWallet}, {"frozen", s.restoreFrozen}, {"account", s.restoreAccount}, {"stock", s.restoreStock}, {"key", s.restoreKey},
+		{"meta", s.restoreMeta}, {"wallet", s.restoreWallet}, {"frozen", s.restoreFrozen}, {"account", s.restoreAccount}, {"price", s.restorePrice}, {"stock", s.restoreStock}, {"key", s.restoreKey},
 		{"record", s.restoreRecord},
 	}
 	for _, step := range steps {
@@ -121,6 +122,13 @@ func (s *Server) restoreFrozen(id string, data []byte) error {
 
 func (s *Server) restoreAccount(id string, data []byte) error {
 	return json.Unmarshal(data, &s.st.spaces[id+"/"+envSandbox].standing.status)
+}
+
+func (s *Server) restorePrice(id string, data []byte) error {
+	account, offer, _ := strings.Cut(id, "/")
+	cents, err := strconv.ParseInt(string(data), 10, 64)
+	s.st.spaces[account+"/"+envSandbox].prices[offer] = cents
+	return err
 }
 
 func (s *Server) restoreStock(id string, data []byte) error {

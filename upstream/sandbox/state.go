@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ var allScopes = map[string]bool{"account:read": true, "wallet:read": true, "offe
 // space is one account in one environment: nothing is shared between two.
 type space struct {
 	env, accountID, email, currency string
-	prices                          map[string]int64 // cents by offer code, where they differ from the offer's
+	prices                          map[string]int64 // cents by offer code, where they differ from the offer's; shared with the other environment
 	balance                         int64
 	frozen                          int64
 	standing                        *standing   // shared with the other environment
@@ -110,9 +111,11 @@ func (st *state) addAccount(a FixtureAccount) {
 		currency = "USD"
 	}
 	status := &standing{cmp.Or(a.Status, statusActive)}
+	prices := map[string]int64{}
+	maps.Copy(prices, a.Prices)
 	frozen := map[string]int64{envSandbox: a.Wallet.SandboxFrozenCents, envProduction: a.Wallet.ProductionFrozenCents}
 	for env, cents := range map[string]int64{envSandbox: a.Wallet.SandboxCents, envProduction: a.Wallet.ProductionCents} {
-		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: currency, prices: a.Prices, balance: cents, records: map[string]*record{}}
+		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: currency, prices: prices, balance: cents, records: map[string]*record{}}
 		st.spaces[sp.id()] = sp
 	}
 	for _, k := range a.Keys {
