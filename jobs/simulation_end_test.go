@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -269,7 +270,7 @@ func (s *simulation) accounts(ctx context.Context) {
 		}
 		provider[c.IdempotencyKey] = x
 	}
-	once := map[string]string{} // what was paid for, for a command
+	once, commandOf := map[string]string{}, map[string]string{} // what was paid for, for a command; commands by key
 	for _, c := range s.commands {
 		operations, err := s.ledger.OperationsOf(ctx, c.id)
 		s.must(err, "operations")
@@ -280,6 +281,7 @@ func (s *simulation) accounts(ctx context.Context) {
 		}
 		for _, o := range operations {
 			have := provider[o.Key]
+			commandOf[o.Key] = c.id
 			delete(provider, o.Key)
 			if s.mistaken[o.Key] { // the books are wrong by as much as the person was
 				s.added += o.ChargedCents - o.RefundedCents - have.charged + have.refunded
@@ -301,7 +303,7 @@ func (s *simulation) accounts(ctx context.Context) {
 	}
 	for _, c := range charges {
 		if c.Kind == "charge" && c.ProxyID != "" && s.truth(c.IdempotencyKey, c.ProxyID) > 0 {
-			command := s.commandOf(ctx, c.IdempotencyKey)
+			command := cmp.Or(commandOf[c.IdempotencyKey], c.IdempotencyKey)
 			if other := once[command+" "+c.ProxyID]; other != "" && other != c.IdempotencyKey && !s.mistakes[command] {
 				s.failf("%s was renewed twice for %s: under %s and %s", c.ProxyID, command, other, c.IdempotencyKey)
 			}
@@ -342,17 +344,6 @@ func (s *simulation) completedIsRenewed(ctx context.Context) {
 			}
 		}
 	}
-}
-
-func (s *simulation) commandOf(ctx context.Context, key string) string {
-	for _, c := range s.commands {
-		operations, err := s.ledger.OperationsOf(ctx, c.id)
-		s.must(err, "operations")
-		if slices.ContainsFunc(operations, func(o fact.Operation) bool { return o.Key == key }) {
-			return c.id
-		}
-	}
-	return key
 }
 
 func (s *simulation) wallet(ctx context.Context) {

@@ -76,7 +76,7 @@ func (s *simulation) underLimit(key string) {
 
 // operationOf is the operation that a key was drawn for.
 func (s *simulation) operationOf(key string) fact.Operation {
-	for _, c := range s.commands {
+	for _, c := range slices.Backward(s.commands) { // most often one of the latest
 		operations, err := s.ledger.OperationsOf(context.Background(), c.id)
 		s.must(err, "operations")
 		for _, o := range operations {

@@ -101,14 +101,14 @@ func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *mi
 // takes three plans.
 func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 	t.Parallel()
-	const due = 2*maxPlanned + 500
+	const due = maxPlanned + 500
 	s, out, _ := large(t, due+500, due, keepalive())
 	var rest *remainder
 	for slots := 0; ; slots++ {
 		plan, err := s.fire(t.Context(), s.runners[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), rest: rest})
 		check(t, err)
 		if rest = s.runners[0].rest.Load(); rest == nil {
-			want(t, "plans", slots+1, 3)
+			want(t, "plans", slots+1, 2)
 			break
 		}
 		want(t, "left", plan.Left.Proxies, due-(slots+1)*maxPlanned)

@@ -1,3 +1,5 @@
+//go:build check
+
 // What a whole command may allocate in the runner: a count, which is the same on every
 // machine within what the size of a group changes.
 

@@ -65,7 +65,7 @@ func benchUnderWay(t *testing.T) (cmd *exec.Cmd, dir string, stderr *bytes.Buffe
 	dir, stderr = benchDir(t), &bytes.Buffer{}
 	self, err := os.Executable()
 	must(t, err)
-	cmd = exec.CommandContext(t.Context(), self, "bench", "--commands", "6000", "--in-flight", "1", "--concurrency", "32")
+	cmd = exec.CommandContext(t.Context(), self, "bench", "--commands", "2500", "--in-flight", "1", "--concurrency", "32")
 	cmd.Stderr, cmd.WaitDelay = stderr, time.Minute
 	must(t, cmd.Start())
 	eventually(t, "commands are published", func() bool { return len(benchProcesses(t, dir, loadName)) == 1 })

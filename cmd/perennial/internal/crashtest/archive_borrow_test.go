@@ -33,7 +33,7 @@ func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	startIn(t, w.dir, []string{crashVariable + "=archive.begun kill"}, archiveArgs()...).awaitKilled()
 	w.mustCLI("renew", "px_4", "--id", "killed", "--wait")
 	out := w.archiveOld()
-	if out.LastSeq < 1500 {
+	if out.LastSeq < 400 {
 		t.Fatalf("%+v", out)
 	}
 	w.onStream(server, func(_ *queue.Queue, js jetstream.JetStream) {

@@ -91,7 +91,7 @@ func oldWorld(t *testing.T, nats string) *world {
 		facts := []fact.Fact{fact.LedgerOpened{
 			AccountID: "acc_alpha", Environment: "sandbox", BaseURL: w.sandbox.Sandbox, Currency: "USD", OpeningCents: 50_000_000, Epoch: "e1",
 		}}
-		for range 3000 {
+		for range 2300 { // archiving leaves the latest 4,096 rows
 			facts = append(facts, fact.LedgerRecorded{Movement: "external", AmountCents: 7, By: "ada", Reason: "shop"}, fact.LedgerRecorded{Movement: "top-up", AmountCents: 7, By: "ada", Reason: "card"})
 		}
 		return tx.Append(facts...)
@@ -131,7 +131,7 @@ func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 	before := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 	entries := w.mustCLI("ledger", "entries", "-n", "20000")
 	out := w.archiveOld("--to", w.dir)
-	if out.FirstSeq != 1 || out.LastSeq < 1500 || out.LastSeq > 2500 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
+	if out.FirstSeq != 1 || out.LastSeq < 400 || out.LastSeq > 600 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
 		t.Errorf("%+v", out)
 	}
 	if got := w.mustCLI("ledger", "entries", "-n", "20000"); got != entries {

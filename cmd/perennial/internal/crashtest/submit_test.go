@@ -2,15 +2,18 @@ package crashtest
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
+	"perennial/ledger/testrun"
 )
 
 // Each bad line is named, and no line of the file is published, whether before or after
@@ -221,9 +224,17 @@ func TestTrap63AHeadingThatNamesAColumnTwiceIsRefused(t *testing.T) {
 		"not_after": "2030-01-01T00:00:00Z", "sandbox_scenario": "success", "priority": "bulk", "label.team": "red",
 		"proxy_ids": "px_1", "due_before": "2030-01-01T00:00:00Z",
 	}
-	for column, value := range row {
+	n := 0
+	for _, column := range slices.Sorted(maps.Keys(row)) {
 		for _, again := range []string{column, strings.ToUpper(column), " " + column + "\t", "\u00a0" + column, strings.Replace(column, ".", ". ", 1)} {
-			for separator, value := range map[string]string{",": value, ";": ""} {
+			for _, separator := range []string{",", ";"} {
+				if n++; n%7 > 0 && !testrun.Check {
+					continue // each column, each spelling and each separator in some
+				}
+				value := row[column]
+				if separator == ";" {
+					value = ""
+				}
 				w.write("twice.csv", "id"+separator+"x"+separator+column+separator+again+"\na"+separator+separator+value+separator+value+"\n", 0o600)
 				if column == "id" {
 					w.write("twice.csv", column+separator+again+"\n"+value+separator+value+"\n", 0o600)
