@@ -158,6 +158,7 @@ func surroundings() []fact.Fact {
 		fact.ProxyReview{Ref: ref("r3/0001"), ProxyID: "px_1b", Schedule: "keep", ExpiresAt: noon, Endings: 5, Reason: "five"},
 		fact.ProxyReinstated{ProxyID: "px_1b", By: "ada", Reason: "mended"},
 		fact.ProxyExpiring{ProxyID: "px_9", ExpiresAt: noon, ThresholdSeconds: 3600}, fact.ProxyExpired{ProxyID: "px_9", ExpiresAt: noon},
+		fact.ProxyGone{ProxyID: "px_9", ExpiresAt: new(noon)},
 		fact.LedgerReconciled{WalletCents: 1, ProviderCents: 1, Quiet: true},
 		fact.OperationOverran{Ref: ref("r1/0001"), EstimateCents: 600, ChargedCents: 610},
 		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Finding: "late_reply", Explanation: "late"},

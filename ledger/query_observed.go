@@ -51,6 +51,15 @@ func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r fact.Renewa
 	return r, notFound(err)
 }
 
+// RenewedInVain reports whether a proxy that has expired was paid for so lately that it
+// would live, had the renewal extended it from then: paying again may be in vain too. A
+// person's answer to its review counts until the next renewal.
+func (l *Ledger) RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error) {
+	return found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1 AND (state = 'succeeded' OR state = 'charged')
+		AND settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0) AND settled_at + duration_days * 86400000000 > ?2)`,
+		proxyID, micros(now)))
+}
+
 // ShowsWithin is how long a read of the provider's may show a proxy as it was
 // before a renewal that succeeded.
 const ShowsWithin = time.Hour

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Proxy is what the provider last said of one proxy. It holds no credentials.
@@ -112,9 +114,24 @@ func (t *Tx) CountLost(pass int64, began time.Time) (known, lost int, err error)
 	return known, lost, err
 }
 
-// Gone marks a proxy as gone: its own read said that the provider does not know it.
+// Gone marks a proxy as gone: its own read said that the provider does not know it. Of one
+// that had not expired it is a fact: no proxy.expired follows.
 func (t *Tx) Gone(proxyID string) error {
-	return t.exec(`UPDATE proxies SET gone = 1 WHERE proxy_id = ? AND gone = 0`, proxyID)
+	var expires sql.NullInt64
+	err := t.queryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(&expires)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.exec(`UPDATE proxies SET gone = 1 WHERE proxy_id = ?`, proxyID); err != nil {
+		return err
+	}
+	if expires.Valid && expires.Int64 <= t.now {
+		return nil
+	}
+	return t.Append(fact.ProxyGone{ProxyID: proxyID, ExpiresAt: instant(expires)})
 }
 
 // Unlisted lists up to limit proxies that complete listings do not show, those whose last

@@ -57,6 +57,13 @@ func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 	return r, err
 }
 
+// LastPaidBy is the operation that renewed the proxy last; ErrNotFound when none has.
+func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
+	r, err := scanEnding(t.queryRow(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
+		WHERE l.proxy_id = ? AND (l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at IS NOT NULL ORDER BY l.settled_at DESC LIMIT 1`, proxyID))
+	return r, notFound(err)
+}
+
 // EndingsOf lists the operations that ended without renewing the proxy, the last
 // first, up to limit.
 func (l *Ledger) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {

@@ -63,6 +63,18 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 		return 0, ReasonNotShown, nil
 	case paid:
 		return 0, ReasonRenewed, nil
+	case !proxy.ExpiresAt.After(p.in.Now):
+		vain, err := p.known.RenewedInVain(ctx, proxy.ProxyID, p.in.Now)
+		if err != nil {
+			return 0, "", err
+		}
+		if vain {
+			p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
+				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(),
+				Reason: "a renewal of it was paid, and it has expired all the same: sweeps leave it to a person",
+			})
+			return 0, ReasonInVain, nil
+		}
 	}
 	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt, excused...)
 	if err != nil || ended.All == 0 {

@@ -233,7 +233,11 @@ func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 		if asked++; asked > maxAsked {
 			return nil
 		}
-		if f.Ref, err = tx.LastEnding(f.ProxyID); err != nil {
+		last := tx.LastEnding
+		if f.Endings == 0 {
+			last = tx.LastPaidBy
+		}
+		if f.Ref, err = last(f.ProxyID); err != nil {
 			return fmt.Errorf("proxy %s: its last renewal: %w", f.ProxyID, err)
 		}
 		if err := tx.Append(f); err != nil {

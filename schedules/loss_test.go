@@ -147,10 +147,20 @@ func TestTrap66WhatItsOwnReadDoesNotFindIsGone(t *testing.T) {
 	h.watch.add(time.Minute)
 	check(t, h.lister.WaitPass(t.Context()))
 	want(t, "proxies", shown(t, h.Ledger), []string{"px_6", "px_7", "px_8", "px_9"})
+	gone := func() (n int) {
+		for _, factType := range h.facts(t, 0) {
+			if factType == "proxy.gone" {
+				n++
+			}
+		}
+		return n
+	}
+	want(t, "said to be gone", gone(), 6)
 
 	h.watch.add(49 * time.Hour)
 	check(t, h.lister.WaitPass(t.Context()))
 	want(t, "proxies after their expiry", len(shown(t, h.Ledger)), 0)
+	want(t, "said to be gone, which had not expired", gone(), 6)
 	want(t, "not ready", h.NotReady(), "")
 }
 

@@ -16,6 +16,7 @@ type limit struct {
 	cents   int64  // what it is
 	room    int64  // what is left of it
 	missing fact.Sum
+	refused fact.Sum  // what the provider refused for want of money, whatever the wallet showed
 	first   time.Time // when the first that it leaves out expires
 	left    int       // how many it leaves out
 }
@@ -81,12 +82,16 @@ func over(limits []*limit, cost Price) *limit {
 	return nil
 }
 
-func (l *limit) leaveOut(cost Price, expires time.Time) {
+func (l *limit) leaveOut(one tooDear) {
 	if l.left == 0 {
-		l.first = expires // the nearest comes first
+		l.first = one.proxy.ExpiresAt.UTC() // the nearest comes first
 	}
 	l.left++
-	l.missing = l.missing.Add(cost.Cents)
+	if one.refused {
+		l.refused = l.refused.Add(one.cost.Cents)
+		return
+	}
+	l.missing = l.missing.Add(one.cost.Cents)
 }
 
 // shortfalls are what the limits left out. What is left of a limit counts: it
@@ -98,7 +103,8 @@ func shortfalls(limits []*limit) []Shortfall {
 			continue
 		}
 		missing := l.missing
-		missing.Cents = max(missing.Cents-l.room, 0)
+		missing.Cents = max(missing.Cents-l.room, 0) + l.refused.Cents
+		missing.Lacks += l.refused.Lacks
 		all = append(all, Shortfall{Reason: l.reason, Proxies: l.left, LimitCents: l.cents, Cents: missing.Total(), Unpriced: missing.Lacks, FirstLostAt: l.first})
 	}
 	return all
@@ -131,9 +137,10 @@ func (x Shortfall) said(currency string) string {
 
 // tooDear is a proxy that a limit leaves out.
 type tooDear struct {
-	proxy  ledger.Proxy
-	cost   Price
-	tooLow *limit
+	proxy   ledger.Proxy
+	cost    Price
+	tooLow  *limit
+	refused bool // by the provider, whatever is left of the limit
 }
 
 // reasonDear is put into the words of its limit by missing.
@@ -152,7 +159,7 @@ func (p *planner) missing() {
 			}
 			p.staying[group]++
 		}
-		one.tooLow.leaveOut(one.cost, one.proxy.ExpiresAt.UTC())
+		one.tooLow.leaveOut(one)
 		if one.tooLow.reason == ReasonBudget {
 			p.short = p.short.Add(one.cost.Cents)
 		}

@@ -57,6 +57,7 @@ func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 		} else {
 			want(t, name+", refused just now", refused.why("px_1"), ReasonWallet)
 			want(t, name+", and held meanwhile", refused.Shortfalls[0].Proxies, 1)
+			want(t, name+", for what it costs", refused.Shortfalls[0].Missing(), fact.Sum{Cents: 300})
 		}
 		h.watch.add(backoff)
 		before, _, err := h.Ledger.Head(t.Context())

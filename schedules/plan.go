@@ -35,6 +35,7 @@ const (
 	ReasonNotShown = "it was renewed within the hour, and the provider may not show it yet"
 	ReasonUnread   = "it has not been read again since its last renewal"
 	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"
+	ReasonInVain   = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial review list`)"
 	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial review list`)"
 	ReasonUnpriced = "its price is not known: another of its kind is renewed first"
 	ReasonOneByOne = "its price is not known: under a budget one such proxy at a time is renewed"
@@ -60,6 +61,7 @@ const (
 // is one.
 type history interface {
 	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
+	RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error)
 	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (ledger.FailedRenewals, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
 	PaidPerDay(ctx context.Context, proxyID string) (ledger.Paid, error)
@@ -290,23 +292,22 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		return err
 	}
 	if why == ReasonTaken || why == ReasonOnItsWay { // its kind waits for what it tells, if no other renewal has told it
-		cost, err := p.kindPrice(ctx, proxy)
-		if err != nil {
+		if err := p.awaitsPrice(ctx, proxy); err != nil {
 			return err
 		}
-		p.markCanary(proxy, cost)
 	}
-	if wallet := p.limitOf(why); wallet != nil { // the provider refused it, whatever the wallet shows
-		p.dear = append(p.dear, tooDear{proxy, Price{}, wallet})
-		return nil
-	}
-	if why != "" {
+	wallet := p.limitOf(why)
+	if why != "" && wallet == nil {
 		p.leaveOut(proxy, why)
 		return nil
 	}
 	cost, err := p.price(ctx, proxy)
 	if err != nil {
 		return err
+	}
+	if wallet != nil {
+		p.dear = append(p.dear, tooDear{proxy, cost, wallet, true})
+		return nil
 	}
 	if !cost.Cents.Known() && endings > 0 && !p.letLast {
 		p.last = append(p.last, proxy)
@@ -321,6 +322,15 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		p.leaveOut(proxy, why)
 	}
 	return nil
+}
+
+// awaitsPrice notes that a proxy of this kind is being renewed, whose price is not known yet.
+func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy) error {
+	cost, err := p.kindPrice(ctx, proxy)
+	if err == nil {
+		p.markCanary(proxy, cost)
+	}
+	return err
 }
 
 // addLast includes or leaves out what add has put aside.
@@ -352,7 +362,7 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost Price) string {
 	if tooLow == nil {
 		return ""
 	}
-	p.dear = append(p.dear, tooDear{proxy, cost, tooLow})
+	p.dear = append(p.dear, tooDear{proxy, cost, tooLow, false})
 	return reasonDear
 }
 

@@ -73,6 +73,46 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 	check(t, err)
 }
 
+// TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce: what expired long ago has expired
+// still after a renewal that extends from then. A person says whether it is renewed again.
+func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "-2400h", "px_2": "300h"}, keepalive())
+	h.paid(t, "px_2", 300)
+	want(t, "expired, not renewed yet", h.sweep(t).ids(), []string{"px_1"})
+	renewedTo := func(n int) {
+		px, err := h.Ledger.Proxy(t.Context(), "px_1")
+		check(t, err)
+		renewal(t, h.Ledger, n, "px_1", "succeeded", 300, *px.ExpiresAt)
+		h.watch.add(2 * time.Second)
+		later := px.ExpiresAt.Add(30 * day)
+		px.ExpiresAt, px.SeenAt = &later, h.watch.Now()
+		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, px) }))
+	}
+	plan := func() Plan {
+		p, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		check(t, err)
+		h.watch.add(time.Second)
+		return p
+	}
+	renewedTo(1)
+	for range 2 {
+		want(t, "expired still", plan().why("px_1"), ReasonInVain)
+	}
+	reviews, err := h.Ledger.Reviews(t.Context())
+	check(t, err)
+	if len(reviews) != 1 || reviews[0].ProxyID != "px_1" || reviews[0].OperationID != "earlier-px_1-1/0001" {
+		t.Fatalf("in review: %+v", reviews)
+	}
+	h.append(t, fact.ProxyReinstated{ProxyID: "px_1", By: "ada", Reason: "it is worth it"})
+	want(t, "after the answer", plan().ids(), []string{"px_1"})
+	renewedTo(2)
+	want(t, "once more", plan().why("px_1"), ReasonInVain)
+	want(t, "in review", h.inReview(t), int64(1))
+	h.watch.add(31 * day)
+	check(t, h.lister.WaitPass(t.Context()))
+	want(t, "what was paid for has passed", plan().why("px_1") == ReasonInVain, false)
+}
+
 // TestAProxyRenewedAfterAllLeavesReview: by a command of a person's own, or at
 // the provider's site.
 func TestAProxyRenewedAfterAllLeavesReview(t *testing.T) {

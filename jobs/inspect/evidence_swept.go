@@ -28,7 +28,11 @@ func (e *Evidence) sweptAnswers(ctx context.Context, l *ledger.Ledger) error {
 		for _, x := range ended {
 			names = append(names, x.OperationID)
 		}
-		e.Notes = append(e.Notes, fmt.Sprintf("%s was not renewed by %s: --not-charged lets it expire, --not-charged --send-again has sweeps try again", id, strings.Join(names, ", ")))
+		why := "was not renewed by " + strings.Join(names, ", ")
+		if len(names) == 0 {
+			why = "was renewed, and has expired all the same"
+		}
+		e.Notes = append(e.Notes, fmt.Sprintf("%s %s: --not-charged leaves it as it is, --not-charged --send-again has sweeps try again", id, why))
 		for _, say := range []string{"--not-charged", "--not-charged --send-again"} {
 			e.Answers = append(e.Answers, Answer{Say: say, ProxyID: id, Bookings: []ledger.Booking{}})
 		}

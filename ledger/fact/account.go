@@ -121,6 +121,19 @@ func (f ProxyExpired) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyExpired) FactType() string { return "proxy.expired" }
 
+// ProxyGone says that the provider does not know a proxy any more that had not expired: its
+// own read was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
+type ProxyGone struct {
+	ProxyID   string     `json:"proxy_id"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"` // as it was last shown
+}
+
+// Subject is the proxy.
+func (f ProxyGone) Subject() string { return f.ProxyID }
+
+// FactType implements Fact.
+func (ProxyGone) FactType() string { return "proxy.gone" }
+
 // AccountPaused says that the account, or one kind of its operations, sends nothing.
 // With Until set it ends by itself, as a Retry-After does.
 type AccountPaused struct {

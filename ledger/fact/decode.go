@@ -20,7 +20,7 @@ var all = []Fact{
 	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{},
 	RenewalSettled{Status: "completed"}, RenewalSettled{Status: "partial"}, RenewalSettled{Status: "failed"},
 	SweepPlanned{}, SweepHeld{}, SweepFinished{}, SweepMissed{}, SweepFailed{}, ListingShrunk{}, ScheduleConfigured{}, SchedulePaused{}, ScheduleResumed{},
-	ProxySkipped{}, ProxyExpiring{}, ProxyExpired{}, ProxyRetired{}, ProxyReinstated{}, ProxyReplaced{}, ProxyReview{}, ProxyRevealed{},
+	ProxySkipped{}, ProxyExpiring{}, ProxyExpired{}, ProxyGone{}, ProxyRetired{}, ProxyReinstated{}, ProxyReplaced{}, ProxyReview{}, ProxyRevealed{},
 	AccountPaused{}, AccountResumed{}, DeadRequeued{}, DeadDropped{},
 }
 

@@ -42,6 +42,9 @@ async function apply({ type, data }, message) {
       if (!isLater(had?.expires_at, data.expires_at)) delete state.proxies[data.proxy_id];
       break;
     }
+    case "perennial.proxy.gone.v1": // the provider knows it no more
+      delete state.proxies[data.proxy_id];
+      break;
     case "perennial.proxy.expiring.v1": // seen in the provider's list
       own({ ...data, state: "succeeded" });
       break;

@@ -70,6 +70,8 @@ class Inventory:
         elif event["type"] == "perennial.proxy.expired.v1":
             if not later(self.expiry(data["proxy_id"]), data["expires_at"]):
                 self.db.execute("DELETE FROM proxies WHERE proxy_id = ?", (data["proxy_id"],))
+        elif event["type"] == "perennial.proxy.gone.v1":  # the provider knows it no more
+            self.db.execute("DELETE FROM proxies WHERE proxy_id = ?", (data["proxy_id"],))
         # Types that this program does not know are none of its business.
 
     def own(self, line):

@@ -3378,6 +3378,56 @@ export interface ProxyExpiring extends CloudEvent {
 }
 
 /**
+ * The data of ProxyGone.
+ */
+export interface ProxyGoneData {
+  /**
+   * The provider's id of the proxy.
+   */
+  proxy_id: string;
+  /**
+   * As it was last shown.
+   */
+  expires_at?: string;
+}
+
+/**
+ * Says that the provider does not know a proxy any more that had not expired: its own read was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
+ */
+export interface ProxyGone extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ProxyGoneData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:proxy.gone:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.proxy.gone.v1";
+}
+
+/**
  * The data of ProxyReinstated.
  */
 export interface ProxyReinstatedData {
@@ -4948,6 +4998,7 @@ export type PerennialEvent =
   | OrderRefunded
   | ProxyExpired
   | ProxyExpiring
+  | ProxyGone
   | ProxyReinstated
   | ProxyReplaced
   | ProxyRetired

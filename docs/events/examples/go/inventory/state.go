@@ -61,6 +61,8 @@ func (s *state) apply(e event) {
 		if !later(s.Proxies[e.Data.ProxyID].ExpiresAt, e.Data.ExpiresAt) {
 			delete(s.Proxies, e.Data.ProxyID)
 		}
+	case "perennial.proxy.gone.v1": // the provider knows it no more
+		delete(s.Proxies, e.Data.ProxyID)
 	}
 }
 
