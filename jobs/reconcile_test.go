@@ -119,6 +119,34 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 }
 
 // What frozen_cents is part of is not given.
+// TestAWalletThatIsShownLateIsNoFinding: a read may be from before the last bookings. What
+// the books did not hold at any time lately is a finding at once, and so is what stays.
+func TestAWalletThatIsShownLateIsNoFinding(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	for _, id := range []string{"a", "b"} {
+		h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+		h.await(id, fact.StateDelivered)
+	}
+	before, said := int64(500_000), int64(0)
+	c := h.reconciler(&retold{Client: h.client, wallet: func(w *upstream.Wallet) { w.BalanceCents, w.Balance = said, "" }}, 0)
+	for _, cents := range []int64{before, before - 300} {
+		said = cents
+		if x := h.pass(c); x.OK != nil || len(x.Findings) > 0 || !x.Wallet.Late || x.Compared.Wallet {
+			t.Errorf("%d: %+v", cents, x)
+		}
+	}
+	said = before - 299
+	if x := h.pass(c); len(x.Findings) != 1 || x.Findings[0].AmountCents != 301 {
+		t.Errorf("%+v", x)
+	}
+	h.ahead.Store(int64(11 * time.Minute))
+	said = before
+	if x := h.pass(c); len(x.Findings) != 1 || x.Findings[0].AmountCents != 600 {
+		t.Errorf("after ten minutes: %+v", x)
+	}
+}
+
 func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

@@ -135,7 +135,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 		r.reconciling.last.Failed = decide.Bounded(err.Error())
 		return x, err
 	}
-	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), ProviderCents: x.Wallet.ProviderCents, unsure: r.reconciling.suspect != ""}
+	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), ProviderCents: x.Wallet.ProviderCents, unsure: r.reconciling.suspect != "" || x.Wallet.Late}
 	return x, nil
 }
 

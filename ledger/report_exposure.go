@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"perennial/ledger/fact"
 )
@@ -93,6 +94,32 @@ func scanExposure(s scanner) (Exposure, error) {
 		x.Charge = fact.Estimated(estimate)
 	}
 	return x, err
+}
+
+// walletsMost bounds the bookings of which WalletsSince gives the balances.
+const walletsMost = 10_000
+
+// WalletsSince lists what the wallet held in the books before each booking since an instant,
+// in cents, the latest first.
+func (l *Ledger) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
+	after, err := l.SeqAt(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	now, err := l.Balance(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	wallet := now.WalletCents
+	err = each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END)
+		FROM transfers WHERE seq > ? GROUP BY seq ORDER BY seq DESC LIMIT ?`, after, walletsMost), func(s scanner) error {
+		var moved int64
+		err := s.Scan(&moved)
+		wallet -= moved
+		before = append(before, wallet)
+		return err
+	})
+	return before, err
 }
 
 // MoneyMoved reports whether a fact between two journal sequences, the first

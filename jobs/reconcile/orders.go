@@ -136,6 +136,9 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	detail, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Order, error) { return p.Statements.Order(ctx, o.OrderNo) })
 	missing := errors.Is(err, upstream.CodeOrderNotFound)
 	switch {
+	case missing && p.Clock().Sub(o.UpdatedAt) < movesWithin:
+		p.still(o.OrderNo, "order "+o.OrderNo+", which settled a moment ago and is not shown,")
+		return nil
 	case missing:
 	case aboutOne(err):
 		p.notef("order %s could not be read: %v", o.OrderNo, err)

@@ -45,7 +45,8 @@ func (f Finding) Key() string {
 // Reconciliation is what one comparison of the books with the provider showed.
 type Reconciliation struct {
 	// OK says whether all agreed. It is nil where nothing differed and the wallet could
-	// not be compared: something of unknown price, and without a bound, is open.
+	// not be compared: something of unknown price, and without a bound, is open, or the
+	// provider shows the wallet late.
 	OK *bool `json:"ok"`
 	// Quiet: nothing was under way around the reading of the wallet, so it was
 	// compared to the cent and not as an interval.
@@ -191,11 +192,11 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 		return p.Reconciliation, err
 	}
 	p.wallet(reading)
-	if p.Wallet.LowCents != nil || len(p.Findings) > 0 {
+	if p.Wallet.LowCents != nil && !p.Wallet.Late || len(p.Findings) > 0 {
 		p.OK = new(len(p.Findings) == 0)
 	}
 	p.At = c.Clock().UTC()
-	p.Compared.Orders, p.Compared.Renewals, p.Compared.Wallet = p.Orders, p.Renewals, p.Wallet.LowCents != nil
+	p.Compared.Orders, p.Compared.Renewals, p.Compared.Wallet = p.Orders, p.Renewals, p.Wallet.LowCents != nil && !p.Wallet.Late
 	return p.Reconciliation, nil
 }
 

@@ -112,7 +112,11 @@ func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 		return true, nil // its expiry was not read before it was renewed, or nothing is paid
 	}
 	key := operation + " " + l.ProxyID
-	least := before.Add(time.Duration(l.DurationDays)*24*time.Hour - fact.ExpiryTolerance) // what was paid for
+	from := *before // where the days that were paid for begin is not given
+	if !settled.IsZero() && settled.Before(from) {
+		from = settled
+	}
+	least := from.Add(time.Duration(l.DurationDays)*24*time.Hour - fact.ExpiryTolerance)
 	if seen.SeenAt.After(settled) && seen.ExpiresAt != nil && !seen.ExpiresAt.Before(least) {
 		return true, nil
 	}

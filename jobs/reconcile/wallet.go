@@ -25,6 +25,9 @@ type WalletCheck struct {
 	UnderWay []string `json:"under_way,omitempty"`
 	// Unknown are those of them whose cost is not known and has no bound.
 	Unknown []string `json:"unknown,omitempty"`
+	// Late says that the provider shows what the books held within the last ten minutes:
+	// nothing can be said yet.
+	Late bool `json:"late,omitempty"`
 }
 
 // WalletReading is a wallet with the books just before and just after it.
@@ -33,7 +36,8 @@ type WalletReading struct {
 	Balance       string // the same as a decimal string
 	Currency      string
 	Before, After ledger.Position
-	Moved         bool // something was sent or booked in between
+	Moved         bool    // something was sent or booked in between
+	Earlier       []int64 // what the books held before each booking that reads may not show yet
 }
 
 // ReadWallet reads the wallet between two reads of the books.
@@ -53,7 +57,10 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	if w.After, err = c.Ledger.Position(ctx, c.Account); err != nil {
 		return w, err
 	}
-	w.Moved, err = c.Ledger.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq)
+	if w.Moved, err = c.Ledger.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq); err != nil {
+		return w, err
+	}
+	w.Earlier, err = c.Ledger.WalletsSince(ctx, c.Clock().Add(-movesWithin))
 	return w, err
 }
 
@@ -123,7 +130,11 @@ func (p *Pass) wallet(w WalletReading) {
 			p.find(f)
 		}
 	}
-	if d == 0 {
+	if p.Wallet.Late = slices.ContainsFunc(w.Earlier, x.showed); d != 0 && p.Wallet.Late {
+		p.notef("%s: the books held that before what was booked in the last %d minutes, and the provider may show it late", text, int(movesWithin.Minutes()))
+		return
+	}
+	if p.Wallet.Late = false; d == 0 {
 		if x.LowCents != nil {
 			p.Reconciler.missing = nil
 		}
@@ -134,6 +145,12 @@ func (p *Pass) wallet(w WalletReading) {
 		p.Reconciler.missing = &f
 	}
 	p.find(f)
+}
+
+// showed reports whether the provider's wallet fits an earlier balance of the books.
+func (x WalletCheck) showed(earlier int64) bool {
+	by := earlier - x.BookCents
+	return x.ProviderCents <= *x.HighCents+by && (x.LowCents == nil || x.ProviderCents >= *x.LowCents+by)
 }
 
 func unknownPrices(w WalletReading) (ids []string) {

@@ -131,6 +131,9 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 	case x.Agrees():
 		_, err := fmt.Fprintln(a.stdout, "books and provider agree")
 		return err
+	case x.Wallet.Late:
+		_, err := fmt.Fprintln(a.stdout, "not compared: the provider does not show the last bookings yet; say the same again in ten minutes")
+		return err
 	case x.OK == nil:
 		_, err := fmt.Fprintf(a.stdout, "not compared: the cost of %s is not known, so nothing can be said of the wallet\nanswer what needs review: perennial review list\n", daemon.FirstFew(x.Wallet.Unknown))
 		return err

@@ -137,7 +137,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	switch {
 	case x.At.IsZero():
 	case x.OK == nil:
-		text = "the wallet could not be compared, " + humanize.Time(x.At) + ": the cost of something open is not known"
+		text = "the wallet could not be compared, " + humanize.Time(x.At) + ": the cost of something open is not known, or the provider shows it late"
 	case x.Agrees() && x.Quiet:
 		text = "to the cent, " + humanize.Time(x.At)
 	case x.Agrees():
