@@ -288,13 +288,11 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		return nil
 	}
 	endings, why, err := p.barred(ctx, proxy)
+	if err == nil && (why == ReasonTaken || why == ReasonOnItsWay) { // its kind waits for what it tells, if no other renewal has told it
+		err = p.awaitsPrice(ctx, proxy)
+	}
 	if err != nil {
 		return err
-	}
-	if why == ReasonTaken || why == ReasonOnItsWay { // its kind waits for what it tells, if no other renewal has told it
-		if err := p.awaitsPrice(ctx, proxy); err != nil {
-			return err
-		}
 	}
 	wallet := p.limitOf(why)
 	if why != "" && wallet == nil {
