@@ -20,7 +20,7 @@ func (t *Tx) apply(r Row, f fact.Fact) error {
 		return t.applyCommand(r, f)
 	case fact.OperationSending, fact.OperationUnsent, fact.OperationWaiting, fact.OperationReview, fact.OperationResolved:
 		return t.applyOperation(r, f)
-	case fact.OrderAccepted, fact.OrderProgressed, fact.OrderDelivered, fact.OrderRefunded:
+	case fact.OrderAccepted, fact.OrderProgressed, fact.OrderDelivered, fact.OrderRefunded, fact.OrderListed:
 		return t.applyOrder(r, f)
 	case fact.RenewalSettled:
 		return t.applyRenewal(r, f)
