@@ -46,7 +46,7 @@ func (t *Tx) apply(r Row, f fact.Fact) error {
 		return t.applyBounded(f)
 	case fact.ProxyRetired, fact.ProxyReinstated, fact.ProxyReplaced, fact.ProxyReview, fact.ProxyExpiring, fact.ProxyExpired:
 		return t.applyProxy(r, f)
-	case fact.RunnerStarted, fact.LedgerReconciled, fact.LedgerUncompared, fact.LedgerDiscrepancy, fact.OperationOverran, fact.SweepFailed, fact.ListingShrunk, fact.ProxyRevealed, fact.DeadRequeued, fact.DeadDropped:
+	case fact.RunnerStarted, fact.LedgerReconciled, fact.LedgerUncompared, fact.LedgerDiscrepancy, fact.OperationOverran, fact.SweepFailed, fact.ListingShrunk, fact.ListingUncovered, fact.ProxyRevealed, fact.DeadRequeued, fact.DeadDropped:
 		return nil
 	}
 	return fmt.Errorf("no fold for %T", f)

@@ -19,7 +19,7 @@ var all = []Fact{
 	OperationSending{}, OperationUnsent{}, OperationWaiting{}, OperationReview{}, OperationResolved{}, OperationOverran{},
 	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{}, OrderListed{},
 	RenewalSettled{Status: "completed"}, RenewalSettled{Status: "partial"}, RenewalSettled{Status: "failed"},
-	SweepPlanned{}, SweepHeld{}, SweepFinished{}, SweepMissed{}, SweepFailed{}, ListingShrunk{}, ScheduleConfigured{}, SchedulePaused{}, ScheduleResumed{},
+	SweepPlanned{}, SweepHeld{}, SweepFinished{}, SweepMissed{}, SweepFailed{}, ListingShrunk{}, ListingUncovered{}, ScheduleConfigured{}, SchedulePaused{}, ScheduleResumed{},
 	ProxySkipped{}, ProxyExpiring{}, ProxyExpired{}, ProxyRetired{}, ProxyReinstated{}, ProxyReplaced{}, ProxyReview{}, ProxyRevealed{},
 	AccountPaused{}, AccountResumed{}, DeadRequeued{}, DeadDropped{},
 }

@@ -1901,6 +1901,60 @@ export interface ListingShrunk extends CloudEvent {
 }
 
 /**
+ * The data of ListingUncovered.
+ */
+export interface ListingUncoveredData {
+  /**
+   * How many they are; 0: none any more.
+   */
+  uncovered: number;
+  /**
+   * `proxy_ids` are at most 20 of them, those that expire first.
+   */
+  proxy_ids: string[];
+  /**
+   * `first_expires_at` is when the first of them expires.
+   */
+  first_expires_at?: string;
+}
+
+/**
+ * Says how many living proxies no schedule renews, as two complete listings showed: they expire unless a command renews them. It is published when there are some, when there are more (once a day at most), and with 0 when there are none any more.
+ */
+export interface ListingUncovered extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ListingUncoveredData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:listing.uncovered:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.listing.uncovered.v1";
+}
+
+/**
  * The data of OperationOverran.
  */
 export interface OperationOverranData {
@@ -5053,6 +5107,7 @@ export type PerennialEvent =
   | LedgerRecorded
   | LedgerUncompared
   | ListingShrunk
+  | ListingUncovered
   | OperationOverran
   | OperationResolved
   | OperationReview
