@@ -56,8 +56,10 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 // carryOut publishes an approved plan, if the budgets of its schedule reach, and finishes
 // every slot that is held with it. The schedule may have been renamed since it was planned.
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
-	r, configured := s.runnerOf(schedule)
-	if configured == nil { // one that is not configured any more has no budget
+	r, unknown := s.runnerOf(schedule)
+	if unknown != nil { // one that is not configured any more has no budget
+		r = &scheduleRunner{Schedule: Schedule{Name: schedule}}
+	} else {
 		if err := s.counting.take(ctx); err != nil {
 			return err
 		}
@@ -66,7 +68,7 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 			return err
 		}
 	}
-	if err := s.publish(ctx, planned.Commands); err != nil {
+	if err := s.publish(ctx, r, planned.Commands); err != nil {
 		return err
 	}
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
@@ -85,7 +87,7 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if err != nil {
 		return fmt.Errorf("finish its slots: %w", err)
 	}
-	if configured != nil {
+	if unknown != nil {
 		return nil
 	}
 	return s.recall(ctx, r) // it may have left something
