@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -53,6 +54,10 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 	return fact.SweepPlanned{}, wrong
 }
 
+// approvePatience bounds the publication of an approved plan: a person waits, and so does
+// every sweep of the account, for what it counts.
+const approvePatience = 30 * time.Second
+
 // carryOut publishes an approved plan, if the budgets of its schedule reach, and finishes
 // every slot that is held with it. The schedule may have been renamed since it was planned.
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
@@ -68,8 +73,10 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 			return err
 		}
 	}
-	if err := s.publish(ctx, r, planned.Commands); err != nil {
-		return err
+	limited, cancel := context.WithTimeout(ctx, approvePatience)
+	defer cancel()
+	if err := s.publish(limited, r, planned.Commands); err != nil {
+		return fmt.Errorf("its commands are not published, and it stays held: approve it again: %w", err)
 	}
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		slots, err := tx.HeldSlots(plan) // one may have been added meanwhile

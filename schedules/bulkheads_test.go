@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,6 +27,7 @@ type bulkhead struct {
 	broken string // the schedule
 	fault  string // of faultsOfASchedule
 	mended chan struct{}
+	began  time.Time
 	ledger *ledger.Ledger
 
 	mu      sync.Mutex
@@ -41,6 +43,7 @@ const watched = time.Hour
 var faultsOfASchedule = map[string]string{
 	"its list is gone": "sweep.failed", "its list is none": "sweep.failed", "its commands are not stored": "sweep.failed", "its commands get no answer": "",
 	"its renewals fail": "", "its price is more than the wallet": "sweep.held", "its budget is a cent": "sweep.held",
+	"its approved commands are not stored": "sweep.held",
 }
 
 func (w *bulkhead) isBroken(schedule, fault string) bool {
@@ -59,7 +62,7 @@ func (w *bulkhead) PublishCommands(ctx context.Context, _ string, out []queue.Ou
 		check(w.t, json.Unmarshal(o.Data, &c))
 		schedule, state := c.Labels[labelSchedule], fact.LineSucceeded
 		switch {
-		case w.isBroken(schedule, "its commands are not stored"):
+		case w.isBroken(schedule, "its commands are not stored"), w.isBroken(schedule, "its approved commands are not stored"):
 			return errors.New("no space left on device")
 		case w.isBroken(schedule, "its commands get no answer"):
 			select {
@@ -125,18 +128,13 @@ func (w *bulkhead) readFile(name string) ([]byte, error) {
 }
 
 // build draws the schedules, two proxies of each, and what is broken.
-func (w *bulkhead) build(c *Config, random *rand.Rand) {
-	w.ledger, w.expires, w.renewed, w.mended = c.Ledger, map[string]time.Time{}, map[string]time.Time{}, make(chan struct{})
+func (w *bulkhead) build(c *Config, seed uint64) {
+	w.began, w.ledger, w.expires, w.renewed, w.mended = time.Now(), c.Ledger, map[string]time.Time{}, map[string]time.Time{}, make(chan struct{})
 	c.Provider, c.Publisher, c.ReadFile, c.Schedules = fake(w.page), w, w.readFile, nil
 	c.Wallet = func(context.Context) (int64, error) { return 100_000, nil }
-	faults := slices.Sorted(func(yield func(string) bool) {
-		for fault := range faultsOfASchedule {
-			if !yield(fault) {
-				return
-			}
-		}
-	})
-	w.broken, w.fault = fmt.Sprintf("s%d", random.IntN(3)), faults[random.IntN(len(faults))]
+	faults := slices.Sorted(maps.Keys(faultsOfASchedule))
+	random := rand.New(rand.NewPCG(seed, seed))
+	w.broken, w.fault = fmt.Sprintf("s%d", random.IntN(3)), faults[seed%uint64(len(faults))]
 	for i := range 3 {
 		s := keepalive()
 		s.Name = fmt.Sprintf("s%d", i)
@@ -144,6 +142,9 @@ func (w *bulkhead) build(c *Config, random *rand.Rand) {
 		s.Match.ProxyIDsFile = s.Name
 		if w.isBroken(s.Name, "its budget is a cent") {
 			s.BudgetCents = 1
+		}
+		if w.isBroken(s.Name, "its approved commands are not stored") {
+			s.ApproveOverCents = 1
 		}
 		cents := int64(300)
 		if w.isBroken(s.Name, "its price is more than the wallet") {
@@ -158,7 +159,7 @@ func (w *bulkhead) build(c *Config, random *rand.Rand) {
 	}
 }
 
-// TestOneBrokenScheduleStopsNoOther draws what is broken, and of which schedule. All others
+// TestOneBrokenScheduleStopsNoOther breaks each thing in turn, of a schedule that is drawn. All others
 // fire each slot at its time and renew what is due; the broken one says so, and renews
 // within its next slots once it is mended.
 func TestOneBrokenScheduleStopsNoOther(t *testing.T) {
@@ -171,10 +172,13 @@ func TestOneBrokenScheduleStopsNoOther(t *testing.T) {
 		w := &bulkhead{}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, keepalive(), nil, func(t *testing.T, b *bench) {
-				time.Sleep(watched + 5*time.Minute) // slots begin some seconds after their time
+				time.Sleep(watched / 2)
+				w.approve(b)
+				time.Sleep(watched/2 + 5*time.Minute) // slots begin some seconds after their time
 				w.othersFired(b)
 				w.told(b)
 				close(w.mended)
+				w.approve(b)
 				time.Sleep(watched + 5*time.Minute)
 				if w.fault == "its budget is a cent" || w.fault == "its price is more than the wallet" || w.fault == "its renewals fail" {
 					return // a person's turn
@@ -186,9 +190,26 @@ func TestOneBrokenScheduleStopsNoOther(t *testing.T) {
 				}
 			}, func(t *testing.T, c *Config) {
 				w.t = t
-				w.build(c, rand.New(rand.NewPCG(seed, seed)))
+				w.build(c, seed)
 			})
 		})
+	}
+}
+
+// approve is a person who approves what the broken schedule holds, and is answered soon.
+func (w *bulkhead) approve(b *bench) {
+	b.t.Helper()
+	if w.fault != "its approved commands are not stored" {
+		return
+	}
+	slots, err := b.Ledger.SlotsOf(b.t.Context(), w.broken, 1)
+	check(b.t, err)
+	began := time.Now()
+	limited, cancel := context.WithTimeout(b.t.Context(), 20*time.Minute)
+	defer cancel()
+	err = b.Approve(limited, slots[0].Plan, "ada", "checked")
+	if failed := w.isBroken(w.broken, w.fault); failed != (err != nil) || time.Since(began) > time.Minute {
+		b.t.Errorf("approved %s after it was asked: %v", time.Since(began), err)
 	}
 }
 
@@ -201,8 +222,7 @@ func (w *bulkhead) othersFired(b *bench) {
 		if r.Name == w.broken {
 			continue
 		}
-		until := time.Now().Add(-5 * time.Minute)
-		want, _ := r.calendar.Between(until.Add(-watched), until)
+		want, _ := r.calendar.Between(w.began, w.began.Add(watched))
 		slots, err := b.Ledger.SlotsOf(b.t.Context(), r.Name, 100)
 		check(b.t, err)
 		if len(slots) != len(want) {

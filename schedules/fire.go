@@ -356,8 +356,8 @@ func (s *Sweeper) publishSome(ctx context.Context, r *scheduleRunner, out []queu
 		}
 		r.unstored.Store(&err)
 		s.log(r).WithError(err).Warn("the sweep's commands could not be published; they are published again")
-		if err := sleep.For(ctx, retry.next()); err != nil {
-			return err
+		if ended := sleep.For(ctx, retry.next()); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
 }
