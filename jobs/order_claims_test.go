@@ -137,9 +137,11 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 	for name, row := range map[string]struct {
 		to    func(*upstream.Order)
 		named bool
+		later bool // the provider shows the order after the answer
 	}{
-		"answered": {untold, false}, "answered with its number": {untold, true},
-		"not read, and answered": {other, false}, "not read, and answered with its number": {other, true},
+		"answered": {untold, false, false}, "answered with its number": {untold, true, false},
+		"not read, and answered": {other, false, false}, "not read, and answered with its number": {other, true, false},
+		"answered, and read later": {other, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := idleRig(t)
@@ -149,12 +151,23 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 			h.order(`{"id":"o","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"labels":{"team":"ads"}}`)
 			o := h.await("o", fact.StateReview).Operations[0]
 			h.halt()
-			p.to = nil
+			if !row.later {
+				p.to = nil
+			}
 			x := Resolution{ID: o.OperationID, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}
 			if row.named {
 				x.OrderNo = o.OrderNo
 			}
 			check(t, h.runner.Resolve(t.Context(), x))
+			if row.later {
+				p.to = nil
+				for range 2 { // the second pass finds nothing new
+					h.reconcile()
+				}
+				if n := len(h.facts("order.listed")); n != 1 {
+					t.Errorf("%d facts name its proxies", n)
+				}
+			}
 			s, err := inspect.Status(t.Context(), h.ledger, "o")
 			check(t, err)
 			ids := s.Operations[0].ProxyIDs
@@ -168,7 +181,8 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 			if by, err := h.ledger.DeliveredBy(t.Context(), ids[0]); err != nil || by != o.OperationID {
 				t.Errorf("delivered by %q (%v)", by, err)
 			}
-			end, _ := h.awaitFact("command.finished").(fact.CommandFinished)
+			ends := h.facts("command.finished")
+			end, _ := ends[len(ends)-1].(fact.CommandFinished)
 			if len(end.Lines) != 1 || end.Lines[0].ProxyID != ids[0] {
 				t.Errorf("its end names %+v", end.Lines)
 			}

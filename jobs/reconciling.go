@@ -5,6 +5,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -127,7 +128,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 	}
 	x, err := r.reconciling.reconciler.Reconcile(ctx, reading)
 	if err == nil {
-		err = r.publish(ctx, x, when)
+		err = errors.Join(r.publish(ctx, x, when), r.nameProxies(ctx, x.Listed))
 	}
 	r.reconciling.mu.Lock()
 	defer r.reconciling.mu.Unlock()
@@ -265,6 +266,22 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 		}
 	}
 	r.reconciling.published, r.reconciling.suspect, r.reconciling.uncompared = now, suspect, len(x.Wallet.Unknown) > 0
+	return nil
+}
+
+// nameProxies makes facts of what a pass saw of ended orders. One that is too large is left
+// out, so that it holds up nothing else.
+func (r *Runner) nameProxies(ctx context.Context, all []fact.OrderListed) error {
+	for _, f := range all {
+		err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
+		if errors.Is(err, ledger.ErrTooLarge) {
+			r.Log.WithError(err).WithField("order_no", f.OrderNo).Warn("the proxies of an order cannot be named, and carry no labels: name them in the schedule's match.proxy_ids")
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("name the proxies of order %s: %w", f.OrderNo, err)
+		}
+	}
 	return nil
 }
 

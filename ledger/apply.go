@@ -20,7 +20,7 @@ func (t *Tx) apply(r Row, f fact.Fact) error {
 		return t.applyCommand(r, f)
 	case fact.OperationSending, fact.OperationUnsent, fact.OperationWaiting, fact.OperationReview, fact.OperationResolved:
 		return t.applyOperation(r, f)
-	case fact.OrderAccepted, fact.OrderProgressed, fact.OrderDelivered, fact.OrderRefunded:
+	case fact.OrderAccepted, fact.OrderProgressed, fact.OrderDelivered, fact.OrderRefunded, fact.OrderListed:
 		return t.applyOrder(r, f)
 	case fact.RenewalSettled:
 		return t.applyRenewal(r, f)
@@ -46,7 +46,7 @@ func (t *Tx) apply(r Row, f fact.Fact) error {
 		return t.applyBounded(f)
 	case fact.ProxyRetired, fact.ProxyReinstated, fact.ProxyReplaced, fact.ProxyReview, fact.ProxyExpiring, fact.ProxyExpired:
 		return t.applyProxy(r, f)
-	case fact.RunnerStarted, fact.LedgerReconciled, fact.LedgerUncompared, fact.LedgerDiscrepancy, fact.OperationOverran, fact.SweepFailed, fact.ListingShrunk, fact.ProxyGone, fact.ProxyRevealed, fact.DeadRequeued, fact.DeadDropped:
+	case fact.RunnerStarted, fact.LedgerReconciled, fact.LedgerUncompared, fact.LedgerDiscrepancy, fact.OperationOverran, fact.SweepFailed, fact.ListingShrunk, fact.ListingUncovered, fact.ProxyGone, fact.ProxyRevealed, fact.DeadRequeued, fact.DeadDropped:
 		return nil
 	}
 	return fmt.Errorf("no fold for %T", f)

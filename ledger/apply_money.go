@@ -97,6 +97,8 @@ func (t *Tx) applyOrder(r Row, f fact.Fact) error {
 			return err
 		}
 		return t.orderState(r, f.OrderState, "refunded", "", nil)
+	case fact.OrderListed:
+		return t.applyBought(f.Ref, f.ProxyIDs, f.Proxies)
 	}
 	return fmt.Errorf("no fold for %T", f)
 }

@@ -164,6 +164,8 @@ func surroundings() []fact.Fact {
 		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Finding: "late_reply", Explanation: "late"},
 		fact.LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
 		fact.LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},
+		fact.ListingUncovered{Uncovered: 2, ProxyIDs: []string{"px_1a", "px_1b"}, FirstExpiresAt: at(time.Hour)}, fact.ListingUncovered{ProxyIDs: []string{}},
+		fact.OrderListed{Ref: ref("o3/1~2"), OrderNo: "no of o3/1~2", ProxyIDs: []string{"px_later"}, Proxies: []fact.DeliveredProxy{{ProxyID: "px_later"}}},
 		fact.CommandFinished{Ref: fact.Ref{CommandID: "o1"}, Revision: 1, State: "delivered", Lines: []fact.FinishedLine{}, Operations: []fact.FinishedOperation{}},
 	}
 }
@@ -171,7 +173,7 @@ func surroundings() []fact.Fact {
 // historyOf is the history that a program wrote whose schema ended with an older version.
 func historyOf(version int64) []fact.Fact {
 	return slices.DeleteFunc(append(history(), over()...), func(f fact.Fact) bool {
-		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13, "schedule.paused": 15, "schedule.resumed": 15, "schedule.configured": 23}
+		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13, "schedule.paused": 15, "schedule.resumed": 15, "schedule.configured": 23, "order.listed": 23, "listing.uncovered": 23}
 		return version < since[f.FactType()]
 	})
 }

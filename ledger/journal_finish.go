@@ -29,6 +29,8 @@ func (t *Tx) noteEnding(f fact.Fact) error {
 		ref = f.Ref
 	case fact.OrderRefunded:
 		ref = f.Ref
+	case fact.OrderListed:
+		ref = f.Ref
 	case fact.RenewalSettled:
 		ref = f.Ref
 	default:

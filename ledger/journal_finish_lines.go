@@ -186,7 +186,7 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 // What was archived, or delivered before facts named more than ids, is less.
 func (c *commandLines) addDelivered(from source, operation string) error {
 	var data string
-	err := from.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved')
+	err := from.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')
 		AND data ->> '$.proxy_ids' IS NOT NULL ORDER BY seq DESC LIMIT 1`, operation).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil

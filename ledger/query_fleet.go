@@ -5,10 +5,14 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // Retired reports whether a person, or a replacement, took the proxy out of
@@ -84,6 +88,20 @@ func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []st
 		}
 		return yield(p, n)
 	})
+}
+
+// LastUncovered is the latest listing.uncovered, and when it was published; zero where there is none.
+func (l *Ledger) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
+	var us int64
+	var data string
+	err = l.read.QueryRowContext(ctx, `SELECT time, data FROM journal INDEXED BY journal_uncovered WHERE type = 'listing.uncovered' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&us, &data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, at, nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(data), &f)
+	}
+	return f, fromMicros(us), err
 }
 
 // Unwarned lists up to limit proxies that expire after one instant and not after

@@ -52,6 +52,22 @@ func (l *Ledger) DeliveredBy(ctx context.Context, proxyID string) (operation str
 	return operation, err
 }
 
+// Deliverers are the orders' operations that delivered proxies, by the proxy; of one that
+// no fact names there is none.
+func (l *Ledger) Deliverers(ctx context.Context, proxyIDs []string) (map[string]string, error) {
+	ids, err := json.Marshal(proxyIDs)
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]string{}
+	return by, each(l.query(ctx, `SELECT proxy_id, operation FROM delivered WHERE proxy_id IN (SELECT value FROM json_each(?))`, string(ids)), func(s scanner) error {
+		var id, operation string
+		err := s.Scan(&id, &operation)
+		by[id] = operation
+		return err
+	})
+}
+
 // NamedBefore lists up to limit operations that bought, or were to renew, a proxy and were
 // accepted before an operation was, the last first. The zero operation is behind all.
 func (l *Ledger) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {

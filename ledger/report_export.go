@@ -21,36 +21,52 @@ import (
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
 	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at"}
 
-// ExportCSV writes the double entries of a period as CSV with a heading, every text quoted.
-// What a spreadsheet would take for a formula, or for a number that it is not, begins with
-// an apostrophe.
+// ExportCSV writes the double entries of a period as CSV with a heading.
 func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
 		return fmt.Errorf("whose book it is: %w", err)
 	}
-	w := bufio.NewWriter(out)
-	fmt.Fprintln(w, strings.Join(exportColumns, ","))
+	w := csvWriter{bufio.NewWriter(out)}
+	w.heading(exportColumns)
 	err = l.Transfers(ctx, p, func(x Transfer) error {
-		texts := []string{x.Time.Format(time.RFC3339Nano), x.Fact, x.Kind, x.Debit, x.Credit, "", "", b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash,
-			x.By, x.Reason, x.labels(), x.User, x.BookedAt.Format(time.RFC3339Nano), x.sent()}
-		fmt.Fprintf(w, "%d,%d", x.Seq, x.N)
-		for i, text := range texts {
-			switch exportColumns[i+2] {
-			case "amount_cents":
-				fmt.Fprintf(w, ",%d", x.Cents)
-			case "amount":
-				fmt.Fprintf(w, ",%s", fact.Decimal(x.Cents))
-			default:
-				fmt.Fprintf(w, `,"%s"`, strings.ReplaceAll(neutral(text), `"`, `""`))
-			}
-		}
-		return w.WriteByte('\n')
+		return w.row(x.Seq, x.N, x.Time, x.Fact, x.Kind, x.Debit, x.Credit, x.Cents, mainUnit(x.Cents), b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash,
+			x.By, x.Reason, x.labels(), x.User, x.BookedAt, x.sent())
 	})
 	if err != nil {
 		return err
 	}
 	return w.Flush()
+}
+
+// csvWriter writes every text quoted, and numbers as they are. What a spreadsheet would take
+// for a formula, or for a number that it is not, begins with an apostrophe.
+type csvWriter struct{ *bufio.Writer }
+
+// mainUnit is an amount in cents that is written in the main unit.
+type mainUnit int64
+
+func (w csvWriter) heading(columns []string) { fmt.Fprintln(w, strings.Join(columns, ",")) }
+
+// row writes texts, instants, numbers and amounts; nil is an empty cell.
+func (w csvWriter) row(cells ...any) error {
+	for i, cell := range cells {
+		if i > 0 {
+			_ = w.WriteByte(',') // the end of the row returns what fails
+		}
+		switch x := cell.(type) {
+		case nil:
+		case mainUnit:
+			_, _ = w.WriteString(fact.Decimal(int64(x)))
+		case time.Time:
+			fmt.Fprintf(w, `"%s"`, x.Format(time.RFC3339Nano))
+		case string:
+			fmt.Fprintf(w, `"%s"`, strings.ReplaceAll(neutral(x), `"`, `""`))
+		default:
+			fmt.Fprint(w, x)
+		}
+	}
+	return w.WriteByte('\n')
 }
 
 // sent is when the operation was sent, "" where there is none.
@@ -73,7 +89,7 @@ func (x Transfer) labels() string {
 // formula begins where a spreadsheet would run a cell. Some take blanks off first, and
 // full-width signs for the others; one that cuts lines at semicolons or tabs, whatever is
 // quoted, begins a cell behind each.
-var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\p{Z}]*[=+\-@＝＋－＠])`)
+var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\v\x{85}\p{Z}]*[=+\-@＝＋－＠])`)
 
 // digits is a text that a spreadsheet would take for a number, and round or shorten.
 var digits = regexp.MustCompile(`^(0\d+|\d{12,}|\d+[eE]\d+)$`)

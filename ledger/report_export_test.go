@@ -282,6 +282,16 @@ func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 	b := keptBook(t)
 	var out bytes.Buffer
 	check(t, b.ExportCSV(t.Context(), &out, Period{}))
+	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
+	check(t, err)
+	var sums bytes.Buffer
+	check(t, s.WriteCSV(&sums))
+	texts := regexp.MustCompile(`^("[^"]*",){5}(-?\d*,){4}(-?\d+\.\d\d)?(,"[^"]*"){4}$`)
+	for i, line := range strings.Split(strings.TrimSpace(sums.String()), "\n") {
+		if i > 0 && !texts.MatchString(line) {
+			t.Errorf("a text is not quoted: %s", line)
+		}
+	}
 	quoted := regexp.MustCompile(`^\d+,\d+,("([^"]|"")*",){5}\d+,\d+\.\d\d(,"([^"]|"")*"){12}$`)
 	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		if i > 0 && !quoted.MatchString(line) {

@@ -170,11 +170,11 @@ func TestAMonthSaysWhatItLacks(t *testing.T) {
 		12: "review/1 0 not known yet, december/1 100 not known yet, ",
 	} {
 		s := monthly(t, b.Ledger, 2026, month)
-		var got, md, page strings.Builder
-		check(t, errors.Join(s.WriteMarkdown(&md), s.WriteHTML(&page)))
+		var got, md, page, sums strings.Builder
+		check(t, errors.Join(s.WriteMarkdown(&md), s.WriteHTML(&page), s.WriteCSV(&sums)))
 		for _, x := range s.Outstanding {
 			fmt.Fprintf(&got, "%s %d %s, ", x.OperationID, x.ExposureCents, x.Later())
-			for _, text := range []string{md.String(), page.String()} {
+			for _, text := range []string{md.String(), page.String(), sums.String()} {
 				if !strings.Contains(text, x.OperationID) || !strings.Contains(text, x.Later()) || !strings.Contains(text, x.SentAt.Format(time.RFC3339)) {
 					t.Errorf("%s is not in\n%s", x.OperationID, text)
 				}

@@ -1,8 +1,9 @@
-// A statement as HTML and Markdown.
+// A statement as HTML, Markdown and CSV.
 
 package ledger
 
 import (
+	"bufio"
 	_ "embed"
 	"html"
 	htmltemplate "html/template"
@@ -28,6 +29,51 @@ func (s *Statement) WriteHTML(w io.Writer) error {
 // WriteMarkdown writes the statement as Markdown.
 func (s *Statement) WriteMarkdown(w io.Writer) error {
 	return markdownStatement.Execute(w, s)
+}
+
+// statementColumns are those of a statement as CSV, one row for each of its lines.
+var statementColumns = []string{"account", "from", "to", "section", "name", "entries", "charged_cents", "refunded_cents", "amount_cents", "amount", "currency",
+	"order_no", "sent_at", "note"}
+
+// WriteCSV writes the statement as CSV with a heading. The amount of a kind, a day or a label
+// is its net, and of an operation that is not in the sums its exposure, empty where it is not
+// known. The period of a month that is not finished ends when it was summed.
+func (s *Statement) WriteCSV(out io.Writer) error {
+	w, to := csvWriter{bufio.NewWriter(out)}, s.To
+	if s.Until != nil {
+		to = *s.Until
+	}
+	w.heading(statementColumns)
+	row := func(section, name string, cells ...any) {
+		_ = w.row(append([]any{s.Account, s.From, to, section, name}, cells...)...) // Flush returns what fails
+	}
+	for _, m := range s.Movements() {
+		row("Wallet", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
+	}
+	for _, m := range s.Suspense() {
+		row("Suspense", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
+	}
+	for _, x := range s.Outstanding {
+		var cents, amount any
+		if !x.ExposureUnknown {
+			cents, amount = x.ExposureCents, mainUnit(x.ExposureCents)
+		}
+		row("Not in these sums", x.OperationID, nil, nil, nil, cents, amount, s.Currency, x.OrderNo, x.SentAt, x.Later())
+	}
+	if s.OutstandingFurther > 0 {
+		row("Not in these sums", "further operations", s.OutstandingFurther, nil, nil, nil, nil, s.Currency, "", "", "they are not listed")
+	}
+	for _, t := range s.Tables() {
+		for _, x := range t.Rows {
+			row(t.Title, x.Subject, x.Count, x.ChargedCents, x.RefundedCents, x.NetCents, mainUnit(x.NetCents), s.Currency, "", "", "")
+		}
+	}
+	head := s.Head.String()
+	if s.HeadNote != "" {
+		head = ""
+	}
+	row("Journal", head, nil, nil, nil, nil, nil, "", "", "", s.HeadNote)
+	return w.Flush()
 }
 
 var words = map[string]any{

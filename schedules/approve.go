@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -53,11 +54,17 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 	return fact.SweepPlanned{}, wrong
 }
 
+// approvePatience bounds the publication of an approved plan: a person waits, and so does
+// every sweep of the account, for what it counts.
+const approvePatience = 30 * time.Second
+
 // carryOut publishes an approved plan, if the budgets of its schedule reach, and finishes
 // every slot that is held with it. The schedule may have been renamed since it was planned.
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
-	r, configured := s.runnerOf(schedule)
-	if configured == nil { // one that is not configured any more has no budget
+	r, unknown := s.runnerOf(schedule)
+	if unknown != nil { // one that is not configured any more has no budget
+		r = &scheduleRunner{Schedule: Schedule{Name: schedule}}
+	} else {
 		if err := s.counting.take(ctx); err != nil {
 			return err
 		}
@@ -66,8 +73,10 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 			return err
 		}
 	}
-	if err := s.publish(ctx, planned.Commands); err != nil {
-		return err
+	limited, cancel := context.WithTimeout(ctx, approvePatience)
+	defer cancel()
+	if err := s.publish(limited, r, planned.Commands); err != nil {
+		return fmt.Errorf("its commands are not published, and it stays held: approve it again: %w", err)
 	}
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		slots, err := tx.HeldSlots(plan) // one may have been added meanwhile
@@ -85,7 +94,7 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if err != nil {
 		return fmt.Errorf("finish its slots: %w", err)
 	}
-	if configured != nil {
+	if unknown != nil {
 		return nil
 	}
 	return s.recall(ctx, r) // it may have left something

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // proxyTable is the table of listed proxies; *ledger.Ledger is one.
@@ -77,12 +79,20 @@ func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []Schedule,
 	})
 }
 
-// countUncovered counts anew what no schedule renews, and logs when there is some.
+// uncoveredNamed bounds the proxies that a listing.uncovered names.
+const uncoveredNamed = 20
+
+// countUncovered counts anew what no schedule renews, logs when there is some, and publishes
+// it when the listing before showed it too: an order may be listed before its delivery, which
+// brings its labels, is booked.
 func (s *Sweeper) countUncovered(ctx context.Context) {
-	n, such := new(int64), ""
+	n, first := new(int64), []ledger.Proxy{}
 	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(p ledger.Proxy) error {
-		if *n++; *n == 1 {
-			such = p.ProxyID
+		*n++
+		at, _ := slices.BinarySearchFunc(first, p, func(a, b ledger.Proxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
+		if at < uncoveredNamed {
+			first = slices.Insert(first, at, p)
+			first = first[:min(len(first), uncoveredNamed)]
 		}
 		return nil
 	})
@@ -92,9 +102,36 @@ func (s *Sweeper) countUncovered(ctx context.Context) {
 		log.WithError(err).Warn("the proxies that no schedule renews could not be counted")
 		return
 	}
-	if before := s.uncovered.Swap(n); *n > 0 && (before == nil || *before == 0) {
-		log.Warnf("no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, such)
+	before := s.uncovered.Swap(n)
+	if *n > 0 && (before == nil || *before == 0) {
+		log.Warnf("no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, first[0].ProxyID)
 	}
+	if err := s.tellUncovered(ctx, before, *n, first); err != nil {
+		log.WithError(err).Warn("the proxies that no schedule renews could not be published; the next listing tries again")
+	}
+}
+
+// tellUncovered appends the fact when there are more of them than were last published, in
+// both of the last listings, or none any more. What grows is published once a day.
+func (s *Sweeper) tellUncovered(ctx context.Context, before *int64, n int64, first []ledger.Proxy) error {
+	last, at, err := s.Ledger.LastUncovered(ctx)
+	if err != nil {
+		return err
+	}
+	told := int64(last.Uncovered)
+	ended := n == 0 && told > 0
+	grown := before != nil && min(n, *before) > told && (told == 0 || s.Clock().Sub(at) >= day)
+	if !ended && !grown {
+		return nil
+	}
+	f := fact.ListingUncovered{Uncovered: int(n), ProxyIDs: []string{}}
+	for _, p := range first {
+		f.ProxyIDs = append(f.ProxyIDs, bounded(p.ProxyID))
+	}
+	if n > 0 {
+		f.FirstExpiresAt = first[0].ExpiresAt
+	}
+	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) })
 }
 
 // Uncovered is how many living proxies no schedule renewed, as of the last complete

@@ -59,6 +59,47 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	want(t, "with one for all", find(noon, one, other, keepalive()), []string{})
 }
 
+// TestProxiesInNoScheduleAreAFinding: told when two listings show them, once a day when there
+// are more, and when there are none any more.
+func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_3": "96h", "px_4": "900h"}, keepalive())
+	told := func() fact.ListingUncovered {
+		f, _, err := h.Ledger.LastUncovered(t.Context())
+		check(t, err)
+		return f
+	}
+	rows := func() (n int) {
+		for _, kind := range h.facts(t, 0) {
+			if kind == "listing.uncovered" {
+				n++
+			}
+		}
+		return n
+	}
+	listed := func(passes, facts int, after time.Duration, covered ...string) {
+		t.Helper()
+		h.watch.add(after)
+		h.Schedules[0].Match = Match{ProxyIDs: covered}
+		for range passes {
+			check(t, h.lister.WaitPass(t.Context()))
+		}
+		want(t, "facts", rows(), facts)
+	}
+	listed(2, 0, 0, "px_1", "px_2", "px_3", "px_4")
+	listed(1, 0, 0, "px_1", "px_4")
+	listed(2, 1, 0, "px_1", "px_4")
+	want(t, "told", told().ProxyIDs, []string{"px_2", "px_3"})
+	want(t, "first", told().FirstExpiresAt.UTC(), noon.Add(48*time.Hour))
+	listed(3, 1, 0, "px_1")
+	h.config.Schedules = h.Schedules
+	h.restart(t)
+	listed(3, 2, 24*time.Hour, "px_1")
+	want(t, "grown", told().Uncovered, 3)
+	listed(3, 2, 24*time.Hour, "px_1", "px_4")
+	listed(3, 3, 0, "px_1", "px_2", "px_3", "px_4")
+	want(t, "ended", told().Uncovered, 0)
+}
+
 // TestACoverageNamesTheScheduleAndThePrice: the first schedule of the configuration renews a
 // proxy, at what was paid for it or for its kind.
 func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {

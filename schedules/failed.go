@@ -123,9 +123,9 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxReason], "") + " …"
 }
 
-// watchSlot reports a sweep that waits for a listing as failed where that fails, stands still
-// or takes longer than the time to the next slot: a listing is tried again for hours before it
-// gives up, and waits as long for its turns.
+// watchSlot reports a sweep as failed whose commands cannot be published, or that waits for a
+// listing that fails, stands still or takes longer than the time to the next slot: both are
+// tried again for hours.
 func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -141,9 +141,12 @@ func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Ti
 	return func() { cancel(); <-done }
 }
 
-// late is what is wrong with the listing that a slot waits for, since it began to; nil where
-// that goes on, or the slot waits for none.
+// late is what is wrong with what a slot waits for, since it began to; nil where that goes on,
+// or the slot waits for nothing.
 func (s *Sweeper) late(r *scheduleRunner, slot, began time.Time) error {
+	if why := r.unstored.Load(); why != nil {
+		return fmt.Errorf("its commands cannot be published: %w", *why)
+	}
 	if why := s.lister.failing.Load(); why != nil {
 		return *why
 	}

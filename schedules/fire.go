@@ -67,12 +67,12 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 		return Plan{}, err
 	}
 	s.logPlan(r, plan)
-	if err := s.publishAs(ctx, queue.KindProxyRenew, plan.again); err != nil {
+	if err := s.publishAs(ctx, r, queue.KindProxyRenew, plan.again); err != nil {
 		return plan, err
 	}
 	if plan.State == statePlanned {
 		s.Reached("slot.claimed")
-		if err := s.publish(ctx, plan.Commands); err != nil {
+		if err := s.publish(ctx, r, plan.Commands); err != nil {
 			return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
 		}
 		plan.State = stateFinished
@@ -321,15 +321,15 @@ const publishedTogether = 1000
 
 // publish returns when every command is on the stream, or with the context's
 // error. Commands that are there already are absorbed by their ids.
-func (s *Sweeper) publish(ctx context.Context, commands []json.RawMessage) error {
-	err := s.publishAs(ctx, queue.KindProxyRenew, commands)
+func (s *Sweeper) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
+	err := s.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {
 		s.Reached("plan.published")
 	}
 	return err
 }
 
-func (s *Sweeper) publishAs(ctx context.Context, kind queue.Kind, commands []json.RawMessage) error {
+func (s *Sweeper) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Kind, commands []json.RawMessage) error {
 	out := make([]queue.Outgoing, len(commands))
 	for i, data := range commands {
 		out[i] = queue.Outgoing{Kind: kind, Data: data, Priority: queue.PriorityBulk}
@@ -338,7 +338,7 @@ func (s *Sweeper) publishAs(ctx context.Context, kind queue.Kind, commands []jso
 		if first > 0 {
 			s.Reached("plan.half")
 		}
-		if err := s.publishSome(ctx, out[first:min(first+publishedTogether, len(out))]); err != nil {
+		if err := s.publishSome(ctx, r, out[first:min(first+publishedTogether, len(out))]); err != nil {
 			return err
 		}
 	}
@@ -346,9 +346,10 @@ func (s *Sweeper) publishAs(ctx context.Context, kind queue.Kind, commands []jso
 }
 
 // publishSome returns when these commands, at least one, are on the stream: all
-// of them or none.
-func (s *Sweeper) publishSome(ctx context.Context, out []queue.Outgoing) error {
+// of them or none. Meanwhile late says why they are not.
+func (s *Sweeper) publishSome(ctx context.Context, r *scheduleRunner, out []queue.Outgoing) error {
 	retry := delays{first: time.Second, most: time.Minute}
+	defer r.unstored.Store(nil)
 	for {
 		err := s.Publisher.PublishCommands(ctx, s.Account, out)
 		if err == nil {
@@ -357,9 +358,10 @@ func (s *Sweeper) publishSome(ctx context.Context, out []queue.Outgoing) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Log.WithError(err).WithField("account", s.Account).Warn("the sweep's commands could not be published; they are published again")
-		if err := sleep.For(ctx, retry.next()); err != nil {
-			return err
+		r.unstored.Store(&err)
+		s.log(r).WithError(err).Warn("the sweep's commands could not be published; they are published again")
+		if ended := sleep.For(ctx, retry.next()); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
 }
@@ -387,7 +389,7 @@ func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
 		if err != nil {
 			return fmt.Errorf("read the plan of %s at %s: %w", r.Name, slot.At.Format(time.RFC3339), err)
 		}
-		if err := s.publish(ctx, planned.Commands); err != nil {
+		if err := s.publish(ctx, r, planned.Commands); err != nil {
 			return err
 		}
 		if err := s.finishSlot(ctx, r.Name, slot.At, slot.Plan, len(planned.Commands)); err != nil {

@@ -64,7 +64,7 @@ func (s *Sweeper) replace(ctx context.Context, r *scheduleRunner) error {
 		orders = append(orders, one.Command)
 	}
 	replaced, err := s.replaceRefused(ctx, r)
-	return errors.Join(err, s.publishAs(ctx, queue.KindOrderCreate, append(orders, replaced...)))
+	return errors.Join(err, s.publishAs(ctx, r, queue.KindOrderCreate, append(orders, replaced...)))
 }
 
 // replaceRefused records an order for each proxy that the provider would not

@@ -28,7 +28,7 @@ type bench struct {
 }
 
 // inBubble runs a test with a sweeper of proxies that expire after so long.
-func inBubble(t *testing.T, schedule Schedule, proxies map[string]time.Duration, test func(*testing.T, *bench)) {
+func inBubble(t *testing.T, schedule Schedule, proxies map[string]time.Duration, test func(*testing.T, *bench), change ...func(*testing.T, *Config)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, stream: &stream{arrived: make(chan struct{})}}
 		clock := func() time.Time { return time.Now().Add(b.away) }
@@ -45,6 +45,9 @@ func inBubble(t *testing.T, schedule Schedule, proxies map[string]time.Duration,
 				}
 				return page, nil
 			}),
+		}
+		for _, f := range change {
+			f(t, &b.config)
 		}
 		b.start()
 		test(t, b)

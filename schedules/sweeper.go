@@ -145,8 +145,9 @@ type scheduleRunner struct {
 	turn     lock        // one sweep of a schedule at a time
 	listing  atomic.Bool // its sweep waits for a listing
 	trouble  trouble
-	refused  trouble // that the intake refused its commands
-	unlisted trouble // that the last listing did not show proxies that are due
+	refused  trouble               // that the intake refused its commands
+	unlisted trouble               // that the last listing did not show proxies that are due
+	unstored atomic.Pointer[error] // why its commands are not on the stream yet
 	rest     atomic.Pointer[remainder]
 	woken    chan struct{} // rest has changed
 }

@@ -126,6 +126,8 @@ func lacks(line upstream.RenewalLine) string {
 
 // unpriced reports whether an unresolved line has an amount that is not known yet
 // (customer-api.md, Resources: a field without a value yet may be null).
+// An amount_cents without charged_cents is no price: the document lists both and says of
+// neither amount_cents nor total_cents what it is of, so that it may as well be a list price.
 func unpriced(r upstream.Renewal) bool {
 	for _, l := range r.LineItems {
 		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {

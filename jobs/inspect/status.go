@@ -239,6 +239,8 @@ func Delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]str
 			ids = f.ProxyIDs
 		case fact.OrderRefunded:
 			ids = f.ProxyIDs
+		case fact.OrderListed:
+			ids = f.ProxyIDs
 		case fact.OperationReview:
 			ids = f.ProxyIDs
 		case fact.OperationResolved:

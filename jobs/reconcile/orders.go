@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -164,11 +166,46 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	p.Orders++
 	delete(p.Sticky, o.OrderNo)
 	delete(p.Known, o.OrderNo)
+	if err := p.nameProxies(ctx, o, detail); err != nil {
+		return err
+	}
 	for _, f := range found {
 		f.OrderNo, f.OperationID = o.OrderNo, o.ID
 		p.Sticky[o.OrderNo], p.Known[o.OrderNo] = true, append(p.Known[o.OrderNo], f)
 		p.find(f)
 	}
+	return nil
+}
+
+// nameProxies notes the proxies that an order's detail shows and that no fact names yet. The next
+// pass reads the order again, in case this one fails before the fact is written.
+func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstream.Order) error {
+	if detail.OrderNo != o.OrderNo { // another's: its proxies are not believed
+		return nil
+	}
+	ids, _ := decide.Delivered("", detail, 0)
+	by, err := p.Ledger.Deliverers(ctx, ids)
+	if err != nil || !slices.ContainsFunc(ids, func(id string) bool { return by[id] == "" }) {
+		return err
+	}
+	others := func(id string) bool { return by[id] != "" && by[id] != o.ID }
+	accepted, err := p.Ledger.Acceptance(ctx, o.CommandID)
+	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
+		return nil // its labels are not known any more
+	}
+	if err != nil {
+		return err
+	}
+	c, err := command.ReadContent(accepted.Content)
+	if err != nil {
+		return err
+	}
+	f := fact.OrderListed{Ref: fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, TraceID: detail.TraceID, Trace: accepted.Trace}, OrderNo: o.OrderNo}
+	f.ProxyIDs, f.Proxies = decide.Delivered(c.OnlyOffer(), detail, o.ChargedCents-o.RefundedCents)
+	f.ProxyIDs = slices.DeleteFunc(f.ProxyIDs, others)
+	f.Proxies = slices.DeleteFunc(f.Proxies, func(x fact.DeliveredProxy) bool { return others(x.ProxyID) })
+	p.Listed = append(p.Listed, f)
+	p.Sticky[o.OrderNo] = true
 	return nil
 }
 

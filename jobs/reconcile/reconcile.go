@@ -62,6 +62,9 @@ type Reconciliation struct {
 	Compared Compared `json:"compared"`
 	// Notes are what this reconciliation could not compare, and why.
 	Notes []string `json:"notes,omitempty"`
+
+	// Listed names the proxies of ended orders that no fact names yet.
+	Listed []fact.OrderListed `json:"-"`
 }
 
 // Compared counts what one pass compared, and what it left to the next.

@@ -388,6 +388,19 @@ type OrderRefunded struct {
 // FactType implements Fact.
 func (OrderRefunded) FactType() string { return "order.refunded" }
 
+// OrderListed says that an order which has ended shows proxies that no earlier fact names,
+// as after an answer that was given while it could not be read. They carry its labels.
+type OrderListed struct {
+	Ref
+	OrderNo  string   `json:"order_no"`
+	ProxyIDs []string `json:"proxy_ids"`
+	// Proxies are those of ProxyIDs, as the provider showed them.
+	Proxies []DeliveredProxy `json:"proxies,omitempty"`
+}
+
+// FactType implements Fact.
+func (OrderListed) FactType() string { return "order.listed" }
+
 // LineState is the state of one proxy of a renewal: docs/state-machine.md, Lines of a
 // renewal.
 type LineState string

@@ -17,9 +17,9 @@ var all = []Fact{
 	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerUncompared{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
 	CommandAccepted{}, CommandFinished{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
 	OperationSending{}, OperationUnsent{}, OperationWaiting{}, OperationReview{}, OperationResolved{}, OperationOverran{},
-	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{},
+	OrderAccepted{}, OrderProgressed{}, OrderDelivered{}, OrderRefunded{}, OrderListed{},
 	RenewalSettled{Status: "completed"}, RenewalSettled{Status: "partial"}, RenewalSettled{Status: "failed"},
-	SweepPlanned{}, SweepHeld{}, SweepFinished{}, SweepMissed{}, SweepFailed{}, ListingShrunk{}, ScheduleConfigured{}, SchedulePaused{}, ScheduleResumed{},
+	SweepPlanned{}, SweepHeld{}, SweepFinished{}, SweepMissed{}, SweepFailed{}, ListingShrunk{}, ListingUncovered{}, ScheduleConfigured{}, SchedulePaused{}, ScheduleResumed{},
 	ProxySkipped{}, ProxyExpiring{}, ProxyExpired{}, ProxyGone{}, ProxyRetired{}, ProxyReinstated{}, ProxyReplaced{}, ProxyReview{}, ProxyRevealed{},
 	AccountPaused{}, AccountResumed{}, DeadRequeued{}, DeadDropped{},
 }

@@ -41,6 +41,21 @@ type ListingShrunk struct {
 // FactType implements Fact.
 func (ListingShrunk) FactType() string { return "listing.shrunk" }
 
+// ListingUncovered says how many living proxies no schedule renews, as two complete listings
+// showed: they expire unless a command renews them. It is published when there are some, when
+// there are more (once a day at most), and with 0 when there are none any more.
+type ListingUncovered struct {
+	accountFact
+	Uncovered int `json:"uncovered"` // how many they are; 0: none any more
+	// ProxyIDs are at most 20 of them, those that expire first.
+	ProxyIDs []string `json:"proxy_ids"`
+	// FirstExpiresAt is when the first of them expires.
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
+}
+
+// FactType implements Fact.
+func (ListingUncovered) FactType() string { return "listing.uncovered" }
+
 // SweepFailed says that a slot's sweep cannot be made, as when the proxies cannot be
 // listed, or commands of it were refused as invalid. It is tried again; once it is
 // made its sweep.planned follows.

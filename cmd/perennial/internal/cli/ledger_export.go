@@ -66,14 +66,14 @@ func (a *app) ledgerStatement() *cobra.Command {
 			if a.output == "json" {
 				format = "json"
 			}
-			return a.writeAs(file, format, "markdown or html", map[string]func(io.Writer) error{
-				"markdown": s.WriteMarkdown, "html": s.WriteHTML, "json": func(w io.Writer) error { return printJSON(w, s) },
+			return a.writeAs(file, format, "markdown, html or csv", map[string]func(io.Writer) error{
+				"markdown": s.WriteMarkdown, "html": s.WriteHTML, "csv": s.WriteCSV, "json": func(w io.Writer) error { return printJSON(w, s) },
 			})
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&month, "month", "", "the month (UTC), as 2026-11 (default: this one)")
-	f.StringVar(&format, "format", "markdown", "markdown or html")
+	f.StringVar(&format, "format", "markdown", "markdown, html or csv")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
 	return c
 }

@@ -39,6 +39,7 @@ func TestBooksSayWhereAListEndsAndWhichMonthsThereAre(t *testing.T) {
 		{"ledger entries -o json --limit 1", `"seq":1`, "--from 2", ExitDone},
 		{"ledger entries --from 2", "card", "", ExitDone},
 		{"ledger statement", "Opening balance | 5.00", "", ExitDone},
+		{"ledger statement --format csv", `"Opening balance",,,,500,5.00,"USD"`, "", ExitDone},
 		{"ledger statement --month 2999-01", "", "has not begun", ExitUsage},
 		{"ledger export --included", "", "--format beancount", ExitUsage},
 		{"ledger export --included --format beancount", `"funding"`, "", ExitDone},

@@ -111,6 +111,60 @@ func idAt(r *rig, seq uint64) string {
 	return fmt.Sprintf("main/%s/%d", r.h.events[seq-1].Hash[:16], seq)
 }
 
+// TestOneBrokenWebhookStopsNoOther: each of the others gets every event within a second, and
+// the broken one those of its time once it is mended.
+func TestOneBrokenWebhookStopsNoOther(t *testing.T) {
+	faults := map[string]func(string, int) (int, http.Header, time.Duration){
+		"no answer": func(string, int) (int, http.Header, time.Duration) { return 204, nil, 1000 * time.Hour },
+		"cut off":   func(string, int) (int, http.Header, time.Duration) { return 0, nil, 0 },
+		"error":     func(string, int) (int, http.Header, time.Duration) { return 500, nil, 9 * time.Second },
+		"refused":   func(string, int) (int, http.Header, time.Duration) { return 401, nil, 0 },
+		"asked to wait": func(string, int) (int, http.Header, time.Duration) {
+			return 429, http.Header{"Retry-After": {"86400"}}, 0
+		},
+		"gone for ever":   func(string, int) (int, http.Header, time.Duration) { return 410, nil, 0 },
+		"one event fails": func(id string, _ int) (int, http.Header, time.Duration) { return 500 - 296*int(seqOf(id)%2), nil, 0 },
+	}
+	for name, fault := range faults {
+		synctest.Test(t, func(t *testing.T) {
+			random, rigs := rand.New(rand.NewPCG(3, uint64(len(name)))), [3]*rig{newRig(fine), newRig(fine), newRig(fine)}
+			broken, stops := random.IntN(len(rigs)), []func(){}
+			for i, r := range rigs {
+				if r.h, r.Events = rigs[0].h, rigs[0].h; i == broken {
+					r.e.answers(fault)
+				}
+				stops = append(stops, r.start(t))
+			}
+			happened := map[uint64]time.Time{}
+			for range 200 {
+				time.Sleep(time.Duration(random.IntN(10_000)) * time.Millisecond)
+				happened[rigs[0].h.happen(fmt.Sprint("command-", random.IntN(9)), "order.progressed")] = time.Now()
+			}
+			time.Sleep(time.Second)
+			for i, r := range rigs {
+				if i == broken {
+					continue
+				}
+				r.e.mu.Lock()
+				for seq, at := range happened {
+					if tried := r.e.at[idAt(r, seq)]; len(tried) != 1 || tried[0].Sub(at) > time.Second {
+						t.Errorf("%s: event %d of %s was sent at %s to another webhook", name, seq, at, tried)
+					}
+				}
+				r.e.mu.Unlock()
+			}
+			rigs[broken].e.answers(fine)
+			time.Sleep(25 * time.Hour)
+			if got := len(rigs[broken].e.firsts()); got != len(happened) && name != "gone for ever" {
+				t.Errorf("%s: the webhook has %d of %d events after it was mended", name, got, len(happened))
+			}
+			for _, stop := range stops {
+				stop()
+			}
+		})
+	}
+}
+
 // TestAKilledSinkLeavesNothingOut: what it stored is never ahead of what arrived.
 func TestAKilledSinkLeavesNothingOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

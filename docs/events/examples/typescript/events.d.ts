@@ -1901,6 +1901,60 @@ export interface ListingShrunk extends CloudEvent {
 }
 
 /**
+ * The data of ListingUncovered.
+ */
+export interface ListingUncoveredData {
+  /**
+   * How many they are; 0: none any more.
+   */
+  uncovered: number;
+  /**
+   * `proxy_ids` are at most 20 of them, those that expire first.
+   */
+  proxy_ids: string[];
+  /**
+   * `first_expires_at` is when the first of them expires.
+   */
+  first_expires_at?: string;
+}
+
+/**
+ * Says how many living proxies no schedule renews, as two complete listings showed: they expire unless a command renews them. It is published when there are some, when there are more (once a day at most), and with 0 when there are none any more.
+ */
+export interface ListingUncovered extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: ListingUncoveredData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:listing.uncovered:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.listing.uncovered.v1";
+}
+
+/**
  * The data of OperationOverran.
  */
 export interface OperationOverranData {
@@ -2938,6 +2992,123 @@ export interface OrderDelivered extends CloudEvent {
    * The type of the fact and the version of its shape.
    */
   type: "perennial.order.delivered.v1";
+}
+
+/**
+ * The data of OrderListed.
+ */
+export interface OrderListedData {
+  /**
+   * The id of the command, chosen by its producer.
+   */
+  command_id: string;
+  /**
+   * The operation: the command's id, and its part.
+   */
+  operation_id: string;
+  /**
+   * The labels of the command, as its producer gave them.
+   */
+  labels?: {
+    [k: string]: string;
+  };
+  /**
+   * The provider's trace of the request, for its support.
+   */
+  trace_id?: string;
+  /**
+   * The W3C trace context that the command's message came with.
+   */
+  traceparent?: string;
+  /**
+   * The vendors' part of the trace context.
+   */
+  tracestate?: string;
+  /**
+   * The provider's number of the order.
+   */
+  order_no: string;
+  /**
+   * The provider's ids of the proxies.
+   */
+  proxy_ids: string[];
+  /**
+   * `proxies` are those of `proxy_ids`, as the provider showed them.
+   */
+  proxies?: {
+    /**
+     * The provider's id of the proxy.
+     */
+    proxy_id: string;
+    /**
+     * Where the order names one offer only.
+     */
+    offer_code?: string;
+    /**
+     * Where its address is, as the provider says.
+     */
+    country_code?: string;
+    /**
+     * Where in the country its address is, as the provider says.
+     */
+    region?: string;
+    /**
+     * The provider's name of the line.
+     */
+    line_name?: string;
+    /**
+     * Residential, or of a data centre, as the provider says.
+     */
+    ip_type?: string;
+    /**
+     * What it speaks, as the provider says.
+     */
+    protocol?: string;
+    /**
+     * When it expires.
+     */
+    expires_at?: string;
+    /**
+     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     */
+    charged_cents?: number;
+  }[];
+}
+
+/**
+ * Says that an order which has ended shows proxies that no earlier fact names, as after an answer that was given while it could not be read. They carry its labels.
+ */
+export interface OrderListed extends CloudEvent {
+  /**
+   * The fact, and its place in the journal.
+   */
+  data: OrderListedData & {
+    /**
+     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     */
+    ledger: {
+      /**
+       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       */
+      seq: number;
+      /**
+       * The hash of the row before it; 64 zeros in the first.
+       */
+      prev_hash: string;
+      /**
+       * The row's hash.
+       */
+      hash: string;
+    };
+  };
+  /**
+   * The $id of this schema.
+   */
+  dataschema: "urn:perennial:schema:order.listed:v1";
+  /**
+   * The type of the fact and the version of its shape.
+   */
+  type: "perennial.order.listed.v1";
 }
 
 /**
@@ -4986,6 +5157,7 @@ export type PerennialEvent =
   | LedgerRecorded
   | LedgerUncompared
   | ListingShrunk
+  | ListingUncovered
   | OperationOverran
   | OperationResolved
   | OperationReview
@@ -4994,6 +5166,7 @@ export type PerennialEvent =
   | OperationWaiting
   | OrderAccepted
   | OrderDelivered
+  | OrderListed
   | OrderProgressed
   | OrderRefunded
   | ProxyExpired
