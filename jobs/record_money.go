@@ -253,7 +253,7 @@ func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact
 func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	o, err := tx.Operation(f.OperationID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return command.RefuseUnknown("%s is not an operation: see `perennial status --list`", f.OperationID)
+		return command.RefuseUnknown("%s is not an operation: see `perennial status`", f.OperationID)
 	}
 	if err != nil {
 		return err

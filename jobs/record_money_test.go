@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,15 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	h.agrees()
 	_, err = h.ledger.Verify(t.Context())
 	check(t, err)
+	postings, err := h.ledger.Postings(t.Context(), back.Seq, 1)
+	check(t, err)
+	var csv, beans strings.Builder
+	check(t, h.ledger.ExportCSV(t.Context(), &csv, ledger.Period{}))
+	check(t, h.ledger.ExportBeancount(t.Context(), &beans, "main", ledger.Period{}, false))
+	row := strconv.FormatInt(top.Seq, 10)
+	if postings[0].CorrectsSeq != top.Seq || !strings.Contains(csv.String(), `,"`+row+`"`+"\n") || !strings.Contains(beans.String(), `corrects: "`+row+`"`) {
+		t.Errorf("the books do not name row %s: %+v\n%s\n%s", row, postings, csv.String(), beans.String())
+	}
 }
 
 // A finding about an order is one, of the rest: what was booked and recorded for it counts.

@@ -27,11 +27,13 @@ type Posting struct {
 }
 
 // Hand is who booked something by hand, and why: empty for what follows from the
-// provider's answers. User is who asked for it (see UserOf).
+// provider's answers. User is who asked for it (see UserOf), and CorrectsSeq the row that it
+// takes back or corrects.
 type Hand struct {
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	User   string `json:"user,omitempty"`
+	By          string `json:"by,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	User        string `json:"user,omitempty"`
+	CorrectsSeq int64  `json:"corrects_seq,omitempty"`
 }
 
 // handOf is the data of a posting's fact where a person booked it, "" elsewhere.

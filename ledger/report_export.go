@@ -19,7 +19,7 @@ import (
 
 // exportColumns are those of the CSV export, one row for each double entry.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
-	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at"}
+	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at", "corrects_seq"}
 
 // ExportCSV writes the double entries of a period as CSV with a heading.
 func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
@@ -31,7 +31,7 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	w.heading(exportColumns)
 	err = l.Transfers(ctx, p, func(x Transfer) error {
 		return w.row(x.Seq, x.N, x.Time, x.Fact, x.Kind, x.Debit, x.Credit, x.Cents, mainUnit(x.Cents), b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash,
-			x.By, x.Reason, x.labels(), x.User, x.BookedAt, x.sent())
+			x.By, x.Reason, x.labels(), x.User, x.BookedAt, x.sent(), x.corrects())
 	})
 	if err != nil {
 		return err
@@ -75,6 +75,14 @@ func (x Transfer) sent() string {
 		return ""
 	}
 	return x.SentAt.Format(time.RFC3339Nano)
+}
+
+// corrects is the row that this one takes back or corrects, "" where it is of none.
+func (h Hand) corrects() string {
+	if h.CorrectsSeq == 0 {
+		return ""
+	}
+	return itoa(h.CorrectsSeq)
 }
 
 // labels are a command's as one JSON object, its names in order; "" without any.
@@ -253,7 +261,7 @@ func (w *beancount) transfer(x Transfer) error {
 	}
 	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(kind), quoted(about))
 	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
-		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", x.sent()}} {
+		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", x.sent()}, {"corrects", x.corrects()}} {
 		if meta[1] != "" {
 			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
 		}

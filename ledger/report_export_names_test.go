@@ -26,10 +26,10 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}, false), b.ExportJSON(t.Context(), &lines, Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()
 	check(t, err)
-	if head := rows[0]; strings.Join(head[len(head)-7:], " ") != "hash by reason labels user booked_at sent_at" {
+	if head := rows[0]; strings.Join(head[len(head)-8:], " ") != "hash by reason labels user booked_at sent_at corrects_seq" {
 		t.Errorf("new columns stand at the end: %v", head)
 	}
-	last := func(row []string) []string { return row[len(row)-6:] }
+	last := func(row []string) []string { return row[len(row)-7:] }
 	if got := last(rows[2]); got[0] != "" || got[2] != `{"a":"ü","team":"b\"lue\\","ticket":"OPS-7"}` || got[3] != "" {
 		t.Errorf("the order: %q", got)
 	}
