@@ -213,6 +213,7 @@ func (r *Runner) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy
 	read, err := r.Provider.Proxy(limited, id)
 	cancel()
 	r.Read(ctx, time.Time{}, err)
+	r.noteRead(ctx, j, id, err)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
 		if err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Gone(id) }); err != nil {
 			return ledger.Proxy{}, err
@@ -223,6 +224,22 @@ func (r *Runner) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy
 	}
 	known := Observed(read, at)
 	return known, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
+}
+
+// noteRead notes whether proxies can be read. One that cannot is left out; an operation
+// without a guard needs no key that may read them.
+func (r *Runner) noteRead(ctx context.Context, j *job, id string, err error) {
+	failed, replied := errors.AsType[*upstream.Error](err)
+	scope := errors.Is(err, upstream.CodeInsufficientScope)
+	switch {
+	case err == nil, replied && failed.Code != "" && !scope:
+		r.pulse.ended(readBefore)
+	case ctx.Err() != nil, !j.cmd.Guarded(), errors.Is(err, upstream.ErrBadID):
+	case scope:
+		r.pulse.left(readBefore, "", err.Error(), r.Clock())
+	default:
+		r.pulse.left(readBefore, id, err.Error(), r.Clock())
+	}
 }
 
 // Observed is a proxy as the ledger stores it.
