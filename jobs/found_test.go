@@ -56,7 +56,7 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	if known.SeenAt.Unix() > 0 && !settled {
 		t.Error("the cache is trusted although a renewal has settled since")
 	}
-	now, err := h.runner.current(t.Context(), priorityRenewal, "px_1")
+	now, err := h.runner.current(t.Context(), &job{lane: laneRenewal}, "px_1")
 	check(t, err)
 	if now.ExpiresAt == nil || known.ExpiresAt == nil || !now.ExpiresAt.After(*known.ExpiresAt) {
 		t.Errorf("the expiry before paying is %v and was %v: %d skipped", now.ExpiresAt, known.ExpiresAt, seen)

@@ -16,38 +16,41 @@ import (
 	"perennial/upstream"
 )
 
-// observe finds the expiries that an unguarded renewal pays for. It returns the proxies
+// observe finds the expiries that an unguarded renewal pays for, and adds to h the proxies
 // whose details cannot be read.
-func (r *Runner) observe(ctx context.Context, j *job, p *checked) (unreadable []decide.Seen, err error) {
+func (r *Runner) observe(ctx context.Context, j *job, p *checked, h *decide.Prechecked) error {
 	p.observed = map[string]time.Time{}
 	unseen, err := seenOf(ctx, r.Ledger, p.ids, p.observed)
 	if err != nil || len(unseen) == 0 {
-		return nil, err
+		return err
 	}
 	if len(unseen) > readEach {
 		if unseen, err = r.listFor(ctx, j.turn(), unseen, p.observed); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, id := range unseen {
-		proxy, err := r.readProxy(ctx, j.turn(), id)
-		if unread, ok := errors.AsType[*unreadError](err); ok {
-			if failed := r.precheckFailed(unread); failed.Malformed() || failed.Garbled() {
-				unreadable = append(unreadable, decide.Seen{ProxyID: id, Unread: &failed})
-				continue
-			}
-		}
+		proxy, err := r.readProxy(ctx, j, id)
+		unread, failed := errors.AsType[*unreadError](err)
 		switch {
 		case errors.Is(err, upstream.CodeProxyNotFound): // whether it renews it, its own reply says
 			p.unknown = append(p.unknown, id)
+			continue
 		case errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
-		case err != nil:
-			return nil, err
-		case proxy.ExpiresAt != nil:
+			continue
+		case failed:
+			err = r.noteUnread(ctx, j, h, id, unread)
+		case err == nil:
+			h.Shown = true
+		}
+		if err != nil {
+			return err
+		}
+		if proxy.ExpiresAt != nil {
 			p.observed[id] = *proxy.ExpiresAt
 		}
 	}
-	return unreadable, nil
+	return nil
 }
 
 // seenOf puts into observed what the ledger's table of proxies shows, and returns
@@ -86,7 +89,7 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 			return unseen, nil
 		}
 		if err != nil {
-			return nil, &unreadError{"the list of proxies", err}
+			return nil, &unreadError{what: "the list of proxies", err: err}
 		}
 		if err := r.noteAll(ctx, at, got.Items); err != nil {
 			return nil, err

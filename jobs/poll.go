@@ -57,6 +57,9 @@ func (r *Runner) noteDelivered(ctx context.Context, operation string, at time.Ti
 // Read takes in the outcome of a read that another package made, such as a listing: its
 // time is heard, and what it says about the account holds for every sender.
 func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
+	if errors.Is(err, upstream.ErrBadID) {
+		return // nothing was sent
+	}
 	r.hear(err, server)
 	if err == nil || r.clock == nil {
 		return

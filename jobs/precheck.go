@@ -36,6 +36,7 @@ type checked struct {
 type unreadError struct {
 	what string
 	err  error
+	took time.Duration
 }
 
 func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
@@ -57,7 +58,7 @@ func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
 
 // precheckFailed is a failed read before paying as Decide takes it.
 func (r *Runner) precheckFailed(unread *unreadError) decide.PrecheckFailed {
-	h := decide.PrecheckFailed{Moment: r.moment(), Reason: unread.Error()}
+	h := decide.PrecheckFailed{Moment: r.moment(), Reason: unread.Error(), Took: max(0, unread.took), Unaskable: errors.Is(unread, upstream.ErrBadID)}
 	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
 		h.Code, h.HTTPStatus, h.TraceID = failed.Code, failed.HTTPStatus, failed.TraceID
 	}
@@ -82,9 +83,9 @@ func (r *Runner) precheckProxies(ctx context.Context, j *job, p *checked) (d dec
 		NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField,
 	}
 	if h.Guarded {
-		h.Seen, err = r.readSeen(ctx, j)
+		err = r.readSeen(ctx, j, &h)
 	} else {
-		h.Seen, err = r.observe(ctx, j, p)
+		err = r.observe(ctx, j, p, &h)
 	}
 	if err != nil {
 		return d, err
@@ -119,16 +120,49 @@ func (r *Runner) cannotSay(j *job) fact.Fact {
 }
 
 // readSeen reads each proxy of an operation.
-func (r *Runner) readSeen(ctx context.Context, j *job) ([]decide.Seen, error) {
-	seen := make([]decide.Seen, 0, len(j.op.ProxyIDs))
+func (r *Runner) readSeen(ctx context.Context, j *job, h *decide.Prechecked) error {
 	for _, id := range j.op.ProxyIDs {
 		s, err := r.readOne(ctx, j, id)
-		if err != nil {
-			return nil, err
+		unread, failed := errors.AsType[*unreadError](err)
+		switch {
+		case failed:
+			err = r.noteUnread(ctx, j, h, id, unread)
+		case err == nil:
+			h.Seen, h.Shown = append(h.Seen, s), h.Shown || !s.NotFound
 		}
-		seen = append(seen, s)
+		if err != nil {
+			return err
+		}
 	}
-	return seen, nil
+	return nil
+}
+
+// noteUnread adds to h a proxy that could not be read. Its error is unread, where the others
+// need not be read either: it is the account's, or may be an outage.
+func (r *Runner) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, id string, unread *unreadError) error {
+	failed := r.precheckFailed(unread)
+	if ctx.Err() != nil || !failed.OfOneProxy() {
+		return unread
+	}
+	first := !slices.ContainsFunc(h.Seen, func(s decide.Seen) bool { return s.Unread != nil && !s.Unread.Unaskable })
+	if first && !h.Shown && !failed.Unaskable && !j.op.AwaitsUnread() {
+		h.Shown = r.listShows(ctx, j)
+	}
+	if failed.Silent() && (!h.Shown || j.op.AwaitsUnread()) {
+		return unread
+	}
+	h.Seen = append(h.Seen, decide.Seen{ProxyID: id, Unread: &failed})
+	return nil
+}
+
+// listShows reports whether the provider shows the list of proxies.
+func (r *Runner) listShows(ctx context.Context, j *job) bool {
+	if r.passNow(ctx, j.turn()) != nil {
+		return false
+	}
+	page, err := r.Provider.ProxiesPage(ctx, upstream.PageRequest{Size: 1})
+	r.Read(ctx, page.ServerTime, err)
+	return err == nil
 }
 
 // readOne reads what a renewal of one proxy depends on.
@@ -137,16 +171,10 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 	if len(j.op.ProxyIDs) > readEach {
 		read = r.current
 	}
-	proxy, err := read(ctx, j.turn(), id)
+	proxy, err := read(ctx, j, id)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
 		s.NotFound = true
 		return s, nil
-	}
-	if unread, ok := errors.AsType[*unreadError](err); ok {
-		if failed := r.precheckFailed(unread); failed.OfOneProxy() {
-			s.Unread = &failed
-			return s, nil
-		}
 	}
 	if s.ExpiresAt = proxy.ExpiresAt; err != nil || s.ExpiresAt == nil {
 		return s, err
@@ -159,7 +187,7 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 }
 
 // current is what the provider says of a proxy now, or said a moment ago.
-func (r *Runner) current(ctx context.Context, priority gatePriority, id string) (ledger.Proxy, error) {
+func (r *Runner) current(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
 	age := r.clock.Now().Sub(known.SeenAt)
 	unlisted := known.UnlistedAt != nil && !known.SeenAt.After(*known.UnlistedAt)
@@ -169,26 +197,49 @@ func (r *Runner) current(ctx context.Context, priority gatePriority, id string) 
 			return known, err
 		}
 	}
-	return r.readProxy(ctx, priority, id)
+	return r.readProxy(ctx, j, id)
 }
 
-func (r *Runner) readProxy(ctx context.Context, priority gatePriority, id string) (ledger.Proxy, error) {
-	if err := r.passNow(ctx, priority); err != nil {
+// readProxy reads one proxy at the provider. Once the others of the operation no longer wait
+// for one that cannot be read, a read that hangs is given up sooner: each may.
+func (r *Runner) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
+	if err := r.passNow(ctx, j.turn()); err != nil {
 		return ledger.Proxy{}, err
 	}
-	at := r.clock.Now()
-	read, err := r.Provider.Proxy(ctx, id)
+	at, limited, cancel := r.clock.Now(), ctx, context.CancelFunc(func() {})
+	if !j.op.AwaitsUnread() {
+		limited, cancel = context.WithTimeout(ctx, askPatience)
+	}
+	read, err := r.Provider.Proxy(limited, id)
+	cancel()
 	r.Read(ctx, time.Time{}, err)
+	r.noteRead(ctx, j, id, err)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
 		if err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Gone(id) }); err != nil {
 			return ledger.Proxy{}, err
 		}
 	}
 	if err != nil {
-		return ledger.Proxy{}, &unreadError{"proxy " + id, err}
+		return ledger.Proxy{}, &unreadError{"proxy " + id, err, r.clock.Now().Sub(at)}
 	}
 	known := Observed(read, at)
 	return known, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
+}
+
+// noteRead notes whether proxies can be read. One that cannot is left out; an operation
+// without a guard needs no key that may read them.
+func (r *Runner) noteRead(ctx context.Context, j *job, id string, err error) {
+	failed, replied := errors.AsType[*upstream.Error](err)
+	scope := errors.Is(err, upstream.CodeInsufficientScope)
+	switch {
+	case err == nil, replied && failed.Code != "" && !scope:
+		r.pulse.ended(readBefore)
+	case ctx.Err() != nil, !j.cmd.Guarded(), errors.Is(err, upstream.ErrBadID):
+	case scope:
+		r.pulse.left(readBefore, "", err.Error(), r.Clock())
+	default:
+		r.pulse.left(readBefore, id, err.Error(), r.Clock())
+	}
 }
 
 // Observed is a proxy as the ledger stores it.

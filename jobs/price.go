@@ -217,7 +217,7 @@ func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upst
 			continue
 		}
 		if err != nil {
-			return fact.Cents{}, &unreadError{"the price of offer " + item.OfferCode, err}
+			return fact.Cents{}, &unreadError{what: "the price of offer " + item.OfferCode, err: err}
 		}
 		for _, o := range page.Items {
 			if o.OfferCode == item.OfferCode {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,41 @@ type pulse struct {
 	answered time.Time // the last answer of the API's, whatever it said
 	failed   int       // requests without one since then
 	last     error
+
+	unsettled map[string]unsettled // by what is tried
+}
+
+// unsettled are the attempts of one kind since the last one with a definite outcome.
+type unsettled struct {
+	since, last time.Time
+	attempts    int
+	of, why     string // of the last one
+}
+
+// ended notes the end of an attempt that told what became of it.
+func (p *pulse) ended(kind string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.unsettled, kind)
+}
+
+// left notes the end of an attempt that did not, for a reason. Those that follow one another
+// and are of the same one thing, where it is named, count once.
+func (p *pulse) left(kind, of, why string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x, follows := p.unsettled[kind]
+	if !follows {
+		x.since = now
+	}
+	if of == "" || of != x.of {
+		x.attempts++
+	}
+	x.last, x.of, x.why = now, of, why
+	if p.unsettled == nil {
+		p.unsettled = map[string]unsettled{}
+	}
+	p.unsettled[kind] = x
 }
 
 // heard notes one request's end: nil for an answer.
@@ -52,6 +88,38 @@ const (
 	silentMost  = 40 * time.Second // without any answer, while it is asked
 	askPatience = 20 * time.Second // for the answer to one read
 )
+
+// Bounds of what counts as attempts without a definite outcome: what is tried no more, as a
+// person has ended it, is not said for ever.
+const (
+	unsettledAfter    = time.Minute
+	unsettledAttempts = 3
+	unsettledMost     = 15 * time.Minute // since the last attempt; waits are of 5 minutes
+)
+
+// readBefore is the kind of unsettled that are reads of proxies before paying.
+const readBefore = "read"
+
+// Unsettled says which kind of POST has no definite outcome, or that no proxy can be read
+// before paying, though the provider may answer other requests; "" where neither is so.
+func (r *Runner) Unsettled() string {
+	r.pulse.mu.Lock()
+	defer r.pulse.mu.Unlock()
+	now := r.Clock()
+	var lines []string
+	for _, kind := range slices.Sorted(maps.Keys(r.pulse.unsettled)) {
+		x := r.pulse.unsettled[kind]
+		if x.attempts < unsettledAttempts || now.Sub(x.since) < unsettledAfter || now.Sub(x.last) > unsettledMost {
+			continue
+		}
+		what := "no " + kind + " has had a definite outcome"
+		if kind == readBefore {
+			what = "no proxy could be read before its renewal"
+		}
+		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial status --state waiting`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, decide.Bounded(x.why)))
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Silent says why the provider does not answer, "" while it does.
 func (r *Runner) Silent() string {

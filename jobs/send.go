@@ -127,6 +127,11 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d d
 		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
 		return
 	}
+	if why := d.Inconclusive(); why != "" {
+		r.pulse.left(string(j.op.Kind), "", why, r.Clock())
+	} else {
+		r.pulse.ended(string(j.op.Kind))
+	}
 	if !reply.Envelope {
 		return
 	}

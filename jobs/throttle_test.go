@@ -48,7 +48,7 @@ func (r *Runner) readLists(ctx context.Context) error {
 func TestTrap38APrecheckIsPostponed(t *testing.T) {
 	h := idleRig(t)
 	h.hold(time.Hour)
-	if _, err := h.runner.current(t.Context(), priorityRenewal, "px_1"); !errors.Is(err, errThrottled) {
+	if _, err := h.runner.current(t.Context(), &job{lane: laneRenewal}, "px_1"); !errors.Is(err, errThrottled) {
 		t.Errorf("a proxy: %v", err)
 	}
 	if _, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errThrottled) {

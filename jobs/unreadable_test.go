@@ -111,7 +111,7 @@ func TestTrap66AnUnlistedProxyIsReadBeforeItIsRenewed(t *testing.T) {
 			ledger.Proxy{ProxyID: "px_3", ExpiresAt: &expires, SeenAt: now.Add(-time.Second)})
 	}))
 	for _, id := range []string{"px_1", "px_2", "px_3"} {
-		if _, err := h.runner.current(t.Context(), priorityRenewal, id); (id == "px_2") != errors.Is(err, upstream.CodeProxyNotFound) {
+		if _, err := h.runner.current(t.Context(), &job{lane: laneRenewal}, id); (id == "px_2") != errors.Is(err, upstream.CodeProxyNotFound) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}

@@ -40,7 +40,7 @@ func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 		return ReasonExcepted
 	case proxy.Unreadable != "":
 		return ReasonUnusable
-	case !command.ValidID(proxy.ProxyID):
+	case !command.ValidID(proxy.ProxyID), !upstream.InPath(proxy.ProxyID):
 		return ReasonBadID
 	case !usableExpiry(proxy):
 		return ReasonBadExpiry

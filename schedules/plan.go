@@ -45,7 +45,7 @@ const (
 	ReasonLimit    = "over the account's limit of the day"
 	ReasonWallet   = "the wallet is too low"
 	ReasonBeyond   = "beyond what one sweep can plan: the next one takes it"
-	ReasonBadID    = "its id cannot be put into a command"
+	ReasonBadID    = "its id cannot be put into a command or a request"
 	// ReasonBadExpiry is of an expiry outside the years 1 to 9999 in UTC.
 	ReasonBadExpiry = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"
 	ReasonRetired   = "it is retired: `perennial proxies retire --undo` takes it back"

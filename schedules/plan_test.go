@@ -260,10 +260,11 @@ func appendPlan(t testing.TB, w *world, p Plan) {
 }
 
 func TestOneBadIDDoesNotSpoilACommand(t *testing.T) {
-	w := newWorld(t, keepalive(), px("px_\n", time.Hour), px("px_<&>\"", time.Hour))
+	w := newWorld(t, keepalive(), px("px_\n", time.Hour), px("..", time.Hour), px("px_<&>\"", time.Hour))
 	p := w.plan(t)
 	want(t, "included", p.ids(), []string{"px_<&>\""})
 	want(t, "reason", p.why("px_\n"), ReasonBadID)
+	want(t, "reason", p.why(".."), ReasonBadID)
 }
 
 func TestAPlanFailsWhenTheLedgerCannotBeRead(t *testing.T) {

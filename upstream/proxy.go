@@ -59,10 +59,13 @@ func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, err
 		func(p Proxy) string { return p.ProxyID })
 }
 
-// itemPath escapes an opaque id once. Empty, "." and ".." would name another
-// resource and are refused.
+// InPath reports whether the path of a request can name an item by this id: "", "." and
+// ".." would name another resource.
+func InPath(id string) bool { return id != "" && id != "." && id != ".." }
+
+// itemPath escapes an opaque id once.
 func itemPath(collection, id string) (string, error) {
-	if id == "" || id == "." || id == ".." {
+	if !InPath(id) {
 		return "", fmt.Errorf("upstream: %w", ErrBadID)
 	}
 	return collection + "/" + EscapeSegment(id), nil

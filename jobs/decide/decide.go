@@ -140,6 +140,20 @@ type Decision struct {
 	Firewall bool
 }
 
+// Inconclusive is why the attempt told nothing of what became of it, so that it is made
+// again; "" where it did.
+func (d Decision) Inconclusive() string {
+	for _, f := range d.Facts {
+		switch f := f.(type) {
+		case fact.OperationWaiting:
+			return f.Reason
+		case fact.OperationUnsent:
+			return f.Reason
+		}
+	}
+	return ""
+}
+
 // Decide is the only place that decides what a reply or a read of the provider, a
 // price, a limit or a passed time means for an operation. It reads no clock and
 // does no I/O. The reply table of docs/state-machine.md is its specification.

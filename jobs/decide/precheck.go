@@ -18,8 +18,11 @@ type Prechecked struct {
 	Moment
 	// Guarded: the command names what its proxies must still be, and Seen is what
 	// was read of each. Otherwise Seen has only those that cannot be read.
-	Guarded         bool
-	Seen            []Seen
+	Guarded bool
+	Seen    []Seen
+	// Shown: the provider shows something, another proxy or the list, so that what cannot
+	// be read is no outage.
+	Shown           bool
 	DueBefore       *time.Time
 	ExpectExpiresAt map[string]time.Time
 	// NamesCIDRs: an item of the order does. CIDRField is the API's name for them,
@@ -33,7 +36,7 @@ type Seen struct {
 	ProxyID   string
 	ExpiresAt *time.Time
 	NotFound  bool            // the provider says proxy_not_found
-	Unread    *PrecheckFailed // the read was refused for no reason of the account's
+	Unread    *PrecheckFailed // the read failed for no reason of the account's
 	// Paid: a renewal for this expiry has succeeded, or, where Behind is set, one
 	// that the provider may not show yet.
 	Paid    bool
@@ -48,21 +51,28 @@ type PrecheckFailed struct {
 	HTTPStatus int
 	TraceID    string
 	Reason     string
+	// Took is how long the read took: one that times out is not repeated at once.
+	Took time.Duration
+	// Unaskable says that no request can name the proxy, so that no later one will.
+	Unaskable bool
 }
 
-// OfOneProxy reports whether a read of a proxy was answered, and refused for no
-// reason that is the account's or the key's.
+// OfOneProxy reports whether the read of a proxy failed for no reason that is the
+// account's or the request's. Without a reply it may still be an outage.
 func (h PrecheckFailed) OfOneProxy() bool {
-	if h.Code == "" || h.HTTPStatus == http.StatusTooManyRequests {
-		return h.Garbled()
+	if h.HTTPStatus == http.StatusTooManyRequests {
+		return false
 	}
 	switch h.Code {
-	case upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
-		upstream.CodeInsufficientScope, upstream.CodeAPIKeyRevoked:
+	case upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
 		return false
 	}
 	return true
 }
+
+// Silent reports whether no envelope came, nor any other HTTP 2xx: nothing further need be
+// read of a provider that shows nothing else.
+func (h PrecheckFailed) Silent() bool { return h.Code == "" && h.HTTPStatus/100 != 2 && !h.Unaskable }
 
 // Malformed reports whether the read was answered with a success whose data could not be
 // read.
@@ -78,7 +88,7 @@ func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	if h.Now.Sub(op.AcceptedAt) >= unreadLongest && !op.AcceptedAt.IsZero() && op.Ambiguous == 0 {
 		return refusedBefore(op, nil, "unreadable", "what must be read before paying could not be in 7 days, and nothing was sent: "+Bounded(h.Reason))
 	}
-	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst))
+	wait := previousWait(op) + h.Took + time.Duration(h.Jitter*float64(BackoffFirst))
 	d := waiting(op, notExecuted, h.Now.Add(wait), Verdict{
 		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + Bounded(h.Reason),
 	})
@@ -172,23 +182,38 @@ func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 // provider does not show, as the wait before the next precheck.
 const unreadMost = 2 * time.Minute
 
-// leaveUnread leaves out the proxies that the provider has not shown for some
-// minutes: they do not hold up the others. Until then, and where none of several
-// can be read and the provider neither says that it is the proxies nor shows
-// something that cannot be read, everything waits (postponed); for a day at most, where
-// replies come and are no envelopes.
+// AwaitsUnread reports whether the operation still waits for proxies that cannot be read.
+func (o Operation) AwaitsUnread() bool { return previousWait(o) < unreadMost }
+
+// leaveUnread leaves out the proxies that cannot be read, so that they do not hold up the
+// others; where one of them may be read later, everything waits (postponed).
 func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
-	alone := len(unread) < len(op.ProxyIDs)
 	for _, s := range unread {
-		ofProxy := s.Unread.Code == upstream.CodeProxyEndpointUnavailable || s.Unread.Malformed()
-		long := s.Unread.Garbled() && h.Now.Sub(op.AcceptedAt) >= stalled
-		if previousWait(op) < unreadMost || !alone && !ofProxy && !long {
+		if !leavesOut(op, h, *s.Unread, len(unread) < len(op.ProxyIDs)) {
 			return nil, s.Unread
 		}
 		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Code: fact.SkipUnreadable, Reason: Bounded(s.Unread.Reason)})
 	}
 	return skipped, nil
+}
+
+// leavesOut reports whether a proxy that has not been read for some minutes is left out:
+// the provider says that it is the proxy, or shows others. What may be the account waits:
+// several proxies of which none can be read, a day at most where replies come and are no
+// envelopes, and a key without the scope.
+func leavesOut(op Operation, h Prechecked, unread PrecheckFailed, others bool) bool {
+	switch {
+	case unread.Unaskable:
+		return true
+	case op.AwaitsUnread():
+		return false
+	case unread.Code == upstream.CodeProxyEndpointUnavailable, unread.Malformed(), unread.Garbled() && h.Now.Sub(op.AcceptedAt) >= stalled:
+		return true
+	case unread.Code == upstream.CodeInsufficientScope:
+		return others
+	}
+	return h.Shown && (others || len(op.ProxyIDs) == 1)
 }
 
 func unreadOf(seen []Seen) (unread []Seen) {

@@ -138,3 +138,22 @@ func TestALookThatFailsIsTriedAgainLaterAndLater(t *testing.T) {
 		t.Errorf("after twelve failures it waits %s", wait)
 	}
 }
+
+// What times out uses up the minutes that it is waited for.
+func TestAReadThatHangsIsWaitedForInMinutesToo(t *testing.T) {
+	op := renewalOf("px_1")
+	op.State, op.Attempts = fact.StateAccepted, 0
+	now := noon
+	for op.AwaitsUnread() {
+		now = now.Add(time.Minute)
+		f, ok := Decide(op, PrecheckFailed{Moment: Moment{Now: now}, Took: time.Minute, Reason: "no answer"}).Facts[0].(fact.OperationWaiting)
+		if !ok {
+			t.Fatal("it does not wait")
+		}
+		op.State, op.Reason, op.UpdatedAt, op.NextAt = fact.StateWaiting, f.Reason, now, &f.NextAt
+		now = f.NextAt
+	}
+	if waited := now.Sub(noon); waited < 2*time.Minute || waited > 5*time.Minute {
+		t.Errorf("it is waited for for %s", waited)
+	}
+}

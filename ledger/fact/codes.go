@@ -16,7 +16,7 @@ const (
 	SkipRenewed    SkipCode = "renewed"       // a renewal for this expiry has succeeded
 	SkipNotShown   SkipCode = "maybe_renewed" // a renewal has, which the provider may not show yet
 	SkipRetired    SkipCode = "retired"
-	SkipUnreadable SkipCode = "unreadable" // the provider refuses to show it
+	SkipUnreadable SkipCode = "unreadable" // its read at the provider fails
 	SkipOther      SkipCode = "other"      // too many reasons to name them all
 )
 

@@ -285,7 +285,7 @@ func (a *account) look() []check {
 		return append(out, check{Name: needsProvider, Detail: a.proof.refusal()})
 	}
 	if runner != nil && a.role() == roleActive {
-		out = append(out, check{Name: needsProvider, Detail: runner.Silent()}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
+		out = append(out, check{Name: needsProvider, Detail: cmp.Or(runner.Silent(), runner.Unsettled())}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
 			check{Name: needsRestored, Detail: runner.RestorePause()})
 	}
 	if sweeper != nil {

@@ -1,0 +1,94 @@
+package jobs
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+)
+
+// Reads that work do not hide that no POST of a kind tells what became of it.
+func TestWritesWithoutADefiniteOutcomeAreNotReady(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.oneClock()
+	h.bind(func(c *Config) { c.Random = func() float64 { return 0.9 } })
+	h.start()
+	var passed time.Duration
+	tryAgain := func() {
+		n := len(h.facts("operation.sending"))
+		passed += 6 * time.Minute
+		h.later(passed)
+		h.runner.wakeDueLoop()
+		h.until("it is sent again", func() bool { return len(h.facts("operation.sending")) > n })
+	}
+	for id, mode := range map[string]map[string]any{
+		"px_1": {"fault": "error_before"}, "px_2": {"fault": "code", "code": "idempotency_processing", "http_status": 409},
+	} {
+		mode["times"] = -1
+		name, _ := mode["fault"].(string)
+		h.fault(renew, name, mode)
+		h.renew(`{"id":"` + id + `","duration_days":30,"proxy_ids":["` + id + `"]}`)
+		h.await(id, fact.StateWaiting)
+		for i := range 2 {
+			if said := h.runner.Unsettled(); said != "" {
+				t.Errorf("%s: after %d attempts: %s", id, i+1, said)
+			}
+			tryAgain()
+			h.await(id, fact.StateWaiting)
+		}
+		if said := h.runner.Unsettled(); !strings.Contains(said, "no renewal has had a definite outcome since ") || !strings.Contains(said, "3 attempts") {
+			t.Errorf("%s: %q", id, said)
+		}
+		h.ask(http.MethodDelete, "/faults", nil)
+		tryAgain()
+		h.await(id, fact.StateCompleted)
+		if said := h.runner.Unsettled(); said != "" {
+			t.Errorf("%s is completed: %s", id, said)
+		}
+	}
+}
+
+// One proxy that cannot be read is left out; that none can is said of the account, and so is
+// a key that may not.
+func TestProxiesThatCannotBeReadAreNotReady(t *testing.T) {
+	h := idleRig(t)
+	hidden := map[string]upstream.Code{"px_1": "", "px_2": "", "px_3": upstream.CodeInsufficientScope, "px_4": "proxy_locked"}
+	for name, c := range map[string]struct {
+		reads []string
+		says  string
+		plain bool
+	}{
+		"one proxy":         {reads: []string{"px_1", "px_1", "px_1", "px_1"}},
+		"several":           {reads: []string{"px_1", "px_2", "px_1"}, says: "no proxy could be read"},
+		"one, for the key":  {reads: []string{"px_3", "px_3", "px_3"}, says: "insufficient_scope"},
+		"without a guard":   {reads: []string{"px_3", "px_3", "px_3"}, plain: true},
+		"another is shown":  {reads: []string{"px_1", "px_2", "px_1", "px_5"}},
+		"another is locked": {reads: []string{"px_1", "px_2", "px_1", "px_4"}},
+	} {
+		h.ahead.Store(0)
+		h.bind(func(cfg *Config) { cfg.Provider = hiding{h.client, hidden, false} })
+		j := &job{lane: laneRenewal, cmd: command.Command{DueBefore: new(someNoon)}}
+		if c.plain {
+			j.cmd.DueBefore = nil
+		}
+		for _, id := range c.reads {
+			_, _ = h.runner.readProxy(t.Context(), j, id)
+		}
+		if said := h.runner.Unsettled(); said != "" {
+			t.Errorf("%s, at first: %s", name, said)
+		}
+		h.ahead.Store(int64(time.Minute))
+		if said := h.runner.Unsettled(); (said != "") != (c.says != "") || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %q", name, said)
+		}
+		h.ahead.Store(int64(time.Hour))
+		if said := h.runner.Unsettled(); said != "" {
+			t.Errorf("%s, when nothing has been tried for long: %s", name, said)
+		}
+	}
+}
