@@ -33,6 +33,8 @@ type bulkhead struct {
 	mu      sync.Mutex
 	expires map[string]time.Time
 	renewed map[string]time.Time // when, by the proxy
+	clock   func() time.Time     // where lost is counted
+	lost    []string             // proxies that were renewed after they had expired
 }
 
 // watched is how long the schedules are watched.
@@ -91,6 +93,9 @@ func (w *bulkhead) renew(ctx context.Context, c command.RenewalCommand, state fa
 	defer w.mu.Unlock()
 	for _, id := range c.ProxyIDs {
 		settled.Items = append(settled.Items, fact.Line{ProxyID: id, State: state})
+		if w.clock != nil && !w.expires[id].After(w.clock()) {
+			w.lost = append(w.lost, id)
+		}
 		if state == fact.LineSucceeded {
 			w.expires[id], w.renewed[id] = w.expires[id].AddDate(0, 0, 30), time.Now()
 		}
