@@ -288,8 +288,8 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		return nil
 	}
 	endings, why, err := p.barred(ctx, proxy)
-	if err == nil && (why == ReasonTaken || why == ReasonOnItsWay) { // its kind waits for what it tells, if no other renewal has told it
-		err = p.awaitsPrice(ctx, proxy)
+	if err == nil {
+		err = p.awaitsPrice(ctx, proxy, why)
 	}
 	if err != nil {
 		return err
@@ -322,8 +322,12 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	return nil
 }
 
-// awaitsPrice notes that a proxy of this kind is being renewed, whose price is not known yet.
-func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy) error {
+// awaitsPrice notes that a proxy is being renewed, where its price is not known yet: its kind
+// waits for what it tells, if no other renewal has told it.
+func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy, why string) error {
+	if why != ReasonTaken && why != ReasonOnItsWay {
+		return nil
+	}
 	cost, err := p.kindPrice(ctx, proxy)
 	if err == nil {
 		p.markCanary(proxy, cost)
