@@ -93,5 +93,5 @@ func (q *Queue) Fleet(ctx context.Context, account string) (io.ReadCloser, error
 	if err != nil {
 		return nil, fmt.Errorf("the last listing in bucket %s: %w", FleetBucket(account), err)
 	}
-	return content, nil
+	return endsWith(ctx, content), nil
 }

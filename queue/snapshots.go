@@ -226,7 +226,21 @@ func (q *Queue) ReadSnapshot(ctx context.Context, account string, s Snapshot) (i
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %s in bucket %s: %w", s.Name(), SnapshotsBucket(account), err)
 	}
-	return content, nil
+	return endsWith(ctx, content), nil
+}
+
+// endsWith reads an object until ctx ends: a read of the client's own goes on to the deadline
+// of its context, also where that is cancelled, when the server sends nothing more.
+func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
+	out, in := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(in, content)
+		_ = in.CloseWithError(err) // nil is the end
+		stop()
+		_ = content.Close()
+	}()
+	return out
 }
 
 // RemoveSnapshotsBut removes every other snapshot, and what a storing that was

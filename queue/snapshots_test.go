@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -14,6 +15,35 @@ import (
 
 func snapshotOf(seq uint64) (Snapshot, []byte) {
 	return Snapshot{Seq: seq, Hash: strings.Repeat("a", 64), SnapshotHash: strings.Repeat(string(rune('b'+seq%8)), 64)}, bytes.Repeat([]byte{byte(seq)}, 300<<10)
+}
+
+// silent is an object of which the server has lost the rest.
+type silent struct{ asked, released chan struct{} }
+
+func (s *silent) Read([]byte) (int, error) {
+	close(s.asked)
+	<-s.released
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (s *silent) Close() error { return nil }
+
+// TestAReadOfAnObjectEndsWithItsContext: a runner that stops does not wait for what a server
+// never sends.
+func TestAReadOfAnObjectEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	content := &silent{make(chan struct{}), make(chan struct{})}
+	defer close(content.released)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(endsWith(ctx, content))
+		ended <- err
+	}()
+	receive(t, content.asked)
+	cancel()
+	if err := receive(t, ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }
 
 func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
