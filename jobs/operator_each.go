@@ -73,7 +73,7 @@ func nothingChanged(err error, moved int, id string, states []fact.State) error 
 	case moved > 0:
 		return command.Refuse("the operations of %s change faster than they can be changed by hand: ask again", id)
 	}
-	return command.Refuse("%s has no operation that is %s", id, statesText(states))
+	return command.Refuse("%s has no operation that is %s and that no other has taken over: `perennial status %s` shows what came of it", id, statesText(states), id)
 }
 
 // cutShort is the error of a change that some of the operations have had, nil

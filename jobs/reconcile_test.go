@@ -136,6 +136,12 @@ func TestAWalletThatIsShownLateIsNoFinding(t *testing.T) {
 			t.Errorf("%d: %+v", cents, x)
 		}
 	}
+	h.recorded(Recording{Kind: "charge", OperationID: "a/1", Cents: 20})
+	said = before
+	if x := h.pass(c); x.OK == nil || *x.OK || len(x.Findings) != 1 || x.Findings[0].Kind != decide.FindingTotal {
+		t.Errorf("a finding of something else was lost: %+v", x)
+	}
+	h.recorded(Recording{Kind: "refund", OperationID: "a/1", Cents: 20})
 	said = before - 299
 	if x := h.pass(c); len(x.Findings) != 1 || x.Findings[0].AmountCents != 301 {
 		t.Errorf("%+v", x)

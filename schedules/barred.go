@@ -91,6 +91,8 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 			})
 		}
 		return ended.All, ReasonPerson, nil
+	case ended.ShortOfMoney && p.in.ByHand:
+		return ended.All, "", nil
 	case ended.ShortOfMoney && p.in.Now.Before(ended.LastExcused.Add(backoff)):
 		return ended.All, ReasonWallet, nil
 	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(backoff<<n)), p.in.Now.Before(ended.LastExcused.Add(backoff)):

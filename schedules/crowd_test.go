@@ -48,7 +48,7 @@ func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *rig {
 // planned is a plan from the table as it is.
 func (h *rig) planned(t testing.TB) Plan {
 	t.Helper()
-	p, err := h.plan(t.Context(), h.runners[0], nil, 0)
+	p, err := h.plan(t.Context(), h.runners[0], firing{})
 	check(t, err)
 	return p
 }
@@ -85,7 +85,7 @@ func TestTrap54WhatASweepHasTakenDoesNotHideTheRest(t *testing.T) {
 	for i := range crowdSize() {
 		taken[fmt.Sprintf("px_dead_%06d", i)] = true
 	}
-	p, err := h.plan(t.Context(), h.runners[0], taken, 0)
+	p, err := h.plan(t.Context(), h.runners[0], firing{rest: &remainder{taken: taken}})
 	check(t, err)
 	// Its kind waits for the price that the beginning will tell.
 	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonTaken: crowdSize(), ReasonUnpriced: 1})

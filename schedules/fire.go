@@ -100,7 +100,7 @@ func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan
 		return Plan{}, err
 	}
 	defer s.counting.give()
-	plan, err := s.plan(ctx, r, f.before().taken, f.before().spent)
+	plan, err := s.plan(ctx, r, f)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -124,11 +124,13 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 }
 
 // plan reads what a sweep needs and plans it; it writes no fact.
-func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (Plan, error) {
-	in, err := s.inputs(ctx, r, taken, spent)
+func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
+	taken := f.before().taken
+	in, err := s.inputs(ctx, r, taken, f.before().spent)
 	if err != nil {
 		return Plan{}, err
 	}
+	in.ByHand = f.byHand
 	plan, err := makePlan(ctx, in, s.Ledger)
 	if err != nil {
 		return Plan{}, err

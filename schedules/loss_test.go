@@ -318,7 +318,7 @@ func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Protocol: upstream.NotText, ExpiresAt: new(noon.Add(24 * time.Hour)), SeenAt: noon})
 	}))
-	plan, err := h.plan(t.Context(), h.runners[0], nil, 0)
+	plan, err := h.plan(t.Context(), h.runners[0], firing{})
 	check(t, err)
 	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonNotText: 1})
 	want(t, "named", plan.LeftOut[0].ProxyID, "px_1")

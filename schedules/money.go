@@ -19,6 +19,7 @@ type limit struct {
 	refused fact.Sum  // what the provider refused for want of money, whatever the wallet showed
 	first   time.Time // when the first that it leaves out expires
 	left    int       // how many it leaves out
+	no      int       // how many of these the provider refused
 }
 
 // Shortfall is what one limit leaves out of a plan.
@@ -30,6 +31,9 @@ type Shortfall struct {
 	// Cents is by how much the limit is too low for all of them, without those of
 	// unknown price; not known where those alone are too much for it.
 	Cents fact.Cents `json:"shortfall_cents"`
+	// Refused counts, of Proxies, those that the provider has refused for want of money within
+	// the last quarter of an hour, whatever the wallet shows.
+	Refused int `json:"refused,omitempty"`
 	// Unpriced counts, of Proxies, those of unknown price.
 	Unpriced int `json:"unpriced,omitempty"`
 	// FirstLostAt is when the first of them expires.
@@ -88,6 +92,7 @@ func (l *limit) leaveOut(one tooDear) {
 	}
 	l.left++
 	if one.refused {
+		l.no++
 		l.refused = l.refused.Add(one.cost.Cents)
 		return
 	}
@@ -105,7 +110,7 @@ func shortfalls(limits []*limit) []Shortfall {
 		missing := l.missing
 		missing.Cents = max(missing.Cents-l.room, 0) + l.refused.Cents
 		missing.Lacks += l.refused.Lacks
-		all = append(all, Shortfall{Reason: l.reason, Proxies: l.left, LimitCents: l.cents, Cents: missing.Total(), Unpriced: missing.Lacks, FirstLostAt: l.first})
+		all = append(all, Shortfall{Reason: l.reason, Proxies: l.left, LimitCents: l.cents, Cents: missing.Total(), Unpriced: missing.Lacks, Refused: l.no, FirstLostAt: l.first})
 	}
 	return all
 }
@@ -130,9 +135,12 @@ func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), La
 
 // said is the shortfall for people.
 func (x Shortfall) said(currency string) string {
-	what := x.Limit(currency) + " does not reach"
-	return fmt.Sprintf("%s for %d proxies: %s is missing, and the first of them expires at %s; the next sweep plans them again",
-		what, x.Proxies, x.Missing().Text(currency), x.FirstLostAt.Format(time.RFC3339))
+	again := "the next sweep plans them again"
+	if x.Refused > 0 {
+		again = fmt.Sprintf("the provider has refused %d of them for want of money, and is asked again a quarter of an hour later, or at once by `perennial sweep run`", x.Refused)
+	}
+	return fmt.Sprintf("%s does not reach for %d proxies: %s is missing, and the first of them expires at %s; %s",
+		x.Limit(currency), x.Proxies, x.Missing().Text(currency), x.FirstLostAt.Format(time.RFC3339), again)
 }
 
 // tooDear is a proxy that a limit leaves out.

@@ -57,6 +57,7 @@ func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 		} else {
 			want(t, name+", refused just now", refused.why("px_1"), ReasonWallet)
 			want(t, name+", and held meanwhile", refused.Shortfalls[0].Proxies, 1)
+			want(t, name+", as refused", refused.Shortfalls[0].Refused, 1)
 			want(t, name+", for what it costs", refused.Shortfalls[0].Missing(), fact.Sum{Cents: 300})
 		}
 		h.watch.add(backoff)
@@ -71,6 +72,20 @@ func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 			}
 		}
 	}
+}
+
+// After a top-up a person does not wait for the next try.
+func TestASweepByHandAsksAgainForWhatTheWalletDidNotPay(t *testing.T) {
+	h := newRig(t, map[string]string{"px_1": "70h"}, keepalive())
+	h.paid(t, "px_1", 300)
+	h.wallet(t, func() (int64, error) { return 600, nil })
+	ended(t, h, 1, func(of fact.Ref) fact.Fact {
+		return fact.CommandRejected{Ref: of, Code: "insufficient_wallet_balance", Reason: "the provider refused it", Attempt: 1, ShortOfMoney: true}
+	})
+	slot, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "by the next slot", slot.why("px_1"), ReasonWallet)
+	want(t, "by hand", h.sweep(t).ids(), []string{"px_1"})
 }
 
 // Refusals for other reasons still count, those for want of money between them do not.

@@ -73,6 +73,7 @@ type inputs struct {
 	Schedule Schedule
 	Lists    idLists         // from the files that the schedule names
 	Now      time.Time       // the provider's time
+	ByHand   bool            // a person asked for the sweep: what the provider refused for want of money is asked again at once
 	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
 	Claimed  map[string]bool // proxies that an operation holds the right to renew
 	InReview map[string]bool // of Claimed, those that wait for a person

@@ -129,7 +129,7 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	if err := s.ensureFresh(ctx); err != nil {
 		return Plan{}, err
 	}
-	return s.plan(ctx, r, nil, 0)
+	return s.plan(ctx, r, firing{})
 }
 
 // maxAhead is how far ahead of the clock the slots of what is fired by hand may be.

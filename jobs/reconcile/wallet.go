@@ -131,7 +131,7 @@ func (p *Pass) wallet(w WalletReading) {
 		}
 	}
 	if p.Wallet.Late = slices.ContainsFunc(w.Earlier, x.showed); d != 0 && p.Wallet.Late {
-		p.notef("%s: the books held that before what was booked in the last %d minutes, and the provider may show it late", text, int(movesWithin.Minutes()))
+		p.notef("the wallet holds %s, which is what the books held before something that was booked in the last %d minutes: the provider may show it late", p.Binding.Amount(w.ProviderCents), int(movesWithin.Minutes()))
 		return
 	}
 	if p.Wallet.Late = false; d == 0 {

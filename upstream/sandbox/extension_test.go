@@ -78,7 +78,7 @@ var wrongSettings = []struct{ path, body, field string }{
 	{"/keys", `{"app_id":"sbx_app_nobody","revoked":true}`, "app_id"},
 	{"/prices", `{"account_id":"acc_nobody","offer_code":"off_us_dallas","unit_price_cents":1}`, "account_id"},
 	{"/prices", `{"account_id":"acc_alpha","offer_code":"off_nowhere","unit_price_cents":1}`, "offer_code"},
-	{"/prices", `{"account_id":"acc_alpha","offer_code":"off_us_dallas","unit_price_cents":0}`, "unit_price_cents"},
+	{"/prices", `{"account_id":"acc_alpha","offer_code":"off_us","unit_price_cents":0}`, "unit_price_cents"},
 	{"/wallet", `{"account_id":"acc_nobody","environment":"sandbox","add_cents":1}`, "account_id"},
 	{"/wallet", `{"account_id":"acc_alpha","environment":"","add_cents":1}`, "environment"},
 	{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":-500001}`, "add_cents"},

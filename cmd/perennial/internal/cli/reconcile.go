@@ -131,7 +131,7 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 	case x.Agrees():
 		_, err := fmt.Fprintln(a.stdout, "books and provider agree")
 		return err
-	case x.Wallet.Late:
+	case x.OK == nil && x.Wallet.Late:
 		_, err := fmt.Fprintln(a.stdout, "not compared: the provider does not show the last bookings yet; say the same again in ten minutes")
 		return err
 	case x.OK == nil:
