@@ -113,6 +113,13 @@ type TooLate struct {
 	Decision Decision
 }
 
+// Unrecordable says that the ledger can never hold a decision on the operation (trap 72).
+type Unrecordable struct {
+	Moment
+	Decision Decision
+	Why      string
+}
+
 // HoldEnded says that the time that the operation was held for has passed.
 type HoldEnded struct{ Moment }
 
@@ -179,6 +186,8 @@ func Decide(op Operation, h Happened) Decision {
 		return decideTurn(op, h)
 	case TooLate:
 		return decideTooLate(op, h)
+	case Unrecordable:
+		return decideUnrecordable(op, h)
 	case HoldEnded:
 		return Decision{Facts: []fact.Fact{fact.CommandReleased{
 			Ref: op.Ref(""), By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
@@ -219,6 +228,22 @@ func decideTooLate(op Operation, h TooLate) Decision {
 		Ref: op.Ref(""), Finding: FindingLate, OrderNo: op.OrderNo,
 		Explanation: "a reply came after the operation was settled by a person or another runner: it would have been " + last.FactType(),
 	}}}
+}
+
+// decideUnrecordable hands the operation to a person, with the money that a read of its
+// order books. What was sent may have executed.
+func decideUnrecordable(op Operation, h Unrecordable) Decision {
+	v := Verdict{Reason: Bounded("what the provider answered cannot be recorded: " + h.Why)}
+	d := review(op, executed(op.State == fact.StateSending), v)
+	for _, f := range h.Decision.Facts {
+		switch f := f.(type) {
+		case fact.OrderDelivered:
+			d.Facts = append(progressed(f.OrderState, op.UpdatedAt, v.Reason).Facts, d.Facts...)
+		case fact.OrderRefunded:
+			d.Facts = append(progressed(f.OrderState, op.UpdatedAt, v.Reason).Facts, d.Facts...)
+		}
+	}
+	return d
 }
 
 // crashed keeps an operation whose attempt has no recorded reply.
