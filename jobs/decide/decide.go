@@ -68,9 +68,6 @@ type Replied struct {
 type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
-	// NotBefore is when it may go again at the earliest, where another runner sent it:
-	// that runner's request may still be on its way. Zero: at once.
-	NotBefore time.Time
 }
 
 // Due says that the time of a waiting operation has come, with what a send depends on.
@@ -246,15 +243,10 @@ func decideUnrecordable(op Operation, h Unrecordable) Decision {
 	return d
 }
 
-// crashed keeps an operation whose attempt has no recorded reply.
+// crashed keeps an operation whose attempt has no recorded reply. Its request, also that
+// of another runner, may still arrive: it goes again under the same key.
 func crashed(op Operation, h CrashedMidSend) Decision {
-	next := h.Now.Add(backoff(op.Ambiguous, h.Jitter))
-	v := Verdict{Reason: "the runner stopped before a reply was recorded"}
-	if h.NotBefore.After(next) {
-		next = h.NotBefore
-		v.Reason = "another runner sent it and has recorded no reply: its request may still arrive, so it goes again when that one is out of date"
-	}
-	return againAt(op, h.Elapsed, next, v)
+	return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
 }
 
 // again keeps an operation that may have executed under its key, until the
