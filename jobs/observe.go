@@ -77,13 +77,13 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 	r.listing.Lock() // one worker's list serves the others
 	defer r.listing.Unlock()
 	unseen, err := seenOf(ctx, r.Ledger, unseen, observed)
-	page, pages := upstream.PageRequest{Size: reconcile.ListingPage}, len(unseen)
-	for ; err == nil && len(unseen) > 0 && pages > 0; pages-- {
+	pages := upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
+	for most := len(unseen); err == nil && len(unseen) > 0 && most > 0; most-- {
 		if err := r.passNow(ctx, priority); err != nil {
 			return nil, err
 		}
 		at := r.clock.Now()
-		got, err := r.Provider.ProxiesPage(ctx, page)
+		got, err := r.Provider.ProxiesPage(ctx, pages.PageRequest)
 		r.Read(ctx, got.ServerTime, err)
 		if errors.Is(err, upstream.CodeInsufficientScope) {
 			return unseen, nil
@@ -97,10 +97,9 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 		if unseen, err = seenOf(ctx, r.Ledger, unseen, observed); err != nil {
 			return nil, err
 		}
-		if !got.HasMore || got.NextPageToken == "" || got.NextPageToken == page.Token {
+		if more, _ := pages.Follow(got); !more { // each that it did not show is read
 			break
 		}
-		page.Token = got.NextPageToken
 	}
 	return unseen, err
 }

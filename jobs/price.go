@@ -167,9 +167,6 @@ func (r *Runner) dearestOfKind(ctx context.Context, commandID, proxyID string) (
 	return r.Ledger.DearestLine(ctx, commandID, &like)
 }
 
-// quoteRestarts bounds how often a quote begins again at the first page.
-const quoteRestarts = 3
-
 // errNotOffered says that no page of offers holds the code.
 var errNotOffered = errors.New("not offered")
 
@@ -204,20 +201,16 @@ func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.
 // quoteBy looks for the offer among those that a filter finds.
 func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
-	var token string
+	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
 	var unreadable error
-	for restarts := 0; ; {
+	for more := true; more; {
 		if err := r.passNow(ctx, priority); err != nil {
 			return fact.Cents{}, err
 		}
-		page, err := r.Provider.OffersPage(ctx, filter, upstream.PageRequest{Size: 200, Token: token})
+		page, err := r.Provider.OffersPage(ctx, filter, pages.PageRequest)
 		r.Read(ctx, page.ServerTime, err)
-		if upstream.RestartsList(err) && token != "" && restarts < quoteRestarts {
-			token, restarts = "", restarts+1
+		if pages.Restarts(err) {
 			continue
-		}
-		if err != nil {
-			return fact.Cents{}, &unreadError{what: "the price of offer " + item.OfferCode, err: err}
 		}
 		for _, o := range page.Items {
 			if o.OfferCode == item.OfferCode {
@@ -225,11 +218,14 @@ func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upst
 			}
 		}
 		unreadable = cmp.Or(unreadable, unreadableOffer(page.Unusable, item.OfferCode))
-		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == token {
-			return fact.Cents{}, cmp.Or(unreadable, errNotOffered)
+		if err == nil {
+			more, err = pages.Follow(page)
 		}
-		token = page.NextPageToken
+		if err != nil {
+			return fact.Cents{}, &unreadError{what: "the price of offer " + item.OfferCode, err: err}
+		}
 	}
+	return fact.Cents{}, cmp.Or(unreadable, errNotOffered)
 }
 
 // quoted is an offer's price, and remembers where the offer was found.

@@ -156,15 +156,11 @@ func (r *Runner) crashed(ctx context.Context, record fact.Operation) (interrupte
 	if since == nil {
 		since = &record.UpdatedAt // the moment of the send
 	}
-	notBefore, err := r.notBefore(ctx, record.ID)
-	if err != nil {
-		return interrupted{}, err
-	}
-	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since), NotBefore: notBefore})}, nil
+	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
 }
 
-// notBefore is when a request of another runner for the operation is out of date; zero
-// where its last attempt was this runner's.
+// notBefore is when a request of another runner for the operation is out of date, so that
+// a new key cannot be paid for beside it; zero where its last attempt was this runner's.
 func (r *Runner) notBefore(ctx context.Context, operationID string) (time.Time, error) {
 	if !r.Ledger.Follows() {
 		return time.Time{}, nil

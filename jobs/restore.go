@@ -230,13 +230,13 @@ func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstr
 
 // everyPage goes through a list of the provider's, after everything else in the
 // gate. A list that goes wrong in the middle is begun again by the caller.
-func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
-	seen := map[string]bool{"": true}
-	for token := ""; ; {
+func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
+	pages := upstream.Pages[T]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
+	for more := true; more; {
 		if err := r.pass(ctx, priorityListing); err != nil {
 			return err
 		}
-		page, err := read(ctx, upstream.PageRequest{Size: reconcile.ListingPage, Token: token})
+		page, err := read(ctx, pages.PageRequest)
 		r.Read(ctx, page.ServerTime, err)
 		if err != nil {
 			return err
@@ -246,14 +246,11 @@ func everyPage[T any](ctx context.Context, r *Runner, read func(context.Context,
 				return err
 			}
 		}
-		if !page.HasMore {
-			return nil
+		if more, err = pages.Follow(page); err != nil {
+			return err
 		}
-		if token = page.NextPageToken; seen[token] {
-			return errors.New("the list says that it goes on and gives no new page token")
-		}
-		seen[token] = true
 	}
+	return nil
 }
 
 // requeueAccepted takes what waits to be sent from the ledger anew: what is queued was

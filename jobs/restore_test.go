@@ -359,18 +359,18 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 
 func TestAListWithMoreButNoTokenIsAnError(t *testing.T) {
 	h := idleRig(t)
-	err := everyPage(t.Context(), h.runner, func(context.Context, upstream.PageRequest) (upstream.Page[int], error) {
-		return upstream.Page[int]{Items: []int{1}, HasMore: true}, nil
-	}, func(int) error { return nil })
+	err := everyPage(t.Context(), h.runner, func(context.Context, upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		return upstream.Page[upstream.Proxy]{Items: []upstream.Proxy{{ProxyID: "px_1"}}, HasMore: true}, nil
+	}, func(upstream.Proxy) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "page token") {
 		t.Errorf("got %v", err)
 	}
 	turns := 0
-	err = everyPage(t.Context(), h.runner, func(_ context.Context, p upstream.PageRequest) (upstream.Page[int], error) {
+	err = everyPage(t.Context(), h.runner, func(_ context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 		turns++
-		return upstream.Page[int]{HasMore: true, NextPageToken: map[string]string{"": "a", "a": "b", "b": "a"}[p.Token]}, nil
-	}, func(int) error { return nil })
-	if err == nil || turns != 3 {
+		return upstream.Page[upstream.Proxy]{HasMore: true, NextPageToken: map[string]string{"": "a", "a": "b", "b": "a"}[p.Token]}, nil
+	}, func(upstream.Proxy) error { return nil })
+	if !errors.Is(err, upstream.ErrPageLoop) || turns > 20 {
 		t.Errorf("a list in a circle ended with %v after %d pages", err, turns)
 	}
 	broken := errors.New("broken")

@@ -133,12 +133,13 @@ func (r *Runner) nextStep(j *job, now fact.Operation) *job {
 
 // record appends a decision's facts on the version that they were decided on. A
 // reply that comes after a person or another runner settled the operation is kept as a
-// discrepancy; when the ledger cannot be written, it is tried until it can.
+// discrepancy; when the ledger cannot be written, it is tried until it can. What the
+// ledger can never hold ends in review (trap 72).
 func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
 	if len(d.Facts) == 0 {
 		return after, nil
 	}
-	wait := decide.BackoffFirst
+	wait, instead := decide.BackoffFirst, false // of what can never be recorded
 	for {
 		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 			if err := after.append(tx, j.op, d.Facts); err != nil {
@@ -155,6 +156,14 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 			return recorded{}, r.tooLate(ctx, j, d)
 		case ctx.Err() != nil, ledger.Ended(err):
 			return recorded{}, err
+		}
+		if _, permanent := errors.AsType[*ledger.UnrecordableError](err); permanent {
+			if instead {
+				return recorded{}, err
+			}
+			r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the outcome can never be recorded: the operation is put in review")
+			d, instead = decide.Decide(j.op, decide.Unrecordable{Decision: d, Why: err.Error()}), true
+			continue
 		}
 		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")
 		if err := sleep.For(ctx, wait); err != nil {

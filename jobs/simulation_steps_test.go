@@ -288,6 +288,7 @@ func (s *simulation) arriveLate(context.Context) {
 	}
 	request := s.late[0]
 	s.late = s.late[1:]
+	s.wakesUp(request)
 	s.sayf("held up until now:")
 	if response, err := s.serve(request); err == nil {
 		_ = response.Body.Close()

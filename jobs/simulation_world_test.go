@@ -318,10 +318,11 @@ func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 		s.counts.faults++
 		s.sayf("%s %s is lost", request.Method, request.URL.Path)
 		return nil, errWire
-	case fate == 2 && request.Method == http.MethodPost:
+	case (fate == 2 || s.machines != nil && 4 <= fate && fate < 8) && request.Method == http.MethodPost:
 		s.counts.faults++
 		s.sayf("%s %s is held up", request.Method, request.URL.Path)
 		s.late = append(s.late, request)
+		s.standStill(request)
 		return nil, errWire
 	}
 	if other := s.answeredOtherwise(request, string(body)); other != nil {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mattn/go-sqlite3"
+
 	"perennial/ledger/fact"
 )
 
@@ -24,6 +26,19 @@ var ErrClaimed = errors.New("another operation holds the right to renew it")
 
 // ErrTooLarge is what Append returns for a fact over MaxFactBytes.
 var ErrTooLarge = errors.New("fact is too large to be published")
+
+// UnrecordableError says that a fact cannot be appended, now or later: it is too large, or
+// breaks a rule of the database. Every other error of a write may pass.
+type UnrecordableError struct {
+	Fact string // its type
+	Err  error
+}
+
+// Error names the fact.
+func (e *UnrecordableError) Error() string { return e.Fact + " cannot be recorded: " + e.Err.Error() }
+
+// Unwrap gives ErrTooLarge, or SQLite's error.
+func (e *UnrecordableError) Unwrap() error { return e.Err }
 
 // Tx is one caller's part of the writer's transaction.
 type Tx struct {
@@ -92,7 +107,7 @@ func (t *Tx) append(f fact.Fact) error {
 	}
 	data, err := t.w.encode(f)
 	if err != nil {
-		return err
+		return &UnrecordableError{Fact: f.FactType(), Err: err}
 	}
 	r := Row{
 		Seq: t.w.head.seq + 1, Type: f.FactType(), Time: t.now, Operation: f.Subject(),
@@ -106,7 +121,11 @@ func (t *Tx) append(f fact.Fact) error {
 		return err
 	}
 	if err := t.apply(r, f); err != nil {
-		return fmt.Errorf("apply %s %s: %w", r.Type, r.Operation, err)
+		err = fmt.Errorf("apply %s %s: %w", r.Type, r.Operation, err)
+		if failure, _ := errors.AsType[sqlite3.Error](err); failure.Code == sqlite3.ErrConstraint && !errors.Is(err, ErrClaimed) {
+			return &UnrecordableError{Fact: r.Type, Err: err}
+		}
+		return err
 	}
 	t.w.head = head{seq: r.Seq, hash: r.Hash}
 	t.rows = append(t.rows, r)

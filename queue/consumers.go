@@ -5,12 +5,20 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (jetstream.Consumer, error) {
-	return q.js.CreateOrUpdateConsumer(ctx, CommandsStream(account), jetstream.ConsumerConfig{
+	return q.js.CreateOrUpdateConsumer(ctx, CommandsStream(account), lineConfig(account, line))
+}
+
+func lineConfig(account string, line Line) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Name:          line.consumer(),
 		Durable:       line.consumer(),
 		Description:   "Perennial's intake",
 		FilterSubject: line.Subject(account),
@@ -19,7 +27,46 @@ func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (je
 		MaxDeliver:    -1,
 		MaxAckPending: maxAckPending,
 		MaxWaiting:    32,
-	})
+	}
+}
+
+// checkConsumers refuses a line's consumer that is paused, or has other settings. One that
+// is missing is made anew by the intake.
+func (q *Queue) checkConsumers(ctx context.Context, account string, stream jetstream.Stream) error {
+	infos := stream.ListConsumers(ctx)
+	want := map[string]jetstream.ConsumerConfig{}
+	for _, line := range Lines() {
+		want[line.consumer()] = lineConfig(account, line)
+	}
+	var found []error
+	for info := range infos.Info() {
+		if ours, ok := want[info.Name]; ok {
+			found = append(found, checkConsumer(info, ours))
+		}
+	}
+	return errors.Join(append(found, infos.Err())...)
+}
+
+// checkConsumer compares every setting but those that change nothing of what is delivered.
+func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) error {
+	have := info.Config
+	if info.Paused {
+		return &ConsumerError{Stream: info.Stream, Consumer: info.Name, Why: "is paused, and delivers no command",
+			Do: fmt.Sprintf("nats consumer resume %s %s", info.Stream, info.Name)}
+	}
+	have.Description, have.Metadata, have.Replicas, have.PauseUntil = want.Description, want.Metadata, want.Replicas, want.PauseUntil
+	if reflect.DeepEqual(have, want) {
+		return nil
+	}
+	h, w := reflect.ValueOf(have), reflect.ValueOf(want)
+	for i := range h.NumField() {
+		if a, b := h.Field(i).Interface(), w.Field(i).Interface(); !reflect.DeepEqual(a, b) {
+			field, _, _ := strings.Cut(h.Type().Field(i).Tag.Get("json"), ",")
+			return &ConsumerError{Stream: info.Stream, Consumer: info.Name, Why: fmt.Sprintf("has %s %v, and must have %v", field, a, b),
+				Do: fmt.Sprintf("nats consumer rm %s %s", info.Stream, info.Name)}
+		}
+	}
+	return nil
 }
 
 // forgetDeliveries removes consumers with deliveries to a runner that is gone: those

@@ -47,6 +47,18 @@ func (e *StreamError) Error() string {
 		e.Stream, e.Field, e.Have, e.Want)
 }
 
+// ConsumerError refuses a consumer of the commands stream that somebody paused or changed:
+// commands are delivered late, in part, or not at all.
+type ConsumerError struct {
+	Stream, Consumer string
+	Why, Do          string
+}
+
+// Error names the consumer, what is wrong, and the command that mends it.
+func (e *ConsumerError) Error() string {
+	return fmt.Sprintf("consumer %s of stream %s %s: run `", e.Consumer, e.Stream, e.Why) + e.Do + "`"
+}
+
 // DivergedError says that an account's events stream and its ledger differ. Nothing
 // was published after the difference was noticed. LedgerHash
 // is empty when the ledger has no row StreamSeq; StreamHash is empty when the

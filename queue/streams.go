@@ -46,10 +46,10 @@ func streamConfigs(account string, replicas int, embedded bool) []jetstream.Stre
 	return []jetstream.StreamConfig{commandsConfig(account, replicas), eventsConfig(account, replicas, embedded), deadConfig(account, replicas)}
 }
 
-// CheckStreams looks at an account's three streams, and at the bucket of snapshots
-// if there is one, and changes nothing:
-// [ErrNoAccount] when one is missing, a [StreamError] for settings that would
-// lose data. embedded says that the server is the one inside a running host.
+// CheckStreams looks at an account's three streams, the consumers of its commands, and
+// the bucket of snapshots if there is one, and changes nothing:
+// [ErrNoAccount] when a stream is missing, a [StreamError] for settings that would
+// lose data, a [ConsumerError] for a consumer that is paused or was changed. embedded says that the server is the one inside a running host.
 func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, embedded bool) error {
 	if err := ValidAccount(account); err != nil {
 		return err
@@ -66,8 +66,21 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 		if err := checkStream(have, want); err != nil {
 			return err
 		}
+		if want.Retention == jetstream.WorkQueuePolicy {
+			if err := q.checkConsumers(ctx, account, stream); err != nil {
+				return err
+			}
+		}
 	}
 	return q.checkSnapshots(ctx, account, replicas)
+}
+
+// Unlike reports whether an error of [Queue.CheckStreams] is of a stream or a consumer
+// that was seen and is not as it must be.
+func Unlike(err error) bool {
+	_, stream := errors.AsType[*StreamError](err)
+	_, consumer := errors.AsType[*ConsumerError](err)
+	return stream || consumer
 }
 
 // commonConfig is what the streams have in common: they are on disk and without a limit,

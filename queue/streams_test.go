@@ -93,3 +93,42 @@ func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 		t.Errorf("the embedded server's: %+v", c)
 	}
 }
+
+// TestTrap71APausedOrChangedConsumerIsFound: each setting that an administrator can change
+// while the runner works, with what to type.
+func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	ctx := within(t)
+	looks := func() error { return q.CheckStreams(ctx, "main", 1, true) }
+	check(t, looks()) // before a runner has made a consumer
+	openIntake(t, q)
+	check(t, looks())
+	name := CommandsStream("main")
+	_, err := q.js.PauseConsumer(ctx, name, bulk.consumer(), time.Now().Add(time.Hour))
+	check(t, err)
+	if err := looks(); !Unlike(err) || !strings.Contains(err.Error(), "is paused") || !strings.Contains(err.Error(), "nats consumer resume "+name+" "+bulk.consumer()) {
+		t.Errorf("paused: %v", err)
+	}
+	_, err = q.js.ResumeConsumer(ctx, name, bulk.consumer())
+	check(t, err)
+	check(t, looks())
+	for field, change := range map[string]func(*jetstream.ConsumerConfig){
+		"max_ack_pending": func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 1 },
+		"max_deliver":     func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 2 },
+		"ack_wait":        func(c *jetstream.ConsumerConfig) { c.AckWait = time.Hour },
+		"max_batch":       func(c *jetstream.ConsumerConfig) { c.MaxRequestBatch = 1 },
+		"headers_only":    func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true },
+	} {
+		config := lineConfig("main", bulk)
+		change(&config)
+		_, err := q.js.UpdateConsumer(ctx, name, config)
+		check(t, err)
+		if err := looks(); !Unlike(err) || !strings.Contains(err.Error(), "has "+field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	_, err = q.js.UpdateConsumer(ctx, name, lineConfig("main", bulk))
+	check(t, err)
+	check(t, looks())
+}

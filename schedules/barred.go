@@ -55,26 +55,8 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	if why := p.in.barredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
 	}
-	paid, behind, err := p.known.PaidFor(ctx, proxy.ProxyID, *proxy.ExpiresAt, p.in.Now)
-	switch {
-	case err != nil:
-		return 0, "", err
-	case behind != nil:
-		return 0, ReasonNotShown, nil
-	case paid:
-		return 0, ReasonRenewed, nil
-	case !proxy.ExpiresAt.After(p.in.Now):
-		vain, err := p.known.RenewedInVain(ctx, proxy.ProxyID, p.in.Now)
-		if err != nil {
-			return 0, "", err
-		}
-		if vain {
-			p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
-				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(),
-				Reason: "a renewal of it was paid, and it has expired all the same: sweeps leave it to a person",
-			})
-			return 0, ReasonInVain, nil
-		}
+	if why, err := p.paidFor(ctx, proxy); why != "" || err != nil {
+		return 0, why, err
 	}
 	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt, excused...)
 	if err != nil || ended.All == 0 {
@@ -99,4 +81,29 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 		return ended.All, ReasonBackoff, nil
 	}
 	return ended.All, "", nil
+}
+
+// paidFor says why a proxy that was paid for is not paid for again. One that a renewal has not
+// brought back is for a person.
+func (p *planner) paidFor(ctx context.Context, proxy ledger.Proxy) (why string, err error) {
+	paid, behind, err := p.known.PaidFor(ctx, proxy.ProxyID, *proxy.ExpiresAt, p.in.Now)
+	switch {
+	case err != nil:
+		return "", err
+	case behind != nil:
+		return ReasonNotShown, nil
+	case paid:
+		return ReasonRenewed, nil
+	case proxy.ExpiresAt.After(p.in.Now):
+		return "", nil
+	}
+	vain, err := p.known.RenewedInVain(ctx, proxy.ProxyID, p.in.Now)
+	if err != nil || !vain {
+		return "", err
+	}
+	p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
+		ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(),
+		Reason: "a renewal of it was paid, and it has expired all the same: sweeps leave it to a person",
+	})
+	return ReasonInVain, nil
 }

@@ -97,11 +97,16 @@ func sweepFails(t *testing.T, why error) {
 	})
 }
 
-// A listing that gets no turn, or is slower than the slots come, fails without an error.
-func TestASlotWithoutItsListingIsSaid(t *testing.T) {
+// A listing that gets no turn, or is slower than the slots come, fails without an error;
+// one that shows nothing new, with one.
+func TestTrap67ASlotWithoutItsListingIsSaid(t *testing.T) {
 	t.Parallel()
-	for name, every := range map[string]time.Duration{"no turn at all": 24 * time.Hour, "a page each 20 s": 20 * time.Second} {
+	for name, every := range map[string]time.Duration{"no turn at all": 24 * time.Hour, "a page each 2 min": 2 * time.Minute, "fresh page tokens without an end": 0} {
 		t.Run(name, func(t *testing.T) {
+			says := "waits for a listing"
+			if every == 0 {
+				says = "the pages of a list repeat"
+			}
 			inBubble(t, keepalive(), map[string]time.Duration{"px_1": 30 * time.Hour}, func(t *testing.T, b *bench) {
 				synctest.Wait()
 				b.end()
@@ -118,18 +123,21 @@ func TestASlotWithoutItsListingIsSaid(t *testing.T) {
 				b.config.Provider = fake(func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 					got, err := inner.ProxiesPage(b.t.Context(), r)
 					page++
-					got.HasMore, got.NextPageToken = starves.Load(), fmt.Sprint(page)
+					got.HasMore, got.NextPageToken = starves.Load() && page <= 2000, fmt.Sprint(page)
 					return got, err
 				})
 				b.away += time.Hour // what the table shows is old
 				b.start()
 				time.Sleep(20 * time.Minute)
 				synctest.Wait()
-				if !strings.Contains(b.NotReady(), "waits for a listing") {
+				if !strings.Contains(b.NotReady(), says) {
 					t.Errorf("ready, and no slot fires: %q", b.NotReady())
 				}
 				if all := failures(t, b.Ledger); len(all) == 0 || all[0].Due != 1 {
 					t.Errorf("sweep.failed: %+v", all)
+				}
+				if every == 0 && page > 1000 {
+					t.Errorf("%d pages of one proxy were read in 20 minutes", page)
 				}
 				starves.Store(false)
 				time.Sleep(25 * time.Hour)

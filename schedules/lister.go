@@ -16,8 +16,6 @@ import (
 const (
 	defaultListEvery = 5 * time.Minute
 	maxPages         = 1_100_000 // of a pass; 1,000,000 proxies, if a page holds no more than one
-	maxEmptyPages    = 16        // in a row
-	maxRestarts      = 3         // of a pass, for page tokens
 	maxPageTries     = 6
 	longestRetry     = time.Hour
 )

@@ -177,10 +177,10 @@ func TestAListingThatNeverEndsIsGivenUp(t *testing.T) {
 		return nil
 	}
 	wantErr(t, l.WaitPass(t.Context()), upstream.CodeInvalidPageToken)
-	want(t, "pages asked for", len(f.calls), 2*(maxRestarts+1))
+	want(t, "pages asked for", len(f.calls), 2*4)
 
 	l.Provider = loop{}
-	wantErr(t, l.WaitPass(t.Context()), errPageLoop)
+	wantErr(t, l.WaitPass(t.Context()), upstream.ErrPageLoop)
 	if fresh, err := l.Fresh(t.Context(), time.Hour); fresh || err != nil {
 		t.Fatalf("a pass without an end counts as complete (%v)", err)
 	}

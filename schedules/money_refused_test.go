@@ -76,12 +76,13 @@ func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 
 // After a top-up a person does not wait for the next try.
 func TestASweepByHandAsksAgainForWhatTheWalletDidNotPay(t *testing.T) {
-	h := newRig(t, map[string]string{"px_1": "70h"}, keepalive())
-	h.paid(t, "px_1", 300)
+	h := newRig(t, map[string]string{"px_1": "70h", "px_2": "300h"}, keepalive())
+	h.paid(t, "px_2", 300)
 	h.wallet(t, func() (int64, error) { return 600, nil })
 	ended(t, h, 1, func(of fact.Ref) fact.Fact {
 		return fact.CommandRejected{Ref: of, Code: "insufficient_wallet_balance", Reason: "the provider refused it", Attempt: 1, ShortOfMoney: true}
 	})
+	h.watch.add(time.Second)
 	slot, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "by the next slot", slot.why("px_1"), ReasonWallet)

@@ -15,28 +15,17 @@ import (
 	"perennial/upstream"
 )
 
-// errPageLoop is a listing whose pages do not come to an end.
-var errPageLoop = errors.New("the pages of the listing repeat")
-
 // cursor is the position of a pass.
 type cursor struct {
-	at       ledger.Listing
-	restarts int
-	pages    int
-	empty    int
-	seen     map[string]bool
-}
-
-func (c *cursor) restart() {
-	c.restarts++
-	c.at.Token, c.empty, c.at.Nameless = "", 0, 0
-	clear(c.seen)
+	at    ledger.Listing
+	walk  upstream.Pages[upstream.Proxy]
+	pages int
 }
 
 // list reads every page once, from the pass's position, and writes each as it
 // comes, together with where the next one is.
 func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
-	c := &cursor{at: at, seen: map[string]bool{}}
+	c := &cursor{at: at, walk: upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: at.Size, Token: at.Token}}}
 	l.pagesRead.Store(0)
 	for c.pages < maxPages {
 		more, err := l.step(ctx, c)
@@ -48,27 +37,26 @@ func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 		}
 		l.Reached("listing.page")
 	}
-	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, errPageLoop))
+	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, upstream.ErrPageLoop))
 }
 
 // step reads one page, or begins again; more says that there are others.
 func (l *lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
-	page, asked, err := l.page(ctx, upstream.PageRequest{Size: c.at.Size, Token: c.at.Token})
-	switch {
-	case upstream.RestartsList(err) && c.at.Token != "" && c.restarts < maxRestarts:
-		c.restart()
+	page, asked, err := l.page(ctx, c.walk.PageRequest)
+	if c.walk.Restarts(err) {
+		c.at.Token, c.at.Nameless = "", 0
 		return true, nil
-	case err != nil:
+	}
+	if err == nil {
+		more, err = c.walk.Follow(page)
+	}
+	if err != nil {
 		return false, err
 	}
-	if page.HasMore {
-		if err := c.follow(page); err != nil {
-			return false, err
-		}
-	}
+	c.at.Token = c.walk.Token
 	c.note(l.Log.WithField("account", l.Account), page.Unusable)
-	return page.HasMore, l.observe(ctx, c.at, asked, page)
+	return more, l.observe(ctx, c.at, asked, page)
 }
 
 // note counts the entries of a page whose id cannot be read, and logs the first unusable one.
@@ -88,25 +76,12 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 // at the end of the process, the pass is continued.
 func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
-	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, errPageLoop)) {
+	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, upstream.ErrPageLoop)) {
 		none := c.at
 		none.Size = 0
 		why = errors.Join(why, l.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.KeepListing(none) }))
 	}
 	return why
-}
-
-// follow goes to the next page, unless it came before in this run of pages.
-func (c *cursor) follow(page upstream.Page[upstream.Proxy]) error {
-	if c.empty++; len(page.Items)+len(page.Unusable) > 0 {
-		c.empty = 0
-	}
-	if page.NextPageToken == "" || c.seen[page.NextPageToken] || c.empty > maxEmptyPages {
-		return fmt.Errorf("page %d: %w", c.pages, errPageLoop)
-	}
-	c.seen[page.NextPageToken] = true
-	c.at.Token = page.NextPageToken
-	return nil
 }
 
 // page reads one page, and tries again after a passing error: a pass over a million

@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -334,5 +335,31 @@ func TestTrap41TheSecretIsNeverPrinted(t *testing.T) {
 	r := clientOf(t, serve(t, answering(401, `{"success":false,"code":"invalid_signature","message":"secret `+testSecret+`"}`))).Post(context.Background(), renewWrite)
 	if strings.Contains(fmt.Sprintf("%+v", r), testSecret) {
 		t.Error("an echoed secret came out")
+	}
+}
+
+// TestTrap76ACompressedReplyAndAByteOrderMarkAreRead: whoever stands between may add
+// either, unasked; a body that cannot be unpacked, or unpacks to too much, is unknown.
+func TestTrap76ACompressedReplyAndAByteOrderMarkAreRead(t *testing.T) {
+	t.Parallel()
+	packed := func(text string) string {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = io.WriteString(w, text)
+		_ = w.Close()
+		return b.String()
+	}
+	whole := envelope("ok", `{"environment":"sandbox","currency":"USD","balance_cents":5,"balance":"0.05","frozen_cents":0,"cash_value":false}`)
+	for name, c := range map[string]struct {
+		body, encoding string
+		read           bool
+	}{
+		"compressed": {packed(whole), "gzip", true}, "a mark": {"\ufeff" + whole, "", true}, "both": {packed("\ufeff" + whole), "GZIP", true},
+		"cut": {packed(whole)[:40], "gzip", false}, "not compressed": {whole, "gzip", false}, "too much": {packed(strings.Repeat(" ", 17<<20) + whole), "gzip", false},
+	} {
+		w, err := clientOf(t, serve(t, answering(200, c.body, "Content-Encoding", c.encoding))).Wallet(t.Context())
+		if (err == nil) != c.read || c.read && w.BalanceCents != 5 {
+			t.Errorf("%s: %+v %v", name, w, err)
+		}
 	}
 }

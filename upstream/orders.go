@@ -30,8 +30,7 @@ func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSumma
 
 // Orders goes through all order summaries, page by page; see [Client.Offers].
 func (c *Client) Orders(ctx context.Context, pageSize int) iter.Seq2[OrderSummary, error] {
-	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) },
-		func(o OrderSummary) string { return o.OrderNo })
+	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) })
 }
 
 // AwaitOrder reads an order until there is nothing more to wait for, and gives

@@ -5,6 +5,8 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/maphash"
 	"iter"
 	"net/http"
 	"slices"
@@ -107,8 +109,7 @@ func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (
 // first error ends it; ending without one means that a complete pass was made. Entries
 // that cannot be read are left out: *UnusableError comes after all others.
 func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.Seq2[Offer, error] {
-	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) },
-		func(o Offer) string { return o.OfferCode })
+	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) })
 }
 
 // list is one of the provider's lists: the key of its array where it is given, the
@@ -163,26 +164,96 @@ func decodePage[T any](keys *listKeys, e *Envelope, list list, decode func(*obje
 }
 
 const (
-	maxRestarts   = 3
-	maxEmptyPages = 16
+	maxRestarts    = 3  // of a walk through a list, each from its first page
+	maxBarrenPages = 16 // in a row: pages without a new id
 )
 
-// ErrPageLoop is a list whose pages do not end: a token that was seen before, or many
-// empty pages in a row.
+// ErrPageLoop is a list whose pages do not end: they bring no new id, whatever their tokens.
 var ErrPageLoop = errors.New("upstream: the pages of a list repeat")
 
+// Entry is what the provider lists.
+type Entry interface {
+	Offer | OrderSummary | Proxy
+	id() string
+}
+
+func (o Offer) id() string        { return o.OfferCode }
+func (o OrderSummary) id() string { return o.OrderNo }
+func (p Proxy) id() string        { return p.ProxyID }
+
+// Pages is a walk through one list: the request for its next page, and what tells a list
+// that grows from one that repeats. Progress is new ids, not new tokens. An id is kept as
+// a hash of 64 bits, since a list may have a million of them.
+type Pages[T Entry] struct {
+	PageRequest
+
+	seen                          map[uint64]struct{}
+	fresh, read, barren, restarts int
+}
+
+var idSeed = maphash.MakeSeed()
+
+// note reports whether an id is new to this walk.
+func (p *Pages[T]) note(id string) bool {
+	if p.seen == nil {
+		p.seen = map[uint64]struct{}{}
+	}
+	before := len(p.seen)
+	p.seen[maphash.String(idSeed, id)] = struct{}{}
+	isNew := len(p.seen) > before
+	if isNew && id != "" {
+		p.fresh++
+	}
+	return isNew
+}
+
+// Restarts reports whether an error is one after which the walk begins again, at most
+// three times, and then asks for the first page. Pages that were read are read again:
+// they may be without a new id.
+func (p *Pages[T]) Restarts(err error) bool {
+	if !RestartsList(err) || p.Token == "" || p.restarts == maxRestarts {
+		return false
+	}
+	p.restarts++
+	p.Token, p.barren = "", -p.read
+	return true
+}
+
+// Follow goes to the page after this one; more is false at the end of the list. It is
+// ErrPageLoop when the list does not end.
+func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
+	p.read++
+	for _, item := range page.Items {
+		p.note(item.id())
+	}
+	for _, u := range page.Unusable {
+		p.note(u.ID)
+	}
+	if p.barren++; p.fresh > 0 {
+		p.fresh, p.barren = 0, min(p.barren-1, 0)
+	}
+	switch {
+	case !page.HasMore:
+		return false, nil
+	case page.NextPageToken == "" || page.NextPageToken == p.Token:
+		return false, fmt.Errorf("%w: page %d has no new page token", ErrPageLoop, p.read)
+	case p.barren > maxBarrenPages:
+		return false, fmt.Errorf("%w: %d pages, and no new id on the last %d", ErrPageLoop, p.read, p.barren)
+	}
+	p.Token = page.NextPageToken
+	return true, nil
+}
+
 // walk follows the pages of one list.
-func walk[T any](size int, fetch func(PageRequest) (Page[T], error), id func(T) string) iter.Seq2[T, error] {
+func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		seen, tokens := map[string]struct{}{}, map[string]struct{}{}
-		token, restarts, empty := "", 0, 0
 		unusable := &UnusableError{}
-		for {
-			page, err := fetch(PageRequest{Size: size, Token: token})
-			if RestartsList(err) && token != "" && restarts < maxRestarts {
-				restarts, token, unusable.Count = restarts+1, "", 0
-				clear(tokens)
+		pages := &Pages[T]{PageRequest: PageRequest{Size: size}}
+		for more := true; more; {
+			page, err := fetch(pages.PageRequest)
+			if pages.Restarts(err) {
+				unusable.Count = 0
 				continue
 			}
 			if err != nil {
@@ -190,30 +261,18 @@ func walk[T any](size int, fetch func(PageRequest) (Page[T], error), id func(T) 
 				return
 			}
 			for _, item := range page.Items {
-				if _, dup := seen[id(item)]; dup {
-					continue
-				}
-				seen[id(item)] = struct{}{}
-				if !yield(item, nil) {
+				if pages.note(item.id()) && !yield(item, nil) {
 					return
 				}
 			}
 			unusable.add(page.Unusable)
-			if !page.HasMore {
-				if unusable.Count > 0 {
-					yield(zero, unusable)
-				}
+			if more, err = pages.Follow(page); err != nil {
+				yield(zero, err)
 				return
 			}
-			if empty++; len(page.Items)+len(page.Unusable) > 0 {
-				empty = 0
-			}
-			if _, again := tokens[page.NextPageToken]; again || empty > maxEmptyPages {
-				yield(zero, ErrPageLoop)
-				return
-			}
-			tokens[page.NextPageToken] = struct{}{}
-			token = page.NextPageToken
+		}
+		if unusable.Count > 0 {
+			yield(zero, unusable)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"perennial/upstream"
 )
@@ -180,5 +181,27 @@ func TestTrap31PagesRestartAndEnd(t *testing.T) {
 	n := 0
 	if _, err = collect(pagesServer(t, func(string) (int, string) { n++; return 200, pageOf(fmt.Sprint(n)) })); !errors.Is(err, upstream.ErrPageLoop) {
 		t.Errorf("empty pages: %v", err)
+	}
+}
+
+// TestTrap67FreshTokensAreNoProgress: 40 pages of new ids, a restart that reads them again,
+// and then one page under fresh tokens.
+func TestTrap67FreshTokensAreNoProgress(t *testing.T) {
+	const full = 40
+	n, refused := 0, false
+	got, err := collect(pagesServer(t, func(q string) (int, string) {
+		if n++; n > 4*full {
+			return 500, "the walk does not end"
+		}
+		_, token, _ := strings.Cut(q, "page_token=")
+		at, _ := strconv.Atoi(token)
+		if at == full-1 && !refused {
+			refused = true
+			return 400, envelope("invalid_page_token", "{}")
+		}
+		return 200, pageOf(strconv.Itoa(at+1), string(rune('A'+min(at, full))))
+	}))
+	if !errors.Is(err, upstream.ErrPageLoop) || utf8.RuneCountInString(got) != full+1 || n > 3*full {
+		t.Errorf("%d requests, %q: %v", n, got, err)
 	}
 }

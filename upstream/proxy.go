@@ -55,8 +55,7 @@ func (c *Client) ProxiesPage(ctx context.Context, r PageRequest) (Page[Proxy], e
 
 // Proxies goes through all proxies, page by page; see [Client.Offers].
 func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, error] {
-	return walk(pageSize, func(r PageRequest) (Page[Proxy], error) { return c.ProxiesPage(ctx, r) },
-		func(p Proxy) string { return p.ProxyID })
+	return walk(pageSize, func(r PageRequest) (Page[Proxy], error) { return c.ProxiesPage(ctx, r) })
 }
 
 // InPath reports whether the path of a request can name an item by this id: "", "." and

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,25 @@ func readBounded(resp *http.Response, limit int64) ([]byte, error) {
 	if int64(buf.Len()) > limit {
 		return nil, errTooLarge
 	}
-	return buf.Bytes(), nil
+	return plain(buf.Bytes(), resp.Header.Get("Content-Encoding"), limit)
+}
+
+// plain is a body without what a proxy between may have done to it (trap 76): compressed
+// it unasked, or begun it with a byte order mark. The limit holds for what it becomes.
+func plain(body []byte, encoding string, limit int64) ([]byte, error) {
+	if encoding = strings.ToLower(encoding); encoding == "gzip" || encoding == "x-gzip" {
+		unpacked, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, fmt.Errorf("unpacking the response body: %w", err)
+		}
+		if body, err = io.ReadAll(io.LimitReader(unpacked, limit+1)); err != nil {
+			return nil, fmt.Errorf("unpacking the response body: %w", err)
+		}
+		if int64(len(body)) > limit {
+			return nil, errTooLarge
+		}
+	}
+	return bytes.TrimPrefix(body, []byte("\ufeff")), nil
 }
 
 // request builds and signs. GetBody stays nil and the body is wrapped, so that

@@ -68,9 +68,6 @@ type Replied struct {
 type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
-	// NotBefore is when it may go again at the earliest, where another runner sent it:
-	// that runner's request may still be on its way. Zero: at once.
-	NotBefore time.Time
 }
 
 // Due says that the time of a waiting operation has come, with what a send depends on.
@@ -111,6 +108,13 @@ type OrderReadFailed struct {
 type TooLate struct {
 	Moment
 	Decision Decision
+}
+
+// Unrecordable says that the ledger can never hold a decision on the operation (trap 72).
+type Unrecordable struct {
+	Moment
+	Decision Decision
+	Why      string
 }
 
 // HoldEnded says that the time that the operation was held for has passed.
@@ -179,6 +183,8 @@ func Decide(op Operation, h Happened) Decision {
 		return decideTurn(op, h)
 	case TooLate:
 		return decideTooLate(op, h)
+	case Unrecordable:
+		return decideUnrecordable(op, h)
 	case HoldEnded:
 		return Decision{Facts: []fact.Fact{fact.CommandReleased{
 			Ref: op.Ref(""), By: "perennial", Reason: "the time it was held for has passed", Automatic: true,
@@ -221,15 +227,26 @@ func decideTooLate(op Operation, h TooLate) Decision {
 	}}}
 }
 
-// crashed keeps an operation whose attempt has no recorded reply.
-func crashed(op Operation, h CrashedMidSend) Decision {
-	next := h.Now.Add(backoff(op.Ambiguous, h.Jitter))
-	v := Verdict{Reason: "the runner stopped before a reply was recorded"}
-	if h.NotBefore.After(next) {
-		next = h.NotBefore
-		v.Reason = "another runner sent it and has recorded no reply: its request may still arrive, so it goes again when that one is out of date"
+// decideUnrecordable hands the operation to a person, with the money that a read of its
+// order books. What was sent may have executed.
+func decideUnrecordable(op Operation, h Unrecordable) Decision {
+	v := Verdict{Reason: Bounded("what the provider answered cannot be recorded: " + h.Why)}
+	d := review(op, executed(op.State == fact.StateSending), v)
+	for _, f := range h.Decision.Facts {
+		switch f := f.(type) {
+		case fact.OrderDelivered:
+			d.Facts = append(progressed(f.OrderState, op.UpdatedAt, v.Reason).Facts, d.Facts...)
+		case fact.OrderRefunded:
+			d.Facts = append(progressed(f.OrderState, op.UpdatedAt, v.Reason).Facts, d.Facts...)
+		}
 	}
-	return againAt(op, h.Elapsed, next, v)
+	return d
+}
+
+// crashed keeps an operation whose attempt has no recorded reply. Its request, also that
+// of another runner, may still arrive: it goes again under the same key.
+func crashed(op Operation, h CrashedMidSend) Decision {
+	return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
 }
 
 // again keeps an operation that may have executed under its key, until the

@@ -146,7 +146,8 @@ func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.Le
 
 // Delivered are an order's proxies, by their ids and as the provider showed them. offer is
 // the order's, where it is one only: each proxy has its share of what was charged then. Of
-// a proxy that cannot be read the id alone is known, if that (trap 65).
+// a proxy that cannot be read the id alone is known, if that (trap 65). An id that no
+// command can name is left out.
 func Delivered(offer string, o upstream.Order, charged int64) (ids []string, proxies []fact.DeliveredProxy) {
 	share := func(at int) *int64 {
 		if offer == "" || charged == 0 { // or it is not known
@@ -157,6 +158,9 @@ func Delivered(offer string, o upstream.Order, charged int64) (ids []string, pro
 	ids = make([]string, 0, len(o.Proxies)+len(o.Unusable))
 	proxies = make([]fact.DeliveredProxy, 0, cap(ids))
 	for i, p := range o.Proxies {
+		if !nameable(p.ProxyID) {
+			continue
+		}
 		ids = append(ids, p.ProxyID)
 		proxies = append(proxies, fact.DeliveredProxy{
 			ProxyID: p.ProxyID, OfferCode: offer, CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName,
@@ -164,13 +168,16 @@ func Delivered(offer string, o upstream.Order, charged int64) (ids []string, pro
 		})
 	}
 	for i, u := range o.Unusable {
-		if u.ID != "" {
+		if nameable(u.ID) {
 			ids = append(ids, u.ID)
 			proxies = append(proxies, fact.DeliveredProxy{ProxyID: u.ID, OfferCode: offer, ChargedCents: share(len(o.Proxies) + i)})
 		}
 	}
 	return ids, fitting(proxies)
 }
+
+// nameable reports whether a command can name a proxy by this id.
+func nameable(id string) bool { return id != "" && len(id) <= command.MaxIDBytes }
 
 // deliveredMost bounds what a delivery says of its proxies, with the list of their ids, in
 // bytes of JSON: the provider chooses the texts, and the fact has to fit into a message.

@@ -106,10 +106,10 @@ func (p *Pass) offered(ctx context.Context, days int64) listPrices {
 		return kept
 	}
 	list := listPrices{at: p.Clock(), of: map[string]int64{}}
-	page := upstream.PageRequest{Size: ListingPage}
+	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: ListingPage}}
 	for range offerPages {
 		got, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.Offer], error) {
-			return p.Statements.OffersPage(ctx, upstream.OfferFilter{DurationDays: days}, page)
+			return p.Statements.OffersPage(ctx, upstream.OfferFilter{DurationDays: days}, pages.PageRequest)
 		})
 		if err != nil {
 			p.notef("the list prices could not be read: %v", err)
@@ -120,10 +120,9 @@ func (p *Pass) offered(ctx context.Context, days int64) listPrices {
 				list.of[o.OfferCode], list.dearest = cents, max(list.dearest, cents)
 			}
 		}
-		if !got.HasMore || got.NextPageToken == "" || got.NextPageToken == page.Token {
+		if more, _ := pages.Follow(got); !more {
 			break
 		}
-		page.Token = got.NextPageToken
 	}
 	p.prices[days] = list
 	return list

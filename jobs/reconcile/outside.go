@@ -19,7 +19,7 @@ import (
 
 // listing is the position in the provider's list of orders. The next pass continues
 // there when there are more pages than one pass may read.
-type listing struct{ token string }
+type listing = upstream.Pages[upstream.OrderSummary]
 
 // Outside follows the orders list and notes the numbers that the ledger does not hold.
 // A summary gives nothing but its number, so each such order is read once.
@@ -57,25 +57,33 @@ func (p *Pass) Outside(ctx context.Context) error {
 // listed walks the list's pages for as long as its share lasts.
 func (p *Pass) listed(ctx context.Context) error {
 	p.grant()
+	p.list.Size = ListingPage
 	for p.May() {
 		page, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.OrderSummary], error) {
-			return p.Statements.OrdersPage(ctx, upstream.PageRequest{Size: ListingPage, Token: p.list.token})
+			return p.Statements.OrdersPage(ctx, p.list.PageRequest)
 		})
-		switch {
-		case upstream.RestartsList(err) && p.list.token != "":
-			p.list.token = ""
+		if p.list.Restarts(err) {
 			continue
-		case err != nil:
-			return fmt.Errorf("list the orders: %w", err)
 		}
-		if err := p.unknown(ctx, numbers(page)); err != nil {
+		if err != nil {
+			err = fmt.Errorf("list the orders: %w", err)
+		} else {
+			err = p.unknown(ctx, numbers(page))
+		}
+		more := false
+		if err == nil {
+			more, err = p.list.Follow(page)
+		}
+		if errors.Is(err, upstream.ErrPageLoop) {
+			p.notef("the list of orders was read in part: %v", err)
+			err = nil
+		}
+		if !more && (err == nil || upstream.RestartsList(err)) {
+			p.list = listing{}
+		}
+		if !more {
 			return err
 		}
-		if !page.HasMore || page.NextPageToken == "" || page.NextPageToken == p.list.token {
-			p.list.token = ""
-			return nil
-		}
-		p.list.token = page.NextPageToken
 	}
 	p.notef("the list of orders goes on with the next pass")
 	return nil

@@ -33,6 +33,9 @@ func receiver(d *ast.FuncDecl) string {
 	if star, ok := t.(*ast.StarExpr); ok {
 		t = star.X
 	}
+	if generic, ok := t.(*ast.IndexExpr); ok {
+		t = generic.X
+	}
 	if of, ok := t.(*ast.Ident); ok {
 		return of.Name + "."
 	}

@@ -68,7 +68,7 @@ var journalBugs = []bug{
 	{name: "the last start decides who sent an attempt", in: "ledger.Ledger.Inherited", run: "TestWhoSentAnAttempt",
 		old: "AND seq < `+sent+` ORDER BY seq DESC",
 		new: "AND seq > 0 ORDER BY seq DESC"},
-	{name: "what another runner sent goes again at once", in: "jobs.Runner.notBefore", run: "TestWhatAnotherRunnerSent|TestACrashBehindATakeOver",
+	{name: "a new key waits for no other runner's request", in: "jobs.Runner.notBefore", run: "TestWhatAnotherRunnerSent|TestACrashBehindATakeOver",
 		old: "err != nil || !inherited",
 		new: "err != nil || inherited"},
 	{name: "a new key at once for what another runner sent", in: "jobs.Runner.refuseEarly", run: "TestWhatAnotherRunnerSent",

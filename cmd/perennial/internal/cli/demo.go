@@ -47,6 +47,11 @@ type demo struct {
 }
 
 func (a *app) demo(ctx context.Context, keep bool) (err error) {
+	if keep {
+		var stop context.CancelFunc
+		ctx, stop = serving(ctx)
+		defer stop()
+	}
 	dir, err := os.MkdirTemp("", "perennial-demo-*")
 	if err != nil {
 		return err

@@ -240,8 +240,8 @@ func (d *doctor) nats(ctx context.Context) {
 	switch err := r.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
 	case errors.Is(err, queue.ErrNoAccount):
 		d.ok("streams", "not there yet: the first `perennial run` makes them")
-	case unlike(err):
-		d.bad("streams", err, "mend the stream: with these settings messages could be lost")
+	case queue.Unlike(err):
+		d.bad("streams", err, "mend it: so messages could be lost, or are not delivered")
 	case err != nil:
 		d.bad("streams", err, "nothing is wrong with the stream's settings as far as is seen: see that most of the NATS servers run and have room, and call this again")
 	default:
@@ -253,12 +253,6 @@ func (d *doctor) nats(ctx context.Context) {
 	if external {
 		d.durability(ctx, r.Queue)
 	}
-}
-
-// unlike reports whether a stream was seen and is not as it must be.
-func unlike(err error) bool {
-	_, ok := errors.AsType[*queue.StreamError](err)
-	return ok
 }
 
 // diskWanted is how much room there should be: a ledger grows by some 2 KB a

@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -66,12 +67,17 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// announce prints the ready line: JSON for programs, a banner for people.
-func (a *app) announce(line any, banner string) error {
+// announce prints the ready line: JSON for programs, a banner for people. A reader that
+// has gone does not end what is ready.
+func (a *app) announce(line any, banner string) (err error) {
 	if a.json || !isTerminal(a.stdout) {
-		return printJSON(a.stdout, line)
+		err = printJSON(a.stdout, line)
+	} else {
+		_, err = fmt.Fprintln(a.stdout, banner)
 	}
-	_, err := fmt.Fprintln(a.stdout, banner)
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
 	return err
 }
 

@@ -93,6 +93,20 @@ func (p Program) Main(ctx context.Context) int {
 	return code
 }
 
+// serving is the context of a command that stays up (trap 74). It outlives the readers of
+// its output, as when a journal is restarted: what it writes to them is lost. SIGHUP, which
+// comes when a terminal is closed, ends ctx as SIGTERM does, unless nohup ignores it.
+func serving(ctx context.Context) (context.Context, context.CancelFunc) {
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	end := func() { signal.Stop(pipes) }
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, end
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	return ctx, func() { stop(); end() }
+}
+
 // errorLine is an error for people, and with -o json one for programs.
 func errorLine(args []string, code int, err error) string {
 	if !wantsJSON(args) {

@@ -54,6 +54,8 @@ func (a *app) runCommand() *cobra.Command {
 
 // run serves until ctx ends, drains, and returns nil.
 func (a *app) run(ctx context.Context, c *config.Config) error {
+	ctx, stop := serving(ctx)
+	defer stop()
 	log := a.logger()
 	if !a.verbose {
 		log.SetLevel(logrus.InfoLevel)

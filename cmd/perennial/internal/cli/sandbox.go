@@ -27,7 +27,8 @@ func (a *app) sandboxCommand() *cobra.Command {
 		Short: "Serve the customer API locally, both environments, with faults on demand",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
+			ctx, stop := serving(cmd.Context())
+			defer stop()
 			if helps {
 				until, cancel := untilInputEnds(ctx, json.NewDecoder(a.stdin), nil)
 				defer cancel()

@@ -27,7 +27,7 @@ import (
 const settleTime = 90 * time.Second
 
 // settle waits until every acknowledged command has ended, but for those that a new holder
-// must not send again before ten minutes are over: these are noted in r.inherited.
+// of an earlier version sends again after ten minutes: these are noted in r.inherited.
 func (r *rig) settle() {
 	r.t.Helper()
 	var left []string

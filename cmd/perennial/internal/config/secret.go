@@ -3,6 +3,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -96,9 +97,11 @@ func readSecret[S any](path string, parse func([]byte) (S, error)) (secret S, er
 	return secret, err
 }
 
-// ReadPrivate reads a small file that no other user of the machine may read.
+// ReadPrivate reads a small file that no other user of the machine may read, without the
+// byte order mark that an editor may have put before it (trap 76).
 func ReadPrivate(path string) ([]byte, error) {
 	text, err := files.Read(path, MaxSecretBytes, private)
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if _, said := errors.AsType[*Error](err); said || err == nil {
 		return text, err
 	}
@@ -132,7 +135,7 @@ func handedTo(info fs.FileInfo, groups []int) bool {
 // ParseSecret returns the secret in a text, without the spaces around it. The error
 // repeats nothing of the text.
 func ParseSecret(text []byte) (string, error) {
-	secret := strings.TrimSpace(string(text))
+	secret := strings.TrimSpace(strings.TrimPrefix(string(text), "\ufeff"))
 	switch {
 	case secret == "":
 		return "", errors.New("is empty")

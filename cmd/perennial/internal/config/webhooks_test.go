@@ -103,6 +103,7 @@ func TestAWebhooksSecretIsReadAsAnAccountsIs(t *testing.T) {
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	write(file, 0o600, "\ufeff"+webhookSecret) // trap 76: an editor's byte order mark
 	if e, err := c.Endpoint(w); err != nil || strings.Contains(fmt.Sprintf("%+v", e.Secrets), webhookSecret[6:]) {
 		t.Errorf("%v", err)
 	}

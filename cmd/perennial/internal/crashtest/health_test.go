@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,10 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger/testrun"
+	"perennial/queue"
 )
 
 // illness is one fault that stops work, and the outputs that have to show it.
@@ -100,8 +105,42 @@ func (w *world) illnesses(n *natsProcess) []illness {
 				await(w.t, "a directory stands where the probe is written", func() bool { _ = os.Remove(probe); return os.Mkdir(probe, 0o700) == nil })
 			},
 			end: func() { _ = os.Remove(probe) }},
+		{name: "a consumer is paused", begin: w.administrator(n, pausedUntil(time.Now().Add(time.Hour))), end: w.administrator(n, pausedUntil(time.Now())), check: "streams", says: "nats consumer resume PERENNIAL_COMMANDS_main perennial-proxy-renew"},
+		{name: "events are removed by age", slow: true, begin: w.administrator(n, keptFor(30*time.Minute)), end: w.administrator(n, keptFor(0)), check: "streams", says: "max_age is 30m0s"},
 		{name: "NATS is silent", begin: send(syscall.SIGSTOP), end: send(syscall.SIGCONT), check: "nats", says: "NATS at", mute: true},
 		{name: "NATS is away", begin: n.kill, end: func() { n.start("pw") }, check: "nats", says: "is not connected", mute: true},
+	}
+}
+
+// administrator changes a stream or a consumer as the `nats` command does.
+func (w *world) administrator(n *natsProcess, change func(context.Context, jetstream.JetStream) error) func() {
+	return func() {
+		w.t.Helper()
+		nc, js := connectTo(w.t, n.url())
+		defer nc.Close()
+		if err := change(w.t.Context(), js); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+func pausedUntil(until time.Time) func(context.Context, jetstream.JetStream) error {
+	return func(ctx context.Context, js jetstream.JetStream) error {
+		_, err := js.PauseConsumer(ctx, queue.CommandsStream("main"), "perennial-proxy-renew", until)
+		return err
+	}
+}
+
+func keptFor(age time.Duration) func(context.Context, jetstream.JetStream) error {
+	return func(ctx context.Context, js jetstream.JetStream) error {
+		stream, err := js.Stream(ctx, queue.EventsStream("main"))
+		if err != nil {
+			return err
+		}
+		config := stream.CachedInfo().Config
+		config.MaxAge = age
+		_, err = js.UpdateStream(ctx, config)
+		return err
 	}
 }
 

@@ -1,8 +1,11 @@
 package crashtest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,4 +117,55 @@ func TestASecondSignalStopsAtOnceAndLosesNothing(t *testing.T) {
 	}
 	w.control(http.MethodDelete, "/faults", nil)
 	w.finish(c)
+}
+
+// TestTrap74ARunOutlivesTheReadersOfItsOutput: nothing reads its log any more, as when a
+// journal is restarted, and the run logs on; SIGHUP has it drain. Short commands end with
+// their reader.
+func TestTrap74ARunOutlivesTheReadersOfItsOutput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	outRead, out := pipe(t)
+	errRead, errs := pipe(t)
+	cmd := exec.Command(w.executable(), "run")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.dir, append(os.Environ(), execVariable+"=1"), out, errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	_, _ = out.Close(), errs.Close()
+	var line daemon.ReadyLine
+	if err := json.NewDecoder(outRead).Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = outRead.Close(), errRead.Close()
+	w.mustCLI("account", "pause", "--by", "ada", "--reason", "a line of the log")
+	w.readySays(line, "ada")
+	w.mustCLI("account", "resume", "--by", "ada", "--reason", "another")
+	w.readySays(line, ready)
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("SIGHUP did not drain it: %v", err)
+	}
+
+	outRead, out = pipe(t)
+	_ = outRead.Close()
+	short := exec.Command(w.executable(), "schema")
+	short.Env, short.Stdout = append(os.Environ(), execVariable+"=1"), out
+	_ = short.Run()
+	if status, ok := short.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGPIPE {
+		t.Errorf("a command whose output nobody reads: %v", short.ProcessState)
+	}
+}
+
+func pipe(t *testing.T) (read, write *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = read.Close(), write.Close() })
+	return read, write
 }

@@ -31,6 +31,7 @@ type check struct {
 const (
 	needsNATS     = "nats"
 	needsStreams  = "streams"
+	needsSettings = "settings" // shown as streams
 	needsEvents   = "events"
 	needsDisk     = "disk"
 	needsLedger   = "ledger"
@@ -44,10 +45,11 @@ const (
 // Intervals and timeouts of the probes. What /readyz says is true within the sum of an
 // interval and its timeout.
 const (
-	probeEvery   = time.Second
-	probeTimeout = 3 * time.Second
-	behindAfter  = 5 * time.Second  // events that are not published
-	healAgain    = 10 * time.Second // between two restarts of the embedded server
+	probeEvery    = time.Second
+	probeTimeout  = 3 * time.Second
+	behindAfter   = 5 * time.Second  // events that are not published
+	healAgain     = 10 * time.Second // between two restarts of the embedded server
+	settingsEvery = 10 * time.Second // the settings of streams and consumers are compared
 )
 
 // probed is what the host's probes have found; "" is well.
@@ -100,6 +102,11 @@ func (h *Host) watch(ctx context.Context) {
 	for _, a := range h.Accounts {
 		every(a.probeStreams)
 		every(a.probeEvents)
+		loops.Go(func() {
+			for sleep.For(ctx, settingsEvery) == nil {
+				a.probeSettings(ctx)
+			}
+		})
 		every(func(ctx context.Context) {
 			h.probe(ctx, needsLedger+a.Name, func(context.Context) error { return a.Ledger().Unusable() })
 		})
@@ -137,6 +144,22 @@ func (a *account) probeStreams(ctx context.Context) {
 		}
 		return err
 	})
+}
+
+// probeSettings compares the settings of the account's streams and consumers, which an
+// administrator may have changed, with what they must be. What does not answer is found
+// by probeStreams.
+func (a *account) probeSettings(ctx context.Context) {
+	var wrong error
+	if a.role() == roleActive {
+		limited, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		wrong = a.host.Queue.CheckStreams(limited, a.Name, a.config.Replicas, a.host.Embedded != nil)
+		if wrong != nil && !queue.Unlike(wrong) {
+			return
+		}
+	}
+	a.host.probed.set(needsSettings+a.Name, wrong)
 }
 
 // onStream is the newest row of which this runner knows that the events stream has
@@ -275,7 +298,7 @@ func (a *account) look() []check {
 	p := &a.host.probed
 	out := []check{
 		{Name: needsNATS, Detail: cmp.Or(a.host.Queue.Down(), p.get(needsNATS))},
-		{Name: needsStreams, Detail: cmp.Or(p.get("embedded"), p.get(needsStreams+a.Name))},
+		{Name: needsStreams, Detail: cmp.Or(p.get("embedded"), p.get(needsStreams+a.Name), p.get(needsSettings+a.Name))},
 		{Name: needsEvents, Detail: cmp.Or(a.unacknowledged(), p.get(needsEvents+a.Name))},
 		{Name: needsLedger, Detail: p.get(needsLedger + a.Name)},
 		{Name: needsDisk, Detail: cmp.Or(a.ledgerFailing(), p.get(needsDisk))},

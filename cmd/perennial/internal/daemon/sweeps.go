@@ -49,34 +49,26 @@ func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, 
 	return wallet.BalanceCents, err
 }
 
-// maxOfferPages and maxOfferRestarts bound the catalogue that is read for one
-// replacement.
-const (
-	maxOfferPages    = 1000
-	maxOfferRestarts = 3
-)
-
 // offers reads every page of what a filter finds.
 func (a *account) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
-	page, restarts := upstream.PageRequest{Size: 200}, 0
-	for range maxOfferPages {
+	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
+	for more := true; more; {
 		if err := runner.PassListing(ctx); err != nil {
 			return nil, err
 		}
-		got, err := a.Client.OffersPage(ctx, f, page)
+		got, err := a.Client.OffersPage(ctx, f, pages.PageRequest)
 		runner.Read(ctx, got.ServerTime, err)
-		if upstream.RestartsList(err) && page.Token != "" && restarts < maxOfferRestarts {
-			page.Token, restarts, all = "", restarts+1, nil
+		if pages.Restarts(err) {
+			all = nil
 			continue
+		}
+		if err == nil {
+			more, err = pages.Follow(got)
 		}
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, got.Items...)
-		if !got.HasMore || got.NextPageToken == "" {
-			break
-		}
-		page.Token = got.NextPageToken
 	}
 	return all, nil
 }
