@@ -31,8 +31,11 @@ func lineConfig(account string, line Line) jetstream.ConsumerConfig {
 }
 
 // checkConsumers refuses a line's consumer that is paused, or has other settings. One that
-// is missing is made anew by the intake.
+// is missing is made anew by the intake. A user who may not list them leaves that to the
+// runner.
 func (q *Queue) checkConsumers(ctx context.Context, account string, stream jetstream.Stream) error {
+	ctx, forget := q.whileAllowed(ctx, q.api+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
+	defer forget()
 	infos := stream.ListConsumers(ctx)
 	want := map[string]jetstream.ConsumerConfig{}
 	for _, line := range Lines() {
@@ -44,7 +47,11 @@ func (q *Queue) checkConsumers(ctx context.Context, account string, stream jetst
 			found = append(found, checkConsumer(info, ours))
 		}
 	}
-	return errors.Join(append(found, infos.Err())...)
+	err := denied(ctx, infos.Err())
+	if _, mayNot := errors.AsType[*DeniedError](err); mayNot {
+		return nil
+	}
+	return errors.Join(append(found, err)...)
 }
 
 // checkConsumer compares every setting but those that change nothing of what is delivered.

@@ -55,7 +55,7 @@ func TestTablesAndSentencesShowMoneyInOneForm(t *testing.T) {
 	w.fault(map[string]any{"method": "POST", "path": "/api/v1/proxies/renew", "fault": "renewal", "unresolved": 1, "times": 1})
 	w.cli("renew", "px_2", "--id", "doubt", "--wait")
 	w.cli("order", "--item", "off_us_1=100", "--id", "dear", "--wait", "--timeout", "1s")
-	w.control("POST", "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":700}`))
+	w.control("POST", "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":70000}`))
 	w.write("batch.jsonl", `{"id":"b1","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":2}]}
 {"id":"b2","duration_days":30,"proxy_ids":["px_nowhere"]}
 `, 0o600)

@@ -161,7 +161,7 @@ func TestAnArchiveKeepsWhatAWebhookHasNotDelivered(t *testing.T) {
 		t.Errorf("removed twice: %d %s", code, errs)
 	}
 	out := w.archiveOld()
-	if state, _ := w.eventsState(nil); state.First < 1500 || out.Events.HeldBy != "" {
+	if state, _ := w.eventsState(nil); state.First < 400 || out.Events.HeldBy != "" {
 		t.Errorf("%+v %+v", state, out.Events)
 	}
 }
