@@ -165,7 +165,7 @@ func (w *world) journalBehind(t *testing.T) []ledger.Row {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	rows, err := l.Rows(t.Context(), 6000, 1000)
+	rows, err := l.Rows(t.Context(), 4600, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,6 @@ func (w *world) illnesses(n *natsProcess) []illness {
 			},
 			end: func() { _ = os.Remove(probe) }},
 		{name: "a consumer is paused", begin: w.administrator(n, pausedUntil(time.Now().Add(time.Hour))), end: w.administrator(n, pausedUntil(time.Now())), check: "streams", says: "nats consumer resume PERENNIAL_COMMANDS_main perennial-proxy-renew"},
-		{name: "events are removed by age", slow: true, begin: w.administrator(n, keptFor(30*time.Minute)), end: w.administrator(n, keptFor(0)), check: "streams", says: "max_age is 30m0s"},
 		{name: "NATS is silent", begin: send(syscall.SIGSTOP), end: send(syscall.SIGCONT), check: "nats", says: "NATS at", mute: true},
 		{name: "NATS is away", begin: n.kill, end: func() { n.start("pw") }, check: "nats", says: "is not connected", mute: true},
 	}
@@ -127,19 +126,6 @@ func (w *world) administrator(n *natsProcess, change func(context.Context, jetst
 func pausedUntil(until time.Time) func(context.Context, jetstream.JetStream) error {
 	return func(ctx context.Context, js jetstream.JetStream) error {
 		_, err := js.PauseConsumer(ctx, queue.CommandsStream("main"), "perennial-proxy-renew", until)
-		return err
-	}
-}
-
-func keptFor(age time.Duration) func(context.Context, jetstream.JetStream) error {
-	return func(ctx context.Context, js jetstream.JetStream) error {
-		stream, err := js.Stream(ctx, queue.EventsStream("main"))
-		if err != nil {
-			return err
-		}
-		config := stream.CachedInfo().Config
-		config.MaxAge = age
-		_, err = js.UpdateStream(ctx, config)
 		return err
 	}
 }
