@@ -90,7 +90,7 @@ const (
 )
 
 // Bounds of what counts as attempts without a definite outcome: what is tried no more, as a
-// person has ended it, is not said for ever.
+// person has ended it, does not stay.
 const (
 	unsettledAfter    = time.Minute
 	unsettledAttempts = 3

@@ -153,6 +153,31 @@ func TestAWalletThatIsShownLateIsNoFinding(t *testing.T) {
 	}
 }
 
+// TestAWalletThatIsShownLateEndsNoFinding: what was told before is not told again after it,
+// and money that was missing is missing still.
+func TestAWalletThatIsShownLateEndsNoFinding(t *testing.T) {
+	t.Parallel()
+	for _, off := range []int64{7, -7} {
+		h := idleRig(t)
+		said := int64(500_000)
+		h.bind(func(c *Config) {
+			c.Provider = &retold{Client: h.client, wallet: func(w *upstream.Wallet) { w.BalanceCents, w.Balance = said, "" }}
+		})
+		h.start()
+		h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+		h.await("a", fact.StateDelivered)
+		for _, cents := range []int64{499_700 + off, 500_000, 499_700 + off} {
+			said = cents
+			if x := h.reconcile(); x.Agrees() || off < 0 && len(x.Findings) != 1 {
+				t.Errorf("off by %d, said %d: %+v", off, cents, x)
+			}
+		}
+		if told := h.facts("ledger.discrepancy"); len(told) != 1 {
+			t.Errorf("off by %d: told %d times", off, len(told))
+		}
+	}
+}
+
 func TestTrap24FrozenCentsAreNotInterpreted(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -242,6 +244,10 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 		}
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
+	if x.Wallet.Late { // it ends no finding of the wallet
+		maps.Copy(now, r.reconciling.published)
+		maps.DeleteFunc(now, func(key string, _ bool) bool { return !strings.HasPrefix(key, decide.FindingWallet+"\x00") })
+	}
 	for _, f := range x.Findings {
 		if f.Kind == decide.FindingWallet && !r.reconciling.published[f.Key()] && (f.Carried || when == afterTwoPasses && r.reconciling.suspect != side(f)) {
 			suspect = side(f)

@@ -40,7 +40,7 @@ type bulkhead struct {
 // watched is how long the schedules are watched.
 const watched = time.Hour
 
-// faultsOfASchedule are what one schedule may have for ever, each with the type of fact by
+// faultsOfASchedule are what one schedule may have without end, each with the type of fact by
 // which the sweep says so.
 var faultsOfASchedule = map[string]string{
 	"its list is gone": "sweep.failed", "its list is none": "sweep.failed", "its commands are not stored": "sweep.failed", "its commands get no answer": "",

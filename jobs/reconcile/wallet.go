@@ -124,14 +124,13 @@ func (p *Pass) wallet(w WalletReading) {
 	}
 	if x.LowCents == nil {
 		p.notef("the wallet has no lower bound: %s may have cost an amount that is not known", strings.Join(FirstFew(x.Unknown), ", "))
-		if d == 0 && p.Reconciler.missing != nil { // not explained: nothing could be compared
-			f := *p.Reconciler.missing
-			f.Carried = true
-			p.find(f)
+		if d == 0 {
+			p.carryMissing()
 		}
 	}
 	if p.Wallet.Late = slices.ContainsFunc(w.Earlier, x.showed); d != 0 && p.Wallet.Late {
 		p.notef("the wallet holds %s, which is what the books held before something that was booked in the last %d minutes: the provider may show it late", p.Binding.Amount(w.ProviderCents), int(movesWithin.Minutes()))
+		p.carryMissing()
 		return
 	}
 	if p.Wallet.Late = false; d == 0 {
@@ -145,6 +144,16 @@ func (p *Pass) wallet(w WalletReading) {
 		p.Reconciler.missing = &f
 	}
 	p.find(f)
+}
+
+// carryMissing repeats what the wallet lacked when it could last be compared: it is not
+// explained.
+func (p *Pass) carryMissing() {
+	if p.Reconciler.missing != nil {
+		f := *p.Reconciler.missing
+		f.Carried = true
+		p.find(f)
+	}
 }
 
 // showed reports whether the provider's wallet fits an earlier balance of the books.

@@ -111,7 +111,7 @@ var runnerBugs = []bug{
 	{name: "one proxy that cannot be read holds up the others", in: "decide.leavesOut", run: "TestAProxyThatCannotBeRead",
 		old: "return h.Shown && (others ||",
 		new: "return !h.Shown && (others ||"},
-	{name: "what can never be recorded is tried for ever", in: "jobs.Runner.record", run: "TestTrap72",
+	{name: "what can never be recorded is tried without end", in: "jobs.Runner.record", run: "TestTrap72",
 		old: "permanent {",
 		new: "permanent && wait < 0 {"},
 	{name: "a delivery names ids of any length", in: "decide.nameable", run: "TestTrap72",

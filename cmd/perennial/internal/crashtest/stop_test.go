@@ -156,7 +156,7 @@ func TestTrap74ARunOutlivesTheReadersOfItsOutput(t *testing.T) {
 	short.Env, short.Stdout = append(os.Environ(), execVariable+"=1"), out
 	_ = short.Run()
 	if status, ok := short.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGPIPE {
-		t.Errorf("a command whose output nobody reads: %v", short.ProcessState)
+		t.Errorf("a command whose output has no reader: %v", short.ProcessState)
 	}
 }
 

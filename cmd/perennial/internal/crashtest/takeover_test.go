@@ -266,7 +266,7 @@ func TestNodesOfAnEmbeddedServerIsTheRunItself(t *testing.T) {
 }
 
 // TestCrashMatrixTakenOver kills the holder at every named moment; another runner, on its
-// own ledger, goes on. What the first one may have sent goes again at once under its key;
+// own ledger, continues. What the first one may have sent goes again at once under its key;
 // everything ends once.
 func TestCrashMatrixTakenOver(t *testing.T) {
 	t.Parallel()

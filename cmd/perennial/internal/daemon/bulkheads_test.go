@@ -23,14 +23,14 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// faultsOfAnAccount are what the provider may answer one account for ever.
+// faultsOfAnAccount are what the provider may answer one account without end.
 var faultsOfAnAccount = []string{
 	`"fault":"error_before"`, `"fault":"html"`, `"fault":"garbage"`, `"fault":"drop_before"`, `"fault":"hang","seconds":3600`,
 	`"fault":"code","code":"api_key_revoked","http_status":401`, `"fault":"code","code":"invalid_signature","http_status":401`,
 	`"fault":"code","code":"rate_limited","http_status":429,"retry_after":"3600"`, `"fault":"code","code":"of_tomorrow","http_status":400`,
 }
 
-// faultsOfAWebhook are what an endpoint may answer for ever; 0 is nothing.
+// faultsOfAWebhook are what an endpoint may answer without end; 0 is no answer.
 var faultsOfAWebhook = []int{0, http.StatusInternalServerError, http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusGone}
 
 // TestOneBrokenAccountOrWebhookStopsNoOther draws what the provider answers to one of three

@@ -122,7 +122,7 @@ func TestOneBrokenWebhookStopsNoOther(t *testing.T) {
 		"asked to wait": func(string, int) (int, http.Header, time.Duration) {
 			return 429, http.Header{"Retry-After": {"86400"}}, 0
 		},
-		"gone for ever":   func(string, int) (int, http.Header, time.Duration) { return 410, nil, 0 },
+		"gone for good":   func(string, int) (int, http.Header, time.Duration) { return 410, nil, 0 },
 		"one event fails": func(id string, _ int) (int, http.Header, time.Duration) { return 500 - 296*int(seqOf(id)%2), nil, 0 },
 	}
 	for name, fault := range faults {
@@ -155,7 +155,7 @@ func TestOneBrokenWebhookStopsNoOther(t *testing.T) {
 			}
 			rigs[broken].e.answers(fine)
 			time.Sleep(25 * time.Hour)
-			if got := len(rigs[broken].e.firsts()); got != len(happened) && name != "gone for ever" {
+			if got := len(rigs[broken].e.firsts()); got != len(happened) && name != "gone for good" {
 				t.Errorf("%s: the webhook has %d of %d events after it was mended", name, got, len(happened))
 			}
 			for _, stop := range stops {
