@@ -233,15 +233,8 @@ func moving(open []ledger.Exposure) bool {
 
 // publish makes facts of a reconciliation: each new finding, and agreement.
 func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when publication) error {
-	if r.reconciling.published == nil {
-		earlier, _, err := r.Ledger.PublishedDiscrepancies(ctx)
-		if err != nil {
-			return err
-		}
-		r.reconciling.published = map[string]bool{}
-		for _, f := range earlier {
-			r.reconciling.published[reconcile.Finding{Kind: f.Finding, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
-		}
+	if err := r.recallPublished(ctx); err != nil {
+		return err
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
 	if x.Wallet.Late { // it ends no finding of the wallet
@@ -272,6 +265,22 @@ func (r *Runner) publish(ctx context.Context, x reconcile.Reconciliation, when p
 		}
 	}
 	r.reconciling.published, r.reconciling.suspect, r.reconciling.uncompared = now, suspect, len(x.Wallet.Unknown) > 0
+	return nil
+}
+
+// recallPublished takes over what an earlier run has published.
+func (r *Runner) recallPublished(ctx context.Context) error {
+	if r.reconciling.published != nil {
+		return nil
+	}
+	earlier, _, err := r.Ledger.PublishedDiscrepancies(ctx)
+	if err != nil {
+		return err
+	}
+	r.reconciling.published = map[string]bool{}
+	for _, f := range earlier {
+		r.reconciling.published[reconcile.Finding{Kind: f.Finding, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID}.Key()] = true
+	}
 	return nil
 }
 
