@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,10 +49,28 @@ func Does(ctx context.Context, t *testing.T, actions ...Action) {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(limited, actions...); err != nil {
-		page, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
-		t.Fatalf("%v\n%s", err, page)
+	for _, action := range actions {
+		err := chromedp.Do(limited, action)
+		for err != nil && isReplaced(err) && limited.Err() == nil {
+			err = chromedp.Do(limited, action)
+		}
+		if err != nil {
+			page, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+			t.Fatalf("%v\n%s", err, page)
+		}
 	}
+}
+
+// isReplaced tells that the page was loaded again between finding an element and using it.
+// Nothing has been done with the element then, so the step can be repeated.
+func isReplaced(err error) bool {
+	return strings.Contains(err.Error(), "No node with given id") || strings.Contains(err.Error(), "Could not find node")
+}
+
+// Fill sets the value of a field in one script: the page is not loaded again in between, nor
+// after it while the field is filled.
+func Fill(selector, value string) Action {
+	return Holds(fmt.Sprintf("((field) => field !== null && ((field.value = %q), true))(document.querySelector(%q))", value, selector))
 }
 
 // Says is what a script of the page's comes to.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"perennial/cmd/perennial/internal/browsertest"
 )
 
 // TestBrowserRevealIsShownOnce: the answer follows no changes, so that nothing loads it
@@ -21,7 +23,7 @@ func TestBrowserRevealIsShownOnce(t *testing.T) {
 	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
 	const secret, follows = "pass-px_1-secret", `performance.getEntriesByType("resource").some((x) => x.name.endsWith("/changes"))`
 	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("Reveal its credentials"),
-		chromedp.SetValue(`form[action$="/reveal"] input[name="reason"]`, "a customer cannot connect"),
+		browsertest.Fill(`form[action$="/reveal"] input[name="reason"]`, "a customer cannot connect"),
 		chromedp.Click(`//button[text()="Reveal its credentials, once"]`), shows(secret), shows("perennial proxies get px_1 --reveal"))
 	evaluate := func(script string) (is bool) {
 		t.Helper()

@@ -58,10 +58,10 @@ func TestBrowserJourneys(t *testing.T) {
 	does(ctx, t,
 		shows("Waits for a person"), chromedp.Click(`//dt[text()="Waits for a person"]/following-sibling::dd/a`), shows("lost/0001"),
 		chromedp.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
-		chromedp.Click(`input[value="charged"]`), chromedp.SetValue(`input[name="amount"]`, "3.00"), chromedp.Click(`input[name="sure"]`), chromedp.SetValue(`form.act input[name="reason"]`, "the provider's site shows it"),
+		chromedp.Click(`input[value="charged"]`), browsertest.Fill(`input[name="amount"]`, "3.00"), chromedp.Click(`input[name="sure"]`), browsertest.Fill(`form.act input[name="reason"]`, "the provider's site shows it"),
 		chromedp.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial review resolve lost/0001 --charged 300"),
 		chromedp.Click(`//a[text()="Schedules"]`), shows("keep"), chromedp.Click(`//td/a[text()="keep"]`), shows("is held"),
-		chromedp.SetValue(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), chromedp.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
+		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), chromedp.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
 	)
 	for _, id := range []string{"px_3", "px_4"} {
 		await(t, id+" is renewed", func() bool { return w.renewals()[id] == 1 })
