@@ -33,7 +33,7 @@ type rateGate struct {
 	order   int64
 	pumping bool
 	spare   int // tokens that were given back
-	passed  int // turns in a row that went to what pays while a read waited
+	passed  int // turns in a row that went past the read that has waited longest
 }
 
 type waiter struct {
@@ -83,8 +83,9 @@ func (g *rateGate) takeSpare() bool {
 	return true
 }
 
-// readEvery is the share of reads: where what pays would take every turn, each so many is
-// that of the read that has waited longest. Without listings no slot fires.
+// readEvery is the share of reads: where others would take every turn, each so many is that
+// of the read that has waited longest. Without listings no slot fires, and polls come before
+// them.
 const readEvery = 4
 
 // Pass waits for a turn: by priority, then in order of arrival; polls and listings have
@@ -160,7 +161,7 @@ func (g *rateGate) serve() {
 		if w.gone {
 			continue
 		}
-		if g.passed++; read < 0 || w.reads() {
+		if g.passed++; read < 0 || next == read {
 			g.passed = 0
 		}
 		close(w.ready)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,71 @@ func TestReadsHaveAShareOfTheRateHoweverMuchIsPaid(t *testing.T) {
 			t.Errorf("polls had %d turns, the listing %d", poll.Load(), listing.Load())
 		}
 	})
+}
+
+// Whatever comes, goes and gives up, a read has its turn within readEvery turns of each read
+// that came before it and its own, and the others go by urgency and arrival.
+func TestNoDrawOfCallersStarvesARead(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 40))
+		synctest.Test(t, func(t *testing.T) {
+			g := newRateGate(1)
+			g.TryPass()
+			open, end := context.WithCancel(t.Context())
+			defer time.Sleep(time.Second) // the gate finds that no caller waits
+			defer end()
+			type caller struct {
+				priority gatePriority
+				since    int // turns served before it came
+				before   int // reads that waited when it came
+				leave    context.CancelFunc
+			}
+			var waiting []*caller
+			var all sync.WaitGroup
+			served := make(chan *caller, 1)
+			reads := func() (n int) {
+				for _, c := range waiting {
+					if c.priority >= priorityPoll {
+						n++
+					}
+				}
+				return n
+			}
+			for turns := 0; turns < 60 || len(waiting) > 0; {
+				for turns < 60 && (len(waiting) == 0 || random.IntN(3) > 0) {
+					ctx, leave := context.WithCancel(open)
+					c := &caller{gatePriority(random.IntN(int(priorityListing) + 1)), turns, reads(), leave}
+					waiting = append(waiting, c)
+					all.Go(func() {
+						if g.Pass(ctx, c.priority) == nil {
+							served <- c
+						}
+					})
+					synctest.Wait()
+				}
+				if i := random.IntN(len(waiting)); random.IntN(5) == 0 && len(waiting) > 1 {
+					waiting[i].leave()
+					waiting = slices.Delete(waiting, i, i+1)
+					synctest.Wait()
+				}
+				c := <-served
+				c.leave()
+				i := slices.Index(waiting, c)
+				if took := turns - c.since; c.priority >= priorityPoll && took >= readEvery*(c.before+1) {
+					t.Fatalf("seed %d: a read waited for %d turns, with %d reads before it", seed, took, c.before)
+				}
+				if c.priority < priorityPoll && slices.ContainsFunc(waiting, func(o *caller) bool { return o.priority < c.priority }) {
+					t.Fatalf("seed %d: priority %d was served before a more urgent caller", seed, c.priority)
+				}
+				if c.priority < priorityPoll && slices.ContainsFunc(waiting[:i], func(o *caller) bool { return o.priority == c.priority }) {
+					t.Fatalf("seed %d: of priority %d, one that came later was served first", seed, c.priority)
+				}
+				waiting = slices.Delete(waiting, i, i+1)
+				turns++
+			}
+			all.Wait()
+		})
+	}
 }
 
 func TestWhoeverGivesUpAtTheGateCostsTheOthersNothing(t *testing.T) {

@@ -45,11 +45,12 @@ func (l *Ledger) RenewalsQueued(ctx context.Context, since time.Time) (proxies i
 	return proxies, err
 }
 
-// RenewalsSettled counts the proxies whose renewal was accepted at or after an instant and
-// has an outcome. Little is accepted that does not start soon.
-func (l *Ledger) RenewalsSettled(ctx context.Context, since time.Time) (proxies int, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
-		WHERE o.kind = 'renewal' AND o.accepted_at >= ? AND x.settled_at IS NOT NULL`, micros(since)).Scan(&proxies)
+// RenewalsSettled counts the proxies whose renewal got an outcome at or after an instant, in
+// rows of the journal after seq.
+func (l *Ledger) RenewalsSettled(ctx context.Context, since time.Time, seq int64) (proxies int, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT DISTINCT +operation AS operation FROM journal WHERE seq > ? AND +operation <> '') j
+		CROSS JOIN operations o ON o.id = j.operation CROSS JOIN lines x ON x.operation = o.id
+		WHERE o.kind = 'renewal' AND x.settled_at >= ?`, seq, micros(since)).Scan(&proxies)
 	return proxies, err
 }
 

@@ -27,6 +27,12 @@ type pace struct {
 	first  time.Time
 }
 
+// measurement is the last row of the journal at an instant at which the queue was long.
+type measurement struct {
+	at  time.Time
+	seq int64
+}
+
 // watchPace measures it every minute.
 func (s *Sweeper) watchPace(ctx context.Context) error {
 	for {
@@ -46,23 +52,28 @@ func (s *Sweeper) keepPace(ctx context.Context) error {
 	now := s.Clock()
 	queued, err := s.Ledger.RenewalsQueued(ctx, now.Add(-reservedFor))
 	if err != nil || queued < paceQueue {
-		s.queuedSince = time.Time{}
+		s.measured = nil
 		s.pace.Store(nil)
 		return err
 	}
-	if s.queuedSince.IsZero() || s.queuedSince.After(now) {
-		s.queuedSince = now
+	seq, _, err := s.Ledger.Head(ctx)
+	if err != nil {
+		return err
 	}
-	since := later(s.queuedSince, now.Add(-paceMost))
-	if now.Sub(since) < paceLeast {
+	s.measured = append(s.measured, measurement{now, seq})
+	for since := s.measured[0].at; since.After(now) || since.Before(now.Add(-paceMost)); since = s.measured[0].at {
+		s.measured = s.measured[1:]
+	}
+	first := s.measured[0]
+	if now.Sub(first.at) < paceLeast {
 		return nil
 	}
-	turns, err := s.Ledger.RenewalsSettled(ctx, since)
+	turns, err := s.Ledger.RenewalsSettled(ctx, first.at, first.seq)
 	if err != nil || turns == 0 {
 		s.pace.Store(nil)
 		return err
 	}
-	x := &pace{queued: queued, turns: float64(turns) / now.Sub(since).Minutes()}
+	x := &pace{queued: queued, turns: float64(turns) / now.Sub(first.at).Minutes()}
 	if err := s.countLate(ctx, x); err != nil {
 		return err
 	}

@@ -132,10 +132,10 @@ type Sweeper struct {
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
-	counting    lock
-	pace        atomic.Pointer[pace]  // of a long queue of renewals; nil: there is none
-	queuedSince time.Time             // since when it is long; watchPace alone has it
-	uncovered   atomic.Pointer[int64] // as of the last complete listing; nil: not known
+	counting  lock
+	pace      atomic.Pointer[pace]  // of a long queue of renewals; nil: there is none
+	measured  []measurement         // since when it is long, the last ten minutes; watchPace alone has it
+	uncovered atomic.Pointer[int64] // as of the last complete listing; nil: not known
 }
 
 // scheduleRunner is one schedule at work.
