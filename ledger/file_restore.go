@@ -277,6 +277,11 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 // The newest commits may be in the -wal file alone.
 var besideIt = []string{"", "-wal", "-shm"}
 
+// MoveAside renames a ledger file that cannot be used any more, with all that SQLite keeps
+// beside it, to PATH.replaced-TIME; the new name is "" when there was none. The ledger may be
+// open, and is closed after it: SQLite would remove the WAL of the file that has the name.
+func MoveAside(path string, at time.Time) (aside string, err error) { return moveAside(path, at) }
+
 // moveAside renames a ledger file with all that belongs to it; the new name is
 // "" when there was none. The file is not opened: SQLite would remove the WAL of
 // one that is torn. Every part has its new name, on the disk, before any loses the

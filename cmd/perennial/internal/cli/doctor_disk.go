@@ -14,7 +14,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -78,26 +77,13 @@ func (d *doctor) noLedger(ctx context.Context, path string) {
 	switch {
 	case err != nil:
 		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "mend what is said of nats first; then "+do)
-	case last > 0 && d.config.NATS.External() && !d.runsHere():
-		d.ok("ledger", "not there: the next `perennial run` makes it from the %s rows on the events stream, and follows", humanize.Comma(int64(last)))
+	case last > 0 && d.config.NATS.External():
+		d.ok("ledger", "not there: `perennial run` makes it from the %s rows on the events stream, and follows", humanize.Comma(int64(last)))
 	case last > 0:
 		d.bad("ledger", fmt.Sprintf("%s is not there, and %s rows of it are on the events stream", path, humanize.Comma(int64(last))), do)
 	default:
 		d.ok("ledger", "not there yet: the first `perennial run` makes it")
 	}
-}
-
-// runsHere reports whether a runner works in the data directory.
-func (d *doctor) runsHere() bool {
-	if !config.Exists(daemon.RunFile(d.config.DataDir)) {
-		return false
-	}
-	unlock, err := queue.LockDir(d.config.DataDir)
-	if err != nil {
-		return true
-	}
-	_ = unlock()
-	return false
 }
 
 // lastEvent is the newest row on the account's events stream, 0 where there is none.

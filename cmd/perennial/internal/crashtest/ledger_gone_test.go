@@ -10,28 +10,40 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
+// takeLedger are what becomes of a ledger file under a running program.
+var takeLedger = map[string]func(w *world, file string){
+	"removed": func(w *world, file string) { removeLedger(w.t, file) },
+	"its log alone": func(w *world, file string) {
+		if err := os.Remove(file + "-wal"); err != nil {
+			w.t.Fatal(err)
+		}
+	},
+	"replaced": func(w *world, file string) {
+		if err := os.Rename(filepath.Join(w.dir, "yesterday.db"), file); err != nil {
+			w.t.Fatal(err)
+		}
+	},
+	"damaged": func(w *world, file string) {
+		if err := os.Truncate(file, 8192); err != nil {
+			w.t.Fatal(err)
+		}
+	},
+}
+
 // TestALedgerFileThatIsGoneIsNotReady: nothing is sent while the name belongs to no
-// file or to another one, and every fact can be had again from the events.
+// file or to another one, or to a part of one, with whose pages SQLite goes on. Every fact
+// can be had again from the events.
 func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 	t.Parallel()
-	for what, take := range map[string]func(w *world, file string){
-		"removed": func(w *world, file string) { removeLedger(w.t, file) },
-		"its log alone": func(w *world, file string) {
-			if err := os.Remove(file + "-wal"); err != nil {
-				w.t.Fatal(err)
-			}
-		},
-		"replaced": func(w *world, file string) {
-			if err := os.Rename(filepath.Join(w.dir, "yesterday.db"), file); err != nil {
-				w.t.Fatal(err)
-			}
-		},
-	} {
+	for what, take := range takeLedger {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w, run, line := ledgerWorld(t)
-			file := filepath.Join(w.dir, "data", "main.ledger.db")
-			take(w, file)
+			w := newWorld(t, 3)
+			run, line := w.ledgerWorld()
+			take(w, filepath.Join(w.dir, "data", "main.ledger.db"))
+			if what == "damaged" { // SQLite writes to the pages that are left until somebody looks
+				w.readySays(line, "is damaged")
+			}
 			w.mustSubmit("second", "px_2") // before the next look: taken in, and not sent
 			w.readySays(line, "restore --from-events --replace")
 			w.onlyFirstIsCharged()
@@ -40,41 +52,90 @@ func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 					t.Errorf("doctor: exit %d\n%s", code, out)
 				}
 			}
-			w.restoresFromEvents(run)
+			run.terminate()
+			w.mustCLI("ledger", "restore", "--from-events", "--replace")
+			run, line = w.run()
+			w.readySays(line, ready)
+			w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+			w.settled(run, "first", "second")
 		})
 	}
 }
 
-// TestADamagedLedgerIsNotReady: SQLite goes on with the pages that are left.
-func TestADamagedLedgerIsNotReady(t *testing.T) {
+// TestAHolderWhoseLedgerIsGoneHandsOver: another runner has all rows, and goes on at once; the
+// file is moved aside and made again from the stream, by a runner that is alone too.
+func TestAHolderWhoseLedgerIsGoneHandsOver(t *testing.T) {
 	t.Parallel()
-	w, run, line := ledgerWorld(t)
-	if err := os.Truncate(filepath.Join(w.dir, "data", "main.ledger.db"), 8192); err != nil {
+	p := newPair(t, 4)
+	p.start(0, "")
+	p.awaitRole(0, "active")
+	p.w.mustCLI("ledger", "backup", filepath.Join(p.w.dir, "yesterday.db"))
+	p.w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	ids := []string{"first"}
+	alone := filepath.Join(p.w.dir, pairData[0], "main.ledger.db")
+	takeLedger["replaced"](p.w, alone)
+	p.w.mustCLI("renew", "px_2", "--id", "alone", "--wait")
+	p.awaitRole(0, "active")
+	p.start(1, "")
+	p.awaitRole(1, "standby")
+	takeLedger["removed"](p.w, alone)
+	p.awaitRole(1, "active")
+	p.awaitRole(0, "standby")
+	p.w.mustCLI("renew", "px_3", "--id", "taken-over", "--wait")
+	takeLedger["damaged"](p.w, alone) // of a standby
+	await(t, "the standby's file is moved aside and made again", func() bool {
+		aside, _ := filepath.Glob(alone + ".replaced-*")
+		return len(aside) >= 2*len(besideLedger) && p.role(0) == "standby"
+	})
+	p.runs[0].terminate()
+	if err := os.Truncate(alone, 5000); err != nil {
 		t.Fatal(err)
 	}
-	w.readySays(line, "is damaged")
-	w.mustSubmit("second", "px_2")
-	w.onlyFirstIsCharged()
-	w.restoresFromEvents(run)
+	p.start(0, "") // a damaged file keeps no runner from starting
+	p.awaitRole(0, "standby")
+	p.w.mustCLI("renew", "px_4", "--id", "last", "--wait")
+	p.sameBooks(append(ids, "alone", "taken-over", "last"))
 }
 
-// ledgerWorld is a runner beside a NATS process that has renewed px_1.
-func ledgerWorld(t *testing.T) (*world, *process, daemon.ReadyLine) {
-	t.Helper()
-	w := newWorld(t, 3)
-	n := newNATSProcess(t, w)
-	n.start("pw")
-	w.configure(n.url(), "")
+// TestADamagedLedgerKeepsNoOtherAccountFromStarting: the account is not ready until its ledger
+// is restored, and the others work.
+func TestADamagedLedgerKeepsNoOtherAccountFromStarting(t *testing.T) {
+	t.Parallel()
+	w := twoAccounts(t)
+	run, _ := w.run()
+	w.mustCLI("order", "--item", "off_us_1=1", "--id", "other-buy", "--wait", "-a", "other")
+	run.terminate()
+	if err := os.Truncate(filepath.Join(w.dir, "data", "other.ledger.db"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	run, line := w.run()
+	w.readySays(line, "other: the ledger file")
+	if page, err := w.get(line.HTTP + "/metrics"); err != nil || !strings.Contains(page, `perennial_ready{account="other"} 0`) {
+		t.Errorf("the metrics do not say that other is not ready: %v\n%s", err, page)
+	}
+	w.mustCLI("renew", "px_1", "--id", "main-works", "--wait", "-a", "main")
+	run.terminate()
+	w.mustCLI("ledger", "restore", "--from-events", "--replace", "-a", "other")
+	_, line = w.run()
+	w.readySays(line, ready)
+}
+
+// ledgerWorld is a runner that has renewed px_1, and a copy of the ledger of before.
+func (w *world) ledgerWorld() (*process, daemon.ReadyLine) {
+	w.t.Helper()
 	run, line := w.run()
 	w.readySays(line, ready)
 	w.mustCLI("ledger", "backup", filepath.Join(w.dir, "yesterday.db"))
 	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
-	return w, run, line
+	return run, line
 }
+
+// besideLedger are the endings of a ledger's files.
+var besideLedger = []string{"", "-wal", "-shm"}
 
 func removeLedger(t *testing.T, file string) {
 	t.Helper()
-	for _, ending := range []string{"", "-wal", "-shm"} {
+	for _, ending := range besideLedger {
 		if err := os.Remove(file + ending); err != nil {
 			t.Fatal(err)
 		}
@@ -96,15 +157,4 @@ func (w *world) onlyFirstIsCharged() {
 	if n := strings.Count(string(text), `"kind":"charge"`); n != 1 {
 		w.t.Errorf("%d charges:\n%s", n, text)
 	}
-}
-
-// restoresFromEvents does what the error says; then what was taken in is done.
-func (w *world) restoresFromEvents(run *process) {
-	w.t.Helper()
-	run.terminate()
-	w.mustCLI("ledger", "restore", "--from-events", "--replace")
-	run, line := w.run()
-	w.readySays(line, ready)
-	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
-	w.settled(run, "first", "second")
 }

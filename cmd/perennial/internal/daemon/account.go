@@ -65,6 +65,8 @@ type account struct {
 	checked sync.Mutex
 	last    map[string]check // by name
 
+	lastRow atomic.Int64 // the newest row that a probe has seen in the ledger
+
 	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
 	shorter      bool   // another runner has more rows, and the stream lost them; of run alone
 	shut         bool   // the ledger is closed, to be made again; of run alone

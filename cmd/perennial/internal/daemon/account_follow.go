@@ -30,7 +30,7 @@ const lookAgain = time.Second
 // stand follows the account's events until the runner has its lease. While it cannot fold
 // an event of a later version, or cannot use the provider and another one can, it does not
 // ask for the lease: a runner that can work must not wait for it. It ends with
-// errLedgerBefore when the ledger has to be made again first.
+// errLedgerBefore or errLedgerUnusable when the ledger has to be made again first.
 func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
@@ -39,6 +39,7 @@ func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 			end(err)
 		}
 	})
+	follower.Go(func() { a.watchLedger(ctx, end) })
 	defer func() { end(nil); follower.Wait() }()
 	for ctx.Err() == nil {
 		why, changed := a.outdated.look()

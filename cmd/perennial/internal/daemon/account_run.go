@@ -163,6 +163,7 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 		case <-done:
 		}
 	}()
+	go a.watchLedger(held, cancel)
 	a.log.WithField("holder", a.host.holder).Info("this runner has the account's lease")
 	a.setHolding(holding{since: time.Now(), giveUp: func() { cancel(errHandedOver) }})
 	defer a.setHolding(holding{})
@@ -179,6 +180,8 @@ func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
 	switch {
 	case lost:
 		return errLeaseLost
+	case errors.Is(context.Cause(held), errLedgerUnusable):
+		return context.Cause(held)
 	case ctx.Err() == nil && errors.Is(context.Cause(held), errHandedOver) && !final(err):
 		return errHandedOver
 	}

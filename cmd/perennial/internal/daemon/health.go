@@ -108,7 +108,7 @@ func (h *Host) watch(ctx context.Context) {
 			}
 		})
 		every(func(ctx context.Context) {
-			h.probe(ctx, needsLedger+a.Name, func(context.Context) error { return a.Ledger().Unusable() })
+			h.probe(ctx, needsLedger+a.Name, a.probeLedger)
 		})
 		every(func(context.Context) { a.checks() })
 		if h.Embedded == nil {
@@ -144,6 +144,21 @@ func (a *account) probeStreams(ctx context.Context) {
 		}
 		return err
 	})
+}
+
+// probeLedger looks whether the ledger's file is still there and whole, and notes its newest row.
+func (a *account) probeLedger(ctx context.Context) error {
+	l := a.Ledger()
+	if err := l.Unusable(); err != nil {
+		if a.host.Embedded == nil {
+			err = fmt.Errorf("%w: %s was removed, replaced or damaged", errLedgerUnusable, a.host.Config.LedgerPath(a.Name))
+		}
+		return err
+	}
+	if head, _, err := l.Head(ctx); err == nil {
+		a.lastRow.Store(max(a.lastRow.Load(), head))
+	}
+	return nil
 }
 
 // probeSettings compares the settings of the account's streams and consumers, which an

@@ -15,6 +15,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -59,6 +60,11 @@ func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledg
 // be done yet, each turn tries it.
 func (a *account) openLedger(ctx context.Context) error {
 	l, err := ledger.Open(ctx, a.ledgerConfig())
+	if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged && a.host.Config.NATS.External() {
+		if err = a.moveLedgerAside(err); err == nil {
+			l, err = ledger.Open(ctx, a.ledgerConfig())
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -80,6 +86,9 @@ func (a *account) ledgerConfig() ledger.Config {
 // does, from a snapshot and the events behind it; the old file is moved aside. Any other
 // ledger, and one that no snapshot goes with, stays. Nothing may write the ledger meanwhile.
 func (a *account) makeLedger(ctx context.Context) error {
+	if err := a.leaveUnusable(ctx); err != nil {
+		return err
+	}
 	if err := a.openAgain(ctx); err != nil {
 		return err
 	}
@@ -113,6 +122,55 @@ func (a *account) makeLedger(ctx context.Context) error {
 	a.log.WithFields(logrus.Fields{"was_seq": head, "snapshot_seq": snapshot.Seq, "events": out.Events, "replaced": out.Replaced}).
 		Info("the ledger ended before the events stream begins: it is made again from the snapshot beside the stream and the events behind it")
 	return nil
+}
+
+// errLedgerUnusable says that the ledger's file is gone or damaged, and has to be made again.
+var errLedgerUnusable = errors.New("the ledger cannot be used, and is made again from the events stream")
+
+// watchLedger calls back with errLedgerUnusable once the ledger's file is gone or damaged.
+func (a *account) watchLedger(ctx context.Context, unusable func(error)) {
+	for sleep.For(ctx, probeEvery) == nil {
+		if err := a.Ledger().Unusable(); err != nil {
+			unusable(fmt.Errorf("%w: %w", errLedgerUnusable, err))
+			return
+		}
+	}
+}
+
+// leaveUnusable moves a ledger aside whose file is gone or damaged, so that an empty one takes
+// its place and follows the events stream, on which every row was before it was committed. A
+// stream that has lost rows which this ledger had is no source: then the file stays for a person.
+func (a *account) leaveUnusable(ctx context.Context) error {
+	if a.shut {
+		return nil
+	}
+	why := a.Ledger().Unusable()
+	if why == nil {
+		return nil
+	}
+	last, _, err := a.host.Queue.LastRow(ctx, a.Name)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	if had := a.lastRow.Load(); int64(last.StreamSeq) < had {
+		return fmt.Errorf("%w\nit is not made again by itself: the events stream ends with row %d, and this ledger had row %d. Keep the file, and start another runner whose ledger is longer", why, last.StreamSeq, had)
+	}
+	if err := a.moveLedgerAside(why); err != nil {
+		return err
+	}
+	a.shut = true
+	if err := a.Ledger().Close(); err != nil {
+		a.log.WithError(err).Warn("the ledger that was moved aside did not close cleanly")
+	}
+	return nil
+}
+
+func (a *account) moveLedgerAside(why error) error {
+	aside, err := ledger.MoveAside(a.host.Config.LedgerPath(a.Name), time.Now())
+	if err == nil {
+		a.log.WithError(why).WithField("aside", aside).Error("the ledger cannot be used: it is moved aside and made again from the events stream. Look at the disk")
+	}
+	return err
 }
 
 // openAgain opens the ledger where it is shut.

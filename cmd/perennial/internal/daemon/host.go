@@ -44,6 +44,7 @@ type Host struct {
 	Queue    *queue.Queue
 	Sandbox  *sandbox.Server
 	Accounts []*account
+	damaged  []damagedAccount
 	binding  sync.Mutex    // one account is bound after the other
 	turns    *ledger.Turns // of the accounts' writers
 	HTTP     *httpHost
@@ -59,6 +60,13 @@ type Host struct {
 	connected    atomic.Pointer[time.Time] // when NATS was reached again; nil: it was never away
 	started      time.Time
 	healed       time.Time // when the embedded server was last started again; heal's alone
+}
+
+// damagedAccount is an account of this runner alone whose ledger is damaged: it has to be
+// restored, and the runner started again.
+type damagedAccount struct {
+	name  string
+	check check
 }
 
 // ReadyLine is what `run` prints once it is ready.
@@ -114,10 +122,18 @@ func (h *Host) start(ctx context.Context) (err error) {
 	}
 	for _, name := range h.Config.AccountNames() {
 		a, err := newAccountHost(ctx, h, name)
+		if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged && len(h.Config.AccountNames()) > 1 {
+			h.log.WithError(err).WithField("account", name).Error("the account does not start, the others do")
+			h.damaged = append(h.damaged, damagedAccount{name, check{Name: needsLedger, Since: h.started, Detail: err.Error()}})
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		h.Accounts = append(h.Accounts, a)
+	}
+	if len(h.Accounts) == 0 && len(h.damaged) > 0 {
+		return errors.New(h.damaged[0].check.Detail)
 	}
 	if h.HTTP, err = startHTTP(h); err != nil {
 		return err

@@ -163,6 +163,11 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Accounts = append(out.Accounts, one)
 	}
+	for _, d := range s.host.damaged {
+		out.Ready = false
+		out.Accounts = append(out.Accounts, accountReadiness{Account: d.name, Role: roleActive, Checks: []check{d.check}})
+		fmt.Fprintf(&text, "%s: %s\n", d.name, d.check.Detail)
+	}
 	code := http.StatusOK
 	if !out.Ready {
 		code = http.StatusServiceUnavailable
