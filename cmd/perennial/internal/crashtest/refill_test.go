@@ -158,3 +158,50 @@ func emptyEvents(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 }
+
+// TestEventsThatAreGoneFromTheFrontAreMissedAndFilledAgain, as after `nats stream edit
+// --max-age`: the holder and the standby say so while they run, and not at the next take-over.
+func TestEventsThatAreGoneFromTheFrontAreMissedAndFilledAgain(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 3)
+	p.start(0, "")
+	p.awaitRole(0, "active")
+	p.start(1, "")
+	p.awaitRole(1, "standby")
+	p.w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	nc, err := nats.Connect(p.nats.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), queue.EventsStream("main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := stream.CachedInfo()
+	limited := was.Config
+	limited.MaxMsgs, limited.Discard = int64(was.State.Msgs)-2, jetstream.DiscardOld
+	for _, c := range []jetstream.StreamConfig{limited, was.Config} {
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range p.runs {
+		p.w.readySays(p.at[n], "begins with row 3 and by this ledger it begins with row 1")
+	}
+	p.w.mustCLI("renew", "px_2", "--id", "second", "--wait") // nothing is lost meanwhile
+	for n := range p.runs {
+		p.runs[n].terminate()
+	}
+	p.runs[0] = startIn(t, p.w.dir, nil, "run", "--data", pairData[0], "--refill-events")
+	p.runs[0].ready(&p.at[0])
+	p.awaitRole(0, "active")
+	p.w.mustCLI("ledger", "verify", "--against-events")
+	p.start(1, "")
+	p.awaitRole(1, "standby")
+	p.sameBooks([]string{"first", "second"})
+}

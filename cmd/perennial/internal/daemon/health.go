@@ -138,12 +138,33 @@ func (a *account) probeStreams(ctx context.Context) {
 	a.probedStreams = time.Now()
 	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error {
 		had := a.onStream(ctx)
-		last, err := a.host.Queue.ProbeStreams(ctx, a.Name)
+		first, last, err := a.host.Queue.ProbeStreams(ctx, a.Name)
 		if err == nil && last < had {
 			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
 		}
+		if err == nil {
+			err = a.lostFront(ctx, first, last)
+		}
 		return err
 	})
+}
+
+// lostFront says that the events stream lacks first events that no archiving removed, by a
+// ledger that has all that is on it.
+func (a *account) lostFront(ctx context.Context, first, last uint64) error {
+	head, _, err := a.Ledger().Head(ctx)
+	if err != nil || uint64(head) < last {
+		return nil // another check says why; or the row that says so may be among those to come
+	}
+	begin, err := a.Ledger().EventsBegin(ctx)
+	if err != nil {
+		return nil
+	}
+	if why := queue.MissingBefore(first, uint64(begin)); why != "" {
+		return fmt.Errorf("%s. The next take-over, or start, is refused. Look for max_age and other limits of stream %s, and for who purges it; then %s (docs/operations.md, \"Ledger and events stream have diverged\")",
+			why, queue.EventsStream(a.Name), RefillAdvice)
+	}
+	return nil
 }
 
 // probeLedger looks whether the ledger's file is still there and whole, and notes its newest row.

@@ -1,17 +1,19 @@
-// What an account does when its events stream has a message that the relay did not
-// publish.
+// What `run --refill-events` does with an events stream that has a message which the relay did
+// not publish, or has lost its first events.
 
 package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"perennial/queue"
 )
 
-// clearStrangers makes the events stream anew where others have published on it and
-// everything else on it is this ledger's: the relay then publishes all again. One that
+// clearStrangers makes the events stream anew where others have published on it, or have
+// removed its first events, and everything else on it is this ledger's, whose rows are proved
+// first: the relay then publishes all again. One that
 // holds what this ledger does not know is left as it is, and is an error: the ledger
 // may be the old one. Only `run --refill-events` asks for it.
 func (a *account) clearStrangers(ctx context.Context) error {
@@ -39,10 +41,21 @@ func (a *account) clearStrangers(ctx context.Context) error {
 			strangers++
 		}
 	}
-	if strangers == 0 {
+	lost := a.checkBegin(ctx)
+	if _, diverged := errors.AsType[*queue.DivergedError](lost); lost != nil && !diverged {
+		return lost
+	}
+	if strangers == 0 && lost == nil {
 		return nil
 	}
-	a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+	if _, err := a.Ledger().Verify(ctx); err != nil {
+		return fmt.Errorf("the events stream is not filled from a ledger that cannot be proved: %w", err)
+	}
+	if lost != nil {
+		a.log.WithError(lost).Warn("the first events are gone from the stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+	} else {
+		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+	}
 	if err := a.host.Queue.RemoveEvents(ctx, a.Name); err != nil {
 		return err
 	}
