@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -48,7 +49,22 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 		s.rows = r.Seq
 		s.unlearned = s.unlearned && r.Type != "renewal.completed"
 		s.intended[r.Operation] = s.intended[r.Operation] || r.Type == "operation.sending"
+		s.noteWait(r)
 	}
+}
+
+// noteWait counts the reason for which a row has something wait, which must be in the table.
+func (s *simulation) noteWait(r ledger.Row) {
+	f, err := fact.Decode(r.Type, []byte(r.Data))
+	s.must(err, "row")
+	of, reason := decide.WaitOf(f)
+	if of == "" {
+		return
+	}
+	if !slices.ContainsFunc(decide.Waits(), func(w decide.Wait) bool { return w.Of == of && w.Reason == reason }) {
+		s.failf("row %d, %s: the %s waits for %q, which is in no table", r.Seq, r.Type, of, reason)
+	}
+	s.counts.waits[of+" "+reason]++
 }
 
 // leftOutBy notes which proxies a row left out, and says why.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/jobs/decide"
 	"perennial/ledger/testrun"
 
 	"golang.org/x/sync/errgroup"
@@ -72,6 +73,20 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds from %d: %s", len(seeds), *simFirst, sum)
+	if n >= 150 {
+		sum.reachWaits(t)
+	}
+}
+
+// reachWaits proves that the seeds came to each wait of the table that a simulation can come to.
+// All of them ended: a seed whose operations do not has failed.
+func (c simCounts) reachWaits(t *testing.T) {
+	t.Helper()
+	for _, w := range decide.Waits() {
+		if of := w.Of + " " + w.Reason; w.Test == t.Name() && c.waits[of] == 0 {
+			t.Errorf("no %s: the seeds do not come to this wait", of)
+		}
+	}
 }
 
 // TestTheSameSeedGivesTheSameTrace: a seed that failed can be looked at.
@@ -119,10 +134,17 @@ func kept(t *testing.T) (seeds []uint64) {
 // simCounts is how much a simulation did.
 type simCounts struct {
 	commands, posts, served, crashes, faults, reviews, steps int
+	waits                                                    map[string]int // by what waits, and for what
 }
 
 func (c simCounts) plus(o simCounts) simCounts {
-	return simCounts{c.commands + o.commands, c.posts + o.posts, c.served + o.served, c.crashes + o.crashes, c.faults + o.faults, c.reviews + o.reviews, c.steps + o.steps}
+	waits := map[string]int{}
+	for _, all := range []map[string]int{c.waits, o.waits} {
+		for name, n := range all {
+			waits[name] += n
+		}
+	}
+	return simCounts{c.commands + o.commands, c.posts + o.posts, c.served + o.served, c.crashes + o.crashes, c.faults + o.faults, c.reviews + o.reviews, c.steps + o.steps, waits}
 }
 
 func (c simCounts) String() string {

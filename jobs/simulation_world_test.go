@@ -167,7 +167,7 @@ func newSimulation(seed uint64) *simulation {
 		seed: seed, random: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), mail: rand.New(rand.NewPCG(seed, 0xd1b54a32d192ed03)), paid: map[string]bool{}, guarded: map[string]bool{},
 		mistaken: map[string]bool{}, mistakes: map[string]bool{}, shown: map[string]string{}, shownTo: map[string]map[string]string{},
 		recorded: map[string]bool{}, left: map[string]firstLeave{}, let: map[string]bool{}, leftOut: map[string]bool{}, intended: map[string]bool{},
-		inboxes: map[string]string{}, answers: map[string][]string{},
+		inboxes: map[string]string{}, answers: map[string][]string{}, counts: simCounts{waits: map[string]int{}},
 	}
 	s.time = pick(s, simDays...)
 	return s
