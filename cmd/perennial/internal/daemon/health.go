@@ -142,29 +142,27 @@ func (a *account) probeStreams(ctx context.Context) {
 		if err == nil && last < had {
 			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
 		}
-		if err == nil {
-			err = a.lostFront(ctx, first, last)
+		if why := a.lostFront(ctx, first, last); err == nil && why != "" {
+			err = errors.New(why)
 		}
 		return err
 	})
 }
 
 // lostFront says that the events stream lacks first events that no archiving removed, by a
-// ledger that has all that is on it.
-func (a *account) lostFront(ctx context.Context, first, last uint64) error {
+// ledger that has all that is on it; "" where it does not, or that cannot be read.
+func (a *account) lostFront(ctx context.Context, first, last uint64) string {
 	head, _, err := a.Ledger().Head(ctx)
-	if err != nil || uint64(head) < last {
-		return nil // another check says why; or the row that says so may be among those to come
+	if err != nil || uint64(head) < last { // the row that says so may be among those to come
+		return ""
 	}
 	begin, err := a.Ledger().EventsBegin(ctx)
-	if err != nil {
-		return nil
+	why := queue.MissingBefore(first, uint64(begin))
+	if err != nil || why == "" {
+		return ""
 	}
-	if why := queue.MissingBefore(first, uint64(begin)); why != "" {
-		return fmt.Errorf("%s. The next take-over, or start, is refused. Look for max_age and other limits of stream %s, and for who purges it; then %s (docs/operations.md, \"Ledger and events stream have diverged\")",
-			why, queue.EventsStream(a.Name), RefillAdvice)
-	}
-	return nil
+	return fmt.Sprintf("%s. The next take-over, or start, is refused. Look for max_age and other limits of stream %s, and for who purges it; then %s (docs/operations.md, \"Ledger and events stream have diverged\")",
+		why, queue.EventsStream(a.Name), RefillAdvice)
 }
 
 // probeLedger looks whether the ledger's file is still there and whole, and notes its newest row.
