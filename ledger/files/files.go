@@ -6,13 +6,18 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"unicode/utf8"
+
+	"perennial/ledger/fact"
 )
 
 // Open opens a regular file to read. It never blocks, whatever has the name.
@@ -55,6 +60,26 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, most)}
 	}
 	return text, err
+}
+
+// Text is a text without the byte order mark that an editor may have put before it
+// (trap 76). A character that shows nothing is refused: nobody would find it in a secret
+// that is wrong. The error continues a sentence that begins with what the text is, and
+// repeats nothing else of it.
+func Text(text []byte) ([]byte, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !utf8.Valid(text) {
+		return nil, errors.New("is not text in UTF-8\nsave it as plain text in UTF-8")
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		shown := strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", " ")
+		if why := fact.Unprintable(shown); why != "" {
+			return nil, fmt.Errorf("%s in line %d\nwrite it again without that character, as plain text in UTF-8", why, n)
+		}
+	}
+	return text, nil
 }
 
 // Write writes a file whole or not at all: under another name first, so that a link

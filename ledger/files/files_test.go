@@ -73,6 +73,24 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
+// TestTrap76AByteOrderMarkIsSkippedAndWhatShowsNothingRefused, by its name and line.
+func TestTrap76AByteOrderMarkIsSkippedAndWhatShowsNothingRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"\ufeffhunter2\r\n": "hunter2\r\n", "a\n\tb": "a\n\tb", "пароль": "пароль", "": ""} {
+		if got, err := files.Text([]byte(text)); err != nil || string(got) != want {
+			t.Errorf("%q: %q %v", text, got, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"a\nhun\u200bter2": "(U+200B) in line 2", "hunter2\ufeff": "(U+FEFF) in line 1", "\ufeff\ufeffa": "(U+FEFF)", "hunter2\u00a0\n": "(U+00A0)",
+		"hunter2\x00": "(U+0000)", "a\rb": "(U+000D)", "\xff\xfeh\x00": "not text in UTF-8",
+	} {
+		if _, err := files.Text([]byte(text)); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "ter2") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // TestWriteReplacesALinkWholeOrNotAtAll.
 func TestWriteReplacesALinkWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
