@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,7 @@ type Config struct {
 type Ledger struct {
 	clock    func() time.Time
 	path     string
+	temp     string // where Verify makes its second ledger
 	guard    *guard // of the file, and of what SQLite keeps beside it
 	write    *conn
 	read     *sql.DB
@@ -128,7 +130,7 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	guard := newGuard(c.Path)
 	read := openReader(c.Path, guard)
 	l := &Ledger{
-		clock: c.Clock, path: c.Path, guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
+		clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
 		follows: c.Follows, turns: c.Turns, committed: c.Committed,
 	}
@@ -162,7 +164,7 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
-	l := &Ledger{clock: c.Clock, path: c.Path, guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached, follows: c.Follows}
+	l := &Ledger{clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached, follows: c.Follows}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {
