@@ -10,8 +10,8 @@ import (
 	"perennial/ledger/files"
 )
 
-// lockFile is the name of the lock inside a data directory.
-const lockFile = "perennial.lock"
+// LockName is the name of the lock inside a data directory.
+const LockName = "perennial.lock"
 
 // LockDir makes this process the only one that works in a data directory,
 // which is created with mode 0700 if missing. The lock ends with unlock or
@@ -21,7 +21,7 @@ func LockDir(dir string) (unlock func() error, err error) {
 	if err := errors.Join(files.CheckParents(dir), files.OwnDirectory(dir)); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	path := filepath.Join(dir, lockFile)
+	path := filepath.Join(dir, LockName)
 	unlock, got, err := files.TryLock(path)
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory: %w", err)

@@ -86,6 +86,39 @@ func Text(text []byte) ([]byte, error) {
 // in its place is replaced, and what it leads to is not written to. The file has
 // the mode whatever the umask is. What is no regular file is not replaced.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	return put(path, func(f *os.File) error { return f.Chmod(mode) }, write)
+}
+
+// WriteLike is Write with the owner, the group and the mode of another file, so that
+// whoever reads that one reads this one too.
+func WriteLike(path, other string, write func(io.Writer) error) error {
+	info, err := os.Stat(other)
+	if err != nil {
+		return err
+	}
+	return put(path, func(f *os.File) error {
+		uid, gid := Owner(info)
+		if mine, err := f.Stat(); err == nil {
+			if u, g := Owner(mine); u == uid && g == gid {
+				return f.Chmod(info.Mode().Perm())
+			}
+		}
+		if err := f.Chown(uid, gid); err != nil {
+			return fmt.Errorf("%s belongs to user %d and group %d, and %s would not\nrun the same command as that user, or as root: %w", other, uid, gid, path, err)
+		}
+		return f.Chmod(info.Mode().Perm())
+	}, write)
+}
+
+// Owner is the user and the group that a file belongs to, -1 where they are not known.
+func Owner(info fs.FileInfo) (uid, gid int) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid), int(stat.Gid)
+	}
+	return -1, -1
+}
+
+func put(path string, give func(*os.File) error, write func(io.Writer) error) error {
 	if err := Regular(path); err != nil {
 		return err
 	}
@@ -94,7 +127,7 @@ func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 		return err
 	}
 	if err = write(f); err == nil {
-		err = errors.Join(f.Chmod(mode), f.Sync())
+		err = errors.Join(give(f), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

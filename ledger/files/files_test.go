@@ -117,6 +117,31 @@ func TestWriteReplacesALinkWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// TestAFileLikeAnotherHasItsOwnerAndMode, and is not there where it cannot have them.
+func TestAFileLikeAnotherHasItsOwnerAndMode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old, next := filepath.Join(dir, "old"), filepath.Join(dir, "new")
+	must(t, os.WriteFile(old, nil, 0o600), os.Chmod(old, 0o640))
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 {
+		uid, gid = 65533, 65534
+		must(t, os.Chown(old, uid, gid))
+	}
+	must(t, files.WriteLike(next, old, func(io.Writer) error { return nil }))
+	info, err := os.Stat(next)
+	must(t, err)
+	if u, g := files.Owner(info); u != uid || g != gid || info.Mode() != 0o640 {
+		t.Errorf("%d:%d %v", u, g, info.Mode())
+	}
+	if os.Geteuid() != 0 { // a file of root is given to nobody
+		err := files.WriteLike(filepath.Join(dir, "roots"), "/etc/passwd", func(io.Writer) error { return nil })
+		if _, there := os.Stat(filepath.Join(dir, "roots")); err == nil || !strings.Contains(err.Error(), "as root") || there == nil {
+			t.Error(err, there)
+		}
+	}
+}
+
 // TestALockIsOfOneProcessAlone.
 func TestALockIsOfOneHolderAlone(t *testing.T) {
 	t.Parallel()
