@@ -50,6 +50,9 @@ type Config struct {
 	// Follows says that the journal is a stream elsewhere: Write appends facts only
 	// under Lead, which publishes them first, and Fold takes those of others.
 	Follows bool
+	// Held is why this process does not have the file's directory for itself any more.
+	// Nothing is written then. Default: it always has it.
+	Held func() error
 	// Inspect opens, with ReadOnly, also a file whose schema was changed, so that
 	// Verify and Rebuild can say and mend what is wrong. Other reads of such a
 	// file may be wrong.
@@ -128,6 +131,7 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", c.Path, err), write.close())
 	}
 	guard := newGuard(c.Path)
+	guard.held = c.Held
 	read := openReader(c.Path, guard)
 	l := &Ledger{
 		clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,

@@ -92,11 +92,11 @@ func (d *doctor) runsHere() bool {
 	if !config.Exists(daemon.RunFile(d.config.DataDir)) {
 		return false
 	}
-	unlock, err := queue.LockDir(d.config.DataDir)
+	lock, err := queue.LockDir(d.config.DataDir)
 	if err != nil {
 		return true
 	}
-	_ = unlock()
+	_ = lock.Unlock()
 	return false
 }
 

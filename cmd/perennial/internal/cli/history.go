@@ -115,11 +115,14 @@ func lockData(c *config.Config, account string) (unlock func() error, err error)
 	if anothers != nil && !config.Exists(filepath.Join(c.DataDir, queue.LockName)) {
 		return nil, anothers
 	}
-	unlock, err = queue.LockDir(c.DataDir)
-	if err == nil && anothers != nil {
-		return nil, errors.Join(anothers, unlock())
+	lock, err := queue.LockDir(c.DataDir)
+	if err != nil {
+		return nil, err
 	}
-	return unlock, err
+	if anothers != nil {
+		return nil, errors.Join(anothers, lock.Unlock())
+	}
+	return lock.Unlock, nil
 }
 
 // notAnothers refuses a user whom the first of the paths that exist does not belong to.
