@@ -140,20 +140,27 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 		return after, nil
 	}
 	wait, instead := decide.BackoffFirst, false // of what can never be recorded
+	write := func(tx *ledger.Tx) error {
+		if err := after.append(tx, j.op, d.Facts); err != nil {
+			return err
+		}
+		r.Reached("result.inside")
+		return forgetExpiries(tx, d.Facts)
+	}
 	for {
-		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
-			if err := after.append(tx, j.op, d.Facts); err != nil {
-				return err
-			}
-			r.Reached("result.inside")
-			return forgetExpiries(tx, d.Facts)
-		})
+		err := r.Ledger.Write(ctx, write)
 		switch {
 		case err == nil:
 			r.Reached("result.committed")
 			return after, nil
 		case errors.Is(err, ledger.ErrStale):
-			return recorded{}, r.tooLate(ctx, j, d)
+			late, err := r.tooLate(ctx, j, d)
+			if err != nil || len(late) == 0 {
+				return recorded{}, err
+			}
+			after, instead = recorded{}, true
+			write = func(tx *ledger.Tx) error { return tx.Append(late...) }
+			continue
 		case ctx.Err() != nil, ledger.Ended(err):
 			return recorded{}, err
 		}
@@ -194,13 +201,12 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	return nil
 }
 
-// tooLate keeps a reply that came after a person or another runner settled the operation.
+// tooLate is the finding that keeps a reply that came after a person or another runner settled the operation.
 // An order that came due while it was being read is read twice: the second read says
 // nothing new.
-func (r *Runner) tooLate(ctx context.Context, j *job, d decide.Decision) error {
+func (r *Runner) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
 	if now, err := r.Ledger.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
-		return err
+		return nil, err
 	}
-	late := decide.Decide(j.op, decide.TooLate{Decision: d})
-	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(late.Facts...) })
+	return decide.Decide(j.op, decide.TooLate{Decision: d}).Facts, nil
 }

@@ -1,10 +1,13 @@
 package jobs
 
 import (
+	"database/sql"
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
@@ -63,9 +66,14 @@ func TestACommandThatNeverCameIsNotFound(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // A person settles an operation while its request hangs at the provider: what
-// the provider says afterwards is kept as a finding and changes nothing.
+// the provider says afterwards is kept as a finding and changes nothing. A finding that
+// cannot be written is tried until it can.
 func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
+	t.Parallel()
 	h := idleRig(t)
+	refused, log := &refusedFindings{h: h}, quiet()
+	log.AddHook(refused)
+	h.bind(func(c *Config) { c.Log = logrus.NewEntry(log) })
 	c, err := command.Parse(fact.KindRenewal, []byte(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`), rulesOfSandbox)
 	check(t, err)
 	content, hash, err := c.Content()
@@ -90,8 +98,12 @@ func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
 			LineItems: []upstream.RenewalLine{{ProxyID: "px_1", Status: "succeeded", DurationDays: 30, AmountCents: 300, ChargedCents: 300}},
 		},
 	}})
+	refused.exec(`CREATE TRIGGER full BEFORE INSERT ON journal WHEN NEW.type = 'ledger.discrepancy' BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
 	_, err = h.runner.record(t.Context(), j, late)
 	check(t, err)
+	if refused.times != 1 {
+		t.Errorf("%d times a finding was not written", refused.times)
+	}
 	found, ok := h.awaitFact("ledger.discrepancy").(fact.LedgerDiscrepancy)
 	if !ok || found.Finding != "late_reply" || !strings.Contains(found.Explanation, "renewal.completed") {
 		t.Errorf("%+v", found)
@@ -99,6 +111,31 @@ func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
 	if s, err := inspect.StateOf(t.Context(), h.ledger, "keep", "", ""); err != nil || s != "resolved" {
 		t.Errorf("%s %v", s, err)
 	}
+}
+
+// refusedFindings is a ledger whose disk takes no finding until the log says so.
+type refusedFindings struct {
+	h     *rig
+	times int
+}
+
+func (f *refusedFindings) exec(query string) {
+	shell, err := sql.Open("sqlite3", "file:"+f.h.path)
+	check(f.h.t, err)
+	_, err = shell.Exec(query)
+	check(f.h.t, errors.Join(err, shell.Close()))
+}
+
+// Levels implements logrus.Hook.
+func (f *refusedFindings) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }
+
+// Fire implements logrus.Hook.
+func (f *refusedFindings) Fire(e *logrus.Entry) error {
+	if strings.HasPrefix(e.Message, "the ledger cannot be written") {
+		f.times++
+		f.exec(`DROP TRIGGER full`)
+	}
+	return nil
 }
 
 func TestACommandPastItsNotAfterIsNotSent(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"perennial/ledger/files"
 )
 
 // Archive moves old journal rows into a file of their own. The caller ensures
@@ -66,6 +68,37 @@ func (e *InUseError) Error() string {
 // Unwrap is what SQLite said.
 func (e *InUseError) Unwrap() error { return e.Err }
 
+// NoRoomError says that an archiving, which changes nothing before it ends, failed on a
+// disk that has less room than it may take.
+type NoRoomError struct {
+	Dir         string
+	Free, Takes int64 // bytes
+	Err         error
+}
+
+// Error says what is missing where, and what to do.
+func (e *NoRoomError) Error() string {
+	first, _, _ := strings.Cut(e.Err.Error(), "\n") // what follows on a full disk says the same
+	return fmt.Sprintf("%s has %s free, and archiving takes up to %s there: nothing was changed\nmake room for %s more; --to DIR puts the archive on another disk\n%s",
+		e.Dir, mib(e.Free), mib(e.Takes), mib(e.Takes-e.Free), first)
+}
+
+// Unwrap is what failed.
+func (e *NoRoomError) Unwrap() error { return e.Err }
+
+func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+
+// inRoom runs do, which writes so many bytes into a directory at most. What a full disk
+// leaves of a file, SQLite calls malformed.
+func inRoom(dir string, takes int64, do func() error) error {
+	free, unknown := files.Free(dir)
+	err := do()
+	if err == nil || unknown != nil || free >= takes {
+		return err
+	}
+	return &NoRoomError{Dir: dir, Free: free, Takes: takes, Err: err}
+}
+
 // Check refuses to archive facts that have to stay, whatever the ledger holds.
 func (x Archive) Check() error {
 	if latest := x.Clock().Add(-archiveKeeps); x.Before.After(latest) {
@@ -115,12 +148,12 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 		return out, err
 	}
 	x.Reached("archive.begun")
-	if err := x.writeArchive(ctx, l, boundary, &out); err != nil {
+	if err := inRoom(x.Dir, out.BytesBefore, func() error { return x.writeArchive(ctx, l, boundary, &out) }); err != nil {
 		return out, err
 	}
 	x.Reached("archive.written")
 	err = writeBeside(x.Path, x.leftover(ctx, l), func(path string) error {
-		if err := x.writeLedger(ctx, l, path, &out); err != nil {
+		if err := inRoom(filepath.Dir(x.Path), out.BytesBefore, func() error { return x.writeLedger(ctx, l, path, &out) }); err != nil {
 			return err
 		}
 		x.Reached("archive.ledger_verified")

@@ -69,6 +69,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 		return v, err
 	}
 	for i, a := range archives {
+		a.temp = l.temp
 		one, err := a.Verify(ctx)
 		if err != nil {
 			return v, fmt.Errorf("archive %s: %w", a.path, err)

@@ -65,6 +65,7 @@ func ofDamage(err error) bool {
 // guard notices changes of an open ledger's files. A nil guard notices none.
 type guard struct {
 	path string
+	held func() error // of the directory; may be nil
 
 	mu      sync.Mutex
 	open    map[string]os.FileInfo // by ending
@@ -92,6 +93,11 @@ func (g *guard) notice(err error) error {
 func (g *guard) check() (shorter bool, err error) {
 	if g == nil {
 		return false, nil
+	}
+	if g.held != nil {
+		if err := g.held(); err != nil {
+			return false, err
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

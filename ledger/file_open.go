@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,9 @@ type Config struct {
 	// Follows says that the journal is a stream elsewhere: Write appends facts only
 	// under Lead, which publishes them first, and Fold takes those of others.
 	Follows bool
+	// Held is why this process does not have the file's directory for itself any more.
+	// Nothing is written then. Default: it always has it.
+	Held func() error
 	// Inspect opens, with ReadOnly, also a file whose schema was changed, so that
 	// Verify and Rebuild can say and mend what is wrong. Other reads of such a
 	// file may be wrong.
@@ -60,6 +64,7 @@ type Config struct {
 type Ledger struct {
 	clock    func() time.Time
 	path     string
+	temp     string // where Verify makes its second ledger
 	guard    *guard // of the file, and of what SQLite keeps beside it
 	write    *conn
 	read     *sql.DB
@@ -126,9 +131,10 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", c.Path, err), write.close())
 	}
 	guard := newGuard(c.Path)
+	guard.held = c.Held
 	read := openReader(c.Path, guard)
 	l := &Ledger{
-		clock: c.Clock, path: c.Path, guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
+		clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
 		follows: c.Follows, turns: c.Turns, committed: c.Committed,
 	}
@@ -162,7 +168,7 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
-	l := &Ledger{clock: c.Clock, path: c.Path, guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached, follows: c.Follows}
+	l := &Ledger{clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached, follows: c.Follows}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {

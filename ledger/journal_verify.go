@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // BrokenError is the first thing that Verify found wrong.
@@ -74,6 +75,10 @@ func (l *Ledger) schemaHolds(ctx context.Context) error {
 	return err
 }
 
+// VerifyIn has Verify, and that of archives with it, make its second ledger in a directory
+// other than the file's. It is called before them.
+func (l *Ledger) VerifyIn(dir string) { l.temp = dir }
+
 // verifyContent is Verify of what the tables hold. The file's own structures are checked
 // beside the fold; what is wrong with them is named before what comes of it.
 func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
@@ -90,7 +95,7 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 		}
 		checked <- err
 	}()
-	err = writeBeside(l.path, ".perennial-verify-*", func(path string) error {
+	err = writeBeside(filepath.Join(l.temp, filepath.Base(l.path)), ".perennial-verify-*", func(path string) error {
 		v, err = l.foldInto(folding, path, newScratch)
 		return err
 	})

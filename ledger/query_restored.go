@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -15,6 +16,18 @@ func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
 	var since sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
 	return instant(since), err
+}
+
+// RestoredAlone is when the ledger was last restored, where that was without the events
+// stream, or with less of it than the backup holds; nil otherwise.
+func (l *Ledger) RestoredAlone(ctx context.Context) (*time.Time, error) {
+	var at sql.NullInt64
+	err := l.read.QueryRowContext(ctx, `SELECT CASE WHEN data ->> '$.restored.proven' = 0 THEN time END
+		FROM journal WHERE type = 'ledger.opened' ORDER BY seq DESC LIMIT 1`).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return instant(at), err
 }
 
 // HasOrder reports whether an operation has this order number.

@@ -5,6 +5,7 @@ package queue
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 	"github.com/sirupsen/logrus"
 
 	"perennial/ledger/files"
@@ -295,9 +297,9 @@ func readContext(name string) (string, entry, error) {
 		base = filepath.Join(home, ".config")
 	}
 	path := filepath.Join(base, "nats", "context", name+".json")
-	text, err := files.Read(path, maxContext)
+	text, err := private("context", path)
 	if err != nil {
-		return "", entry{}, fmt.Errorf("nats context %q: %w", name, err)
+		return "", entry{}, err
 	}
 	var context access
 	if err := json.Unmarshal(text, &context); err != nil {
@@ -325,12 +327,58 @@ func readable(what, file string) error {
 	return nil
 }
 
+// private reads a text file with a secret in it.
+func private(what, file string) ([]byte, error) {
+	text, err := files.Read(file, maxContext)
+	if err != nil {
+		return nil, fmt.Errorf("nats %s file: %w", what, err)
+	}
+	if text, err = files.Text(text); err != nil {
+		err = fmt.Errorf("the nats %s file %s %w", what, file, err)
+	}
+	return text, err
+}
+
+// byNKey logs in with the seed in a file.
+func byNKey(file string) (nats.Option, error) {
+	text, err := private("nkey", file)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := nkeys.ParseDecoratedNKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("nats nkey file %s: %w", file, err)
+	}
+	public, err := pair.PublicKey()
+	return nats.Nkey(public, pair.Sign), err
+}
+
+// byCertificate shows a certificate, which is read again at each connection.
+func byCertificate(cert, key string) nats.Option {
+	return nats.ClientTLSConfig(func() (c tls.Certificate, err error) {
+		public, err := files.Read(cert, maxContext)
+		if err != nil {
+			return c, fmt.Errorf("nats cert file: %w", err)
+		}
+		secret, err := private("key", key)
+		if err != nil {
+			return c, err
+		}
+		if c, err = tls.X509KeyPair(public, secret); err != nil {
+			err = fmt.Errorf("nats cert file %s, key file %s: %w", cert, key, err)
+		}
+		return c, err
+	}, nil)
+}
+
 // validDomain is a name that can be a token of a subject.
 var validDomain = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (a access) entry() (how entry, err error) {
-	for what, file := range map[string]string{"creds": a.Creds, "nkey": a.NKey, "ca": a.CA, "cert": a.Cert, "key": a.Key} {
-		err = errors.Join(err, readable(what, file))
+	err = errors.Join(readable("ca", a.CA), readable("cert", a.Cert), readable("key", a.Key))
+	if a.Creds != "" {
+		_, secret := private("creds", a.Creds) // the library finds what it looks for past a byte order mark
+		err = errors.Join(err, secret)
 	}
 	if a.Domain != "" && !validDomain.MatchString(a.Domain) {
 		err = errors.Join(err, fmt.Errorf("nats domain %.80q: must be 1 to 64 of a-z, A-Z, 0-9, - and _", a.Domain))
@@ -343,17 +391,17 @@ func (a access) entry() (how entry, err error) {
 		how.options = append(how.options, nats.UserCredentials(a.Creds))
 	}
 	if a.NKey != "" {
-		option, err := nats.NkeyOptionFromSeed(a.NKey)
+		option, err := byNKey(a.NKey)
 		if err != nil {
-			return how, fmt.Errorf("nats nkey file: %w", err)
+			return how, err
 		}
 		how.options = append(how.options, option)
 	}
-	if a.CA != "" {
-		how.options = append(how.options, nats.RootCAs(a.CA))
-	}
 	if a.Cert != "" {
-		how.options = append(how.options, nats.ClientCert(a.Cert, a.Key))
+		how.options = append(how.options, byCertificate(a.Cert, a.Key))
+	}
+	if a.CA != "" { // after the certificate, whose option knows none
+		how.options = append(how.options, nats.RootCAs(a.CA))
 	}
 	switch {
 	case a.Token != "":

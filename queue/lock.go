@@ -5,29 +5,94 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"sync"
 
 	"perennial/ledger/files"
 )
 
-// lockFile is the name of the lock inside a data directory.
-const lockFile = "perennial.lock"
+// LockName is the name of the lock inside a data directory.
+const LockName = "perennial.lock"
+
+// DirLock is the right to work in a data directory, which one process has. It is two
+// locks: one of the file, which every version asks for, and one of the directory itself,
+// which stays when the file is removed.
+type DirLock struct {
+	path string
+	dir  func() error // unlocks the directory
+
+	mu     sync.Mutex
+	unlock func() error // of the file
+	file   fs.FileInfo
+	lost   error
+}
 
 // LockDir makes this process the only one that works in a data directory,
-// which is created with mode 0700 if missing. The lock ends with unlock or
+// which is created with mode 0700 if missing. The lock ends with Unlock or
 // with the process. The error is [ErrDirectoryLocked] when another process
 // holds it, and says what, where and what to do in three lines.
-func LockDir(dir string) (unlock func() error, err error) {
+func LockDir(dir string) (*DirLock, error) {
 	if err := errors.Join(files.CheckParents(dir), files.OwnDirectory(dir)); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	path := filepath.Join(dir, lockFile)
-	unlock, got, err := files.TryLock(path)
-	if err != nil {
-		return nil, fmt.Errorf("lock data directory: %w", err)
+	l := &DirLock{path: filepath.Join(dir, LockName)}
+	whole, got := files.TryLockDirectory(dir)
+	if got {
+		l.dir = whole
+		var err error
+		if got, err = l.take(); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock data directory: %w", err), whole())
+		}
 	}
 	if !got {
-		return nil, fmt.Errorf("%w\n%s\nstop that process, or choose another directory with --data", ErrDirectoryLocked, path)
+		err := fmt.Errorf("%w\n%s\nstop that process, or choose another directory with --data", ErrDirectoryLocked, l.path)
+		if l.dir != nil {
+			err = errors.Join(err, l.dir())
+		}
+		return nil, err
 	}
-	return unlock, nil
+	return l, nil
+}
+
+func (l *DirLock) take() (got bool, err error) {
+	l.unlock, got, err = files.TryLock(l.path)
+	if got {
+		l.file, err = os.Stat(l.path)
+	}
+	return got, err
+}
+
+// Check is an error, from then on, when another process may work in the directory. A lock
+// file that was removed is made again.
+func (l *DirLock) Check() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil {
+		return l.lost
+	}
+	now, err := os.Stat(l.path)
+	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // a disk that does not answer proves nothing
+		return nil
+	}
+	before := l.unlock
+	switch got, err := l.take(); {
+	case got && err == nil:
+		return before()
+	case err != nil:
+		l.unlock = before
+		return fmt.Errorf("the lock %s was removed and cannot be made again: %w", l.path, err)
+	}
+	l.unlock = before
+	l.lost = fmt.Errorf("%w: its lock %s was removed under the running program, which writes nothing more: "+
+		"stop both processes, look whether the ledger is whole with `perennial ledger verify`, and start one", ErrDirectoryLocked, l.path)
+	return l.lost
+}
+
+// Unlock ends the lock.
+func (l *DirLock) Unlock() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.unlock(), l.dir())
 }

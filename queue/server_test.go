@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/sirupsen/logrus"
+
+	"perennial/ledger/files"
 )
 
 func TestEmbeddedServerListensOnLoopbackOnly(t *testing.T) {
@@ -105,16 +107,50 @@ func TestNATSContextOfTheCommandLineIsUsed(t *testing.T) {
 
 func TestSecondProcessIsKeptOutOfTheDataDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	unlock, err := LockDir(dir)
+	lock, err := LockDir(dir)
 	check(t, err)
 	_, err = LockDir(dir)
 	if !errors.Is(err, ErrDirectoryLocked) || strings.Count(err.Error(), "\n") != 2 {
 		t.Fatal(err)
 	}
-	check(t, unlock())
-	unlock, err = LockDir(dir)
+	check(t, lock.Unlock())
+	lock, err = LockDir(dir)
 	check(t, err)
-	check(t, unlock())
+	check(t, lock.Unlock())
+}
+
+// TestARemovedLockLetsNobodyIn: it is made again, and where an older version, which asks for
+// the file alone, was faster, its holder knows from then on.
+func TestARemovedLockLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	lock, err := LockDir(dir)
+	check(t, err)
+	path := filepath.Join(dir, LockName)
+	check(t, lock.Check())
+	check(t, os.Remove(path))
+	if _, err := LockDir(dir); !errors.Is(err, ErrDirectoryLocked) {
+		t.Errorf("a second process: %v", err)
+	}
+	check(t, lock.Check())
+	if _, got, err := files.TryLock(path); got || err != nil {
+		t.Errorf("the lock was not made again: %v", err)
+	}
+	check(t, os.Remove(path))
+	older, got, err := files.TryLock(path)
+	if err != nil || !got {
+		t.Fatal(got, err)
+	}
+	for range 2 {
+		if err := lock.Check(); !errors.Is(err, ErrDirectoryLocked) || !strings.Contains(err.Error(), path) {
+			t.Errorf("while an older version works there, and after it: %v", err)
+		}
+		check(t, older())
+	}
+	check(t, lock.Unlock())
+	lock, err = LockDir(dir)
+	check(t, err)
+	check(t, lock.Unlock())
 }
 
 func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {

@@ -42,7 +42,7 @@ func TestALockThatIsNoFileIsRefused(t *testing.T) {
 		"link": func(path string) error { return os.Symlink("elsewhere", path) },
 	} {
 		dir := t.TempDir()
-		if err := errors.Join(os.Chmod(dir, 0o700), put(filepath.Join(dir, lockFile))); err != nil {
+		if err := errors.Join(os.Chmod(dir, 0o700), put(filepath.Join(dir, LockName))); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := LockDir(dir); !errors.Is(err, files.ErrNotRegular) {

@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,10 @@ func TestAScheduleThatCannotWorkIsRefusedByField(t *testing.T) {
 		"cron \"30 2 30 2":   func(s *Schedule) { s.Cron = "30 2 30 2 *" }, // never comes
 		"cron \"@every -":    func(s *Schedule) { s.Cron = "@every -5m" },
 		"cron \"TZ=UTC":      func(s *Schedule) { s.Cron = "TZ=UTC * * * * *" },
+		"cron \"*/90":        func(s *Schedule) { s.Cron = "*/90 * * * *" },
+		"use @every 36h":     func(s *Schedule) { s.Cron = "0 */36 * * *" },
+		"*/13 in months":     func(s *Schedule) { s.Cron = "0 0 1 */13 *" },
+		"above maximum":      func(s *Schedule) { s.Cron = "0 3 * * 8" },
 		"timezone":           func(s *Schedule) { s.Timezone = "Mars/Olympus" },
 		"timezone \"Local\"": func(s *Schedule) { s.Timezone = "Local" },
 		"renew_before":       func(s *Schedule) { s.RenewBefore = 0 },
@@ -37,6 +42,18 @@ func TestTheSpellingsOfACronAreAccepted(t *testing.T) {
 		s := keepalive()
 		s.Cron, s.Timezone, s.DurationDays = spelling, "America/New_York", 1080
 		check(t, s.Validate())
+	}
+}
+
+// TestSundayIsSevenToo, as in the cron of an operating system.
+func TestSundayIsSevenToo(t *testing.T) {
+	for seven, zero := range map[string]string{
+		"0 3 * * 7": "0 3 * * 0", "0 3 * * 5-7": "0 3 * * 5,6,0", "0 3 * * 1-7/2": "0 3 * * 1,3,5,0", "30 0 3 * * 2,7": "30 0 3 * * 2,0",
+		"0 3 * * 0-7": "0 3 * * 0-6", "0 3 1 * 7": "0 3 1 * 0", "*/60 * * * *": "0 * * * *",
+	} {
+		if a, b := calendarOf(t, seven, "UTC"), calendarOf(t, zero, "UTC"); !reflect.DeepEqual(a.spec, b.spec) {
+			t.Errorf("%s is not %s", seven, zero)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,11 @@ func (s Schedule) calendar() (calendar, error) {
 	if strings.HasPrefix(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "CRON_TZ=") {
 		return calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
 	}
-	spec, err := cronParser.Parse(s.Cron)
+	plain, err := cronFields(s.Cron)
+	if err != nil {
+		return calendar{}, fmt.Errorf("cron %q: %w", s.Cron, err)
+	}
+	spec, err := cronParser.Parse(plain)
 	if err != nil {
 		return calendar{}, fmt.Errorf("cron %q: %w: use five fields (minute hour day month weekday), six with seconds first, or @hourly, @every 15m", s.Cron, err)
 	}
@@ -64,6 +69,61 @@ func (s Schedule) calendar() (calendar, error) {
 		return calendar{}, fmt.Errorf("cron %q never comes: check its day and month", s.Cron)
 	}
 	return c, nil
+}
+
+// cronSizes are how many values each field of a cron has, from the seconds on.
+var cronSizes = []struct {
+	field string
+	size  uint64
+	unit  string // of @every; "" where it has none
+}{{"seconds", 60, "s"}, {"minutes", 60, "m"}, {"hours", 24, "h"}, {"days", 31, ""}, {"months", 12, ""}, {"weekdays", 7, ""}}
+
+// cronFields is a cron with 0 for each Sunday that is written as 7. A step over more
+// than its field is refused: */90 in minutes would fire once an hour.
+func cronFields(text string) (string, error) {
+	fields := strings.Fields(text)
+	if strings.HasPrefix(text, "@") || len(fields) < 5 || len(fields) > len(cronSizes) {
+		return text, nil // for the parser to read, or to refuse
+	}
+	sizes := cronSizes[len(cronSizes)-len(fields):]
+	for i, field := range fields {
+		for part := range strings.SplitSeq(field, ",") {
+			_, after, _ := strings.Cut(part, "/")
+			if step, err := strconv.ParseUint(after, 10, 32); err == nil && step > sizes[i].size {
+				why := fmt.Errorf("%s in %s is no step of %d: there are %d", part, sizes[i].field, step, sizes[i].size)
+				if unit := sizes[i].unit; unit != "" {
+					why = fmt.Errorf("%w, and it would fire once in them: use @every %d%s", why, step, unit)
+				}
+				return "", why
+			}
+		}
+	}
+	last := &fields[len(fields)-1]
+	days := strings.Split(*last, ",")
+	for i, part := range days {
+		days[i] = weekdaysTo7(part)
+	}
+	*last = strings.Join(days, ",")
+	return strings.Join(fields, " "), nil
+}
+
+// weekdaysTo7 is a part of a field of weekdays that ends with 7 as a list without it.
+func weekdaysTo7(part string) string {
+	days, by, _ := strings.Cut(part, "/")
+	first, last, is := strings.Cut(days, "-")
+	if !is {
+		last = first
+	}
+	from, err := strconv.ParseUint(first, 10, 8)
+	step, stepErr := strconv.ParseUint(cmp.Or(by, "1"), 10, 8)
+	if last != "7" || err != nil || from > 7 || stepErr != nil || step == 0 {
+		return part
+	}
+	var list []string
+	for day := from; day <= 7; day += step {
+		list = append(list, strconv.FormatUint(day%7, 10))
+	}
+	return strings.Join(list, ",")
 }
 
 // Next is the first slot after an instant, in UTC; zero when none comes within

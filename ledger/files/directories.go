@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // writableByOthers are the modes with which others may change what a file says, or
@@ -29,6 +30,13 @@ func OwnDirectory(dir string) error {
 		return fmt.Errorf("%s may be written by other users (mode %04o): they could replace what it holds\nrun: chmod go-w %s", dir, info.Mode().Perm(), dir)
 	}
 	return nil
+}
+
+// Free is how many bytes a user may still write to the file system of a directory.
+func Free(dir string) (int64, error) {
+	var fs syscall.Statfs_t
+	err := syscall.Statfs(dir, &fs)
+	return int64(fs.Bavail) * int64(fs.Bsize), err //nolint:unconvert // the types differ between systems
 }
 
 // CloseDirectory is OwnDirectory, and takes from others the right to read it.

@@ -6,13 +6,18 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"unicode/utf8"
+
+	"perennial/ledger/fact"
 )
 
 // Open opens a regular file to read. It never blocks, whatever has the name.
@@ -57,10 +62,63 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 	return text, err
 }
 
+// Text is a text without the byte order mark that an editor may have put before it
+// (trap 76). A character that shows nothing is refused: nobody would find it in a secret
+// that is wrong. The error continues a sentence that begins with what the text is, and
+// repeats nothing else of it.
+func Text(text []byte) ([]byte, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !utf8.Valid(text) {
+		return nil, errors.New("is not text in UTF-8\nsave it as plain text in UTF-8")
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		shown := strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", " ")
+		if why := fact.Unprintable(shown); why != "" {
+			return nil, fmt.Errorf("%s in line %d\nwrite it again without that character, as plain text in UTF-8", why, n)
+		}
+	}
+	return text, nil
+}
+
 // Write writes a file whole or not at all: under another name first, so that a link
 // in its place is replaced, and what it leads to is not written to. The file has
 // the mode whatever the umask is. What is no regular file is not replaced.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	return put(path, func(f *os.File) error { return f.Chmod(mode) }, write)
+}
+
+// WriteLike is Write with the owner, the group and the mode of another file, so that
+// whoever reads that one reads this one too.
+func WriteLike(path, other string, write func(io.Writer) error) error {
+	info, err := os.Stat(other)
+	if err != nil {
+		return err
+	}
+	return put(path, func(f *os.File) error {
+		uid, gid := Owner(info)
+		if mine, err := f.Stat(); err == nil {
+			if u, g := Owner(mine); u == uid && g == gid {
+				return f.Chmod(info.Mode().Perm())
+			}
+		}
+		if err := f.Chown(uid, gid); err != nil {
+			return fmt.Errorf("%s belongs to user %d and group %d, and %s would not\nrun the same command as that user, or as root: %w", other, uid, gid, path, err)
+		}
+		return f.Chmod(info.Mode().Perm())
+	}, write)
+}
+
+// Owner is the user and the group that a file belongs to, -1 where they are not known.
+func Owner(info fs.FileInfo) (uid, gid int) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid), int(stat.Gid)
+	}
+	return -1, -1
+}
+
+func put(path string, give func(*os.File) error, write func(io.Writer) error) error {
 	if err := Regular(path); err != nil {
 		return err
 	}
@@ -69,7 +127,7 @@ func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 		return err
 	}
 	if err = write(f); err == nil {
-		err = errors.Join(f.Chmod(mode), f.Sync())
+		err = errors.Join(give(f), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

@@ -73,6 +73,24 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
+// TestTrap76AByteOrderMarkIsSkippedAndWhatShowsNothingRefused, by its name and line.
+func TestTrap76AByteOrderMarkIsSkippedAndWhatShowsNothingRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"\ufeffhunter2\r\n": "hunter2\r\n", "a\n\tb": "a\n\tb", "пароль": "пароль", "": ""} {
+		if got, err := files.Text([]byte(text)); err != nil || string(got) != want {
+			t.Errorf("%q: %q %v", text, got, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"a\nhun\u200bter2": "(U+200B) in line 2", "hunter2\ufeff": "(U+FEFF) in line 1", "\ufeff\ufeffa": "(U+FEFF)", "hunter2\u00a0\n": "(U+00A0)",
+		"hunter2\x00": "(U+0000)", "a\rb": "(U+000D)", "\xff\xfeh\x00": "not text in UTF-8",
+	} {
+		if _, err := files.Text([]byte(text)); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "ter2") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // TestWriteReplacesALinkWholeOrNotAtAll.
 func TestWriteReplacesALinkWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
@@ -96,6 +114,31 @@ func TestWriteReplacesALinkWholeOrNotAtAll(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("%v %v", left, err)
+	}
+}
+
+// TestAFileLikeAnotherHasItsOwnerAndMode, and is not there where it cannot have them.
+func TestAFileLikeAnotherHasItsOwnerAndMode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old, next := filepath.Join(dir, "old"), filepath.Join(dir, "new")
+	must(t, os.WriteFile(old, nil, 0o600), os.Chmod(old, 0o640))
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid == 0 {
+		uid, gid = 65533, 65534
+		must(t, os.Chown(old, uid, gid))
+	}
+	must(t, files.WriteLike(next, old, func(io.Writer) error { return nil }))
+	info, err := os.Stat(next)
+	must(t, err)
+	if u, g := files.Owner(info); u != uid || g != gid || info.Mode() != 0o640 {
+		t.Errorf("%d:%d %v", u, g, info.Mode())
+	}
+	if os.Geteuid() != 0 { // a file of root is given to nobody
+		err := files.WriteLike(filepath.Join(dir, "roots"), "/etc/passwd", func(io.Writer) error { return nil })
+		if _, there := os.Stat(filepath.Join(dir, "roots")); err == nil || !strings.Contains(err.Error(), "as root") || there == nil {
+			t.Error(err, there)
+		}
 	}
 }
 

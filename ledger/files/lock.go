@@ -22,3 +22,11 @@ func TryLock(path string) (unlock func() error, got bool, err error) {
 	got, err = lock.TryLock()
 	return lock.Unlock, got && err == nil, err
 }
+
+// TryLockDirectory takes the lock of a directory itself, which nobody removes by mistake.
+// Where the file system has no such lock, all get it.
+func TryLockDirectory(dir string) (unlock func() error, got bool) {
+	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
+	got, err := lock.TryLock()
+	return lock.Unlock, got || err != nil
+}

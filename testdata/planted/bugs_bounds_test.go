@@ -56,6 +56,8 @@ var boundBugs = []bug{
 		old: " || !strings.HasPrefix(to, inboxes)", new: ""},
 	{name: "what single lines came to does not count", in: "fact.Generations.byLines", run: "TestACommandStandsWhereItsLinesStand",
 		old: "return StateCompleted", new: "return o.State"},
+	{name: "a finding that cannot be written is lost", in: "jobs.Runner.record", run: "TestAReplyAfterAPersonsAnswer",
+		old: "write = func(tx *ledger.Tx) error { return tx.Append(late...) }\n\t\t\tcontinue", new: "return recorded{}, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(late...) })"},
 	{name: "a second read of a delivered order is a finding", in: "jobs.Runner.tooLate", run: "TestASecondReadOfADelivered",
 		old: "j.lane == lanePoll && now.State != fact.StateResolved {", new: "now.State == \"\" {"},
 }

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-
-	"perennial/ledger/files"
 )
 
 // mutexFraction is how many contended locks stand for one in the profile: seldom enough
@@ -51,11 +49,11 @@ func writeProfile(name, path string) error {
 	if name != "mutex" {
 		runtime.GC() // allocations show in the profile behind the next collection
 	}
-	return files.Write(path, 0o600, func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
+	return outputs{}.write(path, 0o600, func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
 }
 
 func cpuProfiled(path string, do func() error) error {
-	return files.Write(path, 0o600, func(w io.Writer) error {
+	return outputs{}.write(path, 0o600, func(w io.Writer) error {
 		if err := pprof.StartCPUProfile(w); err != nil {
 			return err
 		}

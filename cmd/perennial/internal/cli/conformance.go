@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/ledger/files"
 	"perennial/upstream/conformance"
 )
 
@@ -131,7 +130,7 @@ func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
 	}
 	if in.junitFile != "" {
 		// For all: a test report is for the build that runs it.
-		if written := files.Write(in.junitFile, 0o644, report.WriteJUnit); written != nil {
+		if written := a.outputs().write(in.junitFile, 0o644, report.WriteJUnit); written != nil {
 			return written
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/ledger/files"
 	"perennial/queue"
 )
 
@@ -23,21 +23,20 @@ func (d *doctor) disk(ctx context.Context) {
 	for !config.Exists(dir) && filepath.Dir(dir) != dir {
 		dir = filepath.Dir(dir)
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil {
+	free, err := files.Free(dir)
+	if err != nil {
 		d.bad("disk", err, "choose a data_dir that exists, or can be made")
 		return
 	}
-	free := fs.Bavail * uint64(fs.Bsize)
 	if probe, err := os.CreateTemp(dir, ".doctor-*"); err != nil {
 		d.bad("disk", err, "let this user write to "+dir)
 	} else {
 		_ = probe.Close()
 		_ = os.Remove(probe.Name())
 		if free < diskWanted {
-			d.bad("disk", humanize.IBytes(free)+" free in "+dir, "make room: nothing is sent when the ledger cannot be written")
+			d.bad("disk", humanize.IBytes(uint64(free))+" free in "+dir, "make room: nothing is sent when the ledger cannot be written")
 		} else {
-			d.ok("disk", "%s free in %s", humanize.IBytes(free), dir)
+			d.ok("disk", "%s free in %s", humanize.IBytes(uint64(free)), dir)
 		}
 	}
 	d.ledgerFile(ctx)

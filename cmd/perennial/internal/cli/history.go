@@ -11,13 +11,17 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
+	"perennial/ledger/files"
 	"perennial/queue"
 )
 
@@ -47,7 +51,7 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 		} else if err != nil {
 			return nil, fmt.Errorf("the embedded NATS store: %w", err)
 		}
-		h.unlock, err = queue.LockDir(c.DataDir)
+		h.unlock, err = lockData(c, account)
 		if err != nil && !errors.Is(err, queue.ErrDirectoryLocked) {
 			return nil, err
 		}
@@ -96,12 +100,57 @@ func (a *app) locked(do func(c *config.Config, account string) error) (err error
 	if err != nil {
 		return err
 	}
-	unlock, err := queue.LockDir(c.DataDir)
+	unlock, err := lockData(c, account)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	return do(c, account)
+}
+
+// lockData takes the lock of the data directory for a command that writes there. Another
+// user than the runner's is refused: the runner could not read what it leaves.
+func lockData(c *config.Config, account string) (unlock func() error, err error) {
+	anothers := notAnothers(os.Geteuid(), c.LedgerPath(account), filepath.Join(c.DataDir, "nats"), c.DataDir)
+	if anothers != nil && !config.Exists(filepath.Join(c.DataDir, queue.LockName)) {
+		return nil, anothers
+	}
+	lock, err := queue.LockDir(c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	if anothers != nil {
+		return nil, errors.Join(anothers, lock.Unlock())
+	}
+	return lock.Unlock, nil
+}
+
+// notAnothers refuses a user whom the first of the paths that exist does not belong to.
+func notAnothers(self int, paths ...string) error {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		owner, _ := files.Owner(info)
+		if owner == self {
+			return nil
+		}
+		return usage("%s belongs to %s, who could not read what %s writes there; nothing was changed\nrun: sudo -u '%s' %s",
+			path, userName(owner), userName(self), userName(owner), strings.Join(os.Args, " "))
+	}
+	return nil
+}
+
+// userName is a user as sudo takes it.
+func userName(id int) string {
+	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {
+		return u.Username
+	}
+	return "#" + strconv.Itoa(id)
 }
 
 // serve starts the embedded server on the data directory's store. A password

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -104,5 +105,42 @@ func TestWebhooksAreListedBeforeTheFirstRun(t *testing.T) {
 		if code != ExitDone || !strings.Contains(out.String(), `"url":"http://127.0.0.1:1","state":"new"`) {
 			t.Errorf("with %q it ended with %d: %s%s", made, code, out.String(), errs.String())
 		}
+	}
+}
+
+// TestWhatAnotherUserCouldNotReadIsNotWritten: a command that works in the data directory
+// of another user is refused, with the line to type, and leaves nothing there.
+func TestWhatAnotherUserCouldNotReadIsNotWritten(t *testing.T) {
+	t.Parallel()
+	dir, self := t.TempDir(), os.Geteuid()
+	path := filepath.Join(dir, "main.ledger.db")
+	if err := errors.Join(notAnothers(self, path, dir), notAnothers(self, path)); err != nil {
+		t.Error(err)
+	}
+	err := notAnothers(self+1, path, dir)
+	if err == nil || !strings.Contains(err.Error(), "\nrun: sudo -u '"+userName(self)+"' ") || exitCode(t.Context(), err) != ExitUsage {
+		t.Error(err)
+	}
+	c := &config.Config{DataDir: dir}
+	if self == 0 {
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lockData(c, "main"); err == nil || !strings.Contains(err.Error(), "sudo -u") {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v %v", left, err)
+		}
+		if err := os.Chown(dir, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock, err := lockData(c, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
 	}
 }

@@ -27,6 +27,9 @@ func (a *app) ledgerRebuild() *cobra.Command {
 					}
 					out = c.LedgerPath(account) + ".rebuilt"
 				}
+				if err := a.outputs().checkCopy(out); err != nil {
+					return err
+				}
 				v, err := l.Rebuild(ctx, out)
 				if errors.Is(err, fs.ErrExist) {
 					return fmt.Errorf("%w\nmove it away, or name another file with --out", err)
@@ -45,6 +48,9 @@ func (a *app) ledgerBackup() *cobra.Command {
 		Use: "backup FILE", Short: "Write a verified copy of the ledger, beside a running runner or without one", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+				if err := a.outputs().checkCopy(args[0]); err != nil {
+					return err
+				}
 				v, err := l.Backup(ctx, args[0], force)
 				if errors.Is(err, fs.ErrExist) {
 					return fmt.Errorf("%w\nname another file, or replace it with --force", err)

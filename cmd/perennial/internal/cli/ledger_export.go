@@ -4,14 +4,12 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"perennial/ledger"
-	"perennial/ledger/files"
 )
 
 func (a *app) ledgerExport() *cobra.Command {
@@ -114,8 +112,5 @@ func (a *app) writeAs(file, format, known string, formats map[string]func(io.Wri
 	if file == "-" {
 		return write(a.stdout)
 	}
-	if err := files.Write(file, 0o600, write); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return nil
+	return a.outputs().write(file, 0o600, write)
 }

@@ -21,32 +21,36 @@ import (
 
 func (a *app) ledgerRestore() *cobra.Command {
 	var from string
-	var fromEvents, replace bool
+	var fromEvents, replace, without bool
 	c := &cobra.Command{
 		Use: "restore", Short: "Make the ledger again, from a backup or from the events stream", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (from == "") != fromEvents {
 				return usage("say either --from FILE, a backup, or --from-events")
 			}
+			if without && fromEvents {
+				return usage("--without-events is for --from FILE")
+			}
 			return a.locked(func(c *config.Config, account string) error {
-				return a.restore(cmd.Context(), c, account, from, replace)
+				return a.restore(cmd.Context(), c, account, from, replace, without)
 			})
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "a backup; what the events stream has behind it is added where it can be reached")
 	f.BoolVar(&fromEvents, "from-events", false, "make the journal itself again from the events stream")
+	f.BoolVar(&without, "without-events", false, "replace a ledger although the events stream cannot be reached: what was published after the backup is not restored")
 	f.BoolVar(&replace, "replace", false, "move the present ledger aside, to <file>.replaced-<time>")
 	return c
 }
 
 // restore works alone: under the data directory's lock, and under the account's
 // lease where NATS is another server, since a runner may be on another machine.
-func (a *app) restore(ctx context.Context, c *config.Config, account, from string, replace bool) error {
+func (a *app) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
 	h, err := a.openHistoryLocked(c, account)
-	switch {
-	case err == nil:
+	switch err {
+	case nil:
 		defer h.close()
 		release, err := h.alone(ctx, "restore")
 		if err != nil {
@@ -66,10 +70,10 @@ func (a *app) restore(ctx context.Context, c *config.Config, account, from strin
 				return err
 			}
 		}
-	case from == "":
-		return err
 	default:
-		a.logger().WithError(err).Warn("the events stream cannot be reached: the ledger ends where the backup does")
+		if err := a.withoutEvents(x, without, err); err != nil {
+			return err
+		}
 	}
 	out, err := x.Run(ctx)
 	if errors.Is(err, fs.ErrExist) {
@@ -82,6 +86,20 @@ func (a *app) restore(ctx context.Context, c *config.Config, account, from strin
 		return a.broken(err)
 	}
 	return a.printRestored(account, out)
+}
+
+// withoutEvents refuses to restore without the stream where that may lose what only it, or
+// the present ledger, holds; asked says that the operator accepts the latter.
+func (a *app) withoutEvents(x ledger.Restore, asked bool, unreached error) error {
+	if x.From == "" {
+		return unreached
+	}
+	if x.Replace && !asked && config.Exists(x.Path) {
+		return &exitError{ExitUnreachable, fmt.Errorf("the events stream cannot be reached, and %s may be newer than %s; nothing was changed: %w\n"+
+			"let it be reached and say the same again, or add --without-events: what was published after the backup is lost then", x.Path, x.From, unreached)}
+	}
+	a.logger().WithError(unreached).Warn("the events stream cannot be reached: the ledger ends where the backup does")
+	return nil
 }
 
 // appIDOf is the App ID that the account is configured with.

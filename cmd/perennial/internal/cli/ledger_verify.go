@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +34,7 @@ type proof struct {
 	archives []string
 	against  bool
 	expect   []string
+	temp     string
 }
 
 func (a *app) ledgerVerify() *cobra.Command {
@@ -39,19 +42,23 @@ func (a *app) ledgerVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify [FILE]", Short: "Check schema, chain, balances, projections and the file itself", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			check := func(ctx context.Context, l *ledger.Ledger, name string) error {
-				return a.verify(ctx, l, name, p)
-			}
 			if len(args) == 1 {
-				return a.withFile(cmd.Context(), args[0], check)
+				return a.withFile(cmd.Context(), args[0], func(ctx context.Context, l *ledger.Ledger) error {
+					return a.verify(ctx, l, args[0], args[0], p)
+				})
 			}
 			return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
-				return check(ctx, l, "account "+account)
+				c, err := config.Load(a.configFile)
+				if err != nil {
+					return err
+				}
+				return a.verify(ctx, l, c.LedgerPath(account), "account "+account, p)
 			})(cmd, args)
 		},
 	}
 	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive of it, to be verified with it; may be repeated: with all of them from the first row on")
 	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with the event that was published of it")
+	c.Flags().StringVar(&p.temp, "temp", "", "directory for the second ledger that a verification makes (default: the file's own, or TMPDIR where that cannot be written)")
 	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a head that was kept elsewhere, SEQ:HASH as a backup or a statement shows it: it has to be here; may be repeated")
 	return c
 }
@@ -73,21 +80,45 @@ func isSQLite(file string) error {
 }
 
 // withFile runs do on a backup, an archive or a rebuilt ledger.
-func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger, name string) error) (err error) {
+func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger) error) (err error) {
 	if err := isSQLite(file); err != nil {
 		return err
 	}
 	c, err := config.Load(a.configFile)
 	follows := err == nil && a.externalNATS(c) // then a file that ends before the stream is behind, and not cut off
 	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows})
+	if err != nil && files.Writable(file) != nil {
+		err = fmt.Errorf("%w\nSQLite writes beside a ledger that is no backup: copy it, with its -wal where there is one, to a directory that can be written, and verify that", err)
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	return do(ctx, l, file)
+	return do(ctx, l)
 }
 
-func (a *app) verify(ctx context.Context, l *ledger.Ledger, name string, p proof) error {
+// verifyIn is the directory in which a file is verified: --temp, the file's own, or
+// TMPDIR where that cannot be written.
+func verifyIn(temp, file string) (string, error) {
+	if temp != "" {
+		return temp, nil
+	}
+	err := files.Writable(file)
+	if err == nil {
+		return filepath.Dir(file), nil
+	}
+	if temp = os.Getenv("TMPDIR"); temp != "" {
+		return temp, nil
+	}
+	return "", fmt.Errorf("%s is verified with a second ledger of its size, which cannot be made beside it: %w\nsay --temp DIR, a directory that has room for it, or set TMPDIR", file, err)
+}
+
+func (a *app) verify(ctx context.Context, l *ledger.Ledger, file, name string, p proof) error {
+	room, err := verifyIn(p.temp, file)
+	if err != nil {
+		return err
+	}
+	l.VerifyIn(room)
 	expected := make([]ledger.Head, 0, len(p.expect))
 	for _, text := range p.expect {
 		h, err := ledger.ParseHead(text)

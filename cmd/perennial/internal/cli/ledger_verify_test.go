@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,5 +29,28 @@ func TestWhatTheLedgerKnowsToBePublishedIsMissed(t *testing.T) {
 		if err := missingEvents(test.noted, test.last); (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%+v, ends with %d: %v", test.noted, test.last, err)
 		}
+	}
+}
+
+// TestAFileThatIsReadOnlyIsVerifiedElsewhere: in --temp, else in TMPDIR; without either the
+// error says so.
+func TestAFileThatIsReadOnlyIsVerifiedElsewhere(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	const readOnly = "/proc/self/main.ledger.db" // no user may make a file there
+	for _, test := range []struct{ temp, variable, file, want string }{
+		{"", elsewhere, filepath.Join(dir, "main.ledger.db"), dir},
+		{elsewhere, "", filepath.Join(dir, "main.ledger.db"), elsewhere},
+		{"", elsewhere, readOnly, elsewhere},
+		{elsewhere, dir, readOnly, elsewhere},
+		{"", "", readOnly, ""},
+	} {
+		t.Setenv("TMPDIR", test.variable)
+		got, err := verifyIn(test.temp, test.file)
+		if got != test.want || (err != nil) != (got == "") || err != nil && (!strings.Contains(err.Error(), "--temp DIR") || !strings.Contains(err.Error(), readOnly)) {
+			t.Errorf("%+v: %q %v", test, got, err)
+		}
+	}
+	if _, err := os.Stat(readOnly); err == nil {
+		t.Error("a file was made")
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
 	"perennial/upstream"
 )
 
@@ -222,7 +221,10 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.Chan
 	if !config.Exists(c.LedgerPath(account)) {
 		return done, fmt.Errorf("there is no ledger in %s\nis --config or the data directory right? the first `perennial run` makes it", filepath.Dir(c.LedgerPath(account)))
 	}
-	unlock, err := queue.LockDir(c.DataDir)
+	unlock, err := lockData(c, account)
+	if refused, ok := errors.AsType[*exitError](err); ok {
+		return done, refused
+	}
 	if err != nil {
 		return done, &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -189,33 +190,30 @@ func (r *rotation) write(secret string) (name string, err error) {
 	old := r.config.Accounts[r.account]
 	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
 	path := r.config.ResolvePath(name)
-	text, err := files.Read(r.config.File, config.MaxConfigBytes)
+	changed, err := files.Read(r.config.File, config.MaxConfigBytes)
 	if err != nil {
 		return "", err
 	}
 	for key, value := range map[string]string{"app_id": r.appID, "secret_file": name} {
-		if text, err = setScalar(text, value, "accounts", r.account, key); err != nil {
+		if changed, err = setScalar(changed, value, "accounts", r.account, key); err != nil {
 			return "", usage("configuration %s: %w\nchange app_id and secret_file by hand", r.config.File, err)
 		}
 	}
-	if err := writeNew(path, secret+"\n", 0o600); err != nil {
-		return "", err
+	if err := files.WriteLike(path, r.config.ResolvePath(old.SecretFile), writeText(secret+"\n")); err != nil {
+		return "", fmt.Errorf("nothing was changed: write %s: %w", path, err)
 	}
-	if err := replaceConfig(r.config.File, text, r.account, r.appID); err != nil {
+	if err := replaceConfig(r.config.File, string(changed), r.account, r.appID); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
 	return name, nil
 }
 
 // replaceConfig puts a new configuration in the place of the old one, if it is
-// one and says what it should.
-func replaceConfig(file string, text []byte, account, appID string) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	next := file + ".next"
-	if err := writeNew(next, string(text), info.Mode().Perm()); err != nil {
+// one and says what it should. The file that a link leads to is replaced, and keeps its
+// owner, group and mode.
+func replaceConfig(file, changed, account, appID string) error {
+	next := file + ".next" // beside the link, where its relative paths begin
+	if err := writeNew(next, changed, 0o600); err != nil {
 		return err
 	}
 	c, err := config.Load(next)
@@ -223,12 +221,17 @@ func replaceConfig(file string, text []byte, account, appID string) error {
 		err = errors.New("app_id could not be changed")
 	}
 	if err == nil {
-		err = os.Rename(next, file)
+		file, err = filepath.EvalSymlinks(file)
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next))
+	if err == nil {
+		err = files.WriteLike(file, file, writeText(changed))
 	}
-	return nil
+	return errors.Join(err, os.Remove(next))
+}
+
+// writeText writes a text.
+func writeText(all string) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := io.WriteString(w, all); return err }
 }
 
 // setScalar changes one value of a YAML text and nothing else of it: comments and

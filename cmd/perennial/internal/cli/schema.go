@@ -22,7 +22,6 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/ledger/files"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -41,7 +40,7 @@ func (a *app) schemaCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return writeSchemas(dir, files)
+				return a.outputs().writeSchemas(dir, files)
 			}
 			text, err := all.print(args)
 			if err == nil {
@@ -54,12 +53,12 @@ func (a *app) schemaCommand() *cobra.Command {
 	return c
 }
 
-func writeSchemas(dir string, schemas map[string][]byte) error {
+func (o outputs) writeSchemas(dir string, schemas map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // schemas are for the programs of others
 		return err
 	}
 	for name, text := range schemas {
-		err := files.Write(filepath.Join(dir, name), 0o644, func(w io.Writer) error { _, err := w.Write(text); return err })
+		err := o.write(filepath.Join(dir, name), 0o644, func(w io.Writer) error { _, err := w.Write(text); return err })
 		if err != nil {
 			return err
 		}

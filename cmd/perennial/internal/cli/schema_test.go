@@ -27,7 +27,7 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := writeSchemas(schemaDir, files); err != nil {
+		if err := (outputs{}).writeSchemas(schemaDir, files); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -119,6 +119,9 @@ func (s *submitting) canWriteRejects() error {
 	if s.rejects == "" {
 		return nil
 	}
+	if err := s.app.outputs().check(s.rejects); err != nil {
+		return err
+	}
 	if err := files.Writable(s.rejects); err != nil {
 		return usage("--rejects: %w\nnothing was published: name a file that can be written", err)
 	}
@@ -130,7 +133,7 @@ func (s *submitting) writeRejects(all []reject) error {
 	if s.rejects == "" {
 		return nil
 	}
-	return files.Write(s.rejects, 0o600, func(w io.Writer) error {
+	return s.app.outputs().write(s.rejects, 0o600, func(w io.Writer) error {
 		out := json.NewEncoder(w)
 		for _, x := range all {
 			if err := out.Encode(x); err != nil {

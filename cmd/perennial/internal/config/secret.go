@@ -3,7 +3,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
 
 	"perennial/ledger/files"
 )
@@ -38,7 +35,11 @@ type secretPlace struct {
 // readFrom reads a secret with parse, whose error repeats nothing of the text.
 func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error)) (secret S, err error) {
 	if text := os.Getenv(from.variable); text != "" {
-		if secret, err = parse([]byte(text)); err != nil {
+		plain, err := files.Text([]byte(text))
+		if err == nil {
+			secret, err = parse(plain)
+		}
+		if err != nil {
 			err = invalid("%s: the variable %s %w", from.of, from.variable, err)
 		}
 		return secret, err
@@ -97,11 +98,14 @@ func readSecret[S any](path string, parse func([]byte) (S, error)) (secret S, er
 	return secret, err
 }
 
-// ReadPrivate reads a small file that no other user of the machine may read, without the
-// byte order mark that an editor may have put before it (trap 76).
+// ReadPrivate reads a small text file that no other user of the machine may read.
 func ReadPrivate(path string) ([]byte, error) {
 	text, err := files.Read(path, MaxSecretBytes, private)
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if err == nil {
+		if text, err = files.Text(text); err != nil {
+			err = invalid("the secret file %s %w", path, err)
+		}
+	}
 	if _, said := errors.AsType[*Error](err); said || err == nil {
 		return text, err
 	}
@@ -135,12 +139,15 @@ func handedTo(info fs.FileInfo, groups []int) bool {
 // ParseSecret returns the secret in a text, without the spaces around it. The error
 // repeats nothing of the text.
 func ParseSecret(text []byte) (string, error) {
-	secret := strings.TrimSpace(strings.TrimPrefix(string(text), "\ufeff"))
+	text, err := files.Text(text)
+	secret := strings.TrimSpace(string(text))
 	switch {
+	case err != nil:
+		return "", err
 	case secret == "":
 		return "", errors.New("is empty")
-	case !utf8.ValidString(secret) || strings.ContainsFunc(secret, unicode.IsControl):
-		return "", errors.New("has a line break, or another character that cannot be printed, within the secret: it holds the secret alone, in one line")
+	case strings.ContainsAny(secret, "\t\r\n"):
+		return "", errors.New("has a line break, or a tab, within the secret: it holds the secret alone, in one line")
 	}
 	return secret, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger/files"
 )
 
 // pipe puts a named pipe in the place of a file; nothing is ever written to it.
@@ -76,6 +77,37 @@ func TestANamedPipeInAFilesPlaceStopsNoCommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARemovedLockStopsNoRunnerAndLetsNoneIn; a runner that an older program has locked out
+// says so and writes nothing more.
+func TestARemovedLockStopsNoRunnerAndLetsNoneIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	w.readySays(line, ready)
+	lock := filepath.Join(w.dir, "data", "perennial.lock")
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := w.cli("ledger", "restore", "--from-events", "--replace"); code != cli.ExitFailed || !strings.Contains(errs, "in use by another process") {
+		t.Errorf("exit %d %s", code, errs)
+	}
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	if _, err := os.Stat(lock); err != nil {
+		t.Errorf("the lock was not made again: %v", err)
+	}
+	for got := false; !got; { // until it is faster than the runner
+		_ = os.Remove(lock)
+		var err error
+		if _, got, err = files.TryLock(lock); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.readySays(line, "stop both processes")
+	w.mustSubmit("second", "px_2")
+	run.terminate()
+	w.onlyFirstIsCharged()
 }
 
 // TestAListThatIsANamedPipeStopsNoSweep: the schedule says so, and the runner goes on.

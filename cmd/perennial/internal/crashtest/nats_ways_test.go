@@ -96,6 +96,9 @@ func (x *way) makeIdentities(dir string) (public string) {
 		c := newCertificate(t, authority, name)
 		write(name+".pem", c.pem)
 		write(name+".key", c.key(t))
+		if name == "client" { // trap 76: an editor's byte order mark
+			write(name+".key", append([]byte("\ufeff"), c.key(t)...))
+		}
 	}
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -104,8 +107,8 @@ func (x *way) makeIdentities(dir string) (public string) {
 	seed, _ := pair.Seed()
 	public, _ = pair.PublicKey()
 	x.secret = string(seed)
-	write("perennial.nk", seed)
-	write("perennial.password", []byte(wayPassword))
+	write("perennial.nk", append([]byte("\ufeff"), seed...))
+	write("perennial.password", []byte("\ufeff"+wayPassword))
 	return public
 }
 

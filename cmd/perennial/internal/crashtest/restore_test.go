@@ -183,17 +183,34 @@ func TestTrap13ALostDiskIsRestoredFromExternalNATSEvents(t *testing.T) {
 	awaitReady(t, line)
 	w.republish(commands)
 	w.settledOn(server, run)
+	w.restoresOldWhileNATSIsAway()
 	// Lost a second time: the stream holds two epochs and the restore between.
-	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
-		t.Fatal(err)
-	}
-	again := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from-events", "-o", "json"))
+	again := decode[ledger.Restored](t, w.mustCLI("ledger", "restore", "--from-events", "--replace", "-o", "json"))
 	if !again.Proven || again.Epoch == restored.Epoch || again.Events <= restored.Events {
 		t.Errorf("%+v after %+v", again, restored)
 	}
 	run, line = w.run()
 	awaitReady(t, line)
 	w.settledOn(server, run)
+}
+
+// restoresOldWhileNATSIsAway puts a backup in the place of a newer ledger, which has to be
+// asked for while the stream cannot be reached; a run then says what happened.
+func (w *world) restoresOldWhileNATSIsAway() {
+	w.t.Helper()
+	now := w.mustCLI("ledger", "balance", "-o", "json")
+	old := []string{"ledger", "restore", "--from", "backup.db", "--replace", "--nats", "nats://127.0.0.1:1"}
+	if _, errs, code := w.cli(old...); code != cli.ExitUnreachable || !strings.Contains(errs, "--without-events") {
+		w.t.Errorf("exit %d %s", code, errs)
+	}
+	if kept := w.mustCLI("ledger", "balance", "-o", "json"); kept != now {
+		w.t.Errorf("the ledger is another one: %s, was %s", kept, now)
+	}
+	w.mustCLI(append(old, "--without-events")...)
+	run, _ := w.run()
+	if code := run.wait(); code != cli.ExitFailed || !strings.Contains(run.stderr.String(), "restored from a backup at ") {
+		w.t.Errorf("exit %d %s", code, run.stderr)
+	}
 }
 
 // settledOn is settled where the events are not in the data directory.

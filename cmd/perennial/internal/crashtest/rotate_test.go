@@ -1,6 +1,8 @@
 package crashtest
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +23,10 @@ func TestTrap44AccountRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := strings.Replace(string(text), "app_id: "+worldAppID, "app_id: '"+worldAppID+"' # the first key", 1)
-	w.write("perennial.yaml", before, 0o600)
+	w.write("real.yaml", before, 0o640)
+	if err := errors.Join(os.Remove(config), os.Symlink("real.yaml", config), os.Chmod(filepath.Join(w.dir, "real.yaml"), 0o640)); err != nil {
+		t.Fatal(err)
+	}
 	w.write("new.secret", "second-canary-9dK4\n", 0o600)
 	w.write("wrong.secret", "not it\n", 0o600)
 
@@ -54,6 +59,11 @@ func TestTrap44AccountRotate(t *testing.T) {
 	info, err := os.Stat(filepath.Join(w.dir, done.SecretFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
+	}
+	link, err := os.Lstat(config)
+	kept, missing := os.Stat(config)
+	if err := errors.Join(err, missing); err != nil || link.Mode()&fs.ModeSymlink == 0 || kept.Mode() != 0o640 {
+		t.Errorf("the link was replaced, or its target's mode: %v %v %v", err, link, kept)
 	}
 	now, err := os.ReadFile(config)
 	if err != nil || !strings.Contains(string(now), `app_id: "sbx_app_alpha2" # the first key`) || strings.Contains(string(now), "canary") {

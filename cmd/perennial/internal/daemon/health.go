@@ -364,12 +364,13 @@ func (a *account) ledgerFailing() string {
 	return ""
 }
 
-// unusable says that an error is of a ledger file that is gone or damaged: a check
+// unusable says that an error is of a ledger file that is gone or damaged, or of a directory that another
+// process has: a check
 // of its own says so, and when it is over.
 func unusable(err error) bool {
 	_, lost := errors.AsType[*ledger.LostError](err)
 	_, damaged := errors.AsType[*ledger.DamagedError](err)
-	return lost || damaged
+	return lost || damaged || errors.Is(err, queue.ErrDirectoryLocked)
 }
 
 // notReady is why the account does not work, a line for each reason; "" when it does.

@@ -79,7 +79,7 @@ func (a *account) openLedger(ctx context.Context) error {
 
 func (a *account) ledgerConfig() ledger.Config {
 	return ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Reached: a.host.reached, Follows: a.host.Config.NATS.External(),
-		Turns: a.host.turns, Committed: a.counts.committed}
+		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.counts.committed}
 }
 
 // makeLedger makes a ledger that ends before the events stream begins, as an empty one

@@ -35,7 +35,7 @@ type Host struct {
 	Config   *config.Config
 	log      *logrus.Logger
 	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
-	unlock   func() error
+	lock     *queue.DirLock
 	name     name   // its name among the runners
 	holder   string // the name under which leases are held
 	instance string // of this process alone: InstanceHeader
@@ -99,7 +99,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger, reached fu
 }
 
 func (h *Host) start(ctx context.Context) (err error) {
-	if h.unlock, err = queue.LockDir(h.Config.DataDir); err != nil {
+	if h.lock, err = queue.LockDir(h.Config.DataDir); err != nil {
 		return err
 	}
 	h.holder, h.instance = holderOf(h.Config.DataDir), rand.Text()
@@ -280,9 +280,9 @@ func (h *Host) Close() {
 			h.log.WithError(err).Warn("the embedded sandbox did not close cleanly")
 		}
 	}
-	if h.unlock != nil {
+	if h.lock != nil {
 		_ = os.Remove(RunFile(h.Config.DataDir))
-		_ = h.unlock()
+		_ = h.lock.Unlock()
 	}
 }
 

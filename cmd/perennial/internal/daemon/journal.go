@@ -125,6 +125,10 @@ func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()
 const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
 	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"
 
+// restoredAdvice is that of a ledger that was restored without the stream.
+const restoredAdvice = "the ledger was restored from a backup at %s while the events stream could not be reached, and the stream holds more. Nothing is sent from it\n" +
+	"stop this runner and run `perennial ledger restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
+
 func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 	err := j.ledger.Fold(ctx, rows)
 	broken, ok := errors.AsType[*ledger.BrokenError](err)
@@ -137,10 +141,14 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 	if missing := j.allThere(ctx); missing != nil { // they went while they were read
 		return missing
 	}
+	advice := forkAdvice
+	if at, err := j.ledger.RestoredAlone(ctx); err == nil && at != nil {
+		advice = fmt.Sprintf(restoredAdvice, at.UTC().Format(time.RFC3339))
+	}
 	head, hash, headErr := j.ledger.Head(ctx)
 	return errors.Join(&queue.DivergedError{
 		Account: j.account, StreamSeq: uint64(broken.Seq), LedgerSeq: uint64(head), LedgerHash: hash,
-		Reason: "what the events stream holds does not follow the ledger: " + broken.Detail + "\n" + forkAdvice,
+		Reason: "what the events stream holds does not follow the ledger: " + broken.Detail + "\n" + advice,
 	}, headErr)
 }
 

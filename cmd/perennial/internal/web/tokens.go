@@ -58,6 +58,9 @@ func ReadTokens(path string) ([]Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokens file: %w", err)
 	}
+	if text, err = files.Text(text); err != nil {
+		return nil, fmt.Errorf("tokens file %s %w", path, err)
+	}
 	var all []Token
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)

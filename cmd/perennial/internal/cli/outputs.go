@@ -1,0 +1,82 @@
+// Files that a person has a command write: never over one that Perennial needs.
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger/files"
+	"perennial/queue"
+)
+
+// outputs write the files that a person names, whole or not at all. The configuration
+// says what they must not replace.
+type outputs struct{ configFile string }
+
+func (a *app) outputs() outputs { return outputs{a.configFile} }
+
+// write writes a file, unless it is one that is needed.
+func (o outputs) write(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	if err := o.check(path); err != nil {
+		return err
+	}
+	if err := files.Write(path, mode, write); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// check refuses to replace a database, such as a ledger, a backup or an archive, and what
+// checkCopy refuses.
+func (o outputs) check(path string) error {
+	if _, err := os.Stat(path); err == nil && isSQLite(path) == nil {
+		return needed(path, "a ledger, a copy of one or another SQLite database")
+	}
+	return o.checkCopy(path)
+}
+
+// checkCopy refuses to replace a ledger that is in use, an archive, a lock, the
+// configuration, or what that names, such as a secret. Another copy it lets be replaced.
+func (o outputs) checkCopy(path string) error {
+	switch name := filepath.Base(path); {
+	case name == queue.LockName:
+		return needed(path, "the lock of a data directory")
+	case strings.HasSuffix(name, "-wal"), strings.HasSuffix(name, "-shm"), strings.HasSuffix(name, "-journal"):
+		return needed(path, "what SQLite keeps beside a database")
+	case strings.HasSuffix(name, ".archive.db"):
+		return needed(path, "an archive")
+	case strings.HasSuffix(name, ".ledger.db") && config.Exists(filepath.Join(filepath.Dir(path), queue.LockName)), config.Exists(path + "-wal"):
+		return needed(path, "a ledger")
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil //nolint:nilerr // what is not there is not replaced
+	}
+	names := []string{o.configFile, "perennial.yaml"}
+	if c, err := config.Load(o.configFile); err == nil {
+		names = append(names, c.File)
+		for _, s := range c.Settings() {
+			if name, ok := s.Value.(string); ok && strings.HasSuffix(s.Key, "_file") && name != "" {
+				names = append(names, c.ResolvePath(name))
+			}
+		}
+	}
+	if slices.ContainsFunc(names, func(name string) bool {
+		one, err := os.Stat(name)
+		return err == nil && os.SameFile(info, one)
+	}) {
+		return needed(path, "the configuration, or a file that it names")
+	}
+	return nil
+}
+
+func needed(path, what string) error {
+	return usage("%s is %s and is never written over\nname another file", path, what)
+}
