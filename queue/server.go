@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -26,6 +27,11 @@ import (
 const (
 	// maxPayloadBytes bounds one message on the embedded server.
 	maxPayloadBytes = 2 << 20
+	// MaxBufferedMessages bounds what a stream of the embedded server has taken and not
+	// stored yet. It refuses the rest: a client that publishes without waiting would
+	// otherwise have the others wait for the syncs of all that it sent. A batch, and what
+	// the relay has under way, fit in.
+	MaxBufferedMessages = 1536
 	// serverStartTimeout bounds how long a start may take, recovery included.
 	serverStartTimeout = 2 * time.Minute
 )
@@ -72,8 +78,8 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 	options := &server.Options{
 		ServerName: "perennial", Host: host, Port: port,
 		JetStream: true, StoreDir: config.StoreDir, SyncAlways: true,
-		JetStreamMaxStore: diskAlone,
-		MaxPayload:        maxPayloadBytes, NoSigs: true,
+		JetStreamMaxStore: diskAlone, StreamMaxBufferedMsgs: MaxBufferedMessages,
+		MaxPayload: maxPayloadBytes, NoSigs: true,
 	}
 	embedded := &Embedded{options: options, log: newServerLog(config.Log)}
 	if err := embedded.separate(config); err != nil {
@@ -101,6 +107,7 @@ func (e *Embedded) start() error {
 		return fmt.Errorf("embedded nats: %w", err)
 	}
 	made.SetLoggerV2(e.log, false, false, false)
+	e.log.watch(made)
 	made.Start()
 	if err := awaitReady(made, e.log); err != nil {
 		made.Shutdown()
@@ -274,6 +281,7 @@ func loopback(listen string) (host string, port int, err error) {
 type serverLog struct {
 	log   *logrus.Entry
 	fatal chan string
+	busy  atomic.Pointer[server.Server] // nil while a flood is looked at
 }
 
 func newServerLog(log *logrus.Logger) *serverLog {
@@ -290,6 +298,10 @@ func (l *serverLog) Warnf(format string, v ...any) {
 		return
 	}
 	text := fmt.Sprintf(format, v...)
+	if strings.HasPrefix(text, "Dropping messages due to") {
+		l.flooded(text)
+		return
+	}
 	if indexIsOld(text) {
 		l.log.Debug(text)
 		return
