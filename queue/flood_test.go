@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,7 +25,8 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	}
 	server.options.StreamMaxBufferedMsgs = 8 // a small one is full on any disk
 	check(t, server.Restart())
-	check(t, connect(t, server).EnsureStreams(within(t), "main", 1))
+	runner := connect(t, server)
+	check(t, runner.EnsureStreams(within(t), "main", 1))
 	producer := func(name string) *Queue {
 		q, err := Connect(ConnectConfig{URL: server.URL(), User: name, Password: "pw", Log: quiet()})
 		check(t, err)
@@ -47,6 +49,14 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	}
 	receive(t, refused)
 	check(t, calm.PublishOne(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte(`{}`), Priority: PriorityHigh}))
+	own, err := runner.nc.SubscribeSync(runner.nc.NewInbox())
+	check(t, err)
+	check(t, runner.nc.FlushWithContext(within(t)))
+	for at, want := range map[string]string{inbox: `["flood"]`, own.Subject: `[""]`, inbox + ".other": "[]"} {
+		if got := fmt.Sprintf("%q", server.Listeners(at)); got != want {
+			t.Errorf("%s listens at %s, want %s", got, at, want)
+		}
+	}
 	line := receive(t, said)
 	if !strings.Contains(line, "publishes faster") || !strings.Contains(line, "user=flood") || len(said) > 0 {
 		t.Errorf("%s and %d other lines", line, len(said))

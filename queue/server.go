@@ -135,6 +135,25 @@ func (e *Embedded) URL() string { return e.now().ClientURL() }
 // find the server of the moment, also behind a restart.
 func (e *Embedded) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
 
+// Listeners are the users whose clients wait for answers at an inbox, "" for the runner
+// and on a server without users. A user may listen to the inboxes of others.
+func (e *Embedded) Listeners(inbox string) (users []string) {
+	accounts := map[string]string{"": server.DEFAULT_GLOBAL_ACCOUNT}
+	for name := range e.secrets {
+		accounts[name] = userAccount(name)
+	}
+	if e.user != "" {
+		delete(accounts, e.user)
+		accounts[""] = runnerAccount
+	}
+	for name, account := range accounts {
+		if of, err := e.now().LookupAccount(account); err == nil && of.Interest(inbox) > 0 {
+			users = append(users, name)
+		}
+	}
+	return users
+}
+
 // Failing says why the server stores nothing, nil while it does: a disk that was
 // full, or gave an error, disables a stream or all of them until a restart.
 func (e *Embedded) Failing() error {
