@@ -160,7 +160,9 @@ func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
 		tls.URL:                        "certificate",
 	} {
 		e := endpointAt(t, at+"/hunter2?token=hunter2", testSecret)
-		e.Timeout = 100 * time.Millisecond
+		if e.Timeout = time.Minute; strings.HasPrefix(says, "no reply") {
+			e.Timeout = 100 * time.Millisecond
+		}
 		r := e.Send(t.Context(), "id", []byte("{}"))
 		if r.Outcome != Unreachable || r.Status != 0 || !strings.Contains(r.Reason, says) || strings.Contains(r.Reason, "hunter2") {
 			t.Errorf("%s: %+v", at, r)
