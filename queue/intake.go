@@ -344,10 +344,6 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) { i.take(ctx, msg) }, jetstream.PullMaxMessages(pullMessages),
 		jetstream.PullExpiry(5*time.Second), jetstream.PullHeartbeat(2*time.Second),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-			// Missed heartbeats may mean that the consumer is gone as well.
-			if errors.Is(err, jetstream.ErrConsumerLeadershipChanged) {
-				return
-			}
 			select {
 			case broken <- err:
 			default:
@@ -368,14 +364,33 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 		case <-bound.Done():
 		}
 	}()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err = <-broken:
-		return err
-	case <-closed:
-		return jetstream.ErrConsumerDeleted
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err = <-broken:
+			if lost(ctx, consumer, err) {
+				return err
+			}
+		case <-closed:
+			return jetstream.ErrConsumerDeleted
+		}
 	}
+}
+
+// lost reports whether an error of consuming ends it. Missed heartbeats may mean that the
+// consumer is gone, or that the server is busy: then it is asked for messages again.
+func lost(ctx context.Context, consumer jetstream.Consumer, err error) bool {
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerLeadershipChanged):
+		return false
+	case errors.Is(err, jetstream.ErrNoHeartbeat):
+		limited, cancel := context.WithTimeout(ctx, publishTimeout)
+		defer cancel()
+		_, err = consumer.Info(limited)
+		return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
+	}
+	return true
 }
 
 func (i *lineIntake) message(msg jetstream.Msg) (Message, error) {

@@ -35,6 +35,10 @@ const (
 
 	// codeTooManyBatches: more open batches than the stream allows at once.
 	codeTooManyBatches jetstream.ErrorCode = 10210
+	// codeIngest: the stream has as much to store as it may buffer, and stores nothing of
+	// this message. codeGap: it has refused so a message within the batch.
+	codeIngest jetstream.ErrorCode = 10167
+	codeGap    jetstream.ErrorCode = 10176
 )
 
 // Outgoing is a command to be published.
@@ -126,7 +130,7 @@ func batchEnd(commands []Outgoing, first int) int {
 const batchTries = 8
 
 // publishBatch stores one batch. It waits its turn while other publishers have
-// too many batches open.
+// too many batches open, or keep the stream busy.
 func (q *Queue) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
 		return q.publishSingly(ctx, account, commands)
@@ -135,12 +139,14 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, time.Second
 	for try := 1; ; try++ {
 		err := q.sendBatch(ctx, account, commands)
-		refused, ok := errors.AsType[*jetstream.APIError](err)
-		if !ok || refused.ErrorCode != codeTooManyBatches {
+		if !hasCode(err, codeTooManyBatches) && !hasCode(err, codeGap) {
 			return err
 		}
-		if try == batchTries { // batches that another publisher opened and does not end
-			return q.publishSingly(ctx, account, commands)
+		if try == batchTries {
+			if hasCode(err, codeGap) { // also of a message that the stream does not take
+				return err
+			}
+			return q.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
 		}
 		if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
 			return err
@@ -195,8 +201,13 @@ func (q *Queue) commitBatch(ctx context.Context, msg *nats.Msg, count int) error
 	return nil
 }
 
-// store publishes a message and waits for the stream's answer. An empty answer
-// says that a message inside a batch is staged.
+func hasCode(err error, code jetstream.ErrorCode) bool {
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && refused.ErrorCode == code
+}
+
+// store publishes a message and waits for the stream's answer, and sends it again while
+// the stream is busy. An empty answer says that a message inside a batch is staged.
 func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -205,15 +216,22 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	}
 	ctx, forget := q.whileAllowed(ctx, msg.Subject)
 	defer forget()
-	reply, err := q.nc.RequestMsgWithContext(ctx, msg)
-	if err = denied(ctx, err); err != nil {
-		return pubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+	delay := backoff.NewExponentialBackOff()
+	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, 200*time.Millisecond
+	for {
+		reply, err := q.nc.RequestMsgWithContext(ctx, msg)
+		if err = denied(ctx, err); err != nil {
+			return pubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+		}
+		ack, err := parseAck(reply.Data)
+		if hasCode(err, codeIngest) && sleep.For(ctx, delay.NextBackOff()) == nil {
+			continue
+		}
+		if err != nil {
+			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+		}
+		return ack, nil
 	}
-	ack, err := parseAck(reply.Data)
-	if err != nil {
-		return ack, fmt.Errorf("publish to %s: %w", msg.Subject, err)
-	}
-	return ack, nil
 }
 
 func parseAck(data []byte) (pubAck, error) {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -26,6 +27,11 @@ import (
 const (
 	// maxPayloadBytes bounds one message on the embedded server.
 	maxPayloadBytes = 2 << 20
+	// MaxBufferedMessages bounds what a stream of the embedded server has taken and not
+	// stored yet. It refuses the rest: a client that publishes without waiting would
+	// otherwise have the others wait for the syncs of all that it sent. A batch, and what
+	// the relay has under way, fit in.
+	MaxBufferedMessages = 1536
 	// serverStartTimeout bounds how long a start may take, recovery included.
 	serverStartTimeout = 2 * time.Minute
 )
@@ -72,8 +78,8 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 	options := &server.Options{
 		ServerName: "perennial", Host: host, Port: port,
 		JetStream: true, StoreDir: config.StoreDir, SyncAlways: true,
-		JetStreamMaxStore: diskAlone,
-		MaxPayload:        maxPayloadBytes, NoSigs: true,
+		JetStreamMaxStore: diskAlone, StreamMaxBufferedMsgs: MaxBufferedMessages,
+		MaxPayload: maxPayloadBytes, NoSigs: true,
 	}
 	embedded := &Embedded{options: options, log: newServerLog(config.Log)}
 	if err := embedded.separate(config); err != nil {
@@ -101,6 +107,7 @@ func (e *Embedded) start() error {
 		return fmt.Errorf("embedded nats: %w", err)
 	}
 	made.SetLoggerV2(e.log, false, false, false)
+	e.log.watch(made)
 	made.Start()
 	if err := awaitReady(made, e.log); err != nil {
 		made.Shutdown()
@@ -127,6 +134,25 @@ func (e *Embedded) URL() string { return e.now().ClientURL() }
 // InProcessConn implements nats.InProcessConnProvider: connections of this process
 // find the server of the moment, also behind a restart.
 func (e *Embedded) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
+
+// Listeners are the users whose clients wait for answers at an inbox, "" for the runner
+// and on a server without users. A user may listen to the inboxes of others.
+func (e *Embedded) Listeners(inbox string) (users []string) {
+	accounts := map[string]string{"": server.DEFAULT_GLOBAL_ACCOUNT}
+	for name := range e.secrets {
+		accounts[name] = userAccount(name)
+	}
+	if e.user != "" {
+		delete(accounts, e.user)
+		accounts[""] = runnerAccount
+	}
+	for name, account := range accounts {
+		if of, err := e.now().LookupAccount(account); err == nil && of.Interest(inbox) > 0 {
+			users = append(users, name)
+		}
+	}
+	return users
+}
 
 // Failing says why the server stores nothing, nil while it does: a disk that was
 // full, or gave an error, disables a stream or all of them until a restart.
@@ -274,6 +300,7 @@ func loopback(listen string) (host string, port int, err error) {
 type serverLog struct {
 	log   *logrus.Entry
 	fatal chan string
+	busy  atomic.Pointer[server.Server] // nil while a flood is looked at
 }
 
 func newServerLog(log *logrus.Logger) *serverLog {
@@ -290,6 +317,10 @@ func (l *serverLog) Warnf(format string, v ...any) {
 		return
 	}
 	text := fmt.Sprintf(format, v...)
+	if strings.HasPrefix(text, "Dropping messages due to") {
+		l.flooded(text)
+		return
+	}
 	if indexIsOld(text) {
 		l.log.Debug(text)
 		return

@@ -95,7 +95,7 @@ func (a *app) webToken() *cobra.Command {
 				return err
 			}
 			if c.HTTP.TokensFile == "" {
-				return usage("http.tokens_file is not configured\nname a file there, such as web.tokens: `run` reads it at each login")
+				return usage("http.tokens_file is not configured\nname a file there, such as web.tokens: `run` reads it at each request")
 			}
 			token, err := web.AddToken(c.ResolvePath(c.HTTP.TokensFile), web.Token{Name: args[0], Role: as, Accounts: accounts})
 			if err != nil {

@@ -81,6 +81,42 @@ func TestBrowserJourneys(t *testing.T) {
 	does(ctx, t, chromedp.Click(`//button[text()="Sign out"]`), shows("Sign in"), chromedp.Navigate(line.HTTP+"/a/main/money"), shows("Sign in"))
 }
 
+// TestBrowserManyPagesAreOpen: more than a browser has connections to a server, each loads and
+// follows what happens, also when the page that heard it for the others is closed.
+func TestBrowserManyPagesAreOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.configure("", "")
+	_, line := w.run()
+	awaitReady(t, line)
+	first := chromium(t)
+	w.signIn(first)
+	pages, closes := []context.Context{first}, []context.CancelFunc{func() {}}
+	for range 7 {
+		ctx, cancel := chromedp.NewContext(first)
+		t.Cleanup(cancel)
+		if err := chromedp.Do(ctx); err != nil { // a page lives as long as the context of its first call
+			t.Fatal(err)
+		}
+		pages, closes = append(pages, ctx), append(closes, cancel)
+	}
+	for _, ctx := range pages {
+		does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("Operations"))
+	}
+	w.mustCLI("renew", "px_1", "--id", "meanwhile", "--wait")
+	for _, ctx := range pages {
+		does(ctx, t, shows("meanwhile/0001"))
+	}
+	does(first, t, chromedp.Navigate("about:blank"))
+	for _, end := range closes[1:4] {
+		end()
+	}
+	w.mustCLI("renew", "px_2", "--id", "afterwards", "--wait")
+	for _, ctx := range pages[4:] {
+		does(ctx, t, shows("afterwards/0001"))
+	}
+}
+
 // TestBrowserPagesAreForEveryone: axe finds nothing on any page, in light and dark; none is
 // wider than a telephone, and none fails or asks another server.
 func TestBrowserPagesAreForEveryone(t *testing.T) {

@@ -58,7 +58,7 @@ type account struct {
 	unbound    string // why the holder could not read the provider's account; "" when it did
 
 	finishes  finishes
-	answering atomic.Int64 // inboxes that wait for a command that had come before
+	answering answering
 
 	wanted fact.Binding // what the provider says, before the ledger is opened; under host.binding
 

@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -200,30 +199,6 @@ func (f *finishes) stop(all bool) bool {
 		}
 	}
 	return true
-}
-
-// mostAnswering bounds the inboxes that wait for commands that had come before.
-const mostAnswering = 1000
-
-// answerEnd sends what a command that had come before came to, at once or when it ends.
-// It is forgotten with the runner: who asks again is answered again.
-func (a *account) answerEnd(ctx context.Context, inbox, id string) {
-	if a.answering.Add(1) > mostAnswering {
-		a.answering.Add(-1)
-		a.log.WithField("command_id", id).Warn("too many inboxes wait for commands that had come before: ask with the verb wait")
-		return
-	}
-	go func() {
-		defer a.answering.Add(-1)
-		answer, err := a.wait(ctx, WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)})
-		if err != nil || !answer.Finished {
-			return
-		}
-		var text bytes.Buffer
-		if err := fact.Encode(&text, answer.Result); err == nil {
-			a.answerInbox(inbox, text.Bytes())
-		}
-	}()
 }
 
 // answerInbox sends an answer. It may be lost with the connection, and is not kept.

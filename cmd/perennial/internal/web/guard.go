@@ -46,7 +46,9 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 const maxForm = 64 << 10
 
 // current is the session of a request: of the person whom a trusted proxy names, whatever
-// the cookie says, else that of the cookie. An error refuses the request.
+// the cookie says, else that of the cookie. One that a token began lasts while the token's
+// entry is in the file, and its person is who that entry says now. An error refuses the
+// request.
 func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
 		if err != nil {
@@ -56,6 +58,11 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 	}
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
 		x, ok = s.sessions.read(cookie.Value)
+	}
+	if ok && x.Token != "" {
+		tokens, err := s.Tokens()
+		x.Person, ok = owner(tokens, x.Token)
+		ok = ok && err == nil
 	}
 	return x, ok, nil
 }

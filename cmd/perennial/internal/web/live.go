@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -64,7 +65,8 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 		case <-ctx.Done():
 			return
 		}
-		if _, lasts, err := s.current(r); !lasts || err != nil { // signed out meanwhile
+		now, lasts, err := s.current(r)
+		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // signed out meanwhile, or another role
 			return
 		}
 	}

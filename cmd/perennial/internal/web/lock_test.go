@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -66,7 +67,7 @@ func TestALinkSignsInOnce(t *testing.T) {
 	refused("of before the start", url.QueryEscape(old))
 	h.wait(LinkLife)
 	for what, code := range map[string]string{
-		"after five minutes": url.QueryEscape(stale), "of another key": url.QueryEscape(Link(other, ada, h.clock())), "nonsense": "x", "a session's text": url.QueryEscape(h.pages.sessions.begin(ada)),
+		"after five minutes": url.QueryEscape(stale), "of another key": url.QueryEscape(Link(other, ada, h.clock())), "nonsense": "x", "a session's text": url.QueryEscape(h.pages.sessions.begin(ada, "")),
 		"in the future": url.QueryEscape(Link(h.pages.Key, ada, h.clock().Add(time.Hour))),
 	} {
 		refused(what, code)
@@ -131,6 +132,28 @@ func TestTokensSignIn(t *testing.T) {
 	if code, _ := h.post(bob, "/a/main/change/pause", "", map[string]string{"form": formOf(t, page), "reason": "x"}); code != http.StatusForbidden {
 		t.Errorf("a viewer changes something: %d", code)
 	}
+	_, rest, _ := strings.Cut(string(text), "- name: ada")
+	as := func(token, role, accounts string) {
+		entry := ""
+		if token != "" {
+			entry = fmt.Sprintf("- {name: bob, role: %s, accounts: [%s], sha256: %s}\n", role, accounts, hashOf(token))
+		}
+		check(t, os.WriteFile(h.tokens, []byte(entry+"- name: ada"+rest), 0o600))
+	}
+	as(viewer, "operator", "other") // his session has the rights of now
+	if own, _, _ := h.getAs(bob, "/a/other/money"); own != http.StatusOK {
+		t.Errorf("an account that he has got: %d", own)
+	}
+	if code, _ := h.post(bob, "/a/main/change/pause", "", map[string]string{"form": formOf(t, page), "reason": "x"}); code != http.StatusNotFound {
+		t.Errorf("an account that he has lost: %d", code)
+	}
+	for _, another := range []string{"", "pwt_another"} { // no entry, and one of a token that he does not have
+		as(another, "viewer", "main")
+		if code, body, _ := h.getAs(bob, "/a/main/money"); code != http.StatusSeeOther || strings.Contains(body, "USD") {
+			t.Errorf("his session outlives his token: %d", code)
+		}
+	}
+	as(viewer, "viewer", "main")
 	for _, wrong := range []string{"", "pwt_x", viewer + "x", "admin"} {
 		if code, _ := h.post(h.browser(), "/login", "", map[string]string{"token": wrong}); code != http.StatusForbidden {
 			t.Errorf("%q: %d", wrong, code)

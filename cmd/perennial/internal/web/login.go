@@ -32,7 +32,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 			s.askAgain(w, r, "This link was used before, or is older than five minutes, or of before the last start. `perennial web login` prints another one.")
 			return
 		}
-		s.enter(w, r, p, "/")
+		s.enter(w, r, p, "", "/")
 		return
 	}
 	s.showLogin(w, r, http.StatusOK, "")
@@ -58,7 +58,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		s.showLogin(w, r, http.StatusInternalServerError, "The tokens file cannot be read; the log says why.")
 		return
 	}
-	p, ok := owner(tokens, r.PostFormValue("token"))
+	token := hashOf(r.PostFormValue("token"))
+	p, ok := owner(tokens, token)
 	if !ok && !s.mayTry(w) {
 		return
 	}
@@ -66,7 +67,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		s.askAgain(w, r, "This token is not known.")
 		return
 	}
-	s.enter(w, r, p, localPath(r.PostFormValue("next")))
+	s.enter(w, r, p, token, localPath(r.PostFormValue("next")))
 }
 
 // mayTry bounds how fast codes and tokens are tried in vain. Who has one that is right is
@@ -80,8 +81,8 @@ func (s *Server) mayTry(w http.ResponseWriter) bool {
 	return false
 }
 
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, p Person, next string) {
-	setCookie(w, r, s.sessions.begin(p))
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {
+	setCookie(w, r, s.sessions.begin(p, token))
 	s.Log.WithField("by", p.Name).WithField("role", string(p.Role)).WithField("remote", remoteOf(r)).Info("signed in to the pages")
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath: no other site
 }

@@ -57,7 +57,7 @@ type Check struct {
 type Config struct {
 	Accounts []Account
 	Key      []byte // of [Key]
-	// Tokens are those who may sign in with a token; called at each login.
+	// Tokens are those who may sign in with a token; called at each login, and for each request of a session that a token began.
 	Tokens   func() ([]Token, error)
 	Identity Identity // of people whom a proxy in front names
 	Runners  func(ctx context.Context) ([]Runner, error)

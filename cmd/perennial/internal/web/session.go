@@ -92,6 +92,7 @@ type session struct {
 
 	ID      string    `json:"id"`
 	Expires time.Time `json:"expires"`
+	Token   string    `json:"token,omitempty"` // the hash of the one that began it
 
 	before   string // the id of the period before, of a session that a header begins
 	byHeader bool
@@ -161,9 +162,9 @@ func newSessions(key []byte, clock func() time.Time) *sessions {
 	return &sessions{key: key, clock: clock, started: clock(), spent: map[string]time.Time{}}
 }
 
-// begin is the cookie of a new session.
-func (s *sessions) begin(p Person) string {
-	return sign(s.key, forSession, session{Person: p, ID: rand.Text(), Expires: s.clock().Add(sessionLife).UTC()})
+// begin is the cookie of a new session, by the hash of a token or by a link ("").
+func (s *sessions) begin(p Person, token string) string {
+	return sign(s.key, forSession, session{Person: p, ID: rand.Text(), Expires: s.clock().Add(sessionLife).UTC(), Token: token})
 }
 
 // read is the session of a cookie; ok is false for none that lasts.

@@ -115,9 +115,9 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// owner is whose token it is. Every entry is compared, whichever fits.
-func owner(all []Token, token string) (p Person, ok bool) {
-	have := []byte(hashOf(token))
+// owner is whose token has a hash. Every entry is compared, whichever fits.
+func owner(all []Token, hash string) (p Person, ok bool) {
+	have := []byte(hash)
 	for _, t := range all {
 		if subtle.ConstantTimeCompare(have, []byte(strings.ToLower(t.SHA256))) == 1 {
 			p, ok = Person{Name: t.Name, Role: t.Role, Accounts: t.Accounts}, true

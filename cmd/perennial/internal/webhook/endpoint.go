@@ -49,16 +49,17 @@ type Reply struct {
 type Endpoint struct {
 	URL       string
 	Secrets   Secrets
-	Timeout   time.Duration // of one attempt, the reply's body included
+	Timeout   time.Duration // of one attempt, to the reply's status line
 	Transport http.RoundTripper
 	Clock     func() time.Time
 	UserAgent string
 }
 
 const (
-	// replyMost is how much of a reply's body is read, so that its connection can be used
-	// again; it is dropped.
+	// replyMost is how much of a reply's body is read, and drainFor how long, so that its
+	// connection can be used again; it is dropped. The status line is the answer.
 	replyMost = 64 << 10
+	drainFor  = 100 * time.Millisecond
 	// retryAfterMost bounds what an endpoint may ask for.
 	retryAfterMost = time.Hour
 	contentType    = "application/cloudevents+json"
@@ -112,6 +113,7 @@ func (e Endpoint) Send(ctx context.Context, id string, body []byte) (r Reply) {
 	if err != nil {
 		return Reply{Outcome: Unreachable, Reason: e.why(ctx, err)}
 	}
+	defer time.AfterFunc(drainFor, cancel).Stop()
 	_, _ = io.CopyN(io.Discard, response.Body, replyMost)
 	_ = response.Body.Close()
 	return e.read(response)

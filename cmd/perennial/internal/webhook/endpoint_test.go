@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -158,7 +160,9 @@ func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
 		tls.URL:                        "certificate",
 	} {
 		e := endpointAt(t, at+"/hunter2?token=hunter2", testSecret)
-		e.Timeout = 100 * time.Millisecond
+		if e.Timeout = time.Minute; strings.HasPrefix(says, "no reply") {
+			e.Timeout = 100 * time.Millisecond
+		}
 		r := e.Send(t.Context(), "id", []byte("{}"))
 		if r.Outcome != Unreachable || r.Status != 0 || !strings.Contains(r.Reason, says) || strings.Contains(r.Reason, "hunter2") {
 			t.Errorf("%s: %+v", at, r)
@@ -183,3 +187,21 @@ func TestAReplyWithoutEndIsNotReadToIt(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestAReplyIsDoneAtItsStatusLine: a body that never ends holds its slot no longer.
+func TestAReplyIsDoneAtItsStatusLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := Endpoint{URL: "https://example.com", Timeout: time.Minute, Clock: time.Now, Transport: bodyWithoutEnd{}}
+		if r := e.Send(t.Context(), "id", []byte("{}")); r.Outcome != Delivered || r.Took > time.Second {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+type bodyWithoutEnd struct{ ctx context.Context } //nolint:containedctx // of the request
+
+func (bodyWithoutEnd) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bodyWithoutEnd{r.Context()})}, nil
+}
+
+func (b bodyWithoutEnd) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }

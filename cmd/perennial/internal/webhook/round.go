@@ -54,6 +54,7 @@ type round struct {
 	cut      context.CancelFunc
 	attempts chan attempt
 	sending  int
+	repeats  int       // of them, not the first attempts for their events
 	quiet    time.Time // until when the endpoint asked for none
 	stuck    int       // events with stuckAfter attempts
 
@@ -142,18 +143,25 @@ func (r *round) take(e queue.ReceivedEvent) error {
 func (r *round) dispatch() {
 	now := r.Clock()
 	for r.sending < r.Concurrency && !r.quiet.After(now) {
-		x := r.window.next(now)
+		x := r.window.next(now, r.roomForRepeat())
 		if x == nil {
 			return
 		}
-		r.sending++
+		if r.sending++; x.attempts > 0 {
+			r.repeats++
+		}
 		go func() { r.attempts <- attempt{x, r.Endpoint.Send(r.send, x.id, x.body)} }()
 	}
 }
 
+// roomForRepeat: half of the slots are for first attempts.
+func (r *round) roomForRepeat() bool { return r.repeats < (r.Concurrency+1)/2 }
+
 // attempted takes the reply to an attempt.
 func (r *round) attempted(a attempt) error {
-	r.sending--
+	if r.sending--; a.event.attempts > 0 {
+		r.repeats--
+	}
 	if r.Attempted != nil {
 		r.Attempted(a.reply)
 	}
@@ -178,7 +186,8 @@ func (r *round) attempted(a attempt) error {
 	if a.reply.Outcome == RateLimited || a.reply.Status == statusUnavailable {
 		r.quiet = later(r.quiet, now.Add(a.reply.RetryAfter))
 	}
-	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x))), a.reply.Reason)
+	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // what often held a slot for long waits for longer
+	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x), held)), a.reply.Reason)
 	if x.attempts == stuckAfter {
 		if r.stuck++; r.stuck == 1 {
 			r.Log.WithField("error", a.reply.Reason).WithField("url", r.Endpoint.Host()).Warn("the webhook cannot deliver now; it is tried again, with waits up to 5 minutes")
@@ -214,8 +223,10 @@ func (r *round) untilNext() time.Duration {
 		next = r.nextSave
 	}
 	due := r.window.nextDue()
-	if len(r.window.ready) > 0 {
+	if len(r.window.fresh)+len(r.window.proven) > 0 {
 		due = r.quiet
+	} else if !r.roomForRepeat() {
+		due = time.Time{} // the end of an attempt makes room
 	}
 	if r.sending < r.Concurrency && !due.IsZero() && later(due, r.quiet).Before(next) {
 		next = later(due, r.quiet)

@@ -107,6 +107,43 @@ func TestAnEventThatFailsHoldsBackItsOwnCommand(t *testing.T) {
 	})
 }
 
+// TestEventsThatHangLeaveRoomForACommandThatDoesNot: it waits for attempts that are under
+// way, not for those of 80 other commands, nor for the repeats of theirs.
+func TestEventsThatHangLeaveRoomForACommandThatDoesNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hang, events = 80, 5
+		r := newRig(func(id string, _ int) (int, http.Header, time.Duration) {
+			if seqOf(id) <= hang {
+				return 200, nil, time.Hour
+			}
+			return fine(id, 1)
+		})
+		for n := range hang {
+			r.h.happen(fmt.Sprint("bad-", n), "order.accepted")
+		}
+		stop := r.start(t)
+		for _, after := range []time.Duration{25 * time.Second, time.Hour} { // among first attempts, among repeats
+			time.Sleep(after)
+			began, from := len(r.e.firsts()), time.Now()
+			for range events {
+				r.h.happen(fmt.Sprint("fine-", after), "order.progressed")
+			}
+			time.Sleep(3 * r.Endpoint.Timeout)
+			for seq := uint64(hang + began + 1); seq <= uint64(hang+began+events); seq++ {
+				if r.e.success[idAt(r, seq)] != 1 {
+					t.Errorf("event %d of a command that does not hang had not arrived %s later", seq, time.Since(from))
+				}
+			}
+		}
+		r.e.answers(fine)
+		time.Sleep(10 * time.Minute)
+		stop()
+		if p := r.k.now(); p.Seq != hang+2*events {
+			t.Errorf("after it was mended: %+v", p)
+		}
+	})
+}
+
 func idAt(r *rig, seq uint64) string {
 	return fmt.Sprintf("main/%s/%d", r.h.events[seq-1].Hash[:16], seq)
 }

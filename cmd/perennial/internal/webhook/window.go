@@ -8,6 +8,7 @@ import (
 	"container/list"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -74,8 +75,11 @@ type window struct {
 	undelivered *list.List // of *event, in the journal's order
 	bytes       int
 	lanes       map[string]*lane
-	ready       []*lane // whose first may be sent, in the order in which they came to be so
-	waiting     waiting // whose first waits for a time
+	fresh       []*lane // of which nothing was sent yet
+	proven      []*lane // whose last attempt delivered, so that the next one probably does
+	waiting     waiting // whose first failed, and waits for a time
+	repeats     []*lane // whose first has waited; the fewer attempts, the earlier
+	turn        int     // counts what next returned
 	lastError   string
 }
 
@@ -99,32 +103,48 @@ func (w *window) add(x *event) {
 		w.lanes[x.order] = l
 	}
 	if l.events = append(l.events, x); len(l.events) == 1 {
-		w.ready = append(w.ready, l)
+		w.fresh = append(w.fresh, l)
 	}
 }
 
 // next is the event that is sent next, nil where none is due. It is the first of its order,
-// and no other of that order is returned before it was delivered.
-func (w *window) next(now time.Time) *event {
+// and no other of that order is returned before it was delivered. First attempts go before
+// repeats, and repeats only where there is room for them: events that hang would take every
+// slot from those that do not.
+func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	for len(w.waiting) > 0 && !w.waiting[0].due.After(now) {
 		if l, ok := heap.Pop(&w.waiting).(*lane); ok {
-			w.ready = append(w.ready, l)
+			at, _ := slices.BinarySearchFunc(w.repeats, l.events[0].attempts, func(l *lane, n int) int { return l.events[0].attempts - n - 1 })
+			w.repeats = slices.Insert(w.repeats, at, l)
 		}
 	}
-	if len(w.ready) == 0 {
+	from, at := &w.fresh, 0
+	switch newest := w.turn%2 == 1 && len(w.waiting)+len(w.repeats) > 0; {
+	case len(w.proven) > 0 && (w.turn%4 > 0 || len(w.fresh) == 0):
+		from = &w.proven
+	case newest && len(w.fresh) > 0: // by turns: many new commands that hang keep the next one waiting for one attempt
+		at = len(w.fresh) - 1
+	case len(w.fresh) > 0:
+	case roomForRepeat && len(w.repeats) > 0:
+		from = &w.repeats
+	default:
 		return nil
 	}
-	l := w.ready[0]
-	w.ready = w.ready[1:]
-	return l.events[0]
+	w.turn++
+	x := (*from)[at].events[0]
+	*from = slices.Delete(*from, at, at+1)
+	return x
 }
 
 // nextDue is when the next event that waits is due; zero where none waits.
 func (w *window) nextDue() time.Time {
-	if len(w.waiting) == 0 {
-		return time.Time{}
+	switch {
+	case len(w.repeats) > 0:
+		return w.repeats[0].due
+	case len(w.waiting) > 0:
+		return w.waiting[0].due
 	}
-	return w.waiting[0].due
+	return time.Time{}
 }
 
 // delivered takes an event out that next returned.
@@ -137,7 +157,7 @@ func (w *window) delivered(x *event) {
 		delete(w.lanes, x.order)
 		return
 	}
-	w.ready = append(w.ready, l)
+	w.proven = append(w.proven, l)
 }
 
 // failed has an event that next returned sent again, not before a time.

@@ -73,31 +73,79 @@ async function reload() {
   }
 }
 
-function hear(said) {
+function hear(edition) {
   heard = Date.now();
-  newest = said.data;
-  reload();
+  newest = edition;
+  if (!document.hidden) {
+    reload();
+  }
 }
 
 localTimes(document);
 const once = document.querySelector("[data-once]"); // shown in answer to a form: never loaded again, and gone with the page
 addEventListener("pagehide", () => once?.remove());
 
+// A browser has six connections to a server, and a stream takes one for as long as it is
+// open. Of the pages that are looked at one has it, by a lock, and tells the others.
+const others = new BroadcastChannel("perennial changes");
+let hide; // gives up the stream, or the wait for it
+let leads = false; // this page has the stream, and has heard a word
+
+others.onmessage = ({ data: edition }) => {
+  if (edition !== null) {
+    hear(edition);
+  } else if (leads) { // a page asks that has just come to be looked at
+    others.postMessage(newest);
+  }
+};
+
 // A browser gives a stream up for good that is answered with an error, as while the runner
 // is started again behind a proxy.
-function follow() {
+function stream(hidden, end) {
+  if (hidden.aborted) {
+    end();
+    return;
+  }
   const changes = new EventSource("/changes");
   for (const word of ["hello", "beat", "changed"]) {
-    changes.addEventListener(word, hear);
+    changes.addEventListener(word, ({ data: edition }) => {
+      leads = true;
+      hear(edition);
+      others.postMessage(edition);
+    });
   }
   changes.addEventListener("error", () => {
     if (changes.readyState === EventSource.CLOSED) {
-      setTimeout(follow, 5000);
+      setTimeout(() => stream(hidden, end), 5000);
     }
   });
+  hidden.addEventListener("abort", () => {
+    leads = false;
+    changes.close();
+    end();
+  });
+}
+
+function follow() {
+  hide?.();
+  hide = undefined;
+  if (document.hidden) {
+    return;
+  }
+  const hidden = new AbortController();
+  hide = () => hidden.abort();
+  const turn = () => new Promise((end) => stream(hidden.signal, end));
+  if (navigator.locks) {
+    navigator.locks.request("perennial changes", { signal: hidden.signal }, turn).catch(() => {}); // hidden before its turn
+  } else { // only where a page comes over plain HTTP from elsewhere
+    turn();
+  }
+  others.postMessage(null);
+  reload();
 }
 if (!once) {
   follow();
+  document.addEventListener("visibilitychange", follow);
   setInterval(showHeard, 1000);
 }
 

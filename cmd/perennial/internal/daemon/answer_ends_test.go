@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/sirupsen/logrus"
+
+	"perennial/queue"
+)
+
+// TestOneUsersInboxesLeaveRoomForAnothers: while one user has all the places that it can
+// have, another user's inbox waits and gets its answer, and what has ended is answered
+// without a place. A place ends with its inbox's subscription; one line is logged.
+func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
+	t.Parallel()
+	a, said, log := waitingAccount(t), &strings.Builder{}, logrus.New()
+	log.SetOutput(said)
+	a.log = log.WithField("account", "main")
+	grants := []queue.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}
+	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: log,
+		Users: []queue.User{{Name: "greedy", Password: "pw", Grants: grants}, {Name: "calm", Password: "pw", Grants: grants}}})
+	must(t, err)
+	t.Cleanup(server.Shutdown)
+	q, err := queue.Connect(queue.ConnectConfig{Embedded: server, Log: log})
+	must(t, err)
+	t.Cleanup(q.Close)
+	a.host = &Host{Embedded: server, Queue: q}
+	listen := func(user, inbox string) *nats.Subscription {
+		nc, err := nats.Connect(server.URL(), nats.UserInfo(user, "pw"))
+		must(t, err)
+		t.Cleanup(nc.Close)
+		sub, err := nc.SubscribeSync(inbox)
+		must(t, err)
+		must(t, nc.Flush())
+		return sub
+	}
+	answered := func(sub *nats.Subscription) {
+		t.Helper()
+		if _, err := sub.NextMsg(2 * time.Minute); err != nil {
+			t.Errorf("%s: %v", sub.Subject, err)
+		}
+	}
+	const commands = 30
+	for n := range commands {
+		a.append(t, acceptedAs(fmt.Sprint("waits-", n)))
+	}
+	a.append(t, acceptedAs("over"), endOf("over"))
+
+	greedy, calm := listen("greedy", "_INBOX.greedy.>"), listen("calm", "_INBOX.calm")
+	for n := range 2 * mostAnswering {
+		a.answerEnd(t.Context(), fmt.Sprint("_INBOX.greedy.", n), fmt.Sprint("waits-", n%commands))
+	}
+	a.answerEnd(t.Context(), "_INBOX.calm", "waits-0")
+	a.answerEnd(t.Context(), "_INBOX.greedy.over", "over")
+	answered(greedy)
+	must(t, greedy.Unsubscribe())
+	for len(server.Listeners("_INBOX.greedy.0")) > 0 {
+		runtime.Gosched()
+	}
+	a.answering.mu.Lock()
+	held := len(a.answering.places)
+	a.answering.swept = time.Time{}
+	a.answering.mu.Unlock()
+	later := listen("greedy", "_INBOX.later")
+	a.answerEnd(t.Context(), "_INBOX.later", "waits-0")
+	a.append(t, endOf("waits-0"))
+	answered(calm)
+	answered(later)
+	if lines := strings.Count(said.String(), "are not answered"); held != mostOfUser+1 || lines != 1 {
+		t.Errorf("%d places were held, and %d lines say so", held, lines)
+	}
+}
