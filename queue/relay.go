@@ -101,6 +101,7 @@ type Relay struct {
 	published uint64
 	most      uint64        // the greatest value that published had
 	moved     chan struct{} // closed when published grows
+	failing   error         // of the last session; nil since something was published
 }
 
 // NewRelay makes the relay of an account.
@@ -148,7 +149,21 @@ func (r *Relay) setPublished(seq uint64) {
 		close(r.moved)
 		r.moved = make(chan struct{})
 	}
-	r.published, r.most = seq, max(r.most, seq)
+	r.published, r.most, r.failing = seq, max(r.most, seq), nil
+}
+
+// Failing is why nothing could be published since the last row that was; nil where nothing
+// failed.
+func (r *Relay) Failing() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failing
+}
+
+func (r *Relay) setFailing(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failing = err
 }
 
 // Run publishes until ctx ends (its error) or ledger and stream have diverged
@@ -170,6 +185,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if r.Published() > before {
 			delay.Reset()
 		}
+		r.setFailing(err)
 		r.log.WithError(err).Warn("relay finds its place again")
 		if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
 			return err

@@ -50,14 +50,21 @@ func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
 		t.Fatal(err)
 	}
+	away := filepath.Join(w.dir, filepath.Base(archived.File))
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(archived.File, away)
 	run, line = w.run("--refill-events")
+	w.readySays(line, "were archived to "+filepath.Base(away))
+	rename(away, archived.File)
 	awaitReady(t, line)
 	w.settled(run, "first", "second", "third", "fourth")
 
-	away := filepath.Join(w.dir, filepath.Base(archived.File))
-	if err := os.Rename(archived.File, away); err != nil {
-		t.Fatal(err)
-	}
+	rename(archived.File, away)
 	if out := w.mustCLI("status", "first"); !strings.Contains(out, "delivered") || !strings.Contains(out, filepath.Base(away)) {
 		t.Errorf("without the archive:\n%s", out)
 	}
@@ -67,9 +74,7 @@ func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 	run, line = w.run()
 	awaitReady(t, line)
 	w.republish(commands)
-	if err := os.Rename(away, archived.File); err != nil { // the check of the books reads every row
-		t.Fatal(err)
-	}
+	rename(away, archived.File) // the check of the books reads every row
 	w.settled(run, "first", "second", "third", "fourth")
 }
 

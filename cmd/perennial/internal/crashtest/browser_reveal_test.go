@@ -24,7 +24,8 @@ func TestBrowserRevealIsShownOnce(t *testing.T) {
 	const secret, follows = "pass-px_1-secret", `performance.getEntriesByType("resource").some((x) => x.name.endsWith("/changes"))`
 	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("Reveal its credentials"),
 		browsertest.Fill(`form[action$="/reveal"] input[name="reason"]`, "a customer cannot connect"),
-		chromedp.Click(`//button[text()="Reveal its credentials, once"]`), shows(secret), shows("perennial proxies get px_1 --reveal"))
+		chromedp.Click(`//button[text()="Reveal its credentials, once"]`), shows(secret), shows("perennial proxies get px_1 --reveal"),
+		holds(`document.readyState === "complete"`)) // its script has run
 	evaluate := func(script string) (is bool) {
 		t.Helper()
 		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))

@@ -287,6 +287,9 @@ func (a *account) probeEvents(ctx context.Context) {
 	var behind error
 	if time.Since(a.publishedAt) > behindAfter {
 		behind = fmt.Errorf("no event has been published for %s: row %d of %d is on the stream", time.Since(a.publishedAt).Round(time.Second), published, head)
+		if why := relay.Failing(); why != nil {
+			behind = fmt.Errorf("%w: %w", behind, why)
+		}
 	}
 	a.host.probed.set(needsEvents+a.Name, behind)
 }
