@@ -18,12 +18,12 @@ func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
 	return instant(since), err
 }
 
-// RestoredAlone is when the ledger was last restored, where that was without the events
-// stream, or with less of it than the backup holds; nil otherwise.
+// RestoredAlone is when the ledger was restored, by one of its last 1,000 rows, where that was
+// without the events stream, or with less of it than the backup holds; nil otherwise.
 func (l *Ledger) RestoredAlone(ctx context.Context) (*time.Time, error) {
 	var at sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT CASE WHEN data ->> '$.restored.proven' = 0 THEN time END
-		FROM journal WHERE type = 'ledger.opened' ORDER BY seq DESC LIMIT 1`).Scan(&at)
+		FROM journal WHERE seq > (SELECT max(seq) FROM journal) - 1000 AND type = 'ledger.opened' ORDER BY seq DESC LIMIT 1`).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}

@@ -54,7 +54,7 @@ func TestTheDoctorRefusesOneCopyThatIsNotSynced(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(w.dir, "data")); err != nil {
 		t.Fatal(err)
 	}
-	if f := examined(t, w, cli.ExitDone)["ledger"]; !f.OK || !strings.Contains(f.Seen, "the next `perennial run` makes it") {
+	if f := examined(t, w, cli.ExitDone)["ledger"]; !f.OK || !strings.Contains(f.Seen, "`perennial run` makes it") {
 		t.Errorf("a runner that joins: %+v", f)
 	}
 }

@@ -180,11 +180,14 @@ func TestASecretIsOneLineOfText(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, dir: t.TempDir(), sandbox: cli.SandboxReadyLine{Sandbox: "http://127.0.0.1:1"}}
 	w.configure("", "")
-	for _, secret := range []string{"hunter2\nhunter3", "hunter2\x00", "hunter\x1b[2J2", "hunter2\r\nuser: x\n", "hunter2\x7f3", "hunter2\xff", "hunter2\u0085hunter3"} {
+	for secret, says := range map[string]string{
+		"hunter2\nhunter3": "one line", "hunter2\r\nuser: x\n": "one line", "hunter2\x00": "U+0000", "hunter\x1b[2J2": "U+001B", "hunter2\x7f3": "U+007F",
+		"hunter2\u0085hunter3": "U+0085", "hunter2\xff": "not text in UTF-8",
+	} {
 		w.write("main.secret", secret, 0o600)
 		for _, args := range [][]string{{"wallet"}, {"account", "rotate", "--secret-file", "main.secret"}} {
 			out, errs, code := w.cli(args...)
-			if code != cli.ExitUsage || !strings.Contains(errs, "one line") || strings.Contains(out+errs, "hunter") {
+			if code != cli.ExitUsage || !strings.Contains(errs, says) || strings.Contains(out+errs, "hunter") {
 				t.Errorf("%q, %v: exit %d %s%s", secret, args, code, out, errs)
 			}
 		}

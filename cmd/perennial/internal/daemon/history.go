@@ -168,7 +168,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 func (a *account) moveLedgerAside(why error) error {
 	aside, err := ledger.MoveAside(a.host.Config.LedgerPath(a.Name), time.Now())
 	if err == nil {
-		a.log.WithError(why).WithField("aside", aside).Error("the ledger cannot be used: it is moved aside and made again from the events stream. Look at the disk")
+		a.log.WithError(why).WithField("replaced", aside).Error("the ledger cannot be used: it is moved aside and made again from the events stream. Look at the disk")
 	}
 	return err
 }
