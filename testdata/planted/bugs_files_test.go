@@ -2,8 +2,8 @@ package planted
 
 // fileBugs trust what another user of the machine has prepared.
 var fileBugs = []bug{
-	{name: "a link is written through", in: "files.Write", run: "TestWriteReplacesALink",
-		old: "err = os.Rename(f.Name(), path)", new: "var text []byte\n\t\ttext, _ = os.ReadFile(f.Name())\n\t\terr = errors.Join(os.WriteFile(path, text, mode), os.Remove(f.Name()))"},
+	{name: "a link is written through", in: "files.put", run: "TestWriteReplacesALink",
+		old: "err = os.Rename(f.Name(), path)", new: "var text []byte\n\t\ttext, _ = os.ReadFile(f.Name())\n\t\terr = errors.Join(os.WriteFile(path, text, 0o600), os.Remove(f.Name()))"},
 	{name: "a named pipe is replaced by a file", in: "files.notRegular", run: "TestWhatIsNoFile",
 		old: "case mode.IsRegular():", new: "case mode.IsRegular(), mode&fs.ModeNamedPipe != 0:"},
 	{name: "a file is read to its end, wherever that is", in: "files.Read", run: "TestReadIsBounded",
@@ -11,7 +11,7 @@ var fileBugs = []bug{
 	{name: "a byte order mark is a part of a secret", in: "files.Text", run: "TestTrap76",
 		old: "bytes.TrimPrefix(text, []byte(\"\\ufeff\"))", new: "bytes.TrimPrefix(text, nil)"},
 	{name: "a secret with an invisible character is taken", in: "files.Text", run: "TestTrap76",
-		old: "if why := fact.Unprintable(shown); why != \"\" {", new: "if why := fact.Unprintable(\"\"); why != \"\" {"},
+		old: "if why := fact.Unprintable(shown); why != \"\" {", new: "if why := fact.Unprintable(shown[:0]); why != \"\" {"},
 	{name: "only the directory right above is looked at", in: "files.CheckParents", run: "TestParentsThatOthers",
 		old: "for below := \"\"; dir != below; dir = filepath.Dir(dir) {", new: "for below := \"\"; below == \"\"; dir = filepath.Dir(dir) {"},
 	{name: "links above the data directory are not followed", in: "files.CheckParents", run: "TestParentsThatOthers",
