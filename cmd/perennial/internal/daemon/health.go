@@ -167,14 +167,10 @@ func (a *account) lostFront(ctx context.Context, first, last uint64) string {
 
 // probeLedger looks whether the ledger's file is still there and whole, and notes its newest row.
 func (a *account) probeLedger(ctx context.Context) error {
-	l := a.Ledger()
-	if err := l.Unusable(); err != nil {
-		if a.host.Embedded == nil {
-			err = fmt.Errorf("%w: %s was removed, replaced or damaged", errLedgerUnusable, a.host.Config.LedgerPath(a.Name))
-		}
+	if err := a.unusable(); err != nil {
 		return err
 	}
-	if head, _, err := l.Head(ctx); err == nil {
+	if head, _, err := a.Ledger().Head(ctx); err == nil {
 		a.lastRow.Store(max(a.lastRow.Load(), head))
 	}
 	return nil

@@ -60,8 +60,8 @@ func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledg
 // be done yet, each turn tries it.
 func (a *account) openLedger(ctx context.Context) error {
 	l, err := ledger.Open(ctx, a.ledgerConfig())
-	if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged && a.host.Config.NATS.External() {
-		if err = a.moveLedgerAside(err); err == nil {
+	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Config.NATS.External() {
+		if err = a.moveLedgerAside(fmt.Errorf("%w: %s is damaged: %w", errLedgerUnusable, damaged.Path, damaged.Err)); err == nil {
 			l, err = ledger.Open(ctx, a.ledgerConfig())
 		}
 	}
@@ -127,11 +127,24 @@ func (a *account) makeLedger(ctx context.Context) error {
 // errLedgerUnusable says that the ledger's file is gone or damaged, and has to be made again.
 var errLedgerUnusable = errors.New("the ledger cannot be used, and is made again from the events stream")
 
+// unusable is why the ledger cannot be used, nil while it can. On a NATS server outside of the
+// process it names no way back: there is nothing for a person to do.
+func (a *account) unusable() error {
+	err := a.Ledger().Unusable()
+	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Embedded == nil {
+		return fmt.Errorf("%w: %s is damaged: %w", errLedgerUnusable, damaged.Path, damaged.Err)
+	}
+	if lost, is := errors.AsType[*ledger.LostError](err); is && a.host.Embedded == nil {
+		return fmt.Errorf("%w: %s was removed, or another file was put in its place", errLedgerUnusable, lost.Path)
+	}
+	return err
+}
+
 // watchLedger calls back with errLedgerUnusable once the ledger's file is gone or damaged.
-func (a *account) watchLedger(ctx context.Context, unusable func(error)) {
+func (a *account) watchLedger(ctx context.Context, end func(error)) {
 	for sleep.For(ctx, probeEvery) == nil {
-		if err := a.Ledger().Unusable(); err != nil {
-			unusable(fmt.Errorf("%w: %w", errLedgerUnusable, err))
+		if err := a.unusable(); err != nil {
+			end(err)
 			return
 		}
 	}
@@ -144,7 +157,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 	if a.shut {
 		return nil
 	}
-	why := a.Ledger().Unusable()
+	why := a.unusable()
 	if why == nil {
 		return nil
 	}
@@ -168,7 +181,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 func (a *account) moveLedgerAside(why error) error {
 	aside, err := ledger.MoveAside(a.host.Config.LedgerPath(a.Name), time.Now())
 	if err == nil {
-		a.log.WithError(why).WithField("replaced", aside).Error("the ledger cannot be used: it is moved aside and made again from the events stream. Look at the disk")
+		a.log.WithError(why).WithField("replaced", aside).Error("the ledger is moved aside and made again. Look at the disk, and at who may write to the directory")
 	}
 	return err
 }
