@@ -274,12 +274,12 @@ func (s *simulation) sameEverywhere(ctx context.Context) {
 }
 
 // simOnMachines is one of how many seeds of -sim.seeds that are driven on several machines.
-const simOnMachines = 4
+const simOnMachines = 6
 
 // TestSimulationOnSeveralMachines is TestSimulation with three machines: lives begin on
 // any of them, behind publications whose answers are lost.
 func TestSimulationOnSeveralMachines(t *testing.T) {
-	n := max(*simSeeds/simOnMachines, min(*simSeeds, 60))
+	n := max(*simSeeds/simOnMachines, min(*simSeeds, 30))
 	template, dir := ledgerTemplate(t), simDir(t)
 	var workers errgroup.Group
 	workers.SetLimit(runtime.NumCPU())
