@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -129,10 +130,15 @@ func TestTrap74ARunOutlivesTheReadersOfItsOutput(t *testing.T) {
 	errRead, errs := pipe(t)
 	cmd := exec.Command(w.executable(), "run")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.dir, append(os.Environ(), execVariable+"=1"), out, errs
-	if err := cmd.Start(); err != nil {
+	hangUp := make(chan os.Signal, 1)
+	signal.Notify(hangUp, syscall.SIGHUP) // where these tests run under nohup, the run would inherit that it is ignored
+	err := cmd.Start()
+	signal.Stop(hangUp)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
 	_, _ = out.Close(), errs.Close()
 	var line daemon.ReadyLine
 	if err := json.NewDecoder(outRead).Decode(&line); err != nil {
