@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
@@ -64,8 +65,26 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 		return
 	}
 	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
+	d.published(ctx, l)
 	d.pauses(ctx, l)
 	d.schedules(ctx, l)
+}
+
+// published compares what the ledger has published with what the events stream holds: a stream
+// that is gone, or was made anew, looks like that of a first start.
+func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
+	noted, err := l.Published(ctx)
+	if err != nil {
+		d.bad("events", err, "run `perennial ledger verify`")
+		return
+	}
+	last, err := d.lastEvent(ctx)
+	if err != nil { // what is said of nats has the reason
+		return
+	}
+	if why := daemon.HeldFromNote(noted).Missing(last); why != "" {
+		d.bad("events", why, daemon.RefillAdvice)
+	}
 }
 
 // noLedger distinguishes a first start from a file that is gone: events were published

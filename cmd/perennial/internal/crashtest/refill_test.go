@@ -129,6 +129,9 @@ func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 		_, errs, code := w.cli("run")
 		refused(code, errs)
 	}
+	if out, _, code := w.cli("doctor"); code != cli.ExitFailed || !strings.Contains(out, "NOT OK  events") || !strings.Contains(out, "--refill-events") {
+		t.Errorf("doctor: exit %d\n%s", code, out)
+	}
 	run, line = w.run("--refill-events")
 	w.readySays(line, ready)
 	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
