@@ -36,9 +36,12 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		d := decide.Decide(j.op, r.readFailed(err))
 		if d.Pause != nil {
 			_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
+		} else if silence(err) != nil {
+			r.pulse.left(readOrder, "", err.Error(), r.Clock())
 		}
 		return r.conclude(ctx, j, d)
 	}
+	r.pulse.ended(readOrder)
 	r.noteDelivered(ctx, j.op.ID, at, order)
 	return r.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
 }

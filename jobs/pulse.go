@@ -15,6 +15,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
@@ -97,11 +98,14 @@ const (
 	unsettledMost     = 15 * time.Minute // since the last attempt; waits are of 5 minutes
 )
 
-// readBefore is the kind of unsettled that are reads of proxies before paying.
-const readBefore = "read"
+// Kinds of unsettled that are no POST: reads of proxies before paying, and of orders.
+const (
+	readBefore = "read"
+	readOrder  = "poll"
+)
 
 // Unsettled says which kind of POST has no definite outcome, or that no proxy can be read
-// before paying, though the provider may answer other requests; "" where neither is so.
+// before paying, or no order at all, though the provider may answer other requests; "" where neither is so.
 func (r *Runner) Unsettled() string {
 	r.pulse.mu.Lock()
 	defer r.pulse.mu.Unlock()
@@ -112,11 +116,14 @@ func (r *Runner) Unsettled() string {
 		if x.attempts < unsettledAttempts || now.Sub(x.since) < unsettledAfter || now.Sub(x.last) > unsettledMost {
 			continue
 		}
-		what := "no " + kind + " has had a definite outcome"
-		if kind == readBefore {
+		what, state := "no "+kind+" has had a definite outcome", fact.StateWaiting
+		switch kind {
+		case readBefore:
 			what = "no proxy could be read before its renewal"
+		case readOrder:
+			what, state = "no order could be read", fact.StateOpen
 		}
-		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial status --state waiting`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, decide.Bounded(x.why)))
+		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial status --state %s`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, state, decide.Bounded(x.why)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -42,8 +42,9 @@ type reconciling struct {
 	uncompared bool            // the wallet could not be compared, and that was published
 	suspect    string          // the side of a wallet's difference that the last pass saw first
 
-	mu   sync.Mutex
-	last LastReconciliation
+	mu    sync.Mutex
+	last  LastReconciliation
+	moved time.Time // when a pass last came to its end, or could not begin under a pause
 }
 
 // LastReconciliation is what the latest one showed, or why there is none.
@@ -71,10 +72,29 @@ func (r *Runner) LastReconciliation() LastReconciliation {
 	return r.reconciling.last
 }
 
+// Unreconciled says that no pass has come to its end for unreconciledAfter intervals and
+// unreconciledLeast; "" where one has. A pause of the account is said as such.
+func (r *Runner) Unreconciled() string {
+	r.reconciling.mu.Lock()
+	defer r.reconciling.mu.Unlock()
+	moved := r.reconciling.moved
+	if moved.IsZero() || r.Clock().Sub(moved) <= max(unreconciledAfter*r.ReconcileEvery, unreconciledLeast) {
+		return ""
+	}
+	why := r.reconciling.last.Failed
+	if why == "" {
+		why = "a pass does not come to its end"
+	}
+	return fmt.Sprintf("the books have not been compared with the provider since %s (`perennial ledger reconcile`): %s", moved.UTC().Format(time.RFC3339), why)
+}
+
 // Intervals of reconciling by itself.
 const (
 	reconcileFirst = time.Minute     // after the start, so that one that restarts often reconciles too
 	reconcileAgain = 5 * time.Minute // after one that failed
+
+	unreconciledAfter = 3                // intervals
+	unreconciledLeast = 30 * time.Minute // a pass at a low rate takes its time
 )
 
 // keepReconciling reconciles on its schedule. A pass that fails is logged and
@@ -84,6 +104,7 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	r.reconciling.move(r.Clock())
 	wait := min(r.ReconcileEvery, reconcileFirst)
 	for {
 		if err := sleep.For(ctx, wait); err != nil {
@@ -118,6 +139,12 @@ const (
 	atOnce                            // a person asked for the pass, and it read the wallet exactly
 )
 
+func (x *reconciling) move(now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.moved = now
+}
+
 func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (reconcile.WalletReading, error), when publication) (reconcile.Reconciliation, error) {
 	select {
 	case r.reconciling.turn <- struct{}{}:
@@ -131,6 +158,9 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 	x, err := r.reconciling.reconciler.Reconcile(ctx, reading)
 	if err == nil {
 		err = errors.Join(r.publish(ctx, x, when), r.nameProxies(ctx, x.Listed))
+	}
+	if _, refused := errors.AsType[*command.RefusedError](err); (err == nil || refused) && r.ReconcileEvery > 0 {
+		r.reconciling.move(r.Clock())
 	}
 	r.reconciling.mu.Lock()
 	defer r.reconciling.mu.Unlock()

@@ -116,3 +116,37 @@ func copyOf(t *testing.T, s *server.Server, stream string) server.StreamState {
 	}
 	return server.StreamState{}
 }
+
+// A stream whose leader is lost has none for some seconds, and nothing takes what is published.
+func TestACommandIsStoredAfterItsStreamLostItsLeader(t *testing.T) {
+	t.Parallel()
+	servers := startCluster(t)
+	ctx := within(t)
+	led := func() int {
+		for i, s := range servers {
+			if s.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, CommandsStream("main")) {
+				return i
+			}
+		}
+		return -1
+	}
+	first, err := Connect(ConnectConfig{URL: servers[0].ClientURL(), Log: quiet()})
+	check(t, err)
+	again(ctx, t, func(ctx context.Context) error { return first.EnsureStreams(ctx, "main", 3) })
+	first.Close()
+	for led() < 0 {
+		check(t, sleep.For(ctx, 20*time.Millisecond))
+	}
+	lost := led()
+	q, err := Connect(ConnectConfig{URL: servers[(lost+1)%3].ClientURL(), Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	servers[lost].Shutdown()
+	again(ctx, t, func(ctx context.Context) error {
+		err := q.PublishCommands(ctx, "main", outgoing(5))
+		if errors.Is(err, ErrNoAccount) {
+			t.Error(err)
+		}
+		return err // one that the lost server took with it is not answered
+	})
+}

@@ -28,6 +28,9 @@ const (
 	// publishTimeout bounds the wait for the stream's answer when the context
 	// has no deadline.
 	publishTimeout = 30 * time.Second
+	// electionMost bounds the wait for a stream of a cluster that has no leader: a new one is
+	// elected within ten seconds of the loss of the old one's server.
+	electionMost = 12 * time.Second
 
 	headerBatchID       = "Nats-Batch-Id"
 	headerBatchSequence = "Nats-Batch-Sequence"
@@ -207,7 +210,7 @@ func hasCode(err error, code jetstream.ErrorCode) bool {
 }
 
 // store publishes a message and waits for the stream's answer, and sends it again while
-// the stream is busy. An empty answer says that a message inside a batch is staged.
+// the stream is busy, or has no leader, as after the loss of a server. An empty answer says that a message inside a batch is staged.
 func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -218,8 +221,12 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	defer forget()
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, 200*time.Millisecond
+	elected := time.Now().Add(electionMost)
 	for {
 		reply, err := q.nc.RequestMsgWithContext(ctx, msg)
+		if errors.Is(err, nats.ErrNoResponders) && q.Clustered() && time.Now().Before(elected) && sleep.For(ctx, delay.NextBackOff()) == nil {
+			continue
+		}
 		if err = denied(ctx, err); err != nil {
 			return pubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
 		}

@@ -101,7 +101,7 @@ func sweepFails(t *testing.T, why error) {
 // one that shows nothing new, with one.
 func TestTrap67ASlotWithoutItsListingIsSaid(t *testing.T) {
 	t.Parallel()
-	for name, every := range map[string]time.Duration{"no turn at all": 24 * time.Hour, "a page each 2 min": 2 * time.Minute, "fresh page tokens without an end": 0} {
+	for name, every := range map[string]time.Duration{"no turn at all": 24 * time.Hour, "a page each 2 min": 2 * time.Minute, "a page that hangs": -24 * time.Hour, "fresh page tokens without an end": 0} {
 		t.Run(name, func(t *testing.T) {
 			says := "waits for a listing"
 			if every == 0 {
@@ -114,13 +114,16 @@ func TestTrap67ASlotWithoutItsListingIsSaid(t *testing.T) {
 				var starves atomic.Bool
 				starves.Store(true)
 				b.config.Pass = func(ctx context.Context) error {
-					if !starves.Load() {
+					if !starves.Load() || every < 0 {
 						return nil
 					}
 					return sleep.For(ctx, every)
 				}
 				inner, page := b.config.Provider, 0
 				b.config.Provider = fake(func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+					if starves.Load() && every < 0 {
+						_ = sleep.For(b.t.Context(), -every)
+					}
 					got, err := inner.ProxiesPage(b.t.Context(), r)
 					page++
 					got.HasMore, got.NextPageToken = starves.Load() && page <= 2000, fmt.Sprint(page)

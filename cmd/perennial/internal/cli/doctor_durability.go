@@ -57,7 +57,11 @@ func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	case alone:
 		d.ok("durability", "one copy, and nats.sync_always says that the server syncs every write, which no client can see: a power cut loses nothing, a lost disk all")
 	default:
-		d.ok("durability", "%s, each up to date: a lost server loses nothing; a power cut of all at once, what they had not synced", countCopies(all, least))
+		cut := "what they had not synced"
+		if d.config.NATS.SyncAlways {
+			cut = "nothing, where each syncs every write as nats.sync_always says"
+		}
+		d.ok("durability", "%s, each up to date: a lost server loses nothing; a power cut of all at once, %s", countCopies(all, least), cut)
 	}
 }
 

@@ -40,6 +40,7 @@ const (
 	needsPaused   = "paused"
 	needsRestored = "restored"
 	needsSweeps   = "sweeps"
+	needsBooks    = "books"
 )
 
 // Intervals and timeouts of the probes. What /readyz says is true within the sum of an
@@ -342,7 +343,7 @@ func (a *account) look() []check {
 	}
 	if runner != nil && a.role() == roleActive {
 		out = append(out, check{Name: needsProvider, Detail: cmp.Or(runner.Silent(), runner.Unsettled())}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
-			check{Name: needsRestored, Detail: runner.RestorePause()})
+			check{Name: needsRestored, Detail: runner.RestorePause()}, check{Name: needsBooks, Detail: runner.Unreconciled()})
 	}
 	if sweeper != nil {
 		out = append(out, check{Name: needsSweeps, Detail: sweeper.NotReady()})

@@ -37,4 +37,7 @@ func TestAStuckWriterIsNotAlive(t *testing.T) {
 	}
 	close(end)
 	must(t, <-done)
+	if why := a.stuck(time.Now().Add(stuckAfter + time.Second)); why != "" {
+		t.Errorf("it works again: %s", why)
+	}
 }

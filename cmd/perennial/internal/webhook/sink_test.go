@@ -135,8 +135,14 @@ func TestEventsThatHangLeaveRoomForACommandThatDoesNot(t *testing.T) {
 				}
 			}
 		}
+		if r.Stats().Oldest.IsZero() {
+			t.Error("the metric says that nothing is undelivered")
+		}
 		r.e.answers(fine)
 		time.Sleep(10 * time.Minute)
+		if oldest := r.Stats().Oldest; !oldest.IsZero() {
+			t.Errorf("all is delivered, and the metric has an event of %s", oldest)
+		}
 		stop()
 		if p := r.k.now(); p.Seq != hang+2*events {
 			t.Errorf("after it was mended: %+v", p)

@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/queue"
+)
+
+var updateProgress = flag.Bool("update", false, "write the table of progress into docs/state-machine.md")
+
+// TestEveryLoopHasItsProgress: each loop of a runner is in the table, what says that it stands
+// still exists, and the document prints the table.
+func TestEveryLoopHasItsProgress(t *testing.T) {
+	t.Parallel()
+	var loops []string
+	var rows strings.Builder
+	for _, p := range Loops() {
+		if loops = append(loops, p.Loop); !slices.Contains(checkNames, p.Check) || p.Check == "" && p.Else == "" {
+			t.Errorf("%s: nothing says that it stands still, or the check %q, which is none", p.Loop, p.Check)
+		}
+		says := p.Else
+		if p.Check != "" {
+			says = "`" + p.Check + "`"
+		}
+		fmt.Fprintf(&rows, "| %s | %s | %s | %s | `%s` |\n", p.Loop, p.Is, says, p.After, p.Test)
+	}
+	if loops = slices.Compact(loops); !slices.Equal(loops, []string{"intake", "send", "poll", "list", "sweep", "relay", "follow", "reconcile", "webhook"}) {
+		t.Errorf("the loops are %v", loops)
+	}
+	const heading, head = "## What counts as progress\n", "| loop | progress is | check of `/readyz`, or else | said after | stands still in |\n|---|---|---|---|---|\n"
+	text := document(t, "state-machine.md")
+	before, section, found := strings.Cut(text, heading)
+	prose, table, foundTable := strings.Cut(section, head)
+	switch {
+	case !found || !foundTable:
+		t.Fatalf("docs/state-machine.md has no table after %q", heading)
+	case table == rows.String():
+	case !*updateProgress:
+		t.Error("docs/state-machine.md prints another table: go test ./cmd/perennial/internal/daemon -run EveryLoop -update")
+	default:
+		must(t, os.WriteFile("../../../../docs/state-machine.md", []byte(before+heading+prose+head+rows.String()), 0o600))
+	}
+}
+
+// TestARelayThatStandsStillIsSaid: rows of the ledger that do not come onto the stream.
+func TestARelayThatStandsStillIsSaid(t *testing.T) {
+	t.Parallel()
+	x := newTaken(t)
+	x.ledger.Store(x.other)
+	x.Relay = queue.NewRelay(x.host.Queue, x.Name, &Source{Ledger: x.other, Account: x.Name})
+	look := func() string {
+		x.probeEvents(t.Context())
+		return x.host.probed.get(needsEvents + x.Name)
+	}
+	if said := look(); said != "" {
+		t.Errorf("at first: %s", said)
+	}
+	x.publishedAt = x.publishedAt.Add(-behindAfter)
+	if said := look(); !strings.Contains(said, "row 0 of 40 is on the stream") {
+		t.Errorf("behind %s: %q", behindAfter, said)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- x.Relay.Run(ctx) }()
+	must(t, x.Relay.Wait(t.Context(), takenRows))
+	if said := look(); said != "" {
+		t.Errorf("it works again: %s", said)
+	}
+	stop()
+	<-ended
+}
+
+// TestAStreamThatAcknowledgesNothingIsSaid: rows wait for it before they are committed.
+func TestAStreamThatAcknowledgesNothingIsSaid(t *testing.T) {
+	t.Parallel()
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: func() time.Time { return time.Now().Add(-slowAfter) }, Follows: true})
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	stalled, answer, written := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	leads, err := l.Lead(func(context.Context, []ledger.Row) error {
+		close(stalled)
+		<-answer
+		return nil
+	})
+	must(t, err)
+	a := &account{Name: "main", host: &Host{}, leadership: leads}
+	go func() {
+		written <- l.Write(context.Background(), func(tx *ledger.Tx) error {
+			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})
+		})
+	}()
+	<-stalled
+	if said := a.unacknowledged(); !strings.Contains(said, "has acknowledged nothing since") {
+		t.Errorf("it stands still: %q", said)
+	}
+	close(answer)
+	must(t, <-written)
+	if said := a.unacknowledged(); said != "" {
+		t.Errorf("it works again: %s", said)
+	}
+}
