@@ -286,11 +286,12 @@ func refusal(code, reason string) []byte {
 // bury stores a message that cannot be answered by a fact among the dead letters.
 func (r *Runner) bury(ctx context.Context, m *queue.Message, reason string) error {
 	reason = decide.Bounded(reason)
-	r.Log.WithField("stream_sequence", m.StreamSequence).Warn("dead letter: " + reason)
 	dead := queue.Dead{Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
 	if err := r.DeadLetter(ctx, dead); err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
+	r.deadLine.add(m.StreamSequence, reason)
+	r.deadLine.say(r.Log, r.Clock())
 	return nil
 }
 
