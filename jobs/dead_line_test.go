@@ -23,7 +23,7 @@ func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 		DeadLetter: func(context.Context, queue.Dead) error { kept++; return nil },
 	}}
 	for seq := range uint64(1000) {
-		check(t, r.bury(t.Context(), &queue.Message{StreamSequence: seq + 1}, fmt.Sprintf("reason %d", seq+1)))
+		check(t, r.bury(t.Context(), &queue.Message{StreamSequence: seq + 1}, codeUnreadable, fmt.Sprintf("reason %d", seq+1)))
 	}
 	if kept != 1000 || len(lines.AllEntries()) != 1 {
 		t.Fatalf("%d letters, %d lines", kept, len(lines.AllEntries()))
