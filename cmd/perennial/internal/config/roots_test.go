@@ -49,7 +49,7 @@ func TestAProviderOfAPrivateAuthority(t *testing.T) {
 	if _, answered := errors.AsType[*upstream.Error](ask("ca.pem")); !answered {
 		t.Error("the server is not reached with its own authority")
 	}
-	for caFile, says := range map[string]string{"": "certificate", "missing.pem": "missing.pem cannot be read", "none.pem": "none.pem has no certificate"} {
+	for caFile, says := range map[string]string{"": "account.ca_file", "missing.pem": "missing.pem cannot be read", "none.pem": "none.pem has no certificate"} {
 		if err := ask(caFile); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", caFile, err)
 		}
