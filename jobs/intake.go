@@ -241,7 +241,7 @@ func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
 		if a.dead != "" {
-			if err := r.bury(ctx, a.msg, a.dead); err != nil {
+			if err := r.bury(ctx, a.msg, codeRefused, a.dead); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
 				continue
 			}
@@ -263,13 +263,19 @@ func (r *Runner) answer(a *arrival) {
 	switch {
 	case a.inbox == "":
 	case a.dead != "":
-		r.Answer(a.inbox, refusal("refused", a.dead))
+		r.Answer(a.inbox, refusal(codeRefused, a.dead))
 	case a.conflict != "":
 		r.Answer(a.inbox, refusal("conflict", a.conflict))
 	case a.absorbed:
 		r.AnswerEnd(a.inbox, a.id())
 	}
 }
+
+// The codes of dead letters, as their stream and a Refusal have them.
+const (
+	codeUnreadable = "unreadable"
+	codeRefused    = "refused"
+)
 
 // Refusal is the answer to a command that is not carried out, and that no command.finished
 // of its own comes for.
@@ -284,13 +290,14 @@ func refusal(code, reason string) []byte {
 }
 
 // bury stores a message that cannot be answered by a fact among the dead letters.
-func (r *Runner) bury(ctx context.Context, m *queue.Message, reason string) error {
+func (r *Runner) bury(ctx context.Context, m *queue.Message, code, reason string) error {
 	reason = decide.Bounded(reason)
-	r.Log.WithField("stream_sequence", m.StreamSequence).Warn("dead letter: " + reason)
-	dead := queue.Dead{Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
+	dead := queue.Dead{Code: code, Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
 	if err := r.DeadLetter(ctx, dead); err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
+	r.deadLine.add(m.StreamSequence, reason)
+	r.deadLine.say(r.Log, r.Clock())
 	return nil
 }
 
@@ -322,11 +329,11 @@ func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
 	}
 	err := a.parse(command.Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
 	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
-		if err := r.bury(ctx, m, unreadable.Reason); err != nil {
+		if err := r.bury(ctx, m, codeUnreadable, unreadable.Reason); err != nil {
 			return nil, err
 		}
 		if a.inbox != "" {
-			r.Answer(a.inbox, refusal("unreadable", unreadable.Reason))
+			r.Answer(a.inbox, refusal(codeUnreadable, unreadable.Reason))
 		}
 		return nil, m.Ack()
 	}

@@ -152,6 +152,7 @@ type Runner struct {
 	pulse       pulse
 	share       *rate.Limiter // of the rate, for what only reads
 	reconciling reconciling
+	deadLine    deadLine
 
 	begun       atomic.Bool   // runner.started is in the ledger
 	mayPlan     chan struct{} // closed when the proxies' table may be planned from
@@ -358,7 +359,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.keepAsking(ctx) })
 	err = group.Wait()
-	r.unsendRest(work) // behind the intake too: it may have committed an intent last
+	r.deadLine.say(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
+	r.unsendRest(work)                                  // behind the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

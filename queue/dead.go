@@ -21,6 +21,7 @@ import (
 
 // Dead is a command that could not be read.
 type Dead struct {
+	Code           string // unreadable or refused; empty in letters of older versions
 	Reason         string
 	Subject        string
 	Data           []byte
@@ -31,6 +32,7 @@ type Dead struct {
 // KeptLetter is a dead letter as its stream keeps it: a command that could not be read,
 // with the reason.
 type KeptLetter struct {
+	Code           string    `json:"code,omitempty"` // unreadable or refused
 	Reason         string    `json:"reason"`
 	Subject        string    `json:"subject"`            // where the command was published
 	Data           string    `json:"data"`               // the command's bytes, as text
@@ -68,7 +70,7 @@ func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error
 // encode is the letter as it is stored.
 func (d Dead) encode() ([]byte, error) {
 	letter := KeptLetter{
-		Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
+		Code: d.Code, Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
 		StreamSequence: d.StreamSequence, PublishedAt: d.Published.UTC(),
 	}
 	text, err := plainJSON(letter)
@@ -175,7 +177,7 @@ func decodeLetter(text []byte) (d Dead, err error) {
 	if err := json.Unmarshal(text, &kept); err != nil {
 		return d, err
 	}
-	d = Dead{Reason: kept.Reason, Subject: kept.Subject, Data: []byte(kept.Data), StreamSequence: kept.StreamSequence, Published: kept.PublishedAt}
+	d = Dead{Code: kept.Code, Reason: kept.Reason, Subject: kept.Subject, Data: []byte(kept.Data), StreamSequence: kept.StreamSequence, Published: kept.PublishedAt}
 	if kept.Encoding == "base64" {
 		d.Data, err = base64.StdEncoding.DecodeString(kept.Data)
 	}

@@ -5,6 +5,7 @@ package upstream
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type Config struct {
 	Clock     func() time.Time                           // default: the system's clock
 	Nonce     func() string                              // default: 128 random bits in hexadecimal
 	Wait      func(context.Context, time.Duration) error // of AwaitOrder; default: a timer that ctx ends
+	Roots     *x509.CertPool                             // certificates that the server's is checked with, unless Transport is set; default: those of the system
 	Transport http.RoundTripper                          // default: an own HTTP/1.1 transport with keep-alive
 	Observe   func(Exchange)                             // called when a request has ended; default: it is not called
 }
@@ -116,6 +118,9 @@ func New(cfg Config) (*Client, error) {
 		environment: env, timeout: cfg.Timeout, maxBody: cfg.MaxBody, clock: cfg.Clock, nonce: cfg.Nonce,
 		wait: cfg.Wait, transport: cfg.Transport, observer: cfg.Observe,
 	}
+	if c.transport == nil {
+		c.transport, c.ownTransport = newTransport(cfg.Roots), true
+	}
 	c.fillDefaults()
 	return c, nil
 }
@@ -138,9 +143,6 @@ func (c *Client) fillDefaults() {
 	}
 	if c.wait == nil {
 		c.wait = sleep.For
-	}
-	if c.transport == nil {
-		c.transport, c.ownTransport = newTransport(), true
 	}
 }
 

@@ -5,6 +5,7 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,7 +20,7 @@ import (
 
 // newTransport speaks HTTP/1.1 only: one request a connection at a time, so that
 // the bytes a connection has written belong to one request.
-func newTransport() *http.Transport {
+func newTransport(roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
@@ -30,7 +31,7 @@ func newTransport() *http.Transport {
 			}
 			return &countingConn{Conn: conn}, nil
 		},
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 		TLSHandshakeTimeout: 15 * time.Second,
 		MaxIdleConns:        512,

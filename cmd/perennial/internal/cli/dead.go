@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -29,16 +30,18 @@ type letterLine struct {
 	Seq         uint64    `json:"seq"`
 	PublishedAt time.Time `json:"published_at"`
 	Subject     string    `json:"subject"`
+	Code        string    `json:"code,omitempty"`
 	Reason      string    `json:"reason"`
 	Data        string    `json:"data"`
 }
 
 func lineOf(l queue.Letter) letterLine {
-	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Reason: l.Dead.Reason, Data: l.Dead.Text()}
+	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Code: l.Dead.Code, Reason: l.Dead.Reason, Data: l.Dead.Text()}
 }
 
 func (a *app) deadList() *cobra.Command {
-	return &cobra.Command{
+	limit := math.MaxInt
+	c := &cobra.Command{
 		Use: "list", Short: "The commands that could not be read, and why", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.connect()
@@ -46,19 +49,24 @@ func (a *app) deadList() *cobra.Command {
 				return err
 			}
 			defer r.Close()
-			list := a.listing("SEQ", "PUBLISHED", "SUBJECT", "REASON")
+			list, left := a.listing("SEQ", "PUBLISHED", "SUBJECT", "CODE", "REASON"), limit
 			for l, err := range r.Letters(cmd.Context(), r.account, 0) {
 				if err != nil {
 					return err
 				}
 				line := lineOf(l)
-				if err := list.add("", line, strconv.FormatUint(l.Seq, 10), stamp(&line.PublishedAt), line.Subject, line.Reason); err != nil {
+				if err := list.add("", line, strconv.FormatUint(l.Seq, 10), stamp(&line.PublishedAt), line.Subject, line.Code, line.Reason); err != nil {
 					return err
+				}
+				if left--; left == 0 {
+					break
 				}
 			}
 			return list.end(nil)
 		},
 	}
+	c.Flags().VarP(atLeastOne{&limit}, "limit", "n", "how many, the oldest first (default: all)")
+	return c
 }
 
 // withLetter runs do on the dead command whose sequence is the argument.
@@ -142,15 +150,83 @@ func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, 
 
 func (a *app) deadDrop() *cobra.Command {
 	var q daemon.DeadRequest
+	var which letterFilter
 	c := &cobra.Command{
-		Use: "drop SEQ", Short: "Remove a dead command for good", Args: cobra.ExactArgs(1),
-		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
-			q.Seq = l.Seq
-			return dropLetter(ctx, r, q)
-		}),
+		Use: "drop [SEQ]", Short: "Remove a dead command for good, or all that flags choose", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := which.check(args); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return a.dropLetters(cmd.Context(), which, q)
+			}
+			return a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
+				q.Seq = l.Seq
+				return dropLetter(ctx, r, q)
+			})(cmd, args)
+		},
 	}
 	signed(c, &q)
+	f := c.Flags()
+	f.BoolVar(&which.all, "all", false, "every one")
+	f.StringVar(&which.beforeText, "before", "", "those published before a day, as 2026-11-01 (UTC), or an instant")
+	f.StringVar(&which.code, "code", "", "those of this code: unreadable or refused")
 	return c
+}
+
+// letterFilter chooses dead letters.
+type letterFilter struct {
+	all        bool
+	beforeText string
+	before     time.Time
+	code       string
+}
+
+// check reads --before, and refuses what chooses nothing or contradicts itself.
+func (w *letterFilter) check(args []string) (err error) {
+	some := w.beforeText != "" || w.code != ""
+	chosen := 0
+	for _, way := range []bool{len(args) > 0, w.all, some} {
+		if way {
+			chosen++
+		}
+	}
+	if chosen != 1 {
+		return usage("say which to drop: SEQ, --all, or --before and --code")
+	}
+	w.before, err = dayOrInstant("--before", w.beforeText)
+	return err
+}
+
+func (w *letterFilter) matches(d queue.Dead) bool {
+	return (w.code == "" || d.Code == w.code) && (w.before.IsZero() || d.Published.Before(w.before))
+}
+
+// dropLetters drops what the filter chooses of the letters that exist when it begins, the
+// oldest first. Each has a fact of its own, so that a second call continues after a kill.
+func (a *app) dropLetters(ctx context.Context, which letterFilter, q daemon.DeadRequest) error {
+	r, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var done daemon.ChangedAnswer
+	for l, err := range r.Letters(ctx, r.account, 0) {
+		if err == nil && !which.matches(l.Dead) {
+			continue
+		}
+		if q.Seq = l.Seq; err == nil {
+			err = dropLetter(ctx, r, q)
+		}
+		if _, gone := errors.AsType[*notFoundError](err); gone {
+			continue // another command dropped it
+		}
+		if err != nil {
+			return fmt.Errorf("%d dead letters were dropped, and then: %w\ncall this again: it drops the rest", done.Changed, err)
+		}
+		done.Changed++
+	}
+	return a.printChange(done, nil)
 }
 
 func signed(c *cobra.Command, q *daemon.DeadRequest) {

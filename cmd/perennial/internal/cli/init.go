@@ -27,6 +27,7 @@ type setup struct {
 	in         *bufio.Reader
 	account    string
 	baseURL    string
+	caFile     string // of a private authority
 	appID      string
 	secretFile string // an existing file to copy the secret from; - is the standard input
 	file       string
@@ -46,6 +47,7 @@ func (a *app) initCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&s.account, "name", "main", "short name of the account: lower case letters, digits and -")
 	f.StringVar(&s.baseURL, "base-url", "", "address of the provider's API")
+	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the private authority that signed the provider's certificate (default: those that the system knows)")
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
 	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; never over an existing one")
@@ -64,6 +66,9 @@ func (s *setup) run(ctx context.Context) error {
 		return usage("%s is there already, and is not written over\nsay --secret-file %s to use it, or another --name", path, path)
 	}
 	if err := s.ask(&s.baseURL, "--base-url", "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
+		return err
+	}
+	if err := s.roots(); err != nil {
 		return err
 	}
 	if err := s.ask(&s.appID, "--app-id", "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
@@ -96,6 +101,18 @@ func (s *setup) run(ctx context.Context) error {
 	}
 	s.app.configFile, s.app.account = s.file, s.account
 	return s.app.examine(ctx)
+}
+
+// roots checks --ca-file, and has the configuration name it from any directory.
+func (s *setup) roots() (err error) {
+	if s.caFile == "" {
+		return nil
+	}
+	if _, err := config.ReadRoots(s.caFile); err != nil {
+		return usage("--ca-file: %w", err)
+	}
+	s.caFile, err = filepath.Abs(s.caFile)
+	return err
 }
 
 // beside is a file's path beside the configuration.

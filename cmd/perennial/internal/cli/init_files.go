@@ -61,7 +61,7 @@ nats:
 accounts:
   %s:
     base_url: %q
-    app_id: %q
+%s    app_id: %q
     secret_file: %q
     rate_per_second: 5
     concurrency: 8
@@ -73,7 +73,15 @@ accounts:
 #     renew_before: 72h
 #     duration_days: 30
 #     budget_cents: 0        # 0: no limit
-`, s.usersYAML(users), s.account, s.baseURL, s.appID, s.account+".secret", s.account)
+`, s.usersYAML(users), s.account, s.baseURL, s.caLine(), s.appID, s.account+".secret", s.account)
+}
+
+// caLine is the line of --ca-file.
+func (s *setup) caLine() string {
+	if s.caFile == "" {
+		return ""
+	}
+	return fmt.Sprintf("    ca_file: %q\n", s.caFile)
 }
 
 // newFile is one to be written.

@@ -33,6 +33,15 @@ func TestInitNamesTheFlagThatIsWrong(t *testing.T) {
 	}
 }
 
+// TestInitChecksTheAuthorityOfTheProvider before it writes a file.
+func TestInitChecksTheAuthorityOfTheProvider(t *testing.T) {
+	t.Chdir(t.TempDir())
+	said, code := initIn(t, "a-secret", "--base-url", "https://api.example.com", "--app-id", "sbx_app_1", "--secret-file", "-", "--ca-file", "ca.pem")
+	if code != ExitUsage || !strings.Contains(said, "--ca-file") || !strings.Contains(said, "ca.pem cannot be read") {
+		t.Errorf("it ended with %d: %s", code, said)
+	}
+}
+
 // TestInitTakesTheSecretThatIsInItsPlace: it is named, so it is neither copied nor in
 // the way. What is not named is not written over, and the advice works.
 func TestInitTakesTheSecretThatIsInItsPlace(t *testing.T) {

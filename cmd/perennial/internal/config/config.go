@@ -4,6 +4,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -78,6 +79,7 @@ type HTTP struct {
 // Account is one account of the provider: where it is reached, and its limits.
 type Account struct {
 	BaseURL            string        `koanf:"base_url"`
+	CAFile             string        `koanf:"ca_file"` // certificates that the provider's is checked with; default: those of the system
 	AppID              string        `koanf:"app_id"`
 	SecretFile         string        `koanf:"secret_file"`
 	RatePerSecond      float64       `koanf:"rate_per_second"`      // default 5
@@ -134,6 +136,11 @@ func Load(path string) (*Config, error) {
 	for _, file := range []*string{&c.NATS.CredsFile, &c.NATS.NKeyFile, &c.NATS.CAFile, &c.NATS.CertFile, &c.NATS.KeyFile} {
 		if *file != "" {
 			*file = c.ResolvePath(*file)
+		}
+	}
+	for _, a := range c.Accounts {
+		if a != nil && a.CAFile != "" {
+			a.CAFile = c.ResolvePath(a.CAFile)
 		}
 	}
 	if err := c.validate(); err != nil {
@@ -254,6 +261,9 @@ func (a *Account) Validate() (err error) {
 	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
 		return fmt.Errorf("base_url %w", err)
 	}
+	if a.CAFile != "" && !strings.HasPrefix(a.BaseURL, "https:") {
+		return errors.New("ca_file is set, and base_url is no https address: leave ca_file out")
+	}
 	if _, err := upstream.EnvironmentOf(a.AppID); err != nil {
 		return fmt.Errorf("app_id is %q and %w", a.AppID, err)
 	}
@@ -366,13 +376,33 @@ func Exists(path string) bool {
 // Client makes the account's API client. observe hears of each request; nil: nothing does.
 func (c *Config) Client(name, secret string, clock func() time.Time, observe func(upstream.Exchange)) (*upstream.Client, error) {
 	a := c.Accounts[name]
+	roots, err := ReadRoots(a.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("account %s: %w", name, err)
+	}
 	client, err := upstream.New(upstream.Config{
-		BaseURL: a.BaseURL, AppID: a.AppID, Secret: secret, SignPort: a.SignPort, Clock: clock, UserAgent: "perennial/" + Version, Observe: observe,
+		BaseURL: a.BaseURL, AppID: a.AppID, Secret: secret, SignPort: a.SignPort, Roots: roots, Clock: clock, UserAgent: "perennial/" + Version, Observe: observe,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("account %s: %w", name, err)
 	}
 	return client, nil
+}
+
+// ReadRoots reads the certificates of a ca_file; nil, the system's, for none.
+func ReadRoots(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // as crypto/tls means it
+	}
+	text, err := files.Read(path, MaxConfigBytes, notOthers)
+	if err != nil {
+		return nil, invalid("ca_file %s cannot be read: %w", path, err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, invalid("ca_file %s has no certificate: it holds, as PEM, those of the authority that signed the provider's", path)
+	}
+	return roots, nil
 }
 
 // PickAll are those that a command looks at: the one that --account names, else

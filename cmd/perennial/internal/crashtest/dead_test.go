@@ -54,6 +54,37 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 	}
 }
 
+// TestManyDeadLettersAreDroppedAtOnce: those that a flag chooses, and each by a fact.
+func TestManyDeadLettersAreDroppedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	_, line := w.run()
+	awaitReady(t, line)
+	w.deadLetters(line, "1", "2", "3")
+	if out := w.mustCLI("dead", "list", "--limit", "2", "-o", "json"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"code":"unreadable"`) {
+		t.Errorf("%s", out)
+	}
+	for _, wrong := range [][]string{{}, {"1", "--all"}, {"--all", "--code", "refused"}, {"--before", "noon"}} {
+		if _, errs, code := w.cli(append([]string{"dead", "drop"}, wrong...)...); code != cli.ExitUsage {
+			t.Errorf("%v: exit %d: %s", wrong, code, errs)
+		}
+	}
+	for _, none := range [][]string{{"--code", "refused"}, {"--before", "2020-01-01"}} {
+		if out := w.mustCLI(append([]string{"dead", "drop"}, none...)...); !strings.Contains(out, "done: 0 changed") {
+			t.Errorf("%v: %s", none, out)
+		}
+	}
+	if out := w.mustCLI("dead", "drop", "--code", "unreadable", "--reason", "a broken producer"); !strings.Contains(out, "done: 3 changed") {
+		t.Errorf("%s", out)
+	}
+	if out := w.mustCLI("dead", "list", "-o", "json"); out != "" {
+		t.Errorf("still there: %s", out)
+	}
+	if out := w.mustCLI("review", "log"); strings.Count(out, "a broken producer") != 3 {
+		t.Errorf("not three decisions: %s", out)
+	}
+}
+
 // deadLetters publishes what is no command, and waits until it is listed.
 func (w *world) deadLetters(line daemon.ReadyLine, bodies ...string) {
 	w.t.Helper()

@@ -1,0 +1,44 @@
+// The log line of dead letters, once a minute at most.
+
+package jobs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// deadLineEvery is the least time between two log lines about dead letters. A producer
+// that writes nothing readable must not fill the log.
+const deadLineEvery = time.Minute
+
+// deadLine counts the dead letters since the last log line, and keeps the first of them.
+type deadLine struct {
+	mu     sync.Mutex
+	count  int
+	first  uint64 // in the commands stream
+	reason string
+	said   time.Time
+}
+
+// add counts a dead letter.
+func (d *deadLine) add(seq uint64, reason string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.count++; d.count == 1 {
+		d.first, d.reason = seq, reason
+	}
+}
+
+// say logs what was counted, unless there is nothing, or a line was logged within the last
+// minute.
+func (d *deadLine) say(log *logrus.Entry, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.count == 0 || now.Sub(d.said) < deadLineEvery {
+		return
+	}
+	log.WithField("stream_sequence", d.first).WithField("messages", d.count).Warn("dead letter: " + d.reason)
+	d.count, d.said = 0, now
+}
