@@ -209,8 +209,9 @@ func hasCode(err error, code jetstream.ErrorCode) bool {
 	return ok && refused.ErrorCode == code
 }
 
-// store publishes a message and waits for the stream's answer, and sends it again while
-// the stream is busy, or has no leader, as after the loss of a server. An empty answer says that a message inside a batch is staged.
+// store publishes a message and waits for the stream's answer, and sends it again while the
+// stream is busy, or has no leader, as after the loss of a server. An empty answer says that a
+// message inside a batch is staged.
 func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -221,10 +222,11 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	defer forget()
 	delay := backoff.NewExponentialBackOff()
 	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, 200*time.Millisecond
-	elected := time.Now().Add(electionMost)
+	election, over := context.WithTimeout(ctx, electionMost)
+	defer over()
 	for {
 		reply, err := q.nc.RequestMsgWithContext(ctx, msg)
-		if errors.Is(err, nats.ErrNoResponders) && q.Clustered() && time.Now().Before(elected) && sleep.For(ctx, delay.NextBackOff()) == nil {
+		if errors.Is(err, nats.ErrNoResponders) && q.Clustered() && sleep.For(election, delay.NextBackOff()) == nil {
 			continue
 		}
 		if err = denied(ctx, err); err != nil {
