@@ -214,7 +214,7 @@ func newBehindTLS(t *testing.T, target string) *behindTLS {
 	return p
 }
 
-// expire changes the certificate of connections from now on; those of before end.
+// expire changes the certificate of new connections, and ends the others.
 func (p *behindTLS) expire(is bool) {
 	p.expired.Store(is)
 	p.server.CloseClientConnections()

@@ -31,7 +31,7 @@ var takeLedger = map[string]func(w *world, file string){
 }
 
 // TestALedgerFileThatIsGoneIsNotReady: nothing is sent while the name belongs to no
-// file or to another one, or to a part of one, with whose pages SQLite goes on. Every fact
+// file or to another one, or to a part of one, which SQLite still writes to. Every fact
 // can be had again from the events.
 func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 	}
 }
 
-// TestAHolderWhoseLedgerIsGoneHandsOver: another runner has all rows, and goes on at once; the
+// TestAHolderWhoseLedgerIsGoneHandsOver: another runner has all rows and takes the account. The
 // file is moved aside and made again from the stream, by a runner that is alone too.
 func TestAHolderWhoseLedgerIsGoneHandsOver(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestADamagedLedgerKeepsNoOtherAccountFromStarting(t *testing.T) {
 	w.readySays(line, ready)
 }
 
-// ledgerWorld is a runner that has renewed px_1, and a copy of the ledger of before.
+// ledgerWorld is a runner that has renewed px_1, and a copy of the ledger without it.
 func (w *world) ledgerWorld() (*process, daemon.ReadyLine) {
 	w.t.Helper()
 	run, line := w.run()

@@ -138,14 +138,14 @@ func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 	w.settled(run, "first", "second")
 }
 
-// emptyEvents removes the account's events stream and makes it anew.
-func emptyEvents(t *testing.T, url string) {
+// eventsStream is the account's events stream, as a client of one's own sees it.
+func eventsStream(t *testing.T, url string) (jetstream.JetStream, jetstream.Stream) {
 	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +154,13 @@ func emptyEvents(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return js, stream
+}
+
+// emptyEvents removes the account's events stream and makes it anew.
+func emptyEvents(t *testing.T, url string) {
+	t.Helper()
+	js, stream := eventsStream(t, url)
 	if err := js.DeleteStream(t.Context(), queue.EventsStream("main")); err != nil {
 		t.Fatal(err)
 	}
@@ -172,19 +179,7 @@ func TestEventsThatAreGoneFromTheFrontAreMissedAndFilledAgain(t *testing.T) {
 	p.start(1, "")
 	p.awaitRole(1, "standby")
 	p.w.mustCLI("renew", "px_1", "--id", "first", "--wait")
-	nc, err := nats.Connect(p.nats.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := js.Stream(t.Context(), queue.EventsStream("main"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	js, stream := eventsStream(t, p.nats.url())
 	was := stream.CachedInfo()
 	limited := was.Config
 	limited.MaxMsgs, limited.Discard = int64(was.State.Msgs)-2, jetstream.DiscardOld
