@@ -79,7 +79,7 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 		return
 	}
 	last, err := d.lastEvent(ctx)
-	if err != nil { // what is said of nats has the reason
+	if err != nil { // the nats check reports it
 		return
 	}
 	if why := daemon.HeldFromNote(noted).Missing(last); why != "" {

@@ -97,17 +97,47 @@ func TestARemovedLockStopsNoRunnerAndLetsNoneIn(t *testing.T) {
 	if _, err := os.Stat(lock); err != nil {
 		t.Errorf("the lock was not made again: %v", err)
 	}
-	for got := false; !got; { // until it is faster than the runner
-		_ = os.Remove(lock)
-		var err error
-		if _, got, err = files.TryLock(lock); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.lockOut(lock)
 	w.readySays(line, "stop both processes")
 	w.mustSubmit("second", "px_2")
 	run.terminate()
 	w.onlyFirstIsCharged()
+}
+
+// lockOut takes the lock of a runner's data directory, as an older program can.
+func (w *world) lockOut(lock string) {
+	w.t.Helper()
+	for got := false; !got; { // until it is faster than the runner
+		_ = os.Remove(lock)
+		var err error
+		if _, got, err = files.TryLock(lock); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// TestALockedOutRunnerLeavesTheLedgerWhereItIs: on a NATS server outside of the process it gives
+// the account away, and does not take the file for a damaged one: another process works on it.
+func TestALockedOutRunnerLeavesTheLedgerWhereItIs(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 2)
+	p.start(0, "")
+	p.awaitRole(0, "active")
+	p.start(1, "")
+	p.awaitRole(1, "standby")
+	p.w.lockOut(filepath.Join(p.w.dir, pairData[0], "perennial.lock"))
+	p.w.readySays(p.at[0], "stop both processes")
+	p.awaitRole(1, "active")
+	p.w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	p.w.readySays(p.at[0], "waits to be started again")
+	await(t, "another attempt has begun", func() bool {
+		said := p.runs[0].stderr.String()
+		return strings.Contains(said, "is not touched") || strings.Contains(said, "is moved aside")
+	})
+	p.runs[0].terminate()
+	if aside, err := filepath.Glob(filepath.Join(p.w.dir, pairData[0], "*.replaced-*")); err != nil || len(aside) > 0 {
+		t.Errorf("the ledger was moved aside: %v %v", aside, err)
+	}
 }
 
 // TestAListThatIsANamedPipeStopsNoSweep: the schedule says so, and the runner goes on.

@@ -41,7 +41,7 @@ func TestALedgerFileThatIsGoneIsNotReady(t *testing.T) {
 			w := newWorld(t, 3)
 			run, line := w.ledgerWorld()
 			take(w, filepath.Join(w.dir, "data", "main.ledger.db"))
-			if what == "damaged" { // SQLite writes to the pages that are left until somebody looks
+			if what == "damaged" { // SQLite keeps writing to the remaining pages until the next check
 				w.readySays(line, "is damaged")
 			}
 			w.mustSubmit("second", "px_2") // before the next look: taken in, and not sent

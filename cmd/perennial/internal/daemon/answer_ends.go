@@ -21,7 +21,7 @@ const (
 	mostOfUser      = mostAnswering / 4
 	mostOfCommand   = mostAnswering / 20
 	answeringLogged = time.Minute // at most one line
-	answeringSwept  = time.Second // at most one look for inboxes that nobody listens to
+	answeringSwept  = time.Second // between two scans for inboxes without a listener
 )
 
 // answering are the places of inboxes that wait. They are forgotten with the runner: a

@@ -140,7 +140,7 @@ func (a *account) unusable() error {
 	return err
 }
 
-// watchLedger calls back with errLedgerUnusable once the ledger's file is gone or damaged.
+// watchLedger calls end with the reason once nothing may be written to the ledger.
 func (a *account) watchLedger(ctx context.Context, end func(error)) {
 	for sleep.For(ctx, probeEvery) == nil {
 		if err := a.unusable(); err != nil {
@@ -160,6 +160,9 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 	why := a.unusable()
 	if why == nil {
 		return nil
+	}
+	if !errors.Is(why, errLedgerUnusable) { // another process has the directory, and works on the file
+		return fmt.Errorf("the ledger is not touched: %w", why)
 	}
 	last, _, err := a.host.Queue.LastRow(ctx, a.Name)
 	if err != nil {

@@ -31,7 +31,7 @@ func Loops() []Progress {
 		{Loop: "relay", Is: "on the embedded server: a row of the ledger is on the events stream", Check: needsEvents, After: within(behindAfter + probeEvery), Test: "TestARelayThatStandsStillIsSaid"},
 		{Loop: "relay", Is: "on a server of its own: the events stream acknowledges what waits to be committed", Check: needsEvents, After: within(slowAfter), Test: "TestAStreamThatAcknowledgesNothingIsSaid"},
 		{Loop: "follow", Is: "a standby's ledger has another row, or all that the stream has", Check: needsAccount, After: within(standbySlow + standbyEvery), Test: "TestAStandbyThatStandsStillSaysSo"},
-		{Loop: "reconcile", Is: "a comparison of the books with the provider comes to its end", Check: needsBooks, After: "three times `reconcile_every`, and 30 min", Test: "TestALoopThatStandsStillIsSaid"},
+		{Loop: "reconcile", Is: "a comparison of the books with the provider completes", Check: needsBooks, After: "three times `reconcile_every`, and 30 min", Test: "TestALoopThatStandsStillIsSaid"},
 		{Loop: "webhook", Is: "the oldest event that its receiver has not taken is delivered", Else: "`perennial_webhook_oldest_seconds`, `perennial webhook list`", After: "at once", Test: "TestEventsThatHangLeaveRoomForACommandThatDoesNot"},
 	}
 }
