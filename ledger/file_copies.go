@@ -170,8 +170,11 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 // lockRoom takes the lock of a directory that writeBeside works in; alone is false where
 // another process has it. The lock ends with the process that holds it.
 func lockRoom(dir string) (unlock func() error, alone bool) {
-	unlock, alone, _ = files.TryLock(filepath.Join(dir, "lock"))
-	return unlock, alone
+	lock, alone, err := files.TryLock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, false
+	}
+	return lock.Unlock, alone
 }
 
 // keep puts a finished and closed file in its place: synced, renamed, and the

@@ -23,10 +23,16 @@ type DirLock struct {
 	path string
 	dir  func() error // unlocks the directory
 
-	mu     sync.Mutex
-	unlock func() error // of the file
-	file   fs.FileInfo
-	lost   error
+	mu   sync.Mutex
+	lock fileLock
+	file fs.FileInfo // that is locked; another one may have its name
+	lost error
+}
+
+// fileLock is the lock of a file.
+type fileLock interface {
+	Unlock() error
+	Stat() (fs.FileInfo, error)
 }
 
 // LockDir makes this process the only one that works in a data directory,
@@ -56,12 +62,18 @@ func LockDir(dir string) (*DirLock, error) {
 	return l, nil
 }
 
+// take locks the file that has the name now.
 func (l *DirLock) take() (got bool, err error) {
-	l.unlock, got, err = files.TryLock(l.path)
-	if got {
-		l.file, err = os.Stat(l.path)
+	lock, got, err := files.TryLock(l.path)
+	if !got || err != nil {
+		return false, err
 	}
-	return got, err
+	file, err := lock.Stat()
+	if err != nil {
+		return false, errors.Join(err, lock.Unlock())
+	}
+	l.lock, l.file = lock, file
+	return true, nil
 }
 
 // Check is an error, from then on, when another process may work in the directory. A lock
@@ -76,15 +88,13 @@ func (l *DirLock) Check() error {
 	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // a disk that does not answer proves nothing
 		return nil
 	}
-	before := l.unlock
+	before := l.lock
 	switch got, err := l.take(); {
-	case got && err == nil:
-		return before()
+	case got:
+		return before.Unlock()
 	case err != nil:
-		l.unlock = before
 		return fmt.Errorf("the lock %s was removed and cannot be made again: %w", l.path, err)
 	}
-	l.unlock = before
 	l.lost = fmt.Errorf("%w: its lock %s was removed under the running program, which writes nothing more: "+
 		"stop both processes, look whether the ledger is whole with `perennial ledger verify`, and start one", ErrDirectoryLocked, l.path)
 	return l.lost
@@ -94,5 +104,5 @@ func (l *DirLock) Check() error {
 func (l *DirLock) Unlock() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(l.unlock(), l.dir())
+	return errors.Join(l.lock.Unlock(), l.dir())
 }

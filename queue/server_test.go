@@ -145,12 +145,48 @@ func TestARemovedLockLetsNobodyIn(t *testing.T) {
 		if err := lock.Check(); !errors.Is(err, ErrDirectoryLocked) || !strings.Contains(err.Error(), path) {
 			t.Errorf("while an older version works there, and after it: %v", err)
 		}
-		check(t, older())
+		check(t, older.Unlock())
 	}
 	check(t, lock.Unlock())
 	lock, err = LockDir(dir)
 	check(t, err)
 	check(t, lock.Unlock())
+}
+
+// TestALockTakenWhileItIsLookedAtIsMissed: whatever the two do at the same moment, the one that
+// has no lock any more says so.
+func TestALockTakenWhileItIsLookedAtIsMissed(t *testing.T) {
+	dir := t.TempDir()
+	for range 300 {
+		lock, err := LockDir(dir)
+		check(t, err)
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for lock.Check() == nil {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+		path, unlock := filepath.Join(dir, LockName), func() error { return nil }
+		for got := false; !got; {
+			_ = os.Remove(path)
+			older, now, err := files.TryLock(path)
+			check(t, err)
+			if got = now; got {
+				unlock = older.Unlock
+			}
+		}
+		close(stop)
+		<-done
+		if err := lock.Check(); !errors.Is(err, ErrDirectoryLocked) {
+			t.Fatalf("an older version has the lock, and: %v", err)
+		}
+		check(t, errors.Join(unlock(), lock.Unlock()))
+	}
 }
 
 func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {

@@ -146,14 +146,14 @@ func TestAFileLikeAnotherHasItsOwnerAndMode(t *testing.T) {
 func TestALockIsOfOneHolderAlone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, got, err := files.TryLock(path)
+	held, got, err := files.TryLock(path)
 	if must(t, err); !got {
 		t.Fatal("not locked")
 	}
 	if _, again, err := files.TryLock(path); again || err != nil {
 		t.Error(again, err)
 	}
-	must(t, unlock())
+	must(t, held.Unlock())
 	_, got, err = files.TryLock(path)
 	if must(t, err); !got {
 		t.Error("not locked again")

@@ -10,17 +10,17 @@ import (
 )
 
 // TryLock takes the lock of a file, which it makes, unless another process has it. The
-// lock ends with unlock, or with the process. A link or a named pipe in its place is
-// refused.
-func TryLock(path string) (unlock func() error, got bool, err error) {
+// lock ends with Unlock, or with the process. Its Stat is that of the file that is locked,
+// also when another one has the name. A link or a named pipe in its place is refused.
+func TryLock(path string) (lock *flock.Flock, got bool, err error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := notRegular(path, info); err != nil {
 			return nil, false, err
 		}
 	}
-	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NONBLOCK), flock.SetPermissions(0o600))
+	lock = flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NONBLOCK), flock.SetPermissions(0o600))
 	got, err = lock.TryLock()
-	return lock.Unlock, got && err == nil, err
+	return lock, got && err == nil, err
 }
 
 // TryLockDirectory takes the lock of a directory itself, which nobody removes by mistake.

@@ -109,9 +109,12 @@ func (w *world) lockOut(lock string) {
 	w.t.Helper()
 	for got := false; !got; { // until it is faster than the runner
 		_ = os.Remove(lock)
-		var err error
-		if _, got, err = files.TryLock(lock); err != nil {
+		older, now, err := files.TryLock(lock)
+		if err != nil {
 			w.t.Fatal(err)
+		}
+		if got = now; got {
+			w.t.Cleanup(func() { _ = older.Unlock() }) // it would end with the last reference to it
 		}
 	}
 }
