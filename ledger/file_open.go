@@ -165,7 +165,7 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	}
 	guard := newGuard(c.Path)
 	read := openReader(c.Path, guard)
-	if err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
+	if _, err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
 	l := &Ledger{clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached, follows: c.Follows}
@@ -256,7 +256,8 @@ func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, er
 	if err := ownFile(path); err != nil {
 		return nil, err
 	}
-	if err := checkSchemaOfFile(ctx, path); err != nil {
+	current, err := checkSchemaOfFile(ctx, path)
+	if err != nil {
 		return nil, err
 	}
 	source := dsn(path, url.Values{"_synchronous": {"FULL"}, "_txlock": {"immediate"}, "_cache_size": {"-16384"}, "_busy_timeout": {itoa(busy.Milliseconds())}})
@@ -264,8 +265,10 @@ func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, er
 	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
 		made = makeEmpty
 	}
-	if err := made(ctx, source); err != nil {
-		return nil, fmt.Errorf("open ledger %s: %w", path, err)
+	if !current {
+		if err := made(ctx, source); err != nil {
+			return nil, fmt.Errorf("open ledger %s: %w", path, err)
+		}
 	}
 	c, err := openConn(source)
 	if err != nil {

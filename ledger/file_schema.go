@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -148,30 +149,23 @@ func knownVersion() (newest int64, err error) {
 	return newest, nil
 }
 
-// emptyLedger is a ledger on which the migrations were run, once in this process.
+// emptySQL makes in one transaction what all migrations together make.
+// TestANewLedgersSchemaIsWhatTheMigrationsMake writes and checks it.
+//
+//go:embed empty.sql
+var emptySQL string
+
+// emptyLedger is what emptySQL makes, once in this process.
 var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
-	db, err := sql.Open("sqlite3", ":memory:")
+	c, err := openRaw(":memory:")
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // each connection would have a memory of its own
-	defer func() { err = errors.Join(err, db.Close()) }()
-	err = withMigrations(db, func(p *goose.Provider) error {
-		_, err := p.Up(context.Background())
-		return err
-	})
-	if err != nil {
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := c.Exec(emptySQL, nil); err != nil {
 		return nil, err
 	}
-	c, err := db.Conn(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	err = c.Raw(func(raw any) (err error) {
-		image, err = raw.(*sqlite3.SQLiteConn).Serialize("main") //nolint:forcetypeassert // the driver's own
-		return err
-	})
-	return image, errors.Join(err, c.Close())
+	return c.Serialize("main")
 })
 
 // makeEmpty gives an empty file what the migrations make: copied in one commit, where they
@@ -205,6 +199,22 @@ func makeEmpty(_ context.Context, source string) (err error) {
 	return errors.Join(err, b.Finish())
 }
 
+// fillEmpty gives a database in memory what the migrations make.
+func fillEmpty(ctx context.Context, db *sql.DB) error {
+	image, err := emptyLedger()
+	if err != nil {
+		return err
+	}
+	c, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.Raw(func(raw any) error {
+		return raw.(*sqlite3.SQLiteConn).Deserialize(image, "main") //nolint:forcetypeassert // the driver's own
+	})
+	return errors.Join(err, c.Close())
+}
+
 func openRaw(source string) (*sqlite3.SQLiteConn, error) {
 	c, err := (&sqlite3.SQLiteDriver{}).Open(source)
 	if err != nil {
@@ -228,7 +238,12 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	}
 	db.SetMaxOpenConns(1) // each connection would have a memory of its own
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if version > 0 {
+	switch known, unknown := knownVersion(); {
+	case unknown != nil:
+		err = unknown
+	case version == known:
+		err = fillEmpty(ctx, db)
+	case version > 0:
 		err = withMigrations(db, func(p *goose.Provider) error {
 			_, err := p.UpTo(ctx, version)
 			return err
@@ -256,48 +271,50 @@ func versionOf(ctx context.Context, q queryer) (version int64, err error) {
 }
 
 // checkSchema compares a database with what the migrations up to its version
-// make. What is wrong is a *SchemaError; an older version is not.
-func checkSchema(ctx context.Context, q queryer, path string) error {
+// make; current says that this is the newest. What is wrong is a *SchemaError; an older
+// version is not.
+func checkSchema(ctx context.Context, q queryer, path string) (current bool, err error) {
 	known, err := knownVersion()
 	if err != nil {
-		return err
+		return false, err
 	}
 	version, err := versionOf(ctx, q)
 	if err != nil {
-		return fmt.Errorf("read the schema of ledger %s: %w", path, err)
+		return false, fmt.Errorf("read the schema of ledger %s: %w", path, err)
 	}
 	if version > known {
-		return &SchemaError{Path: path, Version: version, Known: known}
+		return false, &SchemaError{Path: path, Version: version, Known: known}
 	}
 	made, err := madeSchema(ctx, version)
 	if err != nil {
-		return err
+		return false, err
 	}
 	have, err := schemaOf(ctx, q)
 	if err != nil {
-		return fmt.Errorf("read the schema of ledger %s: %w", path, err)
+		return false, fmt.Errorf("read the schema of ledger %s: %w", path, err)
 	}
 	if different := made.difference(have); different != "" {
-		return &SchemaError{Path: path, Version: version, Known: known, Difference: different}
+		return false, &SchemaError{Path: path, Version: version, Known: known, Difference: different}
 	}
-	return nil
+	return version == known, nil
 }
 
 // checkSchemaOfFile is checkSchema of a file that is about to be written; it
 // writes nothing. A file that is empty, or not there, has no schema yet.
-func checkSchemaOfFile(ctx context.Context, path string) error {
+func checkSchemaOfFile(ctx context.Context, path string) (current bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
-		return nil //nolint:nilerr // the open says what is wrong with it
+		return false, nil //nolint:nilerr // the open says what is wrong with it
 	}
-	check := func(mode string) error {
+	check := func(mode string) (bool, error) {
 		db := openDB(path, mode, nil)
-		return errors.Join(checkSchema(ctx, db, path), db.Close())
+		current, err := checkSchema(ctx, db, path)
+		return current, errors.Join(err, db.Close())
 	}
-	err = check("ro")
+	current, err = check("ro")
 	if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.Code == sqlite3.ErrReadonly {
 		// A crash left a rollback journal, which has to be rolled back first.
 		return check("rw")
 	}
-	return err
+	return current, err
 }

@@ -68,7 +68,7 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 
 // schemaHolds is checkSchema in the words of a verification.
 func (l *Ledger) schemaHolds(ctx context.Context) error {
-	err := checkSchema(ctx, l.read, l.path)
+	_, err := checkSchema(ctx, l.read, l.path)
 	if changed, ok := errors.AsType[*SchemaError](err); ok && changed.Difference != "" {
 		return &BrokenError{Check: "schema", Detail: changed.Difference}
 	}

@@ -77,14 +77,20 @@ func readSchemas() (all schemas, err error) {
 		return all, err
 	}
 	d := describer{words: words}
-	all = schemas{map[string]any{}, d.serviceSchemas()}
-	for kind, shape := range command.Shapes() {
-		all.kept[kind] = d.commandSchema(kind, shape)
-	}
+	all = d.verbSchemas()
 	for name, fact := range fact.Types() {
 		all.kept[name] = d.eventSchema(name, fact)
 	}
 	return all, nil
+}
+
+// verbSchemas are the schemas of what verbs take and answer.
+func (d describer) verbSchemas() schemas {
+	all := schemas{map[string]any{}, d.serviceSchemas()}
+	for kind, shape := range command.Shapes() {
+		all.kept[kind] = d.commandSchema(kind, shape)
+	}
+	return all
 }
 
 // schemaFiles are the files of docs/events.
@@ -114,7 +120,7 @@ func (all schemas) print(args []string) ([]byte, error) {
 		names := append(slices.Sorted(maps.Keys(all.kept)), slices.Sorted(maps.Keys(all.parts))...)
 		return nil, usage("there is no schema of %q: there are %s", args[0], strings.Join(names, ", "))
 	}
-	return schemaText(schema)
+	return schemaText(schema, "  ")
 }
 
 // files are docs/events: one schema for each kind of command and type of event, and the
@@ -127,7 +133,7 @@ func (all schemas) files() (map[string][]byte, error) {
 	}
 	files["asyncapi.json"] = api
 	for name, schema := range all.kept {
-		if files[name+".json"], err = schemaText(schema); err != nil {
+		if files[name+".json"], err = schemaText(schema, "  "); err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", name, err)
 		}
 	}
@@ -135,12 +141,12 @@ func (all schemas) files() (map[string][]byte, error) {
 }
 
 // schemaText is a schema as it is written: in ASCII, since some patterns name characters
-// that no editor shows.
-func schemaText(schema any) ([]byte, error) {
+// that no editor shows. Without an indent it is one line.
+func schemaText(schema any, indent string) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
+	encoder.SetIndent("", indent)
 	if err := encoder.Encode(schema); err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func (all schemas) document(inFile func(name string) bool) ([]byte, error) {
 	text, err := schemaText(object{
 		"asyncapi": "3.1.0", "info": apiInfo(), "defaultContentType": "application/json",
 		"servers": object{"nats": apiServer()}, "channels": d.channels, "operations": d.operations, "components": components,
-	})
+	}, "  ")
 	if err != nil {
 		return nil, fmt.Errorf("AsyncAPI document: %w", err)
 	}
@@ -132,7 +132,7 @@ func embedded(schema any) (any, error) {
 	case *jsonschema.Schema:
 		own := *s
 		own.Version, own.ID, own.Definitions = "", "", nil
-		text, err := schemaText(&own)
+		text, err := schemaText(&own, "  ")
 		return json.RawMessage(bytes.ReplaceAll(text, []byte(`"#/$defs/`), []byte(`"#/components/schemas/`))), err
 	}
 	return schema, nil

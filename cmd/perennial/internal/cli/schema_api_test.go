@@ -242,7 +242,7 @@ func TestEveryFieldOfAVerbIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, part := range all.parts {
-		text, err := schemaText(part)
+		text, err := schemaText(part, "  ")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,9 +3,8 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -158,33 +157,31 @@ func rolesText(verb string) string {
 // verbMetadata is what $SRV.INFO shows of each verb, under the names that NATS's own
 // examples use: its schemas, whole, with no newline in them.
 func verbMetadata() (map[string]map[string]string, error) {
-	all, err := readSchemas()
+	words, err := readSchemaWords()
 	if err != nil {
 		return nil, err
 	}
+	all, texts := describer{words: words}.verbSchemas(), map[string]string{}
+	text := func(name string) error {
+		if _, ok := texts[name]; ok {
+			return nil
+		}
+		line, err := schemaText(all.named(name), "")
+		if err != nil {
+			return fmt.Errorf("schema of %s: %w", name, err)
+		}
+		texts[name] = strings.TrimSuffix(string(line), "\n")
+		return nil
+	}
 	metadata := map[string]map[string]string{}
 	for verb := range daemon.VerbTypes() {
-		request, err := compactSchema(all.named(requestName(verb)))
-		if err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", requestName(verb), err)
-		}
-		answer, err := compactSchema(all.named(answerName(verb)))
-		if err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", answerName(verb), err)
+		if err := errors.Join(text(requestName(verb)), text(answerName(verb))); err != nil {
+			return nil, err
 		}
 		metadata[verb] = map[string]string{
-			"description": verbTexts[verb].text, "format": "application/json", "roles": rolesText(verb), "request_schema": request, "response_schema": answer,
+			"description": verbTexts[verb].text, "format": "application/json", "roles": rolesText(verb),
+			"request_schema": texts[requestName(verb)], "response_schema": texts[answerName(verb)],
 		}
 	}
 	return metadata, nil
-}
-
-func compactSchema(schema any) (string, error) {
-	text, err := schemaText(schema)
-	if err != nil {
-		return "", err
-	}
-	var compact bytes.Buffer
-	err = json.Compact(&compact, text)
-	return compact.String(), err
 }

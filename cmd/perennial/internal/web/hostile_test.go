@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"perennial/jobs"
 	"perennial/jobs/inspect"
@@ -17,13 +16,12 @@ import (
 
 // FuzzHostileTextOnPages: whatever text of others is shown, it makes no tag.
 func FuzzHostileTextOnPages(f *testing.F) {
-	pages := New(Config{Clock: time.Now, Key: make([]byte, keyBytes)}).pages
 	shown := func(t *testing.T, text string) string {
 		t.Helper()
 		var all bytes.Buffer
 		for name, data := range hostileData(text) {
 			v := view{Title: text, Section: name, Person: Person{Name: text, Role: Operator}, Accounts: []string{text}, Account: text, CanAct: true, Command: text, Now: noon, Data: data}
-			if err := pages[name].ExecuteTemplate(&all, "layout", v); err != nil {
+			if err := pages()[name].ExecuteTemplate(&all, "layout", v); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}

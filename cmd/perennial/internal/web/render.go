@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -23,13 +24,14 @@ var pageNames = []string{
 	"revealed", "dead", "letter", "runners",
 }
 
-func templates() map[string]*template.Template {
+// pages are the templates of all pages, parsed when the first page is asked for.
+var pages = sync.OnceValue(func() map[string]*template.Template {
 	all := make(map[string]*template.Template, len(pageNames))
 	for _, name := range pageNames {
 		all[name] = template.Must(template.New(name).Funcs(functions).ParseFS(embedded, "templates/layout.html", "templates/"+name+".html"))
 	}
 	return all
-}
+})
 
 var functions = template.FuncMap{
 	"money": fact.Amount,

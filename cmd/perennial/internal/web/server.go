@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"html/template"
 	"io/fs"
 	"iter"
 	"net/http"
@@ -75,7 +74,6 @@ type Server struct {
 	logins   *rate.Limiter
 	reveals  *rate.Limiter
 	patterns []string // of all that is served
-	pages    map[string]*template.Template
 	handler  http.Handler
 	figures  *figures
 	live     openPages
@@ -93,7 +91,7 @@ var embedded embed.FS
 
 // New makes the pages.
 func New(c Config) *Server {
-	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), figures: newFigures(c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow), pages: templates()}
+	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), figures: newFigures(c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
 	s.reveals = rate.NewLimiter(rate.Every(revealEvery), revealsInARow)
 	mux := http.NewServeMux()
 	handle := func(pattern string, h http.HandlerFunc) {
@@ -194,7 +192,7 @@ type view struct {
 // page writes a page whole, or an error: a template that fails half way shows nothing.
 func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
 	var out bytes.Buffer
-	if err := s.pages[name].ExecuteTemplate(&out, "layout", v); err != nil {
+	if err := pages()[name].ExecuteTemplate(&out, "layout", v); err != nil {
 		s.Log.WithError(err).WithField("page", name).Error("a page cannot be made")
 		http.Error(w, "this page cannot be made; the log says why", http.StatusInternalServerError)
 		return
