@@ -28,7 +28,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 			if at.IsZero() {
 				return usage("say --before DAY: facts of that day and later stay")
 			}
-			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Reached: a.reached}
+			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: a.archiveKeep, Reached: a.reached}
 			if err := x.Check(); err != nil { // before a runner is asked for the account
 				return err
 			}

@@ -64,7 +64,8 @@ type app struct {
 	json       bool
 	verbose    bool
 
-	reached func(point string)
+	reached     func(point string)
+	archiveKeep int64
 }
 
 // Program is `perennial` with its streams and arguments.
@@ -75,6 +76,8 @@ type Program struct {
 	// Reached is called at the moments named in docs/reliability.md: crash tests kill
 	// the process there, and nothing else sets it.
 	Reached func(point string)
+	// ArchiveKeep is the Keep of ledger.Archive. Only tests set it.
+	ArchiveKeep int64
 }
 
 // Main runs the program and returns its exit code. The first SIGINT or SIGTERM
@@ -134,7 +137,7 @@ func wantsJSON(args []string) bool {
 
 // run returns the error that Main prints.
 func (p Program) run(ctx context.Context) error {
-	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}, reached: p.Reached}
+	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}, reached: p.Reached, archiveKeep: p.ArchiveKeep}
 	root := a.root()
 	strictHelp(root)
 	root.SetArgs(p.Args)

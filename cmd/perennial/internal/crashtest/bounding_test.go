@@ -203,8 +203,10 @@ func TestAnArchivingKilledWhileBoundingIsEndedByTheNext(t *testing.T) {
 					w.mustCLI("renew", "px_3", "--id", "third "+point, "--wait")
 					w.stopped(run)
 				}
-				if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json")); !v.OK {
-					t.Errorf("%+v", v)
+				if testrun.Check {
+					if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--against-events", "-o", "json")); !v.OK {
+						t.Errorf("%+v", v)
+					}
 				}
 				out := w.archiveOld()
 				state, snapshots := w.eventsState(nil)

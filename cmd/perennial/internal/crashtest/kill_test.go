@@ -26,7 +26,7 @@ func kills() int {
 	if testrun.Check {
 		return 55
 	}
-	return 12
+	return 5
 }
 
 // TestKilledAtRandomMomentsEveryCommandEndsOnce kills a real runner with

@@ -15,6 +15,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/ledger/testrun"
 )
 
 // TestWebhooksGetEveryEventOverKills of the runner, from an endpoint that fails at random and
@@ -28,10 +29,14 @@ func TestWebhooksGetEveryEventOverKills(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	h.behave(rand.New(rand.NewPCG(seed, 1)), 0)
+	each := 24 // commands between two kills
+	if testrun.Check {
+		each = 10
+	}
 	all := load()[:120]
-	for n := 0; n < len(all); n += 10 {
+	for n := 0; n < len(all); n += each {
 		run, line := w.run()
-		all[n:n+10].publish(t, line.NATS)
+		all[n:n+each].publish(t, line.NATS)
 		h.await(5 + random.IntN(40))
 		run.kill()
 	}
