@@ -1,3 +1,5 @@
+//go:build check
+
 // What `perennial bench` leaves behind when it, or a process of it, is ended: nothing runs,
 // and only a kill -9 leaves its directory.
 
@@ -7,45 +9,11 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
-
-// benchProcesses are the processes with that temporary directory which run a command of
-// the program.
-func benchProcesses(t *testing.T, dir, command string) (pids []int) {
-	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*/environ")
-	must(t, err)
-	for _, file := range all {
-		environ, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00TMPDIR="+dir+"\x00")) {
-			continue // it has ended, or is another's
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		must(t, err)
-		args, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-		if fields := strings.Split(string(args), "\x00"); pid != os.Getpid() && len(fields) > 1 && (command == "" || fields[1] == command) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// nothingLeft fails where a process or a file of a benchmark is there.
-func nothingLeft(t *testing.T, dir string) {
-	t.Helper()
-	if pids := benchProcesses(t, dir, ""); len(pids) > 0 {
-		t.Errorf("processes are left: %v", pids)
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-		t.Errorf("files are left: %v %v", files, err)
-	}
-}
 
 // eventually waits until something is so, for a minute at most.
 func eventually(t *testing.T, what string, so func() bool) {
