@@ -1,7 +1,7 @@
 // The JSON reader, by allow-list: a caller asks an object for the members it knows,
 // and everything else (credentials among it) is never turned into a value. Keys match
 // exactly, a key that appears twice is an error, and integers are integers. The input
-// has passed json.Valid, which also bounds the nesting.
+// was validated whole, which also bounds the nesting.
 
 package upstream
 
@@ -11,10 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 type member struct{ key, value []byte }
@@ -30,7 +34,7 @@ var errNotObject = errors.New("not a JSON object")
 
 // parseDocument validates a whole body and opens its outermost object.
 func parseDocument(body []byte) (*object, error) {
-	if !json.Valid(body) {
+	if !jsontext.Value(body).IsValid(lenient) {
 		return nil, errors.New("not JSON")
 	}
 	return parseObject("", bytes.TrimSpace(body))
@@ -42,20 +46,56 @@ func parseObject(name string, raw []byte) (*object, error) {
 		return nil, named(name, errNotObject)
 	}
 	o := &object{name: name, members: make([]member, 0, 16)}
-	for i := skipSpace(raw, 1); raw[i] != '}'; {
-		keyEnd := valueEnd(raw, i)
-		colon := skipSpace(raw, keyEnd)
-		start := skipSpace(raw, colon+1)
-		end := valueEnd(raw, start)
-		o.members = append(o.members, member{plainKey(raw[i:keyEnd]), raw[start:end]})
-		if i = skipSpace(raw, end); raw[i] == ',' {
-			i = skipSpace(raw, i+1)
-		}
+	for d := inside(raw); d.PeekKind() != jsontext.KindEndObject; {
+		o.members = append(o.members, member{plainKey(next(d, raw)), next(d, raw)})
 	}
 	if o.duplicate() {
 		return nil, named(name, errors.New("a key appears twice")) // without its name: in a broken reply it may be a secret
 	}
 	return o, nil
+}
+
+func (o *object) duplicate() bool {
+	if len(o.members) > 32 {
+		keys := make(map[string]struct{}, len(o.members))
+		for _, m := range o.members {
+			keys[string(m.key)] = struct{}{}
+		}
+		return len(keys) < len(o.members)
+	}
+	for i, m := range o.members {
+		if slices.ContainsFunc(o.members[:i], func(earlier member) bool { return bytes.Equal(m.key, earlier.key) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// plainKey is a key without quotes and escapes.
+func plainKey(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return text
+}
+
+// lenient leaves it to parseObject to compare keys, and to unquote to look at text: what is
+// never opened does not matter.
+var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// inside reads what a valid JSON object or array holds.
+func inside(raw []byte) *jsontext.Decoder {
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw), lenient)
+	_, _ = d.ReadToken() // its opening brace or bracket
+	return d
+}
+
+// next is the next value, as a part of raw: what the decoder returns is valid until it reads on.
+func next(d *jsontext.Decoder, raw []byte) []byte {
+	value, _ := d.ReadValue() // valid by construction
+	end := d.InputOffset()
+	return raw[end-int64(len(value)) : end]
 }
 
 func named(name string, err error) error {
@@ -65,89 +105,12 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-func plainKey(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	var s string
-	_ = json.Unmarshal(quoted, &s) // valid by construction
-	return []byte(s)
-}
-
-func (o *object) duplicate() bool {
-	if len(o.members) > 32 {
-		seen := make(map[string]struct{}, len(o.members))
-		for _, m := range o.members {
-			if _, ok := seen[string(m.key)]; ok {
-				return true
-			}
-			seen[string(m.key)] = struct{}{}
-		}
-		return false
-	}
-	for i, m := range o.members {
-		for _, earlier := range o.members[:i] {
-			if bytes.Equal(m.key, earlier.key) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // elements splits a JSON array into its raw values.
-func elements(raw []byte) [][]byte {
-	var out [][]byte
-	for i := skipSpace(raw, 1); raw[i] != ']'; {
-		end := valueEnd(raw, i)
-		out = append(out, raw[i:end])
-		if i = skipSpace(raw, end); raw[i] == ',' {
-			i = skipSpace(raw, i+1)
-		}
+func elements(raw []byte) (all [][]byte) {
+	for d := inside(raw); d.PeekKind() != jsontext.KindEndArray; {
+		all = append(all, next(d, raw))
 	}
-	return out
-}
-
-func skipSpace(b []byte, i int) int {
-	for b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r' {
-		i++
-	}
-	return i
-}
-
-// valueEnd finds the end of the value that starts at i.
-func valueEnd(b []byte, i int) int {
-	switch b[i] {
-	case '"':
-		return stringEnd(b, i)
-	case '{', '[':
-		depth := 0
-		for ; ; i++ {
-			switch b[i] {
-			case '"':
-				i = stringEnd(b, i) - 1
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
-		}
-	}
-	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
-		i++
-	}
-	return i
-}
-
-func stringEnd(b []byte, i int) int {
-	for i++; b[i] != '"'; i++ {
-		if b[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
+	return all
 }
 
 // raw gives a member's value; nil when it is absent or null.
