@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -284,7 +285,7 @@ const (
 // probe ends pauses: those with a time when it has come, the others when a
 // request works again. It asks at growing intervals.
 func (r *Runner) probe(ctx context.Context) error {
-	wait, next := probeFirst, r.Clock()
+	probes, next := sleep.Doubling(2*probeFirst, probeMost), r.Clock()
 	for {
 		timer := time.NewTimer(probeFirst) // timed pauses end on time, whatever else is probed
 		select {
@@ -298,7 +299,8 @@ func (r *Runner) probe(ctx context.Context) error {
 		}
 		list := r.pauses.list()
 		if len(list) == 0 {
-			wait, next = probeFirst, r.Clock()
+			probes.Reset()
+			next = r.Clock()
 			continue
 		}
 		due, asked := !r.Clock().Before(next), false
@@ -308,8 +310,7 @@ func (r *Runner) probe(ctx context.Context) error {
 			}
 		}
 		if asked {
-			wait = min(2*wait, probeMost)
-			next = r.Clock().Add(wait)
+			next = r.Clock().Add(probes.Next())
 		}
 	}
 }

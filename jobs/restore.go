@@ -46,7 +46,8 @@ func (r *Runner) letPlan() {
 // says what it is, and a person ends it.
 func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
-	for wait := probeFirst; ok; wait = min(2*wait, probeMost) {
+	retry := sleep.Doubling(probeFirst, probeMost)
+	for ok {
 		answers := r.answers.Load()
 		strange, err := r.findUnaccounted(ctx, paused.Since)
 		switch {
@@ -54,7 +55,7 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			r.Log.WithError(err).Warn("the provider's lists could not be read, and the account stays paused after its restore; trying again")
-			if err := sleep.For(ctx, wait); err != nil {
+			if err := retry.Wait(ctx); err != nil {
 				return err
 			}
 			_, ok = r.pauses.restored()
@@ -67,7 +68,7 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 				return err
 			}
 			paused, ok = r.pauses.restored()
-			wait = probeFirst
+			retry.Reset()
 		}
 	}
 	return nil

@@ -139,7 +139,7 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 	if len(d.Facts) == 0 {
 		return after, nil
 	}
-	wait, instead := decide.BackoffFirst, false // of what can never be recorded
+	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // of what can never be recorded
 	write := func(tx *ledger.Tx) error {
 		if err := after.append(tx, j.op, d.Facts); err != nil {
 			return err
@@ -173,10 +173,9 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 			continue
 		}
 		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")
-		if err := sleep.For(ctx, wait); err != nil {
+		if err := retry.Wait(ctx); err != nil {
 			return recorded{}, err
 		}
-		wait = min(2*wait, time.Minute)
 	}
 }
 

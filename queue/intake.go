@@ -11,7 +11,6 @@ import (
 
 	"perennial/ledger/sleep"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -286,8 +285,7 @@ func (i *lineIntake) giveBack() {
 // supervise consumes, and begins again with a new consumer when the old one
 // is gone. The delay grows while that fails.
 func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer) error {
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
+	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	for {
 		wanted, err := i.awake(ctx)
 		if err != nil {
@@ -309,7 +307,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 				return err
 			}
 			i.queue.log.WithField("account", i.account).WithError(err).Warn("intake begins again")
-			if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
+			if err := delay.Wait(ctx); err != nil {
 				return err
 			}
 			if consumer, err = i.reopen(ctx, connected); err == nil {

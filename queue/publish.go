@@ -13,7 +13,6 @@ import (
 
 	"perennial/ledger/sleep"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
@@ -138,8 +137,7 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 	if len(commands) == 1 {
 		return q.publishSingly(ctx, account, commands)
 	}
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, time.Second
+	delay := sleep.Growing(20*time.Millisecond, time.Second)
 	for try := 1; ; try++ {
 		err := q.sendBatch(ctx, account, commands)
 		if !hasCode(err, codeTooManyBatches) && !hasCode(err, codeGap) {
@@ -151,7 +149,7 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 			}
 			return q.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
 		}
-		if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
+		if err := delay.Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -220,20 +218,19 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 	}
 	ctx, forget := q.whileAllowed(ctx, msg.Subject)
 	defer forget()
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = 20*time.Millisecond, 200*time.Millisecond
+	delay := sleep.Growing(20*time.Millisecond, 200*time.Millisecond)
 	election, over := context.WithTimeout(ctx, electionMost)
 	defer over()
 	for {
 		reply, err := q.nc.RequestMsgWithContext(ctx, msg)
-		if errors.Is(err, nats.ErrNoResponders) && q.Clustered() && sleep.For(election, delay.NextBackOff()) == nil {
+		if errors.Is(err, nats.ErrNoResponders) && q.Clustered() && delay.Wait(election) == nil {
 			continue
 		}
 		if err = denied(ctx, err); err != nil {
 			return pubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
 		}
 		ack, err := parseAck(reply.Data)
-		if hasCode(err, codeIngest) && sleep.For(ctx, delay.NextBackOff()) == nil {
+		if hasCode(err, codeIngest) && delay.Wait(ctx) == nil {
 			continue
 		}
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"perennial/ledger/sleep"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
@@ -93,8 +92,7 @@ func eventsEnd(events []Event) int {
 // publishBatch tries one batch until it is known what became of it. What of it is found
 // on the stream is not sent again: the rest has its place behind that.
 func (p *Publisher) publishBatch(ctx context.Context, events []Event) error {
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = publisherDelay, publisherMost
+	delay := sleep.Growing(publisherDelay, publisherMost)
 	look := &look{publisher: p}
 	said := ""
 	for {
@@ -115,7 +113,7 @@ func (p *Publisher) publishBatch(ctx context.Context, events []Event) error {
 				said = text
 				p.log.WithError(err).Warnf("rows %d to %d are published again", events[0].Seq, events[len(events)-1].Seq)
 			}
-			_ = sleep.For(ctx, delay.NextBackOff()) // its error is ctx's, which is looked at next
+			_ = delay.Wait(ctx) // its error is ctx's, which is looked at next
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("account %s: it is not known whether rows %d to %d are on the events stream: %w (%w)",

@@ -12,7 +12,6 @@ import (
 
 	"perennial/ledger/sleep"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
@@ -170,8 +169,7 @@ func (r *Relay) setFailing(err error) {
 // ([DivergedError]): then the account must stop. Whatever else fails is tried
 // again with growing delays, beginning with finding the place anew.
 func (r *Relay) Run(ctx context.Context) error {
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
+	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	defer r.answerTwice()()
 	for {
 		before := r.Published()
@@ -187,7 +185,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		r.setFailing(err)
 		r.log.WithError(err).Warn("relay finds its place again")
-		if err := sleep.For(ctx, delay.NextBackOff()); err != nil {
+		if err := delay.Wait(ctx); err != nil {
 			return err
 		}
 	}

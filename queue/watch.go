@@ -12,7 +12,6 @@ import (
 
 	"perennial/ledger/sleep"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -48,8 +47,7 @@ func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter
 			yield(ReceivedEvent{}, err)
 			return
 		}
-		delay := backoff.NewExponentialBackOff()
-		delay.InitialInterval, delay.MaxInterval = 50*time.Millisecond, 5*time.Second
+		delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 		for {
 			stopped, err := q.watch(ctx, account, from.Types, &next, delay, yield)
 			if stopped {
@@ -57,7 +55,7 @@ func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter
 			}
 			if ctx.Err() == nil && !permanent(err) {
 				q.log.WithError(err).WithField("account", account).Debug("watching events begins again")
-				err = sleep.For(ctx, delay.NextBackOff())
+				err = delay.Wait(ctx)
 			}
 			if ctx.Err() != nil {
 				err = ctx.Err()
@@ -177,7 +175,7 @@ func (q *Queue) firstWatched(ctx context.Context, account string, from WatchFrom
 
 // watch yields from *next on until something fails; stopped says that the
 // caller wants no more.
-func (q *Queue) watch(ctx context.Context, account string, types []string, next *uint64, delay backoff.BackOff, yield func(ReceivedEvent, error) bool) (stopped bool, err error) {
+func (q *Queue) watch(ctx context.Context, account string, types []string, next *uint64, delay *sleep.Backoff, yield func(ReceivedEvent, error) bool) (stopped bool, err error) {
 	if _, err := q.eventsStream(ctx, account); err != nil {
 		return false, err
 	}

@@ -350,7 +350,7 @@ func (s *Sweeper) publishAs(ctx context.Context, r *scheduleRunner, kind queue.K
 // publishSome returns when these commands, at least one, are on the stream: all
 // of them or none. Meanwhile late says why they are not.
 func (s *Sweeper) publishSome(ctx context.Context, r *scheduleRunner, out []queue.Outgoing) error {
-	retry := delays{first: time.Second, most: time.Minute}
+	retry := sleep.Doubling(time.Second, time.Minute)
 	defer r.unstored.Store(nil)
 	for {
 		err := s.Publisher.PublishCommands(ctx, s.Account, out)
@@ -362,7 +362,7 @@ func (s *Sweeper) publishSome(ctx context.Context, r *scheduleRunner, out []queu
 		}
 		r.unstored.Store(&err)
 		s.log(r).WithError(err).Warn("the sweep's commands could not be published; they are published again")
-		if ended := sleep.For(ctx, retry.next()); ended != nil {
+		if ended := retry.Wait(ctx); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -68,7 +69,7 @@ func (l *lister) Run(ctx context.Context) error {
 	if err := l.waitForFirst(ctx); err != nil {
 		return err
 	}
-	backoff := delays{first: 5 * time.Second, most: max(l.ListEvery, 5*time.Second)}
+	backoff := sleep.Doubling(5*time.Second, max(l.ListEvery, 5*time.Second))
 	for {
 		began := l.Clock()
 		next := began.Add(l.ListEvery)
@@ -76,10 +77,10 @@ func (l *lister) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			next = l.Clock().Add(backoff.next())
+			next = l.Clock().Add(backoff.Next())
 			l.Log.WithError(err).Warn("the listing of proxies was interrupted; the table keeps what it had")
 		} else {
-			backoff.last = 0
+			backoff.Reset()
 		}
 		if err := waitUntil(ctx, l.Clock, next); err != nil {
 			return err

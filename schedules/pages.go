@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -88,8 +89,8 @@ func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
 // proxies is not discarded for one lost reply. asked is when the request that was
 // answered was made.
 func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
-	limited := delays{first: 5 * time.Second, most: longestRetry}
-	other := delays{first: time.Second, most: time.Minute}
+	limited := sleep.Doubling(5*time.Second, longestRetry)
+	other := sleep.Doubling(time.Second, time.Minute)
 	for try := 1; ; try++ {
 		if err := l.Pass(ctx); err != nil {
 			return page, asked, err
@@ -110,9 +111,9 @@ func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 		}
 		var wait time.Duration
 		if errors.Is(err, upstream.CodeRateLimited) {
-			wait = max(retryAfter(err), limited.next())
+			wait = max(retryAfter(err), limited.Next())
 		} else {
-			wait = other.next()
+			wait = other.Next()
 		}
 		if err := waitUntil(ctx, l.Clock, l.Clock().Add(wait)); err != nil {
 			return page, asked, err

@@ -94,7 +94,7 @@ func (s *Sweeper) inForce(p ledger.SchedulePause, err error) (*ledger.SchedulePa
 // unpaused returns once a schedule is not paused; what failed before does not count as
 // failing meanwhile.
 func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
-	retry := delays{first: time.Second, most: time.Minute}
+	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
 		paused, err := s.PauseOf(ctx, r.Name)
 		if err == nil && paused == nil {
@@ -108,7 +108,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 				return ctx.Err()
 			}
 			s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), err)
-			if err := sleep.For(ctx, retry.next()); err != nil {
+			if err := retry.Wait(ctx); err != nil {
 				return err
 			}
 			continue

@@ -239,7 +239,7 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	if err != nil {
 		return err
 	}
-	retry := delays{first: time.Second, most: time.Minute}
+	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
 		if err := s.unpaused(ctx, r); err != nil {
 			return err
@@ -270,19 +270,20 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 				return ctx.Err()
 			}
 			s.failed(ctx, r, slot, err)
-			if err := sleep.For(ctx, retry.next()); err != nil {
+			if err := retry.Wait(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		last, retry.last = slot, 0
+		last = slot
+		retry.Reset()
 	}
 }
 
 // resume publishes what a sweep before the restart had planned, and finds the
 // slot, or the instant, to go on from.
 func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
-	retry := delays{first: time.Second, most: time.Minute}
+	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
 		last, err := s.resumePlanned(ctx, r)
 		if err == nil {
@@ -292,7 +293,7 @@ func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, err
 			return time.Time{}, ctx.Err()
 		}
 		s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), fmt.Errorf("an earlier sweep cannot be finished: %w", err))
-		if err := sleep.For(ctx, retry.next()); err != nil {
+		if err := retry.Wait(ctx); err != nil {
 			return time.Time{}, err
 		}
 	}

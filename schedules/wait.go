@@ -30,12 +30,3 @@ func waitOr(ctx context.Context, clock func() time.Time, at time.Time, word <-ch
 		}
 	}
 }
-
-// delays grows from first to most by doubling. It is not jittered: one account
-// has one runner.
-type delays struct{ first, most, last time.Duration }
-
-func (d *delays) next() time.Duration {
-	d.last = min(max(d.first, 2*d.last), d.most)
-	return d.last
-}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -138,14 +137,13 @@ const askWithin = waitSeconds*time.Second + 10*time.Second
 
 // persist does it until it works, or no other attempt can change that, or ctx ends.
 func persist(ctx context.Context, do func(context.Context) error) error {
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = 100*time.Millisecond, 5*time.Second
+	delay := sleep.Growing(100*time.Millisecond, 5*time.Second)
 	for {
 		err := do(ctx)
 		if err == nil || final(err) {
 			return err
 		}
-		if ctx.Err() != nil || sleep.For(ctx, delay.NextBackOff()) != nil {
+		if ctx.Err() != nil || delay.Wait(ctx) != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 	}

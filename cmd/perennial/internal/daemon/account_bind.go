@@ -15,7 +15,7 @@ import (
 // bind asks the provider until it answers; only an answer that does not fit is
 // an error.
 func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
-	wait, said := time.Second, ""
+	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {
 		err := runner.Bind(ctx)
 		var mismatch *jobs.BindingError
@@ -24,10 +24,10 @@ func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 			return err
 		}
 		a.setState(notBound(err))
-		pause := wait
+		pause := retry.Next()
 		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
 			a.setState(err.Error())
-			pause = max(wait, min(time.Until(throttled.Until), longestBindWait))
+			pause = max(pause, min(time.Until(throttled.Until), longestBindWait))
 		} else {
 			a.setUnbound(notBound(err))
 		}
@@ -39,7 +39,6 @@ func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 		if err := waitOrResumed(ctx, runner, pause); err != nil {
 			return err
 		}
-		wait = min(2*wait, time.Minute)
 	}
 }
 

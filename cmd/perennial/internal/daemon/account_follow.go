@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
@@ -88,8 +86,7 @@ const (
 // follow folds the account's events until ctx ends, or until rows that it needs are no
 // longer on the stream, which is errLedgerBefore. Why it cannot is shown on /readyz.
 func (a *account) follow(ctx context.Context) error {
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = followFirst, followMost
+	delay := sleep.Growing(followFirst, followMost)
 	for ctx.Err() == nil {
 		good := time.AfterFunc(followMost, func() { a.setUnfollowed(nil) })
 		err := a.journal().follow(ctx, func() { a.outdated.note(nil); a.setUnfollowed(nil); delay.Reset() })
@@ -104,7 +101,7 @@ func (a *account) follow(ctx context.Context) error {
 		}
 		a.setUnfollowed(err)
 		a.log.WithError(err).Warn("the account's events cannot be followed now; it is tried again")
-		_ = sleep.For(ctx, delay.NextBackOff())
+		_ = delay.Wait(ctx)
 	}
 	a.setUnfollowed(nil)
 	return ctx.Err()

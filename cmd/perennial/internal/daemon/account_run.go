@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/dustin/go-humanize"
 
 	"perennial/jobs"
@@ -49,8 +48,7 @@ func (a *account) noteRefused(ctx context.Context, err error) {
 // turns takes one turn after another until ctx ends, or until one ends for good.
 // Between two that failed it waits a little longer each time, 15 s at most.
 func turns(ctx context.Context, turn func(context.Context) error, setBack func(error)) error {
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = turnFirst, turnMost
+	delay := sleep.Growing(turnFirst, turnMost)
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := turn(ctx)
@@ -61,7 +59,7 @@ func turns(ctx context.Context, turn func(context.Context) error, setBack func(e
 			delay.Reset()
 		}
 		setBack(err)
-		_ = sleep.For(ctx, delay.NextBackOff())
+		_ = delay.Wait(ctx)
 	}
 	return nil
 }

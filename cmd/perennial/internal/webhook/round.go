@@ -9,8 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -209,11 +208,9 @@ func later(a, b time.Time) time.Time {
 // delay is the wait before the next attempt for an event.
 func (r *round) delay(x *event) time.Duration {
 	if x.delays == nil {
-		x.delays = backoff.NewExponentialBackOff()
-		x.delays.InitialInterval, x.delays.MaxInterval, x.delays.Multiplier, x.delays.RandomizationFactor = retryFirst, retryMost, 2, 0
-		x.delays.Reset()
+		x.delays = sleep.Doubling(retryFirst, retryMost)
 	}
-	return max(time.Duration(r.Random()*float64(x.delays.NextBackOff())), retryLeast)
+	return max(time.Duration(r.Random()*float64(x.delays.Next())), retryLeast)
 }
 
 // untilNext is how long nothing is due.

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/sirupsen/logrus"
 
 	"perennial/ledger/sleep"
@@ -116,8 +115,7 @@ var errGone = errors.New("the endpoint says that it is gone (HTTP 410)")
 func (s *Sink) Run(ctx context.Context) {
 	s.prepare()
 	defer s.setStats(Stats{})
-	delay := backoff.NewExponentialBackOff()
-	delay.InitialInterval, delay.MaxInterval = sessionFirst, sessionMost
+	delay := sleep.Growing(sessionFirst, sessionMost)
 	for ctx.Err() == nil && !s.gone {
 		began := s.Clock()
 		err := s.session(ctx)
@@ -135,7 +133,7 @@ func (s *Sink) Run(ctx context.Context) {
 		if s.Clock().Sub(began) > sessionMost {
 			delay.Reset()
 		}
-		_ = sleep.For(ctx, delay.NextBackOff())
+		_ = delay.Wait(ctx)
 	}
 	<-ctx.Done()
 }

@@ -11,8 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"perennial/ledger/sleep"
 	"perennial/queue"
 )
 
@@ -34,7 +33,7 @@ type event struct {
 	body  []byte
 
 	attempts int
-	delays   *backoff.ExponentialBackOff // nil before the first attempt that failed
+	delays   *sleep.Backoff // nil before the first attempt that failed
 	place    *list.Element
 }
 
