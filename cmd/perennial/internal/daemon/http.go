@@ -86,6 +86,11 @@ func (s *httpHost) guarded(next http.Handler) http.Handler {
 
 func (s *httpHost) URL() string { return "http://" + s.listener.Addr().String() }
 
+func (s *httpHost) port() int {
+	at, _ := s.listener.Addr().(*net.TCPAddr)
+	return at.Port
+}
+
 func (s *httpHost) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
