@@ -243,6 +243,36 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	h.settled(300, 0)
 }
 
+// TestAFilterRetriesOnlyWhatNothingElseDid: not a renewal that a later command made, nor what
+// was asked again before.
+func TestAFilterRetriesOnlyWhatNothingElseDid(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	wallet := func(add int64) {
+		h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": add})
+	}
+	wallet(-499_900)
+	for id, proxy := range map[string]string{"first": "px_1", "second": "px_2"} {
+		h.renew(fmt.Sprintf(`{"id":%q,"duration_days":30,"proxy_ids":[%q]}`, id, proxy))
+		h.await(id, fact.StateRejected)
+	}
+	again := func(id, left string) {
+		t.Helper()
+		n, err := h.runner.RetryUnrepeated(t.Context(), id, "ada", "topped up", inspect.AsOperation)
+		if refused := (*command.RefusedError)(nil); left == "" && (err != nil || n != 1) || left != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), left)) {
+			t.Errorf("%s: %d, %v", id, n, err)
+		}
+	}
+	again("second/0001", "")
+	h.await("second", fact.StateRejected)
+	again("second/0001", "no other has taken over")
+	again("second/0001~2", "asked again before")
+	wallet(499_900)
+	h.renew(`{"id":"later","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("later", fact.StateCompleted)
+	again("first/0001", "a later command, later, renews px_1 and is completed")
+}
+
 func TestOneUnknownProxyDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

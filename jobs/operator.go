@@ -74,17 +74,65 @@ func (r *Runner) Cancel(ctx context.Context, id, by, reason string, as ...inspec
 // Retry asks again for what ended with nothing charged: a new operation under a
 // new generation of the key.
 func (r *Runner) Retry(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
-	return r.each(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+	return r.retry(ctx, targetOf(id, as), signature{by, reason}, func(fact.Operation) error { return nil })
+}
+
+// RetryUnrepeated is Retry for what a filter chose and no person looked at one by one: it
+// refuses what was cancelled, what was asked again before, and a renewal whose proxy a later
+// command has renewed or may renew.
+func (r *Runner) RetryUnrepeated(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
+	return r.retry(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation) error {
+		switch {
+		case o.Code == fact.CodeCancelled:
+			return command.Refuse("%s was cancelled", o.ID)
+		case o.Generation > 1:
+			return command.Refuse("%s was asked again before, and refused again", o.ID)
+		case !o.Kind.OfProxies():
+			return nil
+		}
+		return r.unrenewed(ctx, o)
+	})
+}
+
+// laterLooked bounds how many later operations of a proxy are looked at.
+const laterLooked = 100
+
+// unrenewed refuses an operation of which a later one has renewed a proxy, or may.
+func (r *Runner) unrenewed(ctx context.Context, o fact.Operation) error {
+	lines, err := r.Ledger.Lines(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	for _, x := range lines {
+		later, err := r.Ledger.NamedAfter(ctx, x.ProxyID, o, laterLooked)
+		if err != nil {
+			return err
+		}
+		for _, l := range later {
+			if l.State != fact.StateRejected && l.State != fact.StateFailed {
+				return command.Refuse("%s: a later command, %s, renews %s and is %s", o.ID, l.CommandID, x.ProxyID, l.State)
+			}
+		}
+	}
+	return nil
+}
+
+// retry asks again for the operations of which may returns no error.
+func (r *Runner) retry(ctx context.Context, of target, by signature, may func(fact.Operation) error) (int, error) {
+	return r.each(ctx, of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+		if err := may(o); err != nil {
+			return nil, err
+		}
 		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LineNotCharged)
 		if err != nil {
 			return nil, err
 		}
-		reason := reason
+		reason := by.reason
 		if o.Reason != "" { // the first refusal stays readable
 			reason = decide.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return fact.OperationResolved{
-			Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days,
+			Ref: ref, By: by.by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days,
 		}, nil
 	}, fact.StateRejected)
 }

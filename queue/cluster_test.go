@@ -150,3 +150,22 @@ func TestACommandIsStoredAfterItsStreamLostItsLeader(t *testing.T) {
 		return err // one that the lost server took with it is not answered
 	})
 }
+
+// TestJetStreamIsAwaited while a cluster elects its leader; without a quorum the wait ends.
+func TestJetStreamIsAwaited(t *testing.T) {
+	t.Parallel()
+	servers := startCluster(t)
+	q, err := Connect(ConnectConfig{URL: servers[0].ClientURL(), Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	check(t, q.AwaitJetStream(within(t), func() {}))
+	for _, s := range servers[1:] {
+		s.Shutdown()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	waits := 0
+	if err := q.AwaitJetStream(ctx, func() { waits++ }); err == nil || waits != 1 {
+		t.Errorf("without a quorum: %v, %d", err, waits)
+	}
+}

@@ -154,6 +154,16 @@ func (q *Queue) Down() string {
 	return why
 }
 
+// LocalAddress is the address of this machine as the server sees it; "" where it does not
+// say one, as to a client inside its process.
+func (q *Queue) LocalAddress() string {
+	ip, err := q.nc.GetClientIP()
+	if err != nil || ip == nil {
+		return ""
+	}
+	return ip.String()
+}
+
 // AwaitConnected returns when the connection is up, or with ctx's error.
 func (q *Queue) AwaitConnected(ctx context.Context) error {
 	up := q.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)

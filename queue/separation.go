@@ -21,18 +21,20 @@ const HeaderUser = "Perennial-User"
 // whether the runner stands between it and what only the runner may do. It returns what
 // differs from [ServerConfig], and what it could not try, as no runner answered.
 // What no question of a client shows, such as an import that is not used here, is not seen.
-func (q *Queue) Separation(ctx context.Context, u User, account string) (wrong, untried []string, err error) {
+func (q *Queue) Separation(ctx context.Context, u User, accounts []string) (wrong, untried []string, err error) {
 	if wrong, err = q.comparePermissions(ctx, u); err != nil {
 		return nil, nil, err
 	}
 	through := []string{}
-	for _, subject := range u.forbidden(account) {
-		answered, err := q.answered(ctx, subject)
-		if err != nil {
-			return nil, nil, err
-		}
-		if answered {
-			through = append(through, subject)
+	for _, account := range accounts {
+		for _, subject := range u.forbidden(account) {
+			answered, err := q.answered(ctx, subject)
+			if err != nil {
+				return nil, nil, err
+			}
+			if answered && !slices.Contains(through, subject) {
+				through = append(through, subject)
+			}
 		}
 	}
 	if len(through) > 0 {

@@ -32,6 +32,10 @@ const (
 	// otherwise have the others wait for the syncs of all that it sent. A batch, and what
 	// the relay has under way, fit in.
 	MaxBufferedMessages = 1536
+	// anyConnections bounds the connections to an embedded server without users, roomFor those
+	// of the runner and of its commands beside what the users may have.
+	anyConnections = 1024
+	roomFor        = 64
 	// serverStartTimeout bounds how long a start may take, recovery included.
 	serverStartTimeout = 2 * time.Minute
 )
@@ -79,7 +83,10 @@ func StartEmbedded(config EmbeddedConfig) (*Embedded, error) {
 		ServerName: "perennial", Host: host, Port: port,
 		JetStream: true, StoreDir: config.StoreDir, SyncAlways: true,
 		JetStreamMaxStore: diskAlone, StreamMaxBufferedMsgs: MaxBufferedMessages,
-		MaxPayload: maxPayloadBytes, NoSigs: true,
+		MaxPayload: maxPayloadBytes, NoSigs: true, MaxConn: anyConnections,
+	}
+	if len(config.Users) > 0 { // each has a bound of its own
+		options.MaxConn = len(config.Users)*maxConnections + roomFor
 	}
 	embedded := &Embedded{options: options, log: newServerLog(config.Log)}
 	if err := embedded.separate(config); err != nil {

@@ -1,9 +1,12 @@
 package queue
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +34,35 @@ func TestEmbeddedServerSaysThatItsPortIsTaken(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Fatal(err)
 	}
+}
+
+// TestTheEmbeddedServerBoundsItsConnections: without users too; the runner's own stays.
+func TestTheEmbeddedServerBoundsItsConnections(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, t.TempDir())
+	q, err := Connect(ConnectConfig{Embedded: s, Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	said := ""
+	for n := 0; n <= anyConnections && said == ""; n++ {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "nats://"))
+		check(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		if n < anyConnections-2 {
+			continue
+		}
+		text := bufio.NewReader(c)
+		first, err := text.ReadString('\n') // INFO, and an error behind it
+		check(t, err)
+		if strings.HasPrefix(first, "-ERR") || n == anyConnections {
+			more, _ := io.ReadAll(text)
+			said = first + string(more)
+		}
+	}
+	if !strings.Contains(said, "maximum connections exceeded") {
+		t.Error(said)
+	}
+	check(t, q.Probe(within(t)))
 }
 
 // TestAKillIsNoWarning: the server's index is older than its data then, and it reads the

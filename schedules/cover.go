@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -104,7 +106,11 @@ func (s *Sweeper) countUncovered(ctx context.Context) {
 	}
 	before := s.uncovered.Swap(n)
 	if *n > 0 && (before == nil || *before == 0) {
-		log.Warnf("no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, first[0].ProxyID)
+		level := logrus.WarnLevel
+		if len(s.Schedules) == 0 { // as at a first start: nobody has asked for renewals yet
+			level = logrus.InfoLevel
+		}
+		log.Logf(level, "no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, first[0].ProxyID)
 	}
 	if err := s.tellUncovered(ctx, before, *n, first); err != nil {
 		log.WithError(err).Warn("the proxies that no schedule renews could not be published; the next listing tries again")

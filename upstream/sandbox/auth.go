@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/upstream"
+	"perennial/upstream/sandbox/connlimit"
 )
 
 // clockTolerance is the accepted deviation of X-API-Timestamp.
@@ -26,7 +27,7 @@ type request struct {
 	seq  uint64    // of the nonce, which must be durable before any reply
 	asOf time.Time // the moment that a read shows, under the mood of lagging reads
 
-	limitedConn *limitedConn
+	limitedConn *connlimit.Conn
 }
 
 // The signed headers, as net/http writes their names.

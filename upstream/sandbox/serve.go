@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"perennial/upstream/sandbox/connlimit"
 )
 
 const (
@@ -32,14 +34,14 @@ func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotenc
 func (s *Server) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
-		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), limitedConn: connOf(hr)}
+		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), limitedConn: connlimit.Of(hr)}
 		var status int
 		if r.body, status = readBody(hr); status != 0 {
 			s.send(w, r, s.unreadable(status), nil)
 			return
 		}
-		r.limitedConn.enter()
-		defer r.limitedConn.leave()
+		r.limitedConn.Enter()
+		defer r.limitedConn.Leave()
 		if s.blocked(w, r) {
 			return
 		}
@@ -268,7 +270,7 @@ func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	if f == nil {
 		s.counts.add(r.rt.pattern, r.http.Method, out.code)
 	}
-	r.limitedConn.leave()
+	r.limitedConn.Leave()
 	out = s.moody(r, out)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}

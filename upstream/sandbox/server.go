@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+
+	"perennial/upstream/sandbox/connlimit"
 )
 
 // Options say what a sandbox serves and where.
@@ -201,9 +203,9 @@ func (s *Server) listen() error {
 				return err
 			}
 		}
-		limiter := newConnLimiter(s.opts.MaxConnections)
+		limiter := connlimit.New(s.opts.MaxConnections)
 		srv := &http.Server{Handler: h.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: limiter.connect, ConnState: limiter.change,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnContext: limiter.Connect, ConnState: limiter.Change,
 			DisableGeneralOptionsHandler: true, ErrorLog: log.New(panicLog{s.log}, "", 0)}
 		s.servers = append(s.servers, srv)
 		s.running.Go(func() {
@@ -214,6 +216,10 @@ func (s *Server) listen() error {
 	}
 	return nil
 }
+
+// defaultMaxConnections is far above what clients of a sandbox need and far
+// below what it costs to be short of file descriptors.
+const defaultMaxConnections = 4096
 
 // Bounds on what a slow client may take. A whole request comes within
 // readTimeout, its head within headerTimeout; a hanging reply's time is not

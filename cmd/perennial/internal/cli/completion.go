@@ -44,9 +44,9 @@ func (a *app) addCompletions(root *cobra.Command) {
 		}
 		return c.AccountNames()
 	}))
-	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies}
+	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies, "retry": a.knownCommands}
 	one := map[string]completions{
-		"cancel": a.openCommands, "release": a.openCommands, "retry": a.knownCommands, "status": a.knownCommands,
+		"cancel": a.openCommands, "release": a.openCommands, "status": a.knownCommands,
 		"review show": a.inReview, "review resolve": a.inReview,
 		"sweep plan": a.scheduleNames, "sweep run": a.scheduleNames, "sweep history": a.scheduleNames, "sweep forecast": a.scheduleNames, "sweep approve": a.heldPlans,
 		"schedules pause": a.scheduleNames, "schedules resume": a.scheduleNames,
@@ -55,6 +55,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	flags := map[string]map[string][]string{
 		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},
 		"status":        {"state": namesOf(fact.States), "kind": namesOf(jobs.Kinds())},
+		"retry":         {"state": {string(fact.StateRejected)}, "kind": namesOf(jobs.Kinds())},
 		"ledger export": {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html"}},
 		"ledger record": {"kind": {"top-up", "external", "charge", "refund"}}, "bench": {"kind": {"renew", "order"}}, "watch": {"type": eventTypes()},
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type doctor struct {
 	account  string // of the moment
 	several  bool   // accounts are looked at
 	findings []DoctorFinding
+
+	usersAt string // the NATS server that is to keep users apart; "" where none was reached
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -67,6 +70,8 @@ func (a *app) examine(ctx context.Context) error {
 		d.webhooks()
 		d.lists()
 	}
+	d.account = ""
+	d.roles(ctx, accounts)
 	return d.report()
 }
 
@@ -237,6 +242,9 @@ func (d *doctor) nats(ctx context.Context) {
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
 	}
+	if external && !d.elected(ctx, r.Queue) {
+		return
+	}
 	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
 		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
 	}
@@ -250,11 +258,50 @@ func (d *doctor) nats(ctx context.Context) {
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 	}
-	if len(d.config.NATS.Users) > 0 {
-		d.roles(ctx, r.URL())
-	}
+	d.usersAt = r.URL()
 	if external {
+		d.runners(ctx, r.Queue)
 		d.durability(ctx, r.Queue)
+	}
+}
+
+// electionWait is how long the doctor waits for the election of the leader of a NATS cluster.
+const electionWait = 8 * time.Second
+
+// elected waits until JetStream answers, which it does not between the start of a cluster and
+// the election of its leader.
+func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
+	limited, cancel := context.WithTimeout(ctx, electionWait)
+	defer cancel()
+	began := time.Now()
+	err := q.AwaitJetStream(limited, func() {
+		d.app.logger().Warnf("JetStream of %s does not answer yet, as while a cluster elects its leader: waiting %s at most", q.URL(), electionWait)
+	})
+	if err != nil {
+		d.bad("jetstream", fmt.Sprintf("JetStream of %s has not answered for %s: %s", q.URL(), time.Since(began).Round(time.Second), err),
+			"see that jetstream is enabled, that most of the NATS servers run and that they reach each other: without, they elect no leader, and nothing is stored")
+	}
+	return err == nil
+}
+
+// runners warns of other runners of the account that have other settings or schedules of it.
+func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
+	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	all, err := daemon.Nodes(limited, q)
+	if err != nil {
+		d.bad("runners", err, "see that most of the NATS servers run, and call this again")
+		return
+	}
+	for i, n := range all { // of this account alone
+		all[i].Accounts = slices.DeleteFunc(n.Accounts, func(x daemon.NodeAccount) bool { return x.Account != d.account })
+	}
+	all = slices.DeleteFunc(all, func(n daemon.Node) bool { return len(n.Accounts) == 0 })
+	switch other := daemon.OtherSettings(all); {
+	case len(other) > 0:
+		d.bad("runners", other[0], daemon.OtherSettingsAdvice)
+	case len(all) > 1:
+		d.ok("runners", "%d, with the same settings and schedules", len(all))
 	}
 }
 
@@ -267,7 +314,11 @@ func (d *doctor) report() error {
 	for _, f := range d.findings {
 		if f.Account != account && d.app.output != "json" {
 			account = f.Account
-			if _, err := fmt.Fprintf(d.app.stdout, "account %s\n", account); err != nil {
+			title := "account " + account
+			if account == "" {
+				title = "all accounts"
+			}
+			if _, err := fmt.Fprintln(d.app.stdout, title); err != nil {
 				return err
 			}
 		}

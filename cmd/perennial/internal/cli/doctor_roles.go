@@ -15,7 +15,7 @@ import (
 	"perennial/queue"
 )
 
-// rolesTimeout bounds what is tried as one user.
+// rolesTimeout bounds what is tried as one user for one account.
 const rolesTimeout = 10 * time.Second
 
 // mendRoles is what to do where users are not kept apart.
@@ -24,7 +24,10 @@ const mendRoles = "give the NATS server the users and accounts that `perennial n
 // roles connects as each configured user whose login is at hand, and compares what it
 // may with its roles. Only reading verbs and descriptions are asked, so that nothing
 // is changed where the server lets it through.
-func (d *doctor) roles(ctx context.Context, address string) {
+func (d *doctor) roles(ctx context.Context, accounts []string) {
+	if d.usersAt == "" || len(d.config.NATS.Users) == 0 {
+		return
+	}
 	users, err := d.config.NATSUsers()
 	if err != nil {
 		d.bad("roles", err, "mend the password file")
@@ -37,11 +40,11 @@ func (d *doctor) roles(ctx context.Context, address string) {
 			untried = append(untried, "user "+u.Name+", of whom a hash is here")
 			continue
 		}
-		target := queue.ConnectConfig{URL: address, User: u.Name, Password: u.Password}
+		target := queue.ConnectConfig{URL: d.usersAt, User: u.Name, Password: u.Password}
 		if configured.CredsFile != "" {
-			target = queue.ConnectConfig{URL: address, CredsFile: d.config.ResolvePath(configured.CredsFile)}
+			target = queue.ConnectConfig{URL: d.usersAt, CredsFile: d.config.ResolvePath(configured.CredsFile)}
 		}
-		wrong, not, err := d.separation(ctx, target, u)
+		wrong, not, err := d.separation(ctx, target, u, accounts)
 		if err != nil {
 			wrong = []string{err.Error()}
 		}
@@ -54,7 +57,7 @@ func (d *doctor) roles(ctx context.Context, address string) {
 			untried = append(untried, n+" as "+u.Name)
 		}
 	}
-	if tried > 0 && d.letsAnyoneIn(address) {
+	if tried > 0 && d.letsAnyoneIn(d.usersAt) {
 		d.bad("roles", "the NATS server lets in a client without a login", "take no_auth_user out of its configuration, and give each user a login")
 		separate = false
 	}
@@ -87,17 +90,17 @@ func (d *doctor) letsAnyoneIn(address string) bool {
 	return err == nil && queue.LetsIn(target)
 }
 
-// separation asks as the user, for the account of the moment.
-func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u queue.User) (wrong, untried []string, err error) {
+// separation asks as the user.
+func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u queue.User, accounts []string) (wrong, untried []string, err error) {
 	if target, err = quietly(target); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, rolesTimeout)
+	ctx, cancel := context.WithTimeout(ctx, rolesTimeout*time.Duration(len(accounts)))
 	defer cancel()
 	q, err := queue.Connect(target)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer q.Close()
-	return q.Separation(ctx, u, d.account)
+	return q.Separation(ctx, u, accounts)
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,7 +109,7 @@ func (a *app) printNodes(nodes []daemon.Node) error {
 				ready = "yes"
 			}
 			rows = append(rows, []string{n.Node, n.Version, n.StartedAt.UTC().Format(time.RFC3339), x.Account, x.Role, ready,
-				strconv.FormatInt(x.Head, 10), strconv.FormatUint(x.Lag, 10)})
+				strconv.FormatInt(x.Head, 10), strconv.FormatUint(x.Lag, 10), at(n), x.Settings})
 		}
 	}
 	switch {
@@ -117,5 +119,18 @@ func (a *app) printNodes(nodes []daemon.Node) error {
 		_, err := fmt.Fprintln(a.stdout, "No runner has said in the last ten seconds that it lives.")
 		return err
 	}
-	return a.table([]string{"NODE", "VERSION", "STARTED", "ACCOUNT", "ROLE", "READY", "HEAD", "LAG"}, rows)
+	err := a.table([]string{"NODE", "VERSION", "STARTED", "ACCOUNT", "ROLE", "READY", "HEAD", "LAG", "HTTP", "SETTINGS"}, rows)
+	if other := daemon.OtherSettings(nodes); err == nil && len(other) > 0 {
+		_, err = fmt.Fprintf(a.stdout, "\n%s\n-> %s\n", strings.Join(other, "\n"), daemon.OtherSettingsAdvice)
+	}
+	return err
+}
+
+// at is where a runner serves /readyz and its pages; the address is not known of one that has
+// an embedded NATS server.
+func at(n daemon.Node) string {
+	if n.HTTPPort == 0 { // of an earlier version, or of a command
+		return n.Address
+	}
+	return net.JoinHostPort(n.Address, strconv.Itoa(n.HTTPPort))
 }

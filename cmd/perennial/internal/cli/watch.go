@@ -188,10 +188,6 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "  ")
 }
 
-func (a *app) retryCommand() *cobra.Command {
-	return a.operatorCommand("retry ID", "Ask again for what ended with nothing charged", daemon.VerbRetry)
-}
-
 func (a *app) cancelCommand() *cobra.Command {
 	return a.operatorCommand("cancel ID", "Withdraw what was surely not executed", daemon.VerbCancel)
 }

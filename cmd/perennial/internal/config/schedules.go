@@ -3,11 +3,29 @@
 package config
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"path/filepath"
+	"slices"
 
 	"perennial/ledger/files"
 	"perennial/schedules"
 )
+
+// SettingsOf is a short hash of an account's settings and schedules, by which runners of one
+// version compare theirs. The secret is not in it, nor are the paths of its
+// file and of ca_file, which may differ between machines.
+func (c *Config) SettingsOf(account string) string {
+	own := *c.Accounts[account]
+	own.Secret, own.SecretFile, own.CAFile, own.Location = "", "", "", nil
+	sorted := c.SchedulesOf(account)
+	slices.SortFunc(sorted, func(a, b schedules.Schedule) int { return cmp.Compare(a.Name, b.Name) })
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%#v%#v", own, sorted) // maps are printed in the order of their keys
+	return hex.EncodeToString(sum.Sum(nil)[:6])
+}
 
 // SchedulesOf are the schedules of one account.
 func (c *Config) SchedulesOf(account string) (own []schedules.Schedule) {

@@ -94,3 +94,25 @@ func TestAWrongValueIsSaidWithItsLine(t *testing.T) {
 		}
 	}
 }
+
+// TestRunnersCompareTheirSettings: what an account does counts, and not where its secret is.
+func TestRunnersCompareTheirSettings(t *testing.T) {
+	hash := func(replace ...string) string {
+		c, err := Load(writeConfig(t, strings.NewReplacer(replace...).Replace(settingsFile)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.SettingsOf("main")
+	}
+	as := hash()
+	for _, same := range [][]string{{"main.secret", "./main.secret"}, {"sbx_app_b", "sbx_app_c"}, {"./data", "./data-2"}} {
+		if got := hash(same...); got != as {
+			t.Errorf("%v: %s, and not %s", same, got, as)
+		}
+	}
+	for _, other := range [][]string{{"90m", "80m"}, {"[24h, 90m]", "[]"}, {"72h", "73h"}, {"sbx_app_a", "sbx_app_c"}} {
+		if hash(other...) == as {
+			t.Errorf("%v is the same", other)
+		}
+	}
+}

@@ -105,7 +105,18 @@ func TestAPersonsChangeIsNoErrorInTheLog(t *testing.T) {
 	})
 	w.mustCLI("cancel", "c1", "--by", "ada", "--reason", "no")
 	w.mustCLI("cancel", "c2", "--by", "ada", "--reason", "no")
-	w.mustCLI("retry", "c2", "--by", "ada", "--reason", "yes")
+	if out := w.mustCLI("retry", "--state", "rejected", "--since", "1d", "-o", "json"); strings.Count(out, `/1 was cancelled"}`) != 2 {
+		t.Errorf("a filter: %s", out)
+	}
+	if out, errs, code := w.cli("retry", "c2", "none", "--by", "ada", "--reason", "yes", "-o", "json"); code != cli.ExitPartly ||
+		!strings.HasPrefix(out, `{"id":"c2","changed":1}`+"\n"+`{"id":"none","changed":0,"reason":"`) {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, wrong := range [][]string{{}, {"c1", "--state", "rejected"}, {"--state", "rejected"}, {"--since", "1d"}, {"--state", "review", "--since", "1d"}} {
+		if _, errs, code := w.cli(append([]string{"retry"}, wrong...)...); code != cli.ExitUsage {
+			t.Errorf("%v: exit %d: %s", wrong, code, errs)
+		}
+	}
 	w.mustCLI("account", "resume", "--by", "ada", "--reason", "go")
 	await(t, "the second is delivered", func() bool {
 		out, _, _ := w.cli("status", "c2")

@@ -45,9 +45,26 @@ func TestTheClusterOfTheDocumentWorks(t *testing.T) {
 	for line := range strings.Lines(d.blocks("text")[0]) {
 		doctor(strings.TrimSpace(line))
 	}
+	d.noWarnings()
 	d.does(scripts[2])
 	doctor("its copy on nats-1")
 	checkReferee(t, d.w.charges)
+}
+
+// TestTheDoctorWaitsForALeader of a cluster's JetStream, for a while, and says what is missing
+// where none is elected.
+func TestTheDoctorWaitsForALeader(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	n := newNATSProcess(t, w)
+	w.configure(n.url(), "")
+	n.startAs(`server_name: n1
+authorization {user: run, password: pw}
+cluster {name: c, listen: "127.0.0.1:-1", routes: ["nats://` + freeAddress(t) + `"]}`)
+	out, errs, code := w.cli("doctor")
+	if code != cli.ExitFailed || !strings.Contains(errs, "waiting 8s at most") || !strings.Contains(out, "NOT OK  jetstream") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
 }
 
 // natsDocument is the section, on one machine.
@@ -55,6 +72,7 @@ type natsDocument struct {
 	w       *world
 	section string
 	here    *strings.Replacer // addresses and directories
+	runs    []*process
 }
 
 func newNATSDocument(t *testing.T) *natsDocument {
@@ -137,7 +155,21 @@ func (d *natsDocument) runners(line string) {
 	d.w.t.Helper()
 	for _, config := range []string{"/etc/perennial/perennial.yaml", "/etc/perennial/second/perennial.yaml"} {
 		var is daemon.ReadyLine
-		d.begins(strings.Replace(line, "/etc/perennial/perennial.yaml", config, 1)).ready(&is)
+		run := d.begins(strings.Replace(line, "/etc/perennial/perennial.yaml", config, 1))
+		run.ready(&is)
 		d.w.readySays(is, ready)
+		d.runs = append(d.runs, run)
+	}
+}
+
+// noWarnings says that a start in which nothing is wrong logs nothing that asks for a look.
+func (d *natsDocument) noWarnings() {
+	d.w.t.Helper()
+	for _, run := range d.runs {
+		for line := range strings.Lines(run.stderr.String()) {
+			if !strings.Contains(line, `"level":"info"`) {
+				d.w.t.Errorf("a healthy first start logs %s", line)
+			}
+		}
 	}
 }

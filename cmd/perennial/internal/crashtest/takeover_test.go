@@ -174,9 +174,11 @@ func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	p.start(0, "")
 	p.awaitRole(0, "active")
 	turn(all[:20])
+	p.w.reconfigure("concurrency: 8", "concurrency: 7")
 	p.start(1, "")
 	p.awaitRole(1, "standby")
 	p.nodesAre("active", "standby")
+	p.differs()
 	await(t, "nodes shows who could take over", func() bool { return strings.Contains(p.w.mustCLI("nodes"), " yes ") })
 	await(t, "a standby's metrics are of one that has all", func() bool {
 		text, err := p.w.get(p.at[1].HTTP + "/metrics")
@@ -193,6 +195,20 @@ func TestAStandbyFollowsAndTakesOver(t *testing.T) {
 	turn(all[40:])
 	p.runs[1] = nil
 	p.sameBooks(all.ids())
+}
+
+// differs: the standby's configuration is not the active runner's.
+func (p *pair) differs() {
+	t := p.w.t
+	t.Helper()
+	const says = "has other settings or schedules than"
+	if table := p.w.mustCLI("nodes"); !strings.Contains(table, says) || !strings.Contains(table, strings.TrimPrefix(p.at[1].HTTP, "http://")) {
+		t.Errorf("nodes: %s", table)
+	}
+	if f := examined(t, p.w, cli.ExitFailed)["runners"]; f.OK || !strings.Contains(f.Seen, says) || !strings.Contains(f.Do, "perennial.yaml") {
+		t.Errorf("doctor: %+v", f)
+	}
+	await(t, "a runner's log says so", func() bool { return strings.Contains(p.runs[0].stderr.String(), says) })
 }
 
 // metricOf is the value of a metric, "" where it is not there.
@@ -236,7 +252,7 @@ func (p *pair) nodesAre(roles ...string) {
 		slices.Sort(found)
 		return slices.Equal(found, roles)
 	})
-	if table := p.w.mustCLI("nodes"); strings.Count(table, "\n") != 1+len(roles) || !strings.Contains(table, "active") {
+	if table := p.w.mustCLI("nodes"); strings.Count(table, " main ") != len(roles) || !strings.Contains(table, "active") {
 		p.w.t.Errorf("the table is\n%s", table)
 	}
 }

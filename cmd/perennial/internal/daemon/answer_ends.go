@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// The inboxes that wait at once: in all, of one user, and for one command of it. Only the
-// embedded server tells users apart; all others share mostAnswering.
+// The inboxes that wait at once: in all, of one user, and for one command of it. An outer
+// server does not tell whose an inbox is: there the client counts as the user.
 const (
 	mostAnswering   = 1000
 	mostOfUser      = mostAnswering / 4
@@ -79,13 +80,24 @@ func (a *account) answerFinished(ctx context.Context, inbox, id string) bool {
 	return true
 }
 
-// listeners are the users who wait at an inbox. Another server than the embedded one does
-// not tell.
+// listeners are the users who wait at an inbox. An outer server does not tell: there it is
+// the client, and whether it still listens is not known.
 func (a *account) listeners(inbox string) []string {
 	if a.host.Embedded == nil {
-		return []string{""}
+		return []string{clientOf(inbox)}
 	}
 	return a.host.Embedded.Listeners(inbox)
+}
+
+// nuidPrefix is how many characters of its inboxes the clients of NATS draw once a process.
+const nuidPrefix = 12
+
+// clientOf is what the inboxes of one client have in common: the user's inbox prefix, as in
+// _INBOX.ann.…, or the beginning that its library draws once. A client that draws each inbox
+// anew escapes it, so that it keeps accidents apart and no attacks.
+func clientOf(inbox string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(inbox, "_INBOX."), ".")
+	return first[:min(len(first), nuidPrefix)]
 }
 
 // take gives an inbox a place until it leaves, or no client listens to it and others need

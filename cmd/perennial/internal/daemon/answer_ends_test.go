@@ -75,3 +75,31 @@ func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 		t.Errorf("%d places were held, and %d lines say so", held, lines)
 	}
 }
+
+// TestOneClientsInboxesLeaveRoomOnAnOuterServer, which tells no users: by the prefix that the
+// client has for all its inboxes, its own or its library's.
+func TestOneClientsInboxesLeaveRoomOnAnOuterServer(t *testing.T) {
+	t.Parallel()
+	a := &account{host: &Host{}}
+	quiet := logrus.New()
+	quiet.SetOutput(&strings.Builder{})
+	take := func(inbox string, n int) bool {
+		return a.answering.take(answerPlace{inbox, fmt.Sprint(n % 30)}, &holder{end: func() {}}, a.listeners, quiet.WithField("account", "main"))
+	}
+	for name, next := range map[string]func(n int) string{
+		"drawn": func(int) string { return nats.NewInbox() }, "of a user": func(n int) string { return fmt.Sprint("_INBOX.ann.", n) },
+	} {
+		had := 0
+		for n := range 2 * mostAnswering {
+			if take(next(n), n) {
+				had++
+			}
+		}
+		if had != mostOfUser {
+			t.Errorf("%s: %d places", name, had)
+		}
+	}
+	if !take("_INBOX.calm", 0) {
+		t.Error("another client has no place")
+	}
+}

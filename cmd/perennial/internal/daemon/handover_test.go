@@ -178,3 +178,31 @@ func againBehind(t *testing.T, w wish, took bool) {
 		now = now.Add(wait)
 	}
 }
+
+// TestRunnersWithOtherSettingsAreNamed once, as the active runner's count; runners of another
+// version, and those that say nothing any more, are not compared.
+func TestRunnersWithOtherSettingsAreNamed(t *testing.T) {
+	now := time.Now()
+	word := func(name, version, role, settings string) Node {
+		return Node{Node: name, Version: version, SaidAt: now, Accounts: []NodeAccount{{Account: "main", Role: role, Settings: settings}}}
+	}
+	all := []Node{word("a", "1", roleStandby, "x"), word("b", "1", roleActive, "y"), word("c", "1", roleStandby, "y"), word("d", "2", roleStandby, "z"), word("e", "1", roleStandby, "")}
+	var f peers
+	const says = "account main: a has other settings or schedules than b"
+	if got := f.hear(all, now); got != says {
+		t.Error(got)
+	}
+	if got := f.hear(all, now); got != "" {
+		t.Errorf("again: %s", got)
+	}
+	if got := f.hear(append(all, word("f", "1", roleStandby, "w")), now); got != "account main: a, f has other settings or schedules than b" {
+		t.Error(got)
+	}
+	all[0].Accounts[0].Settings = "y"
+	if got := f.hear(all, now); got != "" {
+		t.Errorf("mended: %s", got)
+	}
+	if got := f.hear([]Node{all[1], word("a", "1", roleStandby, "x")}, now); got != says {
+		t.Errorf("and again: %s", got)
+	}
+}

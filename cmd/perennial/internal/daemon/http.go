@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"perennial/cmd/perennial/internal/web"
+	"perennial/upstream/sandbox/connlimit"
 )
 
 // httpHost serves health, metrics and the dashboard. None of them shows a
@@ -27,6 +28,10 @@ type httpHost struct {
 	pages    *web.Server
 	listener net.Listener
 }
+
+// maxHTTPConnections bounds the open connections, event streams included, of which people may
+// have 200. A new one beyond it takes the place of an idle one, so that health is answered.
+const maxHTTPConnections = 512
 
 func startHTTP(h *Host) (*httpHost, error) {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", h.Config.HTTP.Listen)
@@ -55,7 +60,14 @@ func startHTTP(h *Host) (*httpHost, error) {
 		root.Handle(path, s.guarded(mux))
 	}
 	root.Handle("/", pages)
-	s.server = &http.Server{Handler: root, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	limiter := connlimit.New(maxHTTPConnections)
+	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := connlimit.Of(r)
+		c.Enter()
+		defer c.Leave()
+		root.ServeHTTP(w, r)
+	})
+	s.server = &http.Server{Handler: busy, ConnContext: limiter.Connect, ConnState: limiter.Change, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
 	go func() {
 		if err := s.server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			h.log.WithError(err).Error("health and metrics are not served any more")
@@ -85,6 +97,11 @@ func (s *httpHost) guarded(next http.Handler) http.Handler {
 }
 
 func (s *httpHost) URL() string { return "http://" + s.listener.Addr().String() }
+
+func (s *httpHost) port() int {
+	at, _ := s.listener.Addr().(*net.TCPAddr)
+	return at.Port
+}
 
 func (s *httpHost) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

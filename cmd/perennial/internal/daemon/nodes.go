@@ -7,8 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"perennial/cmd/perennial/internal/config"
@@ -23,7 +25,9 @@ type Node struct {
 	Version   string        `json:"version"`
 	StartedAt time.Time     `json:"started_at"`
 	SaidAt    time.Time     `json:"said_at"`
-	Stopping  bool          `json:"stopping,omitempty"` // it drains, and takes no account
+	Address   string        `json:"address,omitempty"`   // of its machine, as an external NATS server sees it
+	HTTPPort  int           `json:"http_port,omitempty"` // of /readyz and the pages; a command that borrows an account has none
+	Stopping  bool          `json:"stopping,omitempty"`  // it drains, and takes no account
 	Accounts  []NodeAccount `json:"accounts"`
 }
 
@@ -38,13 +42,16 @@ type NodeAccount struct {
 	Ready bool `json:"ready"` // a standby that could run the account at once
 	// Borrows says that it is a command which wants the account for itself, or has it.
 	Borrows bool `json:"borrows,omitempty"`
+	// Settings is a hash of the account's settings and schedules; see [config.Config.SettingsOf].
+	Settings string `json:"settings,omitempty"`
 }
 
 // node is what this runner says of itself.
 func (h *Host) node(ctx context.Context) Node {
-	n := Node{Node: h.name.get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
+	n := Node{Node: h.name.get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Address: h.Queue.LocalAddress(), HTTPPort: h.HTTP.port(),
+		Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
 	for _, a := range h.Accounts {
-		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun()}
+		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun(), Settings: h.Config.SettingsOf(a.Name)}
 		one.Head, _, _ = a.Ledger().Head(ctx) // 0 where it cannot be read: /readyz says why
 		if one.Role == roleStandby {
 			one.Lag, _ = a.standby.read()
@@ -130,6 +137,35 @@ func nodesSaid(said [][]byte) ([]Node, error) {
 	slices.SortFunc(all, func(a, b Node) int { return cmp.Compare(a.Node, b.Node) })
 	return all, nil
 }
+
+// OtherSettings says of each account which runners have other settings or schedules of it
+// than the active one, or than the first where none is active. A handover would change what
+// is renewed. Runners of other versions are not compared: their settings have other fields.
+func OtherSettings(nodes []Node) (lines []string) {
+	type claim struct{ node, version, settings string }
+	first, others := map[string]claim{}, map[string][]string{}
+	for _, active := range []bool{true, false} { // the active runners first
+		for _, n := range nodes {
+			for _, x := range n.Accounts {
+				is, known := first[x.Account]
+				switch {
+				case (x.Role == roleActive) != active || x.Settings == "":
+				case !known:
+					first[x.Account] = claim{n.Node, n.Version, x.Settings}
+				case n.Version == is.version && x.Settings != is.settings:
+					others[x.Account] = append(others[x.Account], n.Node)
+				}
+			}
+		}
+	}
+	for _, account := range slices.Sorted(maps.Keys(others)) {
+		lines = append(lines, fmt.Sprintf("account %s: %s has other settings or schedules than %s", account, strings.Join(others[account], ", "), first[account].node))
+	}
+	return lines
+}
+
+// OtherSettingsAdvice is what to do about [OtherSettings].
+const OtherSettingsAdvice = "give all runners the same accounts and schedules in perennial.yaml, and start those that differ again: a handover would change what is renewed"
 
 // living are the living runners, or this one where there can be no other.
 func (h *Host) living(ctx context.Context) ([]Node, error) {

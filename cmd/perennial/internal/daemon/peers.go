@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type peers struct {
 	heard map[string]heardNode // by name
 	pins  map[string]string    // node by account
 	echo  echo
+	other string // what the log has said of runners with other settings
 }
 
 // heardNode is a runner's last word. Times are of this machine: clocks may differ.
@@ -62,7 +64,9 @@ func (h *Host) followPeers(ctx context.Context) {
 						h.log.WithField("node", h.name.get()).Error("another runner on a machine of the same name has the same data_dir: give the machines different host names. This runner calls itself by a longer name now")
 					}
 					now := time.Now()
-					h.peers.hear(all, now)
+					if why := h.peers.hear(all, now); why != "" {
+						h.log.Warn(why + ": " + OtherSettingsAdvice)
+					}
 					h.peers.hearSelf(h.name.get(), h.reconnected(), now)
 				}
 			})
@@ -72,8 +76,8 @@ func (h *Host) followPeers(ctx context.Context) {
 	both.Wait()
 }
 
-// hear notes what all runners said last.
-func (p *peers) hear(all []Node, now time.Time) {
+// hear notes what all runners said last. It returns what is new in [OtherSettings].
+func (p *peers) hear(all []Node, now time.Time) (other string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	heard := make(map[string]heardNode, len(all))
@@ -90,6 +94,12 @@ func (p *peers) hear(all []Node, now time.Time) {
 		heard[n.Node] = x
 	}
 	p.heard = heard
+	was := p.other
+	p.other = strings.Join(OtherSettings(slices.DeleteFunc(slices.Clone(all), func(n Node) bool { return !heard[n.Node].lives(now) })), "; ")
+	if p.other == was {
+		return ""
+	}
+	return p.other
 }
 
 func (p *peers) setPins(pins map[string]string) {

@@ -83,6 +83,15 @@ func (q OperatorRequest) check() error {
 	return nil
 }
 
+// RetryRequest asks again for what ended with nothing charged.
+type RetryRequest struct {
+	OperatorRequest
+
+	// UnlessRepeated refuses what was cancelled, what was asked again before, and a renewal
+	// whose proxy a later command renews.
+	UnlessRepeated bool `json:"unless_repeated,omitempty"`
+}
+
 // Named is the request of an id that is of what as says.
 func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	switch as {
@@ -129,12 +138,12 @@ func notNegative(field string, n int) error {
 
 func (q ListRequest) query() inspect.ListQuery {
 	return inspect.ListQuery{
-		Unfinished: !q.All, State: fact.State(q.State), Kind: fact.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), maxListed),
+		Unfinished: !q.All, State: fact.State(q.State), Kind: fact.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), MaxListed),
 	}
 }
 
-// maxListed is how many operations one request may list.
-const maxListed = 10_000
+// MaxListed is how many operations one request may list.
+const MaxListed = 10_000
 
 // StatesRequest asks where commands stand. Hashes, beside the ids, asks for the
 // state of that content; Messages, the hashes of the messages as they were published,
@@ -189,7 +198,7 @@ func (a *account) verbs() map[string]verb {
 		}),
 		VerbRelease: answer(changing(a.runner.Release)),
 		VerbCancel:  answer(changing(a.runner.Cancel)),
-		VerbRetry:   answer(changing(a.runner.Retry)),
+		VerbRetry:   answer(a.retry),
 		VerbResolve: answer(a.resolve),
 		VerbPause: answer(func(ctx context.Context, q OperatorRequest) (ChangedAnswer, error) {
 			return ChangedAnswer{Changed: 1}, a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
@@ -246,6 +255,13 @@ func changing(do func(ctx context.Context, id, by, reason string, as ...inspect.
 		n, err := do(ctx, id, asked(ctx, q.By), q.Reason, as)
 		return ChangedAnswer{Changed: n}, err
 	}
+}
+
+func (a *account) retry(ctx context.Context, q RetryRequest) (ChangedAnswer, error) {
+	if q.UnlessRepeated {
+		return changing(a.runner.RetryUnrepeated)(ctx, q.OperatorRequest)
+	}
+	return changing(a.runner.Retry)(ctx, q.OperatorRequest)
 }
 
 // asked is the name under which a change is made: that of the request, else the NATS

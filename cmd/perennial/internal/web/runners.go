@@ -28,6 +28,8 @@ type RunnerAccount struct {
 	Lease   bool
 	Ready   bool // a standby that could run the account at once
 	Borrows bool // a command that has the account for itself
+
+	Settings string // a hash of the account's settings and schedules
 }
 
 // runnersView is the runners of the accounts that a person may see.

@@ -1,0 +1,138 @@
+// `perennial retry`: of ids, and of what a filter chooses.
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/jobs"
+	"perennial/jobs/inspect"
+	"perennial/ledger/fact"
+)
+
+// retryFilter chooses rejected operations.
+type retryFilter struct {
+	list  daemon.ListRequest
+	since time.Duration
+	limit int
+}
+
+// retriedLine is what came of one of several ids, as -o json prints it.
+type retriedLine struct {
+	ID      string `json:"id"`
+	Changed int    `json:"changed"`
+	Reason  string `json:"reason,omitempty"` // why nothing was changed
+}
+
+func (a *app) retryCommand() *cobra.Command {
+	var q daemon.RetryRequest
+	var which retryFilter
+	as := ""
+	c := &cobra.Command{
+		Use: "retry [ID...]", Short: "Ask again for what ended with nothing charged",
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			of, err := idOf(as)
+			if err == nil {
+				err = which.check(ids)
+			}
+			switch {
+			case err != nil:
+				return err
+			case len(ids) == 1:
+				q.OperatorRequest = q.Named(ids[0], of)
+				return a.sendChange(cmd.Context(), daemon.VerbRetry, q)
+			}
+			return a.retryMany(cmd.Context(), ids, of, which, q)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&q.By, "by", operator(), "who decides it")
+	f.StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	asFlag(c, &as)
+	f.StringVar(&which.list.State, "state", "", "in the place of ids: operations in this state, which is rejected")
+	f.Var(span{&which.since}, "since", "with --state: only what was accepted within this time, such as 1d or 12h")
+	f.StringVar(&which.list.Kind, "kind", "", fmt.Sprintf("with --state: only of this kind, one of %v", jobs.Kinds()))
+	f.StringToStringVar(&which.list.Labels, "label", nil, "with --state: only of commands with this label, key=value; may be repeated")
+	limitFlag(c, &which.limit, 1000, "with --state: how many to ask again, the first accepted first")
+	return c
+}
+
+// check refuses a filter that chooses nothing, or too much.
+func (w *retryFilter) check(ids []string) error {
+	narrowed := w.list.State != "" || w.since > 0 || w.list.Kind != "" || len(w.list.Labels) > 0
+	switch {
+	case (len(ids) > 0) == narrowed:
+		return usage("say which to retry: IDs, or --state rejected --since SPAN")
+	case narrowed && (fact.State(w.list.State) != fact.StateRejected || w.since <= 0):
+		return usage("a filter needs --state rejected, which alone can be retried, and --since, such as 1d")
+	}
+	w.list.All, w.list.Limit, w.list.Since = true, daemon.MaxListed, time.Now().Add(-w.since)
+	return checkList(w.list)
+}
+
+// retryMany asks again for ids, or for the operations that the filter chooses. A second call
+// with a filter continues after a kill: what was asked again is not chosen again.
+func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q daemon.RetryRequest) error {
+	r, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	filtered := len(ids) == 0
+	if filtered {
+		q.UnlessRepeated, of = true, inspect.AsOperation
+		if ids, err = rejected(ctx, r, which.list); err != nil {
+			return err
+		}
+	}
+	done, refused, list := 0, 0, a.listing("ID", "CHANGED", "REASON")
+	for _, id := range ids {
+		if filtered && done == which.limit {
+			break
+		}
+		q.OperatorRequest = daemon.OperatorRequest{By: q.By, Reason: q.Reason}.Named(id, of)
+		changed, err := ask[daemon.ChangedAnswer](ctx, r, daemon.VerbRetry, q)
+		line := retriedLine{ID: id, Changed: changed.Changed}
+		if no, ok := errors.AsType[*exitError](err); ok && no.code == ExitFailed {
+			line.Reason, err = no.Error(), nil
+			refused++
+		}
+		if err != nil {
+			return list.end(fmt.Errorf("%d of %d were asked again, and then: %w\ncall this again: it continues", done, len(ids), err))
+		}
+		if line.Changed > 0 {
+			done++
+		}
+		if err := list.add("", line, id, strconv.Itoa(line.Changed), printable(line.Reason)); err != nil {
+			return err
+		}
+	}
+	if filtered || refused == 0 {
+		return list.end(nil)
+	}
+	code := ExitPartly // of what a person named
+	if done == 0 {
+		code = ExitFailed
+	}
+	return list.end(&exitError{code, fmt.Errorf("%d of %d were not asked again", refused, len(ids))})
+}
+
+// rejected are the ids of rejected operations, the first accepted first. What was refused
+// before it was accepted has no operation: it is sent again under its own id.
+func rejected(ctx context.Context, r *remote, q daemon.ListRequest) (ids []string, err error) {
+	all, err := ask[[]inspect.OperationStatus](ctx, r, daemon.VerbList, q)
+	for _, o := range slices.Backward(all) {
+		if o.OperationID != "" {
+			ids = append(ids, o.OperationID)
+		}
+	}
+	return ids, err
+}
