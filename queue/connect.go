@@ -116,6 +116,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		q.nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
+	q.js = worded{q.js}
 	return q, nil
 }
 

@@ -237,7 +237,7 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 			continue
 		}
 		if err != nil {
-			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, inWords(err))
 		}
 		return ack, nil
 	}

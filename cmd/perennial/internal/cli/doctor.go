@@ -254,6 +254,9 @@ func (d *doctor) nats(ctx context.Context) {
 		d.roles(ctx, r.URL())
 	}
 	if external {
+		if quota, ok := errors.AsType[*queue.QuotaError](r.CheckQuota(ctx, d.account, d.config.Accounts[d.account].Replicas)); ok {
+			d.bad("quota", quota.Limit+": "+quota.Seen, quota.Do)
+		}
 		d.durability(ctx, r.Queue)
 	}
 }
