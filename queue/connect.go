@@ -37,6 +37,7 @@ type ConnectConfig struct {
 	CAFile        string    // certificates that the server's is checked with; default: those of the system
 	CertFile      string    // the client's certificate, and
 	KeyFile       string    // its key; optional
+	TLSFirst      bool      // TLS begins before the server says anything (handshake_first)
 	Domain        string    // of JetStream, where the streams are behind a leaf node; default: the server's own
 	Context       string    // name of a NATS CLI context
 	Name          string    // what the server shows for this connection; default "perennial"
@@ -54,7 +55,10 @@ type ConnectConfig struct {
 // buffered. All methods may be used concurrently.
 type Queue struct {
 	nc            *nats.Conn
+	config        ConnectConfig
+	dialer        dialer
 	where         string
+	met           atomic.Bool           // a connection was made
 	failed        atomic.Pointer[error] // why the connection is down
 	attempts      atomic.Int64          // that failed
 	reconnected   func()
@@ -85,6 +89,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		log:           cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
+		config:        config,
 		where:         config.where(),
 		reconnected:   config.Reconnected,
 	}
@@ -94,17 +99,18 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	}
 	options := how.options
 	q.api = "$JS.API."
+	q.dialer.Timeout = nats.DefaultTimeout
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
-		nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
+		nats.SetCustomDialer(&q.dialer), nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
 		nats.ConnectHandler(q.onConnect), nats.ReconnectErrHandler(q.onFailedAttempt),
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
 	if q.nc, err = nats.Connect(address, options...); err != nil {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
 			err = errNoURL // its text quotes the address, with the password
 		}
-		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, err)
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, q.connectError(err))
 	}
 	if how.domain == "" {
 		q.js, err = jetstream.New(q.nc)
@@ -145,7 +151,8 @@ func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
 	}
-	if err := q.nc.LastError(); err != nil { // before the first connection nats.go calls no handler for a refused login
+	if err := q.nc.LastError(); err != nil && !q.met.Load() { // before the first connection nats.go calls no handler for a refused login
+		err = q.connectError(err)
 		q.failed.Store(&err)
 	}
 	why := "NATS at " + q.where + " is not connected"
@@ -182,6 +189,7 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 // onFailedAttempt keeps why the server cannot be reached, and logs it when it changes
 // and at most every sayAgain.
 func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
+	err = q.connectError(err)
 	before := q.failed.Swap(&err)
 	changed := before == nil || (*before).Error() != err.Error()
 	if n := q.attempts.Add(1); changed || n%int64(sayAgain/reconnectWait) == 0 {
@@ -191,6 +199,7 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 
 // onConnect logs the first connection, if it was waited for.
 func (q *Queue) onConnect(nc *nats.Conn) {
+	q.met.Store(true)
 	if q.failed.Load() != nil {
 		q.onReconnect(nc)
 	}
@@ -256,7 +265,7 @@ func (c ConnectConfig) target() (string, entry, error) {
 	case c.URL != "":
 		// A user that the address names comes before this one.
 		how, err := access{
-			Creds: c.CredsFile, NKey: c.NKeyFile, User: c.User, Password: c.Password, CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, Domain: c.Domain,
+			Creds: c.CredsFile, NKey: c.NKeyFile, User: c.User, Password: c.Password, CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, Domain: c.Domain, TLSFirst: c.TLSFirst,
 		}.entry()
 		return c.URL, how, err
 	}
@@ -281,6 +290,7 @@ type access struct {
 	Cert     string `json:"cert"`
 	Key      string `json:"key"`
 	Domain   string `json:"jetstream_domain"`
+	TLSFirst bool   `json:"tls_first"`
 }
 
 // readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under
@@ -403,6 +413,9 @@ func (a access) entry() (how entry, err error) {
 	}
 	if a.CA != "" { // after the certificate, whose option knows none
 		how.options = append(how.options, nats.RootCAs(a.CA))
+	}
+	if a.TLSFirst {
+		how.options = append(how.options, nats.TLSHandshakeFirst())
 	}
 	switch {
 	case a.Token != "":
