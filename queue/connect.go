@@ -12,7 +12,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -63,6 +65,7 @@ type Queue struct {
 	attempts      atomic.Int64          // that failed
 	reconnected   func()
 	js            jetstream.JetStream
+	ownInbox      bool   // its inboxes do not begin with _INBOX
 	api           string // what the subjects of JetStream's API begin with
 	log           *logrus.Entry
 	embedded      bool
@@ -98,7 +101,12 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		return nil, err
 	}
 	options := how.options
-	q.api = "$JS.API."
+	switch q.api, q.ownInbox = "$JS.API.", how.inbox != ""; {
+	case how.domain != "":
+		q.api = "$JS." + how.domain + ".API."
+	case how.api != "":
+		q.api = strings.TrimSuffix(how.api, ".") + "."
+	}
 	q.dialer.Timeout = nats.DefaultTimeout
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
@@ -112,12 +120,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		}
 		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, q.connectError(err))
 	}
-	if how.domain == "" {
-		q.js, err = jetstream.New(q.nc)
-	} else {
-		q.api = "$JS." + how.domain + ".API."
-		q.js, err = jetstream.NewWithDomain(q.nc, how.domain)
-	}
+	q.js, err = jetstream.NewWithAPIPrefix(q.nc, q.api)
 	if err != nil {
 		q.nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
@@ -276,6 +279,8 @@ func (c ConnectConfig) target() (string, entry, error) {
 type entry struct {
 	options []nats.Option
 	domain  string
+	api     string // what the subjects of its API begin with, in place of domain
+	inbox   string // of the connection; "" for the default
 }
 
 // access is how a server is reached, as a context file of the NATS command line says it.
@@ -291,6 +296,8 @@ type access struct {
 	Key      string `json:"key"`
 	Domain   string `json:"jetstream_domain"`
 	TLSFirst bool   `json:"tls_first"`
+	API      string `json:"jetstream_api_prefix"` // in place of Domain
+	Inbox    string `json:"inbox_prefix"`
 }
 
 // readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under
@@ -313,14 +320,43 @@ func readContext(name string) (string, entry, error) {
 		return "", entry{}, err
 	}
 	var context access
-	if err := json.Unmarshal(text, &context); err != nil {
-		return "", entry{}, fmt.Errorf("nats context %s: %w", path, err)
+	var how entry
+	if err = json.Unmarshal(text, &context); err == nil {
+		err = unsupported(text)
 	}
-	how, err := context.entry()
+	if err == nil {
+		how, err = context.entry()
+	}
 	if err != nil {
 		return "", entry{}, fmt.Errorf("nats context %s: %w", path, err)
 	}
 	return cmp.Or(context.URL, nats.DefaultURL), how, nil
+}
+
+// unsupported names the members of a context that say something and have no effect here:
+// without one of them the connection would be another than the context's.
+func unsupported(text []byte) error {
+	var members map[string]any
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	for _, about := range []string{"description", "color_scheme", "jetstream_event_prefix"} { // not the connection
+		delete(members, about)
+	}
+	for field := range reflect.TypeFor[access]().Fields() {
+		delete(members, field.Tag.Get("json"))
+	}
+	var names []string
+	for name, value := range members {
+		if value != nil && !reflect.ValueOf(value).IsZero() {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%s cannot be used here: name another context, or set nats.url and what belongs to it", strings.Join(names, ", "))
 }
 
 // maxContext bounds a context file and a creds file, in bytes.
@@ -394,10 +430,16 @@ func (a access) entry() (how entry, err error) {
 	if a.Domain != "" && !validDomain.MatchString(a.Domain) {
 		err = errors.Join(err, fmt.Errorf("nats domain %.80q: must be 1 to 64 of a-z, A-Z, 0-9, - and _", a.Domain))
 	}
+	if a.Domain != "" && a.API != "" {
+		err = errors.Join(err, errors.New("jetstream_domain and jetstream_api_prefix exclude each other: keep one"))
+	}
 	if err != nil {
 		return how, err
 	}
-	how.domain = a.Domain
+	how.domain, how.api, how.inbox = a.Domain, a.API, a.Inbox
+	if a.Inbox != "" {
+		how.options = append(how.options, nats.CustomInboxPrefix(a.Inbox))
+	}
 	if a.Creds != "" {
 		how.options = append(how.options, nats.UserCredentials(a.Creds))
 	}
