@@ -237,6 +237,10 @@ func (d *doctor) nats(ctx context.Context) {
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
 	}
+	if absent, ok := errors.AsType[*queue.AbsentError](r.CheckJetStream(ctx)); ok {
+		d.bad("jetstream", absent.Seen, absent.Do)
+		return
+	}
 	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
 		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
 	}
