@@ -12,7 +12,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,6 +39,7 @@ type ConnectConfig struct {
 	CAFile        string    // certificates that the server's is checked with; default: those of the system
 	CertFile      string    // the client's certificate, and
 	KeyFile       string    // its key; optional
+	TLSFirst      bool      // TLS begins before the server says anything (handshake_first)
 	Domain        string    // of JetStream, where the streams are behind a leaf node; default: the server's own
 	Context       string    // name of a NATS CLI context
 	Name          string    // what the server shows for this connection; default "perennial"
@@ -54,11 +57,15 @@ type ConnectConfig struct {
 // buffered. All methods may be used concurrently.
 type Queue struct {
 	nc            *nats.Conn
+	config        ConnectConfig
+	dialer        dialer
 	where         string
+	met           atomic.Bool           // a connection was made
 	failed        atomic.Pointer[error] // why the connection is down
 	attempts      atomic.Int64          // that failed
 	reconnected   func()
 	js            jetstream.JetStream
+	ownInbox      bool   // its inboxes do not begin with _INBOX
 	api           string // what the subjects of JetStream's API begin with
 	log           *logrus.Entry
 	embedded      bool
@@ -85,6 +92,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		log:           cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
+		config:        config,
 		where:         config.where(),
 		reconnected:   config.Reconnected,
 	}
@@ -93,29 +101,31 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		return nil, err
 	}
 	options := how.options
-	q.api = "$JS.API."
+	switch q.api, q.ownInbox = "$JS.API.", how.inbox != ""; {
+	case how.domain != "":
+		q.api = "$JS." + how.domain + ".API."
+	case how.api != "":
+		q.api = strings.TrimSuffix(how.api, ".") + "."
+	}
+	q.dialer.Timeout = nats.DefaultTimeout
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
-		nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
+		nats.SetCustomDialer(&q.dialer), nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
 		nats.ConnectHandler(q.onConnect), nats.ReconnectErrHandler(q.onFailedAttempt),
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
 	if q.nc, err = nats.Connect(address, options...); err != nil {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
 			err = errNoURL // its text quotes the address, with the password
 		}
-		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, err)
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, q.connectError(err))
 	}
-	if how.domain == "" {
-		q.js, err = jetstream.New(q.nc)
-	} else {
-		q.api = "$JS." + how.domain + ".API."
-		q.js, err = jetstream.NewWithDomain(q.nc, how.domain)
-	}
+	q.js, err = jetstream.NewWithAPIPrefix(q.nc, q.api)
 	if err != nil {
 		q.nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
+	q.js = worded{q.js}
 	return q, nil
 }
 
@@ -144,7 +154,8 @@ func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
 	}
-	if err := q.nc.LastError(); err != nil { // before the first connection nats.go calls no handler for a refused login
+	if err := q.nc.LastError(); err != nil && !q.met.Load() { // before the first connection nats.go calls no handler for a refused login
+		err = q.connectError(err)
 		q.failed.Store(&err)
 	}
 	why := "NATS at " + q.where + " is not connected"
@@ -191,6 +202,7 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 // onFailedAttempt keeps why the server cannot be reached, and logs it when it changes
 // and at most every sayAgain.
 func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
+	err = q.connectError(err)
 	before := q.failed.Swap(&err)
 	changed := before == nil || (*before).Error() != err.Error()
 	if n := q.attempts.Add(1); changed || n%int64(sayAgain/reconnectWait) == 0 {
@@ -200,6 +212,7 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 
 // onConnect logs the first connection, if it was waited for.
 func (q *Queue) onConnect(nc *nats.Conn) {
+	q.met.Store(true)
 	if q.failed.Load() != nil {
 		q.onReconnect(nc)
 	}
@@ -265,7 +278,7 @@ func (c ConnectConfig) target() (string, entry, error) {
 	case c.URL != "":
 		// A user that the address names comes before this one.
 		how, err := access{
-			Creds: c.CredsFile, NKey: c.NKeyFile, User: c.User, Password: c.Password, CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, Domain: c.Domain,
+			Creds: c.CredsFile, NKey: c.NKeyFile, User: c.User, Password: c.Password, CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, Domain: c.Domain, TLSFirst: c.TLSFirst,
 		}.entry()
 		return c.URL, how, err
 	}
@@ -276,6 +289,8 @@ func (c ConnectConfig) target() (string, entry, error) {
 type entry struct {
 	options []nats.Option
 	domain  string
+	api     string // what the subjects of its API begin with, in place of domain
+	inbox   string // of the connection; "" for the default
 }
 
 // access is how a server is reached, as a context file of the NATS command line says it.
@@ -290,6 +305,9 @@ type access struct {
 	Cert     string `json:"cert"`
 	Key      string `json:"key"`
 	Domain   string `json:"jetstream_domain"`
+	TLSFirst bool   `json:"tls_first"`
+	API      string `json:"jetstream_api_prefix"` // in place of Domain
+	Inbox    string `json:"inbox_prefix"`
 }
 
 // readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under
@@ -312,14 +330,43 @@ func readContext(name string) (string, entry, error) {
 		return "", entry{}, err
 	}
 	var context access
-	if err := json.Unmarshal(text, &context); err != nil {
-		return "", entry{}, fmt.Errorf("nats context %s: %w", path, err)
+	var how entry
+	if err = json.Unmarshal(text, &context); err == nil {
+		err = unsupported(text)
 	}
-	how, err := context.entry()
+	if err == nil {
+		how, err = context.entry()
+	}
 	if err != nil {
 		return "", entry{}, fmt.Errorf("nats context %s: %w", path, err)
 	}
 	return cmp.Or(context.URL, nats.DefaultURL), how, nil
+}
+
+// unsupported names the members of a context that say something and have no effect here:
+// without one of them the connection would be another than the context's.
+func unsupported(text []byte) error {
+	var members map[string]any
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	for _, about := range []string{"description", "color_scheme", "jetstream_event_prefix"} { // not the connection
+		delete(members, about)
+	}
+	for field := range reflect.TypeFor[access]().Fields() {
+		delete(members, field.Tag.Get("json"))
+	}
+	var names []string
+	for name, value := range members {
+		if value != nil && !reflect.ValueOf(value).IsZero() {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%s cannot be used here: name another context, or set nats.url and what belongs to it", strings.Join(names, ", "))
 }
 
 // maxContext bounds a context file and a creds file, in bytes.
@@ -393,10 +440,16 @@ func (a access) entry() (how entry, err error) {
 	if a.Domain != "" && !validDomain.MatchString(a.Domain) {
 		err = errors.Join(err, fmt.Errorf("nats domain %.80q: must be 1 to 64 of a-z, A-Z, 0-9, - and _", a.Domain))
 	}
+	if a.Domain != "" && a.API != "" {
+		err = errors.Join(err, errors.New("jetstream_domain and jetstream_api_prefix exclude each other: keep one"))
+	}
 	if err != nil {
 		return how, err
 	}
-	how.domain = a.Domain
+	how.domain, how.api, how.inbox = a.Domain, a.API, a.Inbox
+	if a.Inbox != "" {
+		how.options = append(how.options, nats.CustomInboxPrefix(a.Inbox))
+	}
 	if a.Creds != "" {
 		how.options = append(how.options, nats.UserCredentials(a.Creds))
 	}
@@ -412,6 +465,9 @@ func (a access) entry() (how entry, err error) {
 	}
 	if a.CA != "" { // after the certificate, whose option knows none
 		how.options = append(how.options, nats.RootCAs(a.CA))
+	}
+	if a.TLSFirst {
+		how.options = append(how.options, nats.TLSHandshakeFirst())
 	}
 	switch {
 	case a.Token != "":

@@ -8,9 +8,14 @@ import (
 )
 
 var (
-	// ErrNoAccount says that no stream takes the commands of an account on this
-	// server: the account is not configured there, or the kind is misspelt.
+	// ErrNoAccount says that the server has streams of other accounts and none of this one:
+	// the account is not configured there.
 	ErrNoAccount = errors.New("the account is not configured on this server")
+
+	// ErrNotTaken says that nothing takes the commands of an account at the moment: no
+	// runner has made its streams yet, they have no leader, or the hub of a leaf node is
+	// away. Nothing was published; publishing again may work.
+	ErrNotTaken = errors.New("nothing takes the account's commands at the moment")
 
 	// ErrNoRunner says that nothing answers an account's service subject: no
 	// runner holds the account at the moment, or it does not know the verb.

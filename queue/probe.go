@@ -60,7 +60,7 @@ func (q *Queue) ProbeStreams(ctx context.Context, account string) (first, last u
 	for _, name := range []string{CommandsStream(account), EventsStream(account)} {
 		stream, err := q.js.Stream(ctx, name)
 		if err != nil {
-			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, err)
+			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, q.absent(ctx, err))
 		}
 		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
 			return 0, 0, fmt.Errorf("stream %s has no leader: too few of its servers are there, or they cannot store (a full disk, or max_file_store is reached)", name)

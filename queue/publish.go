@@ -76,9 +76,9 @@ type pubAck struct {
 }
 
 // PublishCommand publishes one command and returns when the stream has it on
-// disk. The error is [ErrNoAccount] when no stream takes commands for the
-// account. After any other error the command may or may not be stored:
-// publishing it again with the same id is harmless.
+// disk. The error is [ErrNoAccount] when the server takes commands of other accounts
+// alone, [ErrNotTaken] when it takes none at the moment. After any other error the command
+// may or may not be stored: publishing it again with the same id is harmless.
 func (q *Queue) PublishCommand(ctx context.Context, account string, kind Kind, data []byte) error {
 	return q.PublishOne(ctx, account, Outgoing{Kind: kind, Data: data})
 }
@@ -88,7 +88,7 @@ func (q *Queue) PublishOne(ctx context.Context, account string, command Outgoing
 	if err := errors.Join(ValidAccount(account), command.check()); err != nil {
 		return err
 	}
-	return commandError(account, q.publishSingly(ctx, account, []Outgoing{command}))
+	return q.commandError(ctx, account, q.publishSingly(ctx, account, []Outgoing{command}))
 }
 
 // PublishCommands publishes commands in atomic batches of at most 1,000: of
@@ -107,7 +107,7 @@ func (q *Queue) PublishCommands(ctx context.Context, account string, commands []
 	for first, batch := 0, 1; first < len(commands); batch++ {
 		end := batchEnd(commands, first)
 		if err := q.publishBatch(ctx, account, commands[first:end]); err != nil {
-			return &BatchError{Batch: batch, First: first, Last: end - 1, Err: commandError(account, err)}
+			return &BatchError{Batch: batch, First: first, Last: end - 1, Err: q.commandError(ctx, account, err)}
 		}
 		first = end
 	}
@@ -234,7 +234,7 @@ func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
 			continue
 		}
 		if err != nil {
-			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, inWords(err))
 		}
 		return ack, nil
 	}
@@ -261,18 +261,41 @@ func checkSize(data []byte) error {
 	return nil
 }
 
-// commandError puts "no responders" into words.
-func commandError(account string, err error) error {
-	if disconnected(err) {
+// commandError puts the errors of a publication into words.
+func (q *Queue) commandError(ctx context.Context, account string, err error) error {
+	switch {
+	case disconnected(err):
 		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, ErrDisconnected, err)
-	}
-	if errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("account %s: %w: nothing takes its commands; check the name, that its runner has started once, and that the server stores (`perennial doctor`)", account, ErrNoAccount)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, nats.ErrNoResponders) && q.lacks(ctx, account):
+		return fmt.Errorf("account %s: %w\ncheck its name: other accounts have their streams there", account, ErrNoAccount)
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("account %s: %w\nsee that its runner has started once, that the NATS server stores, and that a leaf node reaches its hub (`perennial doctor`)", account, ErrNotTaken)
+	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("account %s: NATS does not say that it has stored the command: %w\nsee that its disk has room and most of its servers run; then submit again under the same id, which is done once", account, err)
 	}
 	return err
+}
+
+// lacksTimeout bounds the question which accounts have streams.
+const lacksTimeout = 5 * time.Second
+
+// lacks reports whether JetStream has commands streams, and none of this account. Where it
+// does not answer, has none at all or may not be asked, the streams can be on a hub that is
+// away, or in the NATS account that the commands are imported from.
+func (q *Queue) lacks(ctx context.Context, account string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
+	defer cancel()
+	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.NAMES")
+	defer forget()
+	names := q.js.StreamNames(ctx, jetstream.WithStreamListSubject("perennial.commands.>"))
+	others := false
+	for name := range names.Name() {
+		if name == CommandsStream(account) {
+			return false
+		}
+		others = true
+	}
+	return others && names.Err() == nil
 }
 
 // disconnected says that the client could not send because it has no connection at

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perennial/ledger/sleep"
@@ -38,6 +39,15 @@ type Publisher struct {
 	queue   *Queue
 	account string
 	log     *logrus.Entry
+	failing atomic.Pointer[error] // why the last try failed
+}
+
+// Failing is why the last try to publish failed; nil where it did not.
+func (p *Publisher) Failing() error {
+	if err := p.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // NewPublisher makes the publisher of an account.
@@ -97,6 +107,7 @@ func (p *Publisher) publishBatch(ctx context.Context, events []Event) error {
 	said := ""
 	for {
 		err := p.try(ctx, events)
+		p.failing.Store(&err)
 		if refused(err) {
 			var found int
 			if found, err = look.find(ctx, events); err == nil {

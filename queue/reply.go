@@ -70,8 +70,12 @@ func (q *Queue) Answer(account, inbox string, data []byte) error {
 func (q *Queue) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
 	ctx, release := q.whileConnected(ctx)
 	defer release()
-	inbox := q.nc.NewInbox()
-	answers, err := q.nc.SubscribeSync(inbox)
+	inbox := nats.NewInbox()
+	from := inbox
+	if q.ownInbox { // the runner answers on no such inbox; what it exports comes under the default's name
+		from = replySubject(account, inbox)
+	}
+	answers, err := q.nc.SubscribeSync(from)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 			return fmt.Errorf("stream %s: %w", want.Name, ErrNoAccount)
 		}
 		if err != nil {
-			return fmt.Errorf("look up stream %s: %w", want.Name, err)
+			return fmt.Errorf("look up stream %s: %w", want.Name, q.absent(ctx, err))
 		}
 		have, _ := openConfig(stream.CachedInfo().Config) // the next start opens it
 		if err := checkStream(have, want); err != nil {
@@ -75,12 +76,13 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 	return q.checkSnapshots(ctx, account, replicas)
 }
 
-// Unlike reports whether an error of [Queue.CheckStreams] is of a stream or a consumer
-// that was seen and is not as it must be.
+// Unlike reports whether an error of [Queue.CheckStreams] or [Queue.CheckQuota] is of a
+// stream, a consumer or a limit that was seen and is not as it must be.
 func Unlike(err error) bool {
 	_, stream := errors.AsType[*StreamError](err)
 	_, consumer := errors.AsType[*ConsumerError](err)
-	return stream || consumer
+	_, quota := errors.AsType[*QuotaError](err)
+	return stream || consumer || quota
 }
 
 // commonConfig is what the streams have in common: they are on disk and without a limit,
@@ -140,10 +142,10 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 		}
 		// Another runner may have created it at the same moment: check that one.
 		if stream, _ = q.js.Stream(ctx, want.Name); stream == nil {
-			return fmt.Errorf("create stream %s: %w", want.Name, err)
+			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(q.overlapping(ctx, want, err), err))
 		}
 	} else if err != nil {
-		return fmt.Errorf("look up stream %s: %w", want.Name, err)
+		return fmt.Errorf("look up stream %s: %w", want.Name, q.absent(ctx, err))
 	}
 	have, cut := openConfig(stream.CachedInfo().Config)
 	if err := checkStream(have, want); err != nil {

@@ -50,8 +50,9 @@ func (e *RefusedError) Error() string {
 
 // Publish returns when the commands are on the disk of the stream. It publishes them
 // again while NATS is away, until ctx ends: what may have been stored before is done once
-// by its id. Commands go in atomic batches of 1,000. [queue.ErrNoAccount] says that no
-// such account is configured, *[queue.DeniedError] that the login may not publish.
+// by its id. Commands go in atomic batches of 1,000. [queue.ErrNoAccount] says that other
+// accounts are configured and this one is not, *[queue.DeniedError] that the login may not
+// publish.
 func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 	all := make([]queue.Outgoing, 0, len(commands))
 	for _, one := range commands {
@@ -151,7 +152,7 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 
 // passing are the errors of a NATS server or a runner that is away.
 var passing = []error{
-	queue.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
+	queue.ErrNotTaken, queue.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
 }
 

@@ -193,7 +193,7 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 		return err
 	}
 	defer r.Close()
-	if err := r.PublishOne(ctx, r.account, out); err != nil {
+	if err := persist(ctx, func() error { return r.PublishOne(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
 	}
 	if !f.wait {
@@ -343,7 +343,7 @@ const restartTimeout = time.Minute
 
 // after takes what a request came to, and gives the error to end with.
 func (a *absence) after(err error) error {
-	gone := errors.Is(err, queue.ErrNoRunner) || errors.Is(err, queue.ErrStopping)
+	gone := errors.Is(err, queue.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, queue.ErrNotTaken)
 	switch {
 	case err == nil:
 		a.answered = time.Now()
@@ -351,6 +351,16 @@ func (a *absence) after(err error) error {
 		return nil
 	}
 	return err
+}
+
+// persist publishes again while nothing takes commands, for as long as a takeover may last.
+func persist(ctx context.Context, publish func() error) error {
+	for away := newAbsence(); ; {
+		err := publish()
+		if err == nil || away.after(err) != nil || sleep.For(ctx, 5*pollEvery) != nil {
+			return err
+		}
+	}
 }
 
 // settledState reports that nothing more happens by itself.

@@ -242,6 +242,10 @@ func (d *doctor) nats(ctx context.Context) {
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
 	}
+	if absent, ok := errors.AsType[*queue.AbsentError](r.CheckJetStream(ctx)); ok && !r.Clustered() { // one that elects its leader may answer as if there were none
+		d.bad("jetstream", absent.Seen, absent.Do)
+		return
+	}
 	if external && !d.elected(ctx, r.Queue) {
 		return
 	}
@@ -261,6 +265,9 @@ func (d *doctor) nats(ctx context.Context) {
 	d.usersAt = r.URL()
 	if external {
 		d.runners(ctx, r.Queue)
+		if quota, ok := errors.AsType[*queue.QuotaError](r.CheckQuota(ctx, d.account, d.config.Accounts[d.account].Replicas)); ok {
+			d.bad("quota", quota.Limit+": "+quota.Seen, quota.Do)
+		}
 		d.durability(ctx, r.Queue)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,15 @@ func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
 		if got := again(err, "cli-7"); strings.Contains(got.Error(), "--id cli-7") != names || !errors.Is(got, err) {
 			t.Error(got)
 		}
+	}
+}
+
+// TestACommandIsPublishedAgainWhileNothingTakesIt, as while the hub of a leaf node is away.
+func TestACommandIsPublishedAgainWhileNothingTakesIt(t *testing.T) {
+	t.Parallel()
+	ends := []error{fmt.Errorf("account main: %w", queue.ErrNotTaken), queue.ErrNoAccount}
+	if err := persist(t.Context(), func() (err error) { err, ends = ends[0], ends[1:]; return err }); !errors.Is(err, queue.ErrNoAccount) {
+		t.Error(err)
 	}
 }
 

@@ -253,7 +253,8 @@ func exitCode(ctx context.Context, err error) int {
 		return ExitUsage
 	case errors.As(err, &notConfigured):
 		return ExitUnreachable
-	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount), errors.Is(err, errUnreachable):
+	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount),
+		errors.Is(err, queue.ErrNotTaken), errors.Is(err, errUnreachable):
 		return ExitUnreachable
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return ExitUsage

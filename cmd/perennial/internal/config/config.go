@@ -52,6 +52,7 @@ type NATS struct {
 	CAFile       string `koanf:"ca_file"`       // certificates that the server's is checked with; default: those of the system
 	CertFile     string `koanf:"cert_file"`     // the client's certificate,
 	KeyFile      string `koanf:"key_file"`      // and its key
+	TLSFirst     bool   `koanf:"tls_first"`     // the server begins with TLS (handshake_first)
 	Domain       string `koanf:"domain"`        // of JetStream, behind a leaf node
 	User         string `koanf:"user"`          // for url; default perennial where password_file is given
 	PasswordFile string `koanf:"password_file"` // of user

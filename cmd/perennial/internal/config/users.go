@@ -32,7 +32,7 @@ type Role struct {
 func (c *Config) Target() (queue.ConnectConfig, error) {
 	n := c.NATS
 	t := queue.ConnectConfig{
-		URL: n.URL, CredsFile: n.CredsFile, NKeyFile: n.NKeyFile, CAFile: n.CAFile, CertFile: n.CertFile, KeyFile: n.KeyFile, Domain: n.Domain, Context: n.Context,
+		URL: n.URL, CredsFile: n.CredsFile, NKeyFile: n.NKeyFile, CAFile: n.CAFile, CertFile: n.CertFile, KeyFile: n.KeyFile, TLSFirst: n.TLSFirst, Domain: n.Domain, Context: n.Context,
 	}
 	if n.NKeyFile != "" {
 		if _, err := ReadPrivate(n.NKeyFile); err != nil {
@@ -62,6 +62,9 @@ func (n NATS) validateLogin() error {
 		return errors.New("nats.user needs nats.password_file")
 	case (n.CertFile == "") != (n.KeyFile == ""):
 		return errors.New("nats.cert_file and nats.key_file belong together: set both")
+	}
+	if n.TLSFirst && n.URL == "" {
+		return errors.New("nats.tls_first is for nats.url, which is empty")
 	}
 	for name, value := range map[string]string{"nkey_file": n.NKeyFile, "ca_file": n.CAFile, "cert_file": n.CertFile, "domain": n.Domain} {
 		if value != "" && n.URL == "" {

@@ -50,6 +50,7 @@ type account struct {
 	Relay   *queue.Relay
 
 	leadership *ledger.Leadership // nil while it does not lead
+	publisher  *queue.Publisher   // of its rows; nil while it does not lead
 	standby    standbyState
 	unfollowed string // why a standby cannot follow the account's events; "" when it does
 	outdated   outdated

@@ -143,11 +143,12 @@ func (a *account) lead(ctx context.Context, lease *queue.Lease) (leading context
 	if err := a.journal().publishOwn(ctx); err != nil {
 		return nil, nil, err
 	}
-	leadership, err := a.journal().lead()
+	publisher := queue.NewPublisher(a.host.Queue, a.Name)
+	leadership, err := a.journal().leadBy(publisher)
 	if err != nil {
 		return nil, nil, err
 	}
-	a.setLeadership(leadership)
+	a.setLeadership(leadership, publisher)
 	leading, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -160,17 +161,17 @@ func (a *account) lead(ctx context.Context, lease *queue.Lease) (leading context
 		}
 	})
 	return leading, func() {
-		a.setLeadership(nil)
+		a.setLeadership(nil, nil)
 		leadership.End()
 		cancel(nil)
 		watch.Wait()
 	}, nil
 }
 
-func (a *account) setLeadership(x *ledger.Leadership) {
+func (a *account) setLeadership(x *ledger.Leadership, publisher *queue.Publisher) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.leadership = x
+	a.leadership, a.publisher = x, publisher
 	a.host.say()
 }
 
@@ -178,7 +179,7 @@ func (a *account) setLeadership(x *ledger.Leadership) {
 // long.
 func (a *account) unacknowledged() string {
 	a.mu.Lock()
-	leadership := a.leadership
+	leadership, publisher := a.leadership, a.publisher
 	a.mu.Unlock()
 	if leadership == nil {
 		return ""
@@ -187,7 +188,11 @@ func (a *account) unacknowledged() string {
 	if since.IsZero() || time.Since(since) < slowAfter {
 		return ""
 	}
-	return fmt.Sprintf("the events stream has acknowledged nothing since %s, so nothing is sent", since.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("the events stream has acknowledged nothing since %s, so nothing is sent", since.UTC().Format(time.RFC3339))
+	if err := publisher.Failing(); err != nil {
+		text += ": " + err.Error()
+	}
+	return text
 }
 
 // slowAfter is how long the events stream may take for facts before /readyz says so.

@@ -186,6 +186,9 @@ func (a *account) probeSettings(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 		wrong = a.host.Queue.CheckStreams(limited, a.Name, a.config.Replicas, a.host.Embedded != nil)
+		if wrong == nil && a.host.Embedded == nil {
+			wrong = a.host.Queue.CheckQuota(limited, a.Name, a.config.Replicas)
+		}
 		if wrong != nil && !queue.Unlike(wrong) {
 			return
 		}

@@ -221,7 +221,10 @@ func (j journal) publishOwn(ctx context.Context) error {
 
 // lead lets the ledger append: each group's rows are published first.
 func (j journal) lead() (*ledger.Leadership, error) {
-	publisher := queue.NewPublisher(j.queue, j.account)
+	return j.leadBy(queue.NewPublisher(j.queue, j.account))
+}
+
+func (j journal) leadBy(publisher *queue.Publisher) (*ledger.Leadership, error) {
 	source := &Source{Account: j.account}
 	return j.ledger.Lead(func(ctx context.Context, rows []ledger.Row) error {
 		events, err := source.render(rows)

@@ -93,7 +93,7 @@ func TestAStreamThatAcknowledgesNothingIsSaid(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	a := &account{Name: "main", host: &Host{}, leadership: leads}
+	a := &account{Name: "main", host: &Host{}, leadership: leads, publisher: &queue.Publisher{}}
 	go func() {
 		written <- l.Write(context.Background(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})
