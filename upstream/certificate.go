@@ -13,28 +13,37 @@ import (
 // namesShown bounds what is shown of the names of a certificate, in bytes.
 const namesShown = 200
 
-// certificateFault says what is wrong with the certificate that the provider has shown, ""
-// where err is about something else.
-func certificateFault(err error, now time.Time) string {
+// providerTrust is how a private authority of the provider becomes known.
+const providerTrust = "name the file of its authority in account.ca_file, if it is meant to be a private one"
+
+// ProviderCertificate is [CertificateFault] of the provider's certificate.
+func ProviderCertificate(err error, now time.Time) (says, do string) {
+	return CertificateFault(err, "the provider's", providerTrust, now)
+}
+
+// CertificateFault says what is wrong with the certificate that a server has shown, and what
+// to do; "" where err is about something else. whose is its owner, as in "the provider's", and
+// trust how an authority that is not known becomes known.
+func CertificateFault(err error, whose, trust string, now time.Time) (says, do string) {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok {
-		return ""
+		return "", ""
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](refused.Err); ok && invalid.Reason == x509.Expired {
 		if now.Before(invalid.Cert.NotBefore) {
-			return "the provider's certificate is not valid before " + invalid.Cert.NotBefore.UTC().Format(time.RFC3339) + ": look at this machine's clock"
+			return whose + " certificate is not valid before " + invalid.Cert.NotBefore.UTC().Format(time.RFC3339), "look at this machine's clock"
 		}
-		return "the provider's certificate expired at " + invalid.Cert.NotAfter.UTC().Format(time.RFC3339)
+		return whose + " certificate expired at " + invalid.Cert.NotAfter.UTC().Format(time.RFC3339), "have it renewed where it is served, or look at this machine's clock"
 	}
 	if other, ok := errors.AsType[x509.HostnameError](refused.Err); ok {
 		names := other.Certificate.DNSNames
 		for _, ip := range other.Certificate.IPAddresses {
 			names = append(names, ip.String())
 		}
-		return "the provider's certificate is for other names: " + nameOf(strings.Join(names, ", "), namesShown)
+		return whose + " certificate is for other names: " + nameOf(strings.Join(names, ", "), namesShown), "look at the address, and at what is between here and there"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](refused.Err); ok {
-		return "the provider's certificate is signed by an authority that this machine does not know: name its file in account.ca_file"
+		return whose + " certificate is signed by an authority that this machine does not know", trust
 	}
-	return ""
+	return whose + " certificate is refused: " + nameOf(refused.Err.Error(), namesShown), "have it replaced where it is served"
 }

@@ -140,8 +140,8 @@ func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 // clean turns a transport error into words that carry neither the secret nor what
 // the server said.
 func (c *Client) clean(err error) error {
-	if text := certificateFault(err, c.clock()); text != "" {
-		err = &unquotedError{text, err}
+	if says, do := ProviderCertificate(err, c.clock()); says != "" {
+		err = &unquotedError{says + ": " + do, err}
 	}
 	if strings.Contains(err.Error(), c.secret()) {
 		return errors.New("transport failure (text withheld)")

@@ -135,6 +135,10 @@ func (d *doctor) provider(ctx context.Context) {
 		return
 	}
 	if _, ok := errors.AsType[*upstream.Error](err); err != nil && !ok {
+		if says, do := upstream.ProviderCertificate(err, time.Now()); says != "" {
+			d.bad("certificate", says, strings.Replace(do, "account.", "accounts."+d.account+".", 1))
+			return
+		}
 		d.bad("provider", err, "check base_url and the network")
 		return
 	}

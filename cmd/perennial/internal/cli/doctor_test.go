@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -45,5 +49,26 @@ func TestTheDoctorSeesATakenAddress(t *testing.T) {
 	found = examined("127.0.0.1:0", "127.0.0.1:0")
 	if _, said := found["http"]; said || !found["nats"].OK || found["nats"].Warning {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestTheDoctorSaysWhatToDoAboutACertificate, and not to look at base_url.
+func TestTheDoctorSaysWhatToDoAboutACertificate(t *testing.T) {
+	t.Chdir(t.TempDir())
+	provider := httptest.NewUnstartedServer(http.NotFoundHandler())
+	provider.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails
+	provider.StartTLS()
+	defer provider.Close()
+	for name, text := range map[string]string{
+		"perennial.yaml": "nats: {listen: \"127.0.0.1:0\"}\nhttp: {listen: \"127.0.0.1:0\"}\naccounts:\n  main: {base_url: \"" + provider.URL + "\", app_id: sbx_app_1, secret_file: main.secret}\n", "main.secret": "hunter2",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	_ = Program{Args: []string{"doctor"}, Stdout: &out, Stderr: &bytes.Buffer{}}.Main(t.Context())
+	if text := out.String(); !strings.Contains(text, "NOT OK  certificate ") || !strings.Contains(text, "-> name the file of its authority in accounts.main.ca_file") || strings.Contains(text, "base_url") {
+		t.Error(text)
 	}
 }

@@ -156,6 +156,16 @@ func (c *Config) Endpoint(w Webhook) (webhook.Endpoint, error) {
 		return webhook.Endpoint{}, err
 	}
 	return webhook.Endpoint{
-		URL: w.URL, Secrets: secrets, Timeout: w.Timeout, Transport: webhook.NewTransport(w.Concurrency), Clock: time.Now, UserAgent: "perennial/" + Version,
+		URL: w.URL, Secrets: secrets, Timeout: w.Timeout, Transport: webhook.NewTransport(w.Concurrency), Clock: time.Now, UserAgent: "perennial/" + Version, Certificate: receiverCertificate,
 	}, nil
+}
+
+// receiverCertificate says what is wrong with a receiver's certificate, in the words of the
+// provider's.
+func receiverCertificate(err error, now time.Time) string {
+	says, do := upstream.CertificateFault(err, "the receiver's", "have this machine's system trust it, if it is meant to be a private one", now)
+	if says == "" {
+		return ""
+	}
+	return says + ": " + do
 }

@@ -53,6 +53,9 @@ type Endpoint struct {
 	Transport http.RoundTripper
 	Clock     func() time.Time
 	UserAgent string
+	// Certificate says what is wrong with the endpoint's certificate, and what to do, "" where
+	// an error is about something else.
+	Certificate func(err error, now time.Time) string
 }
 
 const (
@@ -163,8 +166,8 @@ func (e Endpoint) why(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
 		return "it was cut off at the end of the turn"
 	}
-	if refused, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "its certificate: " + refused.Err.Error()
+	if says := e.Certificate(err, e.Clock()); says != "" {
+		return says
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok {
 		return failed.Error()

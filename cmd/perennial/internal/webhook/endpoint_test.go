@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -26,7 +28,15 @@ func endpointAt(t *testing.T, url, secrets string) Endpoint {
 	}
 	transport := NewTransport(4)
 	t.Cleanup(transport.CloseIdleConnections)
-	return Endpoint{URL: url, Secrets: s, Timeout: 5 * time.Second, Transport: transport, Clock: time.Now, UserAgent: "perennial/test"}
+	return Endpoint{URL: url, Secrets: s, Timeout: 5 * time.Second, Transport: transport, Clock: time.Now, UserAgent: "perennial/test", Certificate: certificate}
+}
+
+// certificate says of an error no more than that it is about a certificate.
+func certificate(err error, _ time.Time) string {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "its certificate"
+	}
+	return ""
 }
 
 // TestASignatureIsOfStandardWebhooks, as the standard's own library checks it: of the id, the
@@ -148,16 +158,16 @@ func TestNoReplyIsSaidWithoutTheAddress(t *testing.T) {
 		}()
 		return "http://" + l.Addr().String()
 	}
-	tls := httptest.NewUnstartedServer(http.NotFoundHandler())
-	tls.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails
-	tls.StartTLS()
-	defer tls.Close()
+	unknown := httptest.NewUnstartedServer(http.NotFoundHandler())
+	unknown.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails
+	unknown.StartTLS()
+	defer unknown.Close()
 	for at, says := range map[string]string{
 		"http://127.0.0.1:1":           "connection refused",
 		listen("hunter2 hunter2\r\n"):  "no HTTP",
 		listen("HTTP/1.1 hunter2\r\n"): "no HTTP",
 		listen(""):                     "no reply within 100ms",
-		tls.URL:                        "certificate",
+		unknown.URL:                    "its certificate",
 	} {
 		e := endpointAt(t, at+"/hunter2?token=hunter2", testSecret)
 		if e.Timeout = time.Minute; strings.HasPrefix(says, "no reply") {
@@ -191,7 +201,7 @@ func TestAReplyWithoutEndIsNotReadToIt(t *testing.T) {
 // TestAReplyIsDoneAtItsStatusLine: a body that never ends holds its slot no longer.
 func TestAReplyIsDoneAtItsStatusLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := Endpoint{URL: "https://example.com", Timeout: time.Minute, Clock: time.Now, Transport: bodyWithoutEnd{}}
+		e := Endpoint{URL: "https://example.com", Timeout: time.Minute, Clock: time.Now, Transport: bodyWithoutEnd{}, Certificate: certificate}
 		if r := e.Send(t.Context(), "id", []byte("{}")); r.Outcome != Delivered || r.Took > time.Second {
 			t.Errorf("%+v", r)
 		}

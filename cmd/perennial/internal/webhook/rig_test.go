@@ -238,7 +238,7 @@ func newRig(answer func(id string, attempt int) (int, http.Header, time.Duration
 	log := logrus.New()
 	log.SetOutput(r.log)
 	r.Sink = &Sink{
-		Name: "billing", Endpoint: Endpoint{URL: "https://example.com/hooks/s3cr3t?token=s3cr3t", Secrets: secrets, Timeout: 10 * time.Second, Transport: r.e, Clock: time.Now},
+		Name: "billing", Endpoint: Endpoint{URL: "https://example.com/hooks/s3cr3t?token=s3cr3t", Secrets: secrets, Timeout: 10 * time.Second, Transport: r.e, Clock: time.Now, Certificate: certificate},
 		Events: r.h, Positions: r.k, Wants: func(string) bool { return true }, Concurrency: 4, From: FromStart,
 		Clock: time.Now, Random: func() float64 { return .5 }, Log: logrus.NewEntry(log),
 	}
