@@ -243,14 +243,7 @@ func (d *doctor) nats(ctx context.Context) {
 		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
 	}
 	external := d.config.NATS.External()
-	if external {
-		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
-	}
-	if absent, ok := errors.AsType[*queue.AbsentError](r.CheckJetStream(ctx)); ok && !r.Clustered() { // one that elects its leader may answer as if there were none
-		d.bad("jetstream", absent.Seen, absent.Do)
-		return
-	}
-	if external && !d.elected(ctx, r.Queue) {
+	if !d.jetstream(ctx, r.Queue, external) {
 		return
 	}
 	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
@@ -274,6 +267,19 @@ func (d *doctor) nats(ctx context.Context) {
 		}
 		d.durability(ctx, r.Queue)
 	}
+}
+
+// jetstream reports whether JetStream answers.
+func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) bool {
+	if external {
+		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
+	}
+	// A cluster that elects its leader may answer as if there were no JetStream.
+	if absent, ok := errors.AsType[*queue.AbsentError](q.CheckJetStream(ctx)); ok && !q.Clustered() {
+		d.bad("jetstream", absent.Seen, absent.Do)
+		return false
+	}
+	return !external || d.elected(ctx, q)
 }
 
 // electionWait is how long the doctor waits for the election of the leader of a NATS cluster.
