@@ -244,16 +244,7 @@ func (d *doctor) nats(ctx context.Context) {
 	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
 		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
 	}
-	switch err := r.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
-	case errors.Is(err, queue.ErrNoAccount):
-		d.ok("streams", "not there yet: the first `perennial run` makes them")
-	case queue.Unlike(err):
-		d.bad("streams", err, "mend it: so messages could be lost, or are not delivered")
-	case err != nil:
-		d.bad("streams", err, "nothing is wrong with the stream's settings as far as is seen: see that most of the NATS servers run and have room, and call this again")
-	default:
-		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
-	}
+	d.streams(ctx, r.Queue, external)
 	if len(d.config.NATS.Users) > 0 {
 		d.roles(ctx, r.URL())
 	}
@@ -262,6 +253,25 @@ func (d *doctor) nats(ctx context.Context) {
 			d.bad("quota", quota.Limit+": "+quota.Seen, quota.Do)
 		}
 		d.durability(ctx, r.Queue)
+	}
+}
+
+// streams looks at the account's streams, and at the leases of a server of its own.
+func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
+	switch err := q.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
+	case errors.Is(err, queue.ErrNoAccount):
+		d.ok("streams", "not there yet: the first `perennial run` makes them")
+	case queue.Unlike(err):
+		d.bad("streams", err, "mend it: so messages could be lost, or are not delivered")
+	case err != nil:
+		d.bad("streams", err, "nothing is wrong with the stream's settings as far as is seen: see that most of the NATS servers run and have room, and call this again")
+	default:
+		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
+		if external {
+			if err := q.CheckLeases(ctx); err != nil {
+				d.bad("leases", err, "start `perennial run`, which makes it anew, and keep others from deleting it")
+			}
+		}
 	}
 }
 
