@@ -160,13 +160,14 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	defer func() { expiry.Stop() }()
 	renew := time.NewTicker(l.ttl / 3)
 	defer renew.Stop()
+	var failed error // of the last try
 	for {
 		switch awaitRenewalTime(ctx, expiry.C, renew.C) {
 		case leaseStopped:
 			return
 		case leaseExpired:
 			l.lose()
-			l.queue.log.WithField("account", l.account).Error("the lease could not be renewed in time")
+			l.queue.log.WithField("account", l.account).WithError(failed).Error("the lease could not be renewed in time")
 			return
 		case leaseDue:
 		}
@@ -178,6 +179,7 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 			continue
 		}
 		next.Stop()
+		failed = err
 		if errors.Is(err, jetstream.ErrKeyExists) {
 			l.lose()
 			l.queue.log.WithField("account", l.account).Error("the lease was taken away")

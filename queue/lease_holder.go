@@ -10,6 +10,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// CheckLeases says that the bucket of the leases is gone: the holder of each account loses it
+// within seconds, and makes the bucket anew. A user who may not look is told nothing.
+func (q *Queue) CheckLeases(ctx context.Context) error {
+	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(LeaseBucket))
+	defer forget()
+	_, err := q.js.Stream(ctx, keyValueStream(LeaseBucket))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("bucket %s, which says who runs which account, is gone: see who deleted it; a runner makes it anew within a minute (`perennial doctor`)", LeaseBucket)
+	}
+	return nil
+}
+
 // LeaseHolder names the runner that holds an account's lease, "" when none does.
 func (q *Queue) LeaseHolder(ctx context.Context, account string) (string, error) {
 	if err := ValidAccount(account); err != nil {

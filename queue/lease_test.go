@@ -19,6 +19,23 @@ func awaitLost(t testing.TB, lease *Lease) {
 	}
 }
 
+// TestADeletedBucketOfLeasesIsNamed, until a runner makes it anew.
+func TestADeletedBucketOfLeasesIsNamed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	if err := q.CheckLeases(within(t)); err == nil || !strings.Contains(err.Error(), LeaseBucket) {
+		t.Errorf("none is there: %v", err)
+	}
+	lease, err := q.TryAcquireLease(within(t), "main", "a", time.Minute)
+	check(t, err)
+	t.Cleanup(func() { _ = lease.Release(within(t)) })
+	check(t, q.CheckLeases(within(t)))
+	check(t, q.js.DeleteKeyValue(within(t), LeaseBucket))
+	if err := q.CheckLeases(within(t)); err == nil {
+		t.Error("it is gone")
+	}
+}
+
 func TestOnlyOneRunnerHoldsAnAccountAndTheNextFollows(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)

@@ -22,6 +22,8 @@ const NodeLife = 10 * time.Second
 // PostNode says that a runner lives, and data of it. Its bucket is made where there is
 // none.
 func (q *Queue) PostNode(ctx context.Context, node string, data []byte) error {
+	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(NodesBucket))
+	defer forget()
 	bucket, err := q.js.KeyValue(ctx, NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		bucket, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -63,7 +65,7 @@ func (q *Queue) Nodes(ctx context.Context) (said [][]byte, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", NodesBucket, err)
+		return nil, fmt.Errorf("bucket %s: %w", NodesBucket, denied(ctx, err))
 	}
 	all, err := bucket.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {

@@ -249,7 +249,20 @@ func (d *doctor) nats(ctx context.Context) {
 	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
 		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
 	}
-	switch err := r.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
+	d.streams(ctx, r.Queue, external)
+	d.usersAt = r.URL()
+	if external {
+		d.runners(ctx, r.Queue)
+		if quota, ok := errors.AsType[*queue.QuotaError](r.CheckQuota(ctx, d.account, d.config.Accounts[d.account].Replicas)); ok {
+			d.bad("quota", quota.Limit+": "+quota.Seen, quota.Do)
+		}
+		d.durability(ctx, r.Queue)
+	}
+}
+
+// streams looks at the account's streams, and at the leases of a server of its own.
+func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
+	switch err := q.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
 	case errors.Is(err, queue.ErrNoAccount):
 		d.ok("streams", "not there yet: the first `perennial run` makes them")
 	case queue.Unlike(err):
@@ -258,14 +271,11 @@ func (d *doctor) nats(ctx context.Context) {
 		d.bad("streams", err, "nothing is wrong with the stream's settings as far as is seen: see that most of the NATS servers run and have room, and call this again")
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
-	}
-	d.usersAt = r.URL()
-	if external {
-		d.runners(ctx, r.Queue)
-		if quota, ok := errors.AsType[*queue.QuotaError](r.CheckQuota(ctx, d.account, d.config.Accounts[d.account].Replicas)); ok {
-			d.bad("quota", quota.Limit+": "+quota.Seen, quota.Do)
+		if external {
+			if err := q.CheckLeases(ctx); err != nil {
+				d.bad("leases", err, "start `perennial run`, which makes it anew, and keep others from deleting it")
+			}
 		}
-		d.durability(ctx, r.Queue)
 	}
 }
 
@@ -306,6 +316,10 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	all, err := daemon.Nodes(limited, q)
+	if _, refused := errors.AsType[*queue.DeniedError](err); refused {
+		d.ok("runners", "this login may not read what runners say of themselves")
+		return
+	}
 	if err != nil {
 		d.bad("runners", err, "see that most of the NATS servers run, and call this again")
 		return

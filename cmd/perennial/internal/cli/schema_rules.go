@@ -200,12 +200,14 @@ func labels(s *jsonschema.Schema) {
 // orderForms are the two ways in which an order is written, of which one is used.
 func orderForms(s *jsonschema.Schema) {
 	one, none := uint64(1), uint64(0)
+	empty := &jsonschema.Schema{Type: "array", MaxItems: &none}
+	orNull(empty)
 	s.OneOf = []*jsonschema.Schema{
 		form("Several offers: items", []string{"items"}, map[string]*jsonschema.Schema{
 			"items": {Type: "array", MinItems: &one}, "offer_code": {Type: "null"}, "quantity": {Type: "null"},
 		}),
 		form("One offer: offer_code and quantity", []string{"offer_code", "quantity"}, map[string]*jsonschema.Schema{
-			"items": {MaxItems: &none}, "offer_code": {Type: "string"}, "quantity": {Type: "integer"},
+			"items": empty, "offer_code": {Type: "string"}, "quantity": {Type: "integer"},
 		}),
 	}
 }

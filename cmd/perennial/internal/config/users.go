@@ -120,7 +120,7 @@ func (u User) validateLogin(i int, n NATS) error {
 	}
 	switch {
 	case u.User == "" || ways != 1:
-		return fmt.Errorf("nats.users[%d] needs user and password_file", i)
+		return fmt.Errorf("nats.users[%d] needs user and one of password_file and creds_file, which is for a server of your own (nats.url)", i)
 	case u.CredsFile != "" && !n.External():
 		return fmt.Errorf("nats.users[%d].creds_file is for an external server, and nats.url is empty: use password_file", i)
 	}

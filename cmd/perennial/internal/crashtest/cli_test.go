@@ -379,6 +379,7 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"a user twice":           {account + "nats: {users: [{user: app, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}, {user: app, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "names differ in more"},
 		"names of one variable":  {account + "nats: {users: [{user: app-1, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}, {user: App_1, password_file: main.secret, roles: [{role: operator, accounts: [main]}]}]}\n", "names differ in more"},
 		"the runner's variable":  {account + "nats: {users: [{user: Perennial, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "names differ in more"},
+		"a user of no login":     {account + "nats: {users: [{user: app, roles: [{role: producer, accounts: [main]}]}]}\n", "one of password_file and creds_file"},
 		"creds of the embedded":  {account + "nats: {users: [{user: app, creds_file: x, roles: [{role: producer, accounts: [main]}]}]}\n", "external server"},
 		"our own user":           {account + "nats: {users: [{user: local, password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "choose another name"},
 		"a name of two lines":    {account + "nats: {users: [{user: \"a\\nb\", password_file: main.secret, roles: [{role: producer, accounts: [main]}]}]}\n", "must be 1 to 64"},

@@ -1,11 +1,13 @@
 package crashtest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/cmd/perennial/internal/cli"
 	"perennial/queue"
 )
 
@@ -31,6 +33,13 @@ func TestARestartedRunnerHasItsLease(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	run.kill()
-	_, line = w.run("--data", "data-2")
+	standby, line := w.run("--data", "data-2")
 	waitForHTTP(t, line.HTTP+"/readyz?verbose", `"standby"`)
+	standby.kill()
+	if err := outer.js.DeleteKeyValue(t.Context(), queue.LeaseBucket); err != nil {
+		t.Fatal(err)
+	}
+	if f := examined(t, w, cli.ExitFailed)["leases"]; f.OK || !strings.Contains(f.Seen, queue.LeaseBucket+", ") || f.Do == "" {
+		t.Errorf("the bucket is gone: %+v", f)
+	}
 }

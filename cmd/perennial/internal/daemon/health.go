@@ -146,6 +146,9 @@ func (a *account) probeStreams(ctx context.Context) {
 		if why := a.lostFront(ctx, first, last); err == nil && why != "" {
 			err = errors.New(why)
 		}
+		if err == nil && a.host.Embedded == nil {
+			err = a.host.Queue.CheckLeases(ctx)
+		}
 		return err
 	})
 }

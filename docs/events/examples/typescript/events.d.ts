@@ -107,7 +107,7 @@ export interface SeveralOffersItems {
   quantity?: null;
 }
 export interface OneOfferOfferCodeAndQuantity {
-  items?: unknown;
+  items?: unknown[] | null;
   offer_code: string;
   quantity: number;
 }
