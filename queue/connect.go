@@ -154,7 +154,8 @@ func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
 	}
-	if err := q.nc.LastError(); err != nil && !q.met.Load() { // before the first connection nats.go calls no handler for a refused login
+	// nats.go calls no handler for a login that is refused, and before the first connection for nothing.
+	if err := q.nc.LastError(); err != nil && (!q.met.Load() || errors.Is(err, nats.ErrAuthorization)) {
 		err = q.connectError(err)
 		q.failed.Store(&err)
 	}

@@ -22,8 +22,6 @@ const NodeLife = 10 * time.Second
 // PostNode says that a runner lives, and data of it. Its bucket is made where there is
 // none.
 func (q *Queue) PostNode(ctx context.Context, node string, data []byte) error {
-	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(NodesBucket))
-	defer forget()
 	bucket, err := q.js.KeyValue(ctx, NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		bucket, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -60,6 +58,8 @@ func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
 // Nodes are what the living runners have said last, in no order.
 func (q *Queue) Nodes(ctx context.Context) (said [][]byte, err error) {
+	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(NodesBucket))
+	defer forget()
 	bucket, err := q.js.KeyValue(ctx, NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, nil
