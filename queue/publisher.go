@@ -107,6 +107,9 @@ func (p *Publisher) publishBatch(ctx context.Context, events []Event) error {
 	said := ""
 	for {
 		err := p.try(ctx, events)
+		if errors.Is(err, nats.ErrReconnectBufExceeded) {
+			err = ErrDisconnected // without a connection the client has no room to keep what it is given
+		}
 		p.failing.Store(&err)
 		if refused(err) {
 			var found int
