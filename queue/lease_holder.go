@@ -11,7 +11,7 @@ import (
 )
 
 // CheckLeases says that the bucket of the leases is gone: the holder of each account loses it
-// within seconds, and makes the bucket anew. A user who may not look is told nothing.
+// within seconds, and makes the bucket anew. For a user without permission to look it returns nil.
 func (q *Queue) CheckLeases(ctx context.Context) error {
 	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(LeaseBucket))
 	defer forget()

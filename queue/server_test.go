@@ -53,7 +53,7 @@ func TestTheEmbeddedServerBoundsItsConnections(t *testing.T) {
 			continue
 		}
 		text := bufio.NewReader(c)
-		first, err := text.ReadString('\n') // INFO, and an error behind it
+		first, err := text.ReadString('\n') // INFO, and then an error
 		check(t, err)
 		if strings.HasPrefix(first, "-ERR") || n == anyConnections {
 			more, _ := io.ReadAll(text)

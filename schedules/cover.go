@@ -107,7 +107,7 @@ func (s *Sweeper) countUncovered(ctx context.Context) {
 	before := s.uncovered.Swap(n)
 	if *n > 0 && (before == nil || *before == 0) {
 		level := logrus.WarnLevel
-		if len(s.Schedules) == 0 { // as at a first start: nobody has asked for renewals yet
+		if len(s.Schedules) == 0 { // as after a first start: no renewals have been asked for
 			level = logrus.InfoLevel
 		}
 		log.Logf(level, "no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, first[0].ProxyID)

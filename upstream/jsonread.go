@@ -46,8 +46,12 @@ func parseObject(name string, raw []byte) (*object, error) {
 		return nil, named(name, errNotObject)
 	}
 	o := &object{name: name, members: make([]member, 0, 16)}
-	for d := inside(raw); d.PeekKind() != jsontext.KindEndObject; {
+	d := inside(raw)
+	for more(d) {
 		o.members = append(o.members, member{plainKey(next(d, raw)), next(d, raw)})
+	}
+	if d.PeekKind() != jsontext.KindEndObject {
+		return nil, named(name, errors.New("not JSON"))
 	}
 	if o.duplicate() {
 		return nil, named(name, errors.New("a key appears twice")) // without its name: in a broken reply it may be a secret
@@ -91,6 +95,13 @@ func inside(raw []byte) *jsontext.Decoder {
 	return d
 }
 
+// more reports whether another key or value comes. What cannot be read ends it too: a reply
+// must not keep a reader in a loop.
+func more(d *jsontext.Decoder) bool {
+	kind := d.PeekKind()
+	return kind != jsontext.KindEndObject && kind != jsontext.KindEndArray && kind != jsontext.KindInvalid
+}
+
 // next is the next value, as a part of raw: what the decoder returns is valid until it reads on.
 func next(d *jsontext.Decoder, raw []byte) []byte {
 	value, _ := d.ReadValue() // valid by construction
@@ -107,7 +118,7 @@ func named(name string, err error) error {
 
 // elements splits a JSON array into its raw values.
 func elements(raw []byte) (all [][]byte) {
-	for d := inside(raw); d.PeekKind() != jsontext.KindEndArray; {
+	for d := inside(raw); more(d); {
 		all = append(all, next(d, raw))
 	}
 	return all
