@@ -61,8 +61,9 @@ type broker struct {
 // so that none waits for JetStream behind those of another user.
 const brokerSlots = 32
 
-// serveBroker begins to answer; stop ends it.
-func (q *Queue) serveBroker(account string) (stop func() error, err error) {
+// ServeBroker answers the requests of an account's subscribers until stop. Each runner of the
+// account does, whether it holds the account or not: NATS gives a request to one of them.
+func (q *Queue) ServeBroker(account string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &broker{queue: q, account: account, ctx: ctx, inside: newRoom(brokerSlots, maxOfUser), share: maxConsumers, most: maxAllConsumers}
 	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.take)

@@ -177,7 +177,7 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	if err := q.EnsureStreams(within(t), "main", 1); err != nil {
 		t.Fatal(err)
 	}
-	stop, err := serveAccount(q, "1.0.0", nil)
+	stop, err := q.ServeBroker("main")
 	if err != nil {
 		t.Fatal(err)
 	}

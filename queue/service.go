@@ -78,8 +78,8 @@ type Service struct {
 }
 
 // ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
-// micro service named perennial-<account>, and makes consumers for subscribers. Behind it
-// the server knows the verbs, unless the connection was lost. stop refuses new requests,
+// micro service named perennial-<account>. When it returns the server knows the verbs,
+// unless the connection was lost. stop refuses new requests,
 // cancels the context of those under way and returns when they are done.
 func (q *Queue) ServeAccount(s Service) (stop func() error, err error) {
 	if err := ValidAccount(s.Account); err != nil {
@@ -95,16 +95,12 @@ func (q *Queue) ServeAccount(s Service) (stop func() error, err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing, maxOfUser), changing: newRoom(maxChanging, maxOfUser), parked: newRoom(maxParked, maxParkedOfUser), slow: newRoom(maxSlow, maxOfUser)}
-	stopBroker := func() error { return nil }
 	stop = sync.OnceValue(func() error {
-		err := errors.Join(stopBroker(), q.stopService(found))
+		err := q.stopService(found)
 		cancel()
 		serving.wait()
 		return err
 	})
-	if stopBroker, err = q.serveBroker(s.Account); err != nil {
-		return nil, errors.Join(err, found.Stop())
-	}
 	for verb, answer := range s.Verbs {
 		var shown map[string]string
 		if s.Metadata != nil {

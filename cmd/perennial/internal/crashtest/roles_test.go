@@ -153,6 +153,20 @@ func (w *world) as(line daemon.ReadyLine, user string) *role {
 	return &role{nc, w.t, js}
 }
 
+// TestAStandbyMakesConsumersForSubscribers while no runner holds the account.
+func TestAStandbyMakesConsumersForSubscribers(t *testing.T) {
+	t.Parallel()
+	w, holder, line := withRoles(t, externalNATS)
+	standby := startIn(t, w.dir, nil, "run", "--data", "data-2")
+	standby.ready(&line)
+	w.readySays(line, ready)
+	holder.kill()
+	sub := w.as(line, "sub")
+	if _, err := sub.js.CreateOrUpdateConsumer(t.Context(), "PERENNIAL_EVENTS_main", jetstream.ConsumerConfig{Durable: "mine", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+		t.Errorf("%v\n%s", err, standby.stderr)
+	}
+}
+
 // cannot fails the test when a request is answered with anything but an error. The server
 // reports a forbidden subject before it answers later messages.
 func (r *role) cannot(subject, body string) {

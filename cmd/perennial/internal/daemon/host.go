@@ -241,6 +241,11 @@ func (h *Host) Run(ctx context.Context) error {
 	go func() { defer close(watched); h.watch(watching) }()
 	defer func() { stop(); <-watched }()
 	defer context.AfterFunc(ctx, func() { h.stopping.Store(true); h.say() })()
+	stopBrokers, err := h.serveBrokers()
+	defer stopBrokers()
+	if err != nil {
+		return err
+	}
 	var group sync.WaitGroup
 	stopped := make([]error, len(h.Accounts))
 	for i, a := range h.Accounts {
@@ -258,6 +263,24 @@ func (h *Host) Run(ctx context.Context) error {
 	default:
 		return errors.Join(stopped...)
 	}
+}
+
+// serveBrokers answers the subscribers of every configured account until stop.
+func (h *Host) serveBrokers() (stop func(), err error) {
+	var stops []func() error
+	stop = func() {
+		for _, one := range stops {
+			_ = one()
+		}
+	}
+	for _, name := range h.Config.AccountNames() {
+		one, err := h.Queue.ServeBroker(name)
+		if err != nil {
+			return stop, err
+		}
+		stops = append(stops, one)
+	}
+	return stop, nil
 }
 
 // Close stops everything that Start started.
