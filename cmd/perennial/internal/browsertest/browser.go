@@ -25,7 +25,7 @@ const patience = 2 * time.Minute
 type Action = chromedp.Action[chromedp.Void]
 
 // Chromium is a browser with a profile of its own. It ends with the test.
-func Chromium(t *testing.T) context.Context {
+func Chromium(t testing.TB) context.Context {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.Headless, chromedp.NoFirstRun, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
@@ -45,7 +45,7 @@ func Chromium(t *testing.T) context.Context {
 }
 
 // Does carries out steps, or fails the test with the text of the page.
-func Does(ctx context.Context, t *testing.T, actions ...Action) {
+func Does(ctx context.Context, t testing.TB, actions ...Action) {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -74,7 +74,7 @@ func Fill(selector, value string) Action {
 }
 
 // Says is what a script of the page's comes to.
-func Says[T any](ctx context.Context, t *testing.T, script string) T {
+func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 
 // twoAccounts configures main and other, each with a schedule and a runner of
 // both.
-func twoAccounts(t *testing.T) *world {
+func twoAccounts(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t, 4)
 	w.write("other.secret", "second-canary-9dK4", 0o600)
@@ -25,7 +25,7 @@ schedules:
 }
 
 // accountsOf are the accounts that the lines of a JSON output name.
-func accountsOf(t *testing.T, out string) (names []string) {
+func accountsOf(t testing.TB, out string) (names []string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
 		var row struct {

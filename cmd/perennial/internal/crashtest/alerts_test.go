@@ -84,7 +84,7 @@ type three struct {
 	well, now sample
 }
 
-func newThree(t *testing.T) *three {
+func newThree(t testing.TB) *three {
 	t.Helper()
 	w := newWorld(t, 3)
 	c := &three{w: w, nats: newNATSProcess(t, w), provider: newBehindTLS(t, w.sandbox.Sandbox), runs: map[string]*process{}, at: map[string]daemon.ReadyLine{}}
@@ -184,7 +184,7 @@ type behindTLS struct {
 	silent      atomic.Bool
 }
 
-func newBehindTLS(t *testing.T, target string) *behindTLS {
+func newBehindTLS(t testing.TB, target string) *behindTLS {
 	t.Helper()
 	at, err := url.Parse(target)
 	if err != nil {
@@ -221,7 +221,7 @@ func (p *behindTLS) expire(is bool) {
 }
 
 // certificate is one of 127.0.0.1's own, which ends so long from now.
-func (p *behindTLS) certificate(t *testing.T, lasts time.Duration) tls.Certificate {
+func (p *behindTLS) certificate(t testing.TB, lasts time.Duration) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

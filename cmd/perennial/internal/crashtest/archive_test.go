@@ -80,7 +80,7 @@ func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 
 // oldWorld is a world whose account paid and was paid hundreds of times two months ago;
 // all of that is published, and its runner has stopped.
-func oldWorld(t *testing.T, nats string) *world {
+func oldWorld(t testing.TB, nats string) *world {
 	t.Helper()
 	w := newWorld(t, 4)
 	w.configure(nats, "")

@@ -52,7 +52,7 @@ func TestBrowserKeyboard(t *testing.T) {
 
 // tabThrough presses Tab until it has come out at so many stops, and says at which, and where
 // the focus is not seen. A field of a date takes several.
-func tabThrough(ctx context.Context, t *testing.T, want int) (stops []int, unseen []string) {
+func tabThrough(ctx context.Context, t testing.TB, want int) (stops []int, unseen []string) {
 	t.Helper()
 	for pressed := 0; len(stops) < want && pressed < 3*want; pressed++ {
 		does(ctx, t, chromedp.KeyEvent(kb.Tab))

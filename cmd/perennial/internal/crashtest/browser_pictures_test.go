@@ -15,7 +15,7 @@ import (
 
 // small is a picture with the 256 colours that it has most of: a page has few, and its
 // letters have many shades of them.
-func small(t *testing.T, picture []byte) []byte {
+func small(t testing.TB, picture []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {

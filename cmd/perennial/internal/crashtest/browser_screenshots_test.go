@@ -56,7 +56,7 @@ func fixtureInPictures() string {
 
 // inPictures is a small account on an ordinary day: it bought, it renews by schedule and by
 // hand, a plan waits for approval, the reply to a renewal was lost, and a command could not be read.
-func inPictures(t *testing.T) (*world, daemon.ReadyLine) {
+func inPictures(t testing.TB) (*world, daemon.ReadyLine) {
 	w := newWorldOf(t, fixtureInPictures())
 	w.configure("", `schedules:
   - {name: shop-daily, cron: "30 5 * * *", timezone: Europe/London, renew_before: 96h, duration_days: 30, match: {region: [Dallas, London]}}
@@ -88,7 +88,7 @@ func settledPage() action {
 }
 
 // shot is a picture of the page: whole, or its top.
-func shot(ctx context.Context, t *testing.T, width int64) []byte {
+func shot(ctx context.Context, t testing.TB, width int64) []byte {
 	t.Helper()
 	does(ctx, t, settledPage())
 	high := min(int64(shotHeight), browsertest.Says[int64](ctx, t, "document.documentElement.scrollHeight"))

@@ -36,7 +36,7 @@ func (w *world) signIn(ctx context.Context) {
 }
 
 // lostReply is a world with a renewal whose reply was lost for good, and waits for a person.
-func lostReply(t *testing.T) (*world, *process, daemon.ReadyLine) {
+func lostReply(t testing.TB) (*world, *process, daemon.ReadyLine) {
 	w := newWorld(t, 6)
 	w.configure("", "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_3, px_4]}}\n")
 	run, line := w.run()

@@ -46,7 +46,7 @@ func (c canaries) proxy(id string) {
 	c.add("the password of "+id, "pass-"+id+"-secret")
 }
 
-func (c canaries) seek(t *testing.T, where, text string) {
+func (c canaries) seek(t testing.TB, where, text string) {
 	t.Helper()
 	for canary, name := range c {
 		if at := strings.Index(text, canary); at >= 0 {
@@ -55,7 +55,7 @@ func (c canaries) seek(t *testing.T, where, text string) {
 	}
 }
 
-func (c canaries) seekIn(t *testing.T, dir string) {
+func (c canaries) seekIn(t testing.TB, dir string) {
 	t.Helper()
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func (c canaries) seekIn(t *testing.T, dir string) {
 }
 
 // seekInTables reads every cell: in the file a long text may lie in pieces.
-func (c canaries) seekInTables(t *testing.T, file string) {
+func (c canaries) seekInTables(t testing.TB, file string) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+file+"?mode=ro")
 	if err != nil {
@@ -101,7 +101,7 @@ func (c canaries) seekInTables(t *testing.T, file string) {
 	}
 }
 
-func (c canaries) seekInTable(t *testing.T, db *sql.DB, name string) {
+func (c canaries) seekInTable(t testing.TB, db *sql.DB, name string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), `SELECT * FROM "`+name+`"`) //nolint:unqueryvet // every column of it is looked at
 	if err != nil {
@@ -251,7 +251,7 @@ func (w *world) canaries() canaries {
 }
 
 // seekInProcess looks at what every user of the machine can see of a process.
-func (c canaries) seekInProcess(t *testing.T, p *process) {
+func (c canaries) seekInProcess(t testing.TB, p *process) {
 	t.Helper()
 	own := fmt.Sprint(p.cmd.Process.Pid)
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

@@ -58,7 +58,7 @@ func TestTwoDemosShowTheSameMoneyThatAddsUp(t *testing.T) {
 
 // demoIsPictured compares a demonstration with the picture of one in the README: every line
 // but for ports, times, the numbers of events and how many there are, and their order.
-func demoIsPictured(t *testing.T, out string) {
+func demoIsPictured(t testing.TB, out string) {
 	t.Helper()
 	picture, err := os.ReadFile("../../../../docs/images/demo.svg")
 	if err != nil {
@@ -91,7 +91,7 @@ func demoLines(lines []string) (all []string) {
 }
 
 // demoAddsUp adds the lines of the steps as they are printed.
-func demoAddsUp(t *testing.T, books string) {
+func demoAddsUp(t testing.TB, books string) {
 	t.Helper()
 	row := regexp.MustCompile(`(?m)^  (\S+(?: \S+)?) +\S* +(\d+)\.(\d\d) USD +(\d+)\.(\d\d) USD`)
 	var sum, said [2]int64
@@ -164,7 +164,7 @@ func TestBadInputIsAnsweredAndTheRunnerGoesOn(t *testing.T) {
 }
 
 // waitForEvent returns the first event of a type about a command.
-func waitForEvent(t *testing.T, url, eventType, id string) string {
+func waitForEvent(t testing.TB, url, eventType, id string) string {
 	t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: url})
 	if err != nil {
@@ -249,7 +249,7 @@ func TestCommandLine(t *testing.T) {
 }
 
 // checkLedgerCommands: they work with and without a running runner.
-func checkLedgerCommands(t *testing.T, w *world, charged int64) {
+func checkLedgerCommands(t testing.TB, w *world, charged int64) {
 	t.Helper()
 	out, errs, code := w.cli("ledger", "balance", "-o", "json")
 	var b ledger.Balance
@@ -343,7 +343,7 @@ func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	}
 }
 
-func waitForHTTP(t *testing.T, url, text string) {
+func waitForHTTP(t testing.TB, url, text string) {
 	t.Helper()
 	w := &world{t: t}
 	var said string

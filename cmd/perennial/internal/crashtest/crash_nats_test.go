@@ -14,14 +14,14 @@ import (
 // outerNATS is a NATS server that keeps running while the runner is stopped. Its
 // store is where checkBooks looks for the events.
 type outerNATS struct {
-	t      *testing.T
+	t      testing.TB
 	server *queue.Embedded
 	js     jetstream.JetStream
 	leases jetstream.KeyValue
 }
 
 // startOuterNATS starts it with leases of a second.
-func startOuterNATS(t *testing.T, w *world) *outerNATS {
+func startOuterNATS(t testing.TB, w *world) *outerNATS {
 	t.Helper()
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: freeAddress(t), StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {

@@ -134,7 +134,7 @@ func (w *world) renewals() map[string]int {
 
 // checkSwept: each proxy was renewed once, each slot fired once and every
 // command that was taken in ended once; and the books agree.
-func checkSwept(t *testing.T, w *world, proxies int) {
+func checkSwept(t testing.TB, w *world, proxies int) {
 	t.Helper()
 	times := w.renewals()
 	for n := range proxies {
@@ -173,7 +173,7 @@ func checkSwept(t *testing.T, w *world, proxies int) {
 }
 
 // checkSlots: of every second between the first slot and the last there is one.
-func checkSlots(t *testing.T, fired, finished map[time.Time]int) {
+func checkSlots(t testing.TB, fired, finished map[time.Time]int) {
 	t.Helper()
 	slots := []time.Time{}
 	for slot := range fired {

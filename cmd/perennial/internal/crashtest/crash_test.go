@@ -301,7 +301,7 @@ func (c crashed) ids() (ids []string) {
 
 // publish publishes every command twice; what the runner's end takes with it is
 // published again by finish.
-func (c crashed) publish(t *testing.T, url string) {
+func (c crashed) publish(t testing.TB, url string) {
 	t.Helper()
 	nc, js := connectTo(t, url)
 	defer nc.Close()
@@ -318,7 +318,7 @@ func (c crashed) publish(t *testing.T, url string) {
 	_ = nc.FlushTimeout(5 * time.Second)
 }
 
-func (c crashed) await(t *testing.T, url string) {
+func (c crashed) await(t testing.TB, url string) {
 	t.Helper()
 	p := producer{w: &world{t: t}}
 	for i := range c {
@@ -347,7 +347,7 @@ func (w *world) runUntil(spec string) *process {
 
 // await polls until a condition holds. It polls less often the longer that takes, so that
 // the processes under test have the processors.
-func await(t *testing.T, what string, is func() bool) {
+func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	late := time.NewTimer(patience)
 	defer late.Stop()

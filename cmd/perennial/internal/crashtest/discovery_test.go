@@ -15,7 +15,7 @@ import (
 )
 
 // fits holds a JSON text against a schema that was read from metadata.
-func fits(t *testing.T, what, schema string, text []byte) {
+func fits(t testing.TB, what, schema string, text []byte) {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // examined runs the doctor and gives its findings by name.
-func examined(t *testing.T, w *world, wantCode int) map[string]cli.DoctorFinding {
+func examined(t testing.TB, w *world, wantCode int) map[string]cli.DoctorFinding {
 	t.Helper()
 	out, errs, code := w.cli("doctor", "-o", "json")
 	if code != wantCode {

@@ -49,7 +49,7 @@ func (r *richRun) checkMoneyAndChain() {
 
 // tampered are copies of a stream: cents that were changed, a time by a microsecond, an
 // event that is gone, two that changed places.
-func tampered(t *testing.T, lines [][]byte) map[string][][]byte {
+func tampered(t testing.TB, lines [][]byte) map[string][][]byte {
 	t.Helper()
 	edited := func(edit func(line []byte) []byte) [][]byte {
 		out := append([][]byte{}, lines...)

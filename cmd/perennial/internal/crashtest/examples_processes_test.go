@@ -27,7 +27,7 @@ type language struct {
 }
 
 // languages are those whose programs reach NATS here.
-func languages(t *testing.T) []language {
+func languages(t testing.TB) []language {
 	t.Helper()
 	dir, err := filepath.Abs(examplesDir)
 	if err != nil {
@@ -48,7 +48,7 @@ func languages(t *testing.T) []language {
 }
 
 // python runs its programs on files.
-func python(t *testing.T) language {
+func python(t testing.TB) language {
 	t.Helper()
 	dir, err := filepath.Abs(examplesDir)
 	if err != nil {
@@ -59,7 +59,7 @@ func python(t *testing.T) language {
 
 // stranger is a running example.
 type stranger struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 	cmd  *exec.Cmd
 	out  lockedBuffer
@@ -68,7 +68,7 @@ type stranger struct {
 }
 
 // as starts an example under a user of NATS.
-func (l language) as(t *testing.T, url, user, program string, args ...string) *stranger {
+func (l language) as(t testing.TB, url, user, program string, args ...string) *stranger {
 	t.Helper()
 	argv := append(l.argv(program), args...)
 	s := &stranger{t: t, name: l.name + " " + program + " " + strings.Join(args, " "), cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
@@ -133,7 +133,7 @@ type projection struct {
 	*stranger
 }
 
-func (p *projection) start(t *testing.T) {
+func (p *projection) start(t testing.TB) {
 	p.starts++
 	p.stranger = p.lang.as(t, p.url, "view", "inventory", p.file, "stock-"+p.lang.name)
 }
@@ -157,7 +157,7 @@ func (p *projection) holds() (state struct {
 }
 
 // comesTo waits until an event is in the file.
-func (p *projection) comesTo(t *testing.T, seq int64) {
+func (p *projection) comesTo(t testing.TB, seq int64) {
 	t.Helper()
 	await(t, fmt.Sprintf("%s holds event %d", p.name, seq), func() bool {
 		select {

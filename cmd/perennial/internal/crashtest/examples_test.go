@@ -28,7 +28,7 @@ type richRun struct {
 	producers   map[string]*persistent
 }
 
-func newRichRun(t *testing.T) *richRun {
+func newRichRun(t testing.TB) *richRun {
 	t.Helper()
 	r := &richRun{world: newWorld(t, 12), langs: languages(t), producers: map[string]*persistent{}}
 	address := freeAddress(t) // the embedded server listens here after every start
@@ -241,7 +241,7 @@ func (r *richRun) checkInventories() {
 var answeredFor = []string{"px_1", "px_2"}
 
 // holdsAll waits until an event is in the file, and checks that it has these proxies.
-func (p *projection) holdsAll(t *testing.T, seq int64, owned map[string]time.Time) {
+func (p *projection) holdsAll(t testing.TB, seq int64, owned map[string]time.Time) {
 	t.Helper()
 	p.comesTo(t, seq)
 	have := map[string]time.Time{}

@@ -139,7 +139,7 @@ type partition struct {
 	way      sync.RWMutex
 }
 
-func partitioned(t *testing.T, server string) *partition {
+func partitioned(t testing.TB, server string) *partition {
 	t.Helper()
 	target, err := url.Parse(server)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut(t *testing.T) {
 }
 
 // smallDisk mounts a disk of a few megabytes.
-func smallDisk(t *testing.T, dir string) {
+func smallDisk(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func smallDisk(t *testing.T, dir string) {
 }
 
 // fill writes until no byte is left.
-func fill(t *testing.T, path string) {
+func fill(t testing.TB, path string) {
 	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {

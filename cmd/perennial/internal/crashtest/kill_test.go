@@ -186,7 +186,7 @@ func (w *world) ends(url string, ids ...string) map[string]inspect.CommandStatus
 	return all
 }
 
-func connectTo(t *testing.T, url string) (*nats.Conn, jetstream.JetStream) {
+func connectTo(t testing.TB, url string) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {
@@ -201,7 +201,7 @@ func connectTo(t *testing.T, url string) (*nats.Conn, jetstream.JetStream) {
 
 // checkBooks compares what is left on the disk after the runner has stopped:
 // ledger, referee, wallet, events, one against the other.
-func checkBooks(t *testing.T, w *world, ids []string) {
+func checkBooks(t testing.TB, w *world, ids []string) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), Clock: time.Now, ReadOnly: true})
 	if err != nil {
@@ -239,7 +239,7 @@ func checkBooks(t *testing.T, w *world, ids []string) {
 }
 
 // checkReferee sums the sandbox's own list up and finds what was paid twice.
-func checkReferee(t *testing.T, file string) (charged, refunded int64) {
+func checkReferee(t testing.TB, file string) (charged, refunded int64) {
 	t.Helper()
 	charges, err := sandbox.ReadCharges(file)
 	if err != nil {
@@ -263,7 +263,7 @@ func checkReferee(t *testing.T, file string) (charged, refunded int64) {
 
 // checkEvents reads the events stream off the disk that the runner left, checks
 // it against the journal, and counts the ends of every command.
-func checkEvents(t *testing.T, w *world, l *ledger.Ledger, head ledger.Head) map[string]int {
+func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head ledger.Head) map[string]int {
 	t.Helper()
 	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {

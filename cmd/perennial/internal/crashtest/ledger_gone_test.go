@@ -133,7 +133,7 @@ func (w *world) ledgerWorld() (*process, daemon.ReadyLine) {
 // besideLedger are the endings of a ledger's files.
 var besideLedger = []string{"", "-wal", "-shm"}
 
-func removeLedger(t *testing.T, file string) {
+func removeLedger(t testing.TB, file string) {
 	t.Helper()
 	for _, ending := range besideLedger {
 		if err := os.Remove(file + ending); err != nil {

@@ -90,7 +90,7 @@ func keys(literal string) (names []string) {
 }
 
 // documentedLogFields are those of the first table behind the heading Logs.
-func documentedLogFields(t *testing.T) map[string]bool {
+func documentedLogFields(t testing.TB) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/operations.md")
 	if err != nil {
@@ -106,7 +106,7 @@ func documentedLogFields(t *testing.T) map[string]bool {
 }
 
 // sources are the texts of the program's own files, by path.
-func sources(t *testing.T) map[string]string {
+func sources(t testing.TB) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, room := range []string{"cmd", "jobs", "ledger", "queue", "schedules", "upstream"} {

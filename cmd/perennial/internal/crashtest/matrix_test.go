@@ -122,7 +122,7 @@ func TestFaultMatrix(t *testing.T) {
 	}
 }
 
-func (m *matrix) run(t *testing.T) {
+func (m *matrix) run(t testing.TB) {
 	w := newWorld(t, 120)
 	w.spoiled(m.scripts...)
 	run, line := w.run()

@@ -23,7 +23,7 @@ import (
 
 // scraped is one reading of /metrics.
 type scraped struct {
-	t    *testing.T
+	t    testing.TB
 	text string
 }
 

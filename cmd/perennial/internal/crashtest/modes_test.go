@@ -64,7 +64,7 @@ func TestWhatCommandsMakeIsForThisUserAlone(t *testing.T) {
 }
 
 // checkModes looks at everything under a directory.
-func checkModes(t *testing.T, dir string, forOthers func(path string) bool) {
+func checkModes(t testing.TB, dir string, forOthers func(path string) bool) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -93,7 +93,7 @@ func checkModes(t *testing.T, dir string, forOthers func(path string) bool) {
 }
 
 // natsOf is the address that a run left, with its password.
-func natsOf(t *testing.T, dir string) string {
+func natsOf(t testing.TB, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "data", "run.json"))
 	if err != nil {

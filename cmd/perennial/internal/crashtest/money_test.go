@@ -16,7 +16,7 @@ var (
 
 // inOneForm checks that a text for people shows money with its currency, and
 // nothing in cents but the flags and keys that take them.
-func inOneForm(t *testing.T, what, text string) (amounts int) {
+func inOneForm(t testing.TB, what, text string) (amounts int) {
 	t.Helper()
 	said := strings.ReplaceAll(strings.ReplaceAll(text, "to the cent", ""), "--charged", "")
 	if found := centsWord.FindString(said); found != "" {

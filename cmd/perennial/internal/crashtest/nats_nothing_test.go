@@ -75,7 +75,7 @@ type natsDocument struct {
 	runs    []*process
 }
 
-func newNATSDocument(t *testing.T) *natsDocument {
+func newNATSDocument(t testing.TB) *natsDocument {
 	t.Helper()
 	d := &natsDocument{w: newWorld(t, 4), section: natsSections(t)[natsFromNothing]}
 	dir := d.w.dir

@@ -52,7 +52,7 @@ const natsFromNothing = "A cluster of three, from nothing"
 var natsFiles = regexp.MustCompile("(?s)```(?:conf|yaml)\n# (\\S+)\n(.*?)```")
 
 // natsSections are those of docs/nats.md, by their headings.
-func natsSections(t *testing.T) map[string]string {
+func natsSections(t testing.TB) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../../../../docs/nats.md")
 	if err != nil {
@@ -74,7 +74,7 @@ type way struct {
 	secret  string   // the NKey's seed
 }
 
-func newWay(t *testing.T, parts [][]string) *way {
+func newWay(t testing.TB, parts [][]string) *way {
 	t.Helper()
 	x := &way{w: newWorld(t, 4), files: map[string]string{}}
 	etc := filepath.Join(x.w.dir, "etc")
@@ -136,7 +136,7 @@ type certificate struct {
 }
 
 // newCertificate makes one for this machine, signed by another; nil: by itself.
-func newCertificate(t *testing.T, by *certificate, name string) *certificate {
+func newCertificate(t testing.TB, by *certificate, name string) *certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -163,7 +163,7 @@ func newCertificate(t *testing.T, by *certificate, name string) *certificate {
 	return c
 }
 
-func (c *certificate) key(t *testing.T) []byte {
+func (c *certificate) key(t testing.TB) []byte {
 	t.Helper()
 	der, err := x509.MarshalECPrivateKey(c.private)
 	if err != nil {

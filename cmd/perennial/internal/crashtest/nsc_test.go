@@ -16,14 +16,14 @@ import (
 // nscStore keeps what nsc keeps, and carries out the commands of it that
 // `nats-config --nsc` prints: the tool itself is on no module proxy.
 type nscStore struct {
-	t        *testing.T
+	t        testing.TB
 	dir      string
 	operator nkeys.KeyPair
 	keys     map[string]nkeys.KeyPair // by account
 	accounts map[string]*jwt.AccountClaims
 }
 
-func newNSCStore(t *testing.T, dir string) *nscStore {
+func newNSCStore(t testing.TB, dir string) *nscStore {
 	t.Helper()
 	s := &nscStore{t: t, dir: dir, keys: map[string]nkeys.KeyPair{}, accounts: map[string]*jwt.AccountClaims{}}
 	var err error

@@ -21,7 +21,7 @@ import (
 
 // natsServer is a command that runs a real nats-server on a configuration: TestMain makes
 // this binary be one.
-func natsServer(t *testing.T, config string) *exec.Cmd {
+func natsServer(t testing.TB, config string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -41,7 +41,7 @@ type natsProcess struct {
 	cmd  *exec.Cmd
 }
 
-func newNATSProcess(t *testing.T, w *world) *natsProcess {
+func newNATSProcess(t testing.TB, w *world) *natsProcess {
 	t.Helper()
 	n := &natsProcess{w: w, port: freePort(t)}
 	t.Cleanup(n.kill)
@@ -149,7 +149,7 @@ func TestAStartWaitsForNATSAndForItsLogin(t *testing.T) {
 	checkBooks(t, w, c.ids())
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	port, err := freeport.Loopback()
 	if err != nil {
@@ -159,4 +159,4 @@ func freePort(t *testing.T) int {
 }
 
 // freeAddress is an address for a server that is started more than once.
-func freeAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
+func freeAddress(t testing.TB) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }

@@ -36,7 +36,7 @@ type manyAccounts struct {
 	published map[string][]string // ids by account
 }
 
-func newManyAccounts(t *testing.T) *manyAccounts {
+func newManyAccounts(t testing.TB) *manyAccounts {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.charges = filepath.Join(w.dir, "charges.jsonl")

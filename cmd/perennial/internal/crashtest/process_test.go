@@ -71,7 +71,7 @@ const patience = 2 * time.Minute
 
 // process is a running copy of the program.
 type process struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	stdout *bufio.Reader
 	stderr *lockedBuffer
@@ -97,13 +97,13 @@ func (b *lockedBuffer) String() string {
 }
 
 // start runs the program in dir. It is killed when the test ends.
-func start(t *testing.T, dir string, args ...string) *process {
+func start(t testing.TB, dir string, args ...string) *process {
 	t.Helper()
 	return startIn(t, dir, nil, args...)
 }
 
 // startIn is start with more in the environment.
-func startIn(t *testing.T, dir string, env []string, args ...string) *process {
+func startIn(t testing.TB, dir string, env []string, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -113,7 +113,7 @@ func startIn(t *testing.T, dir string, env []string, args ...string) *process {
 }
 
 // startProgram is startIn of a program of another version.
-func startProgram(t *testing.T, program, dir string, env []string, args ...string) *process {
+func startProgram(t testing.TB, program, dir string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(program, args...), stderr: &lockedBuffer{}}
 	p.cmd.Dir = dir
@@ -176,7 +176,7 @@ func (p *process) terminate() int {
 
 // world is a sandbox process and the directory and configuration of a runner.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	sandbox cli.SandboxReadyLine
 	charges string
@@ -202,7 +202,7 @@ const (
 )
 
 // newWorld starts a sandbox with n renewable proxies px_1 … px_n.
-func newWorld(t *testing.T, proxies int) *world {
+func newWorld(t testing.TB, proxies int) *world {
 	t.Helper()
 	return newWorldOf(t, fmt.Sprintf(`
 accounts:
@@ -227,7 +227,7 @@ proxies:
 }
 
 // newWorldOf starts a sandbox that a fixture fills.
-func newWorldOf(t *testing.T, fixture string) *world {
+func newWorldOf(t testing.TB, fixture string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.charges = filepath.Join(w.dir, "charges.jsonl")

@@ -89,12 +89,12 @@ func TestTrap42ALiveKeyIsNotUsedAtASandbox(t *testing.T) {
 }
 
 // publishAs publishes a renewal, if a stream takes it.
-func publishAs(t *testing.T, url, command string) error {
+func publishAs(t testing.TB, url, command string) error {
 	t.Helper()
 	return publishOn(t, url, "perennial.commands.main.proxy.renew", command)
 }
 
-func publishOn(t *testing.T, url, subject, command string) error {
+func publishOn(t testing.TB, url, subject, command string) error {
 	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {

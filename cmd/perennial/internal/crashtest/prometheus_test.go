@@ -99,7 +99,7 @@ func (w *world) everythingHappens(p *prometheusProcess) {
 }
 
 // alertSelectors are the series that the rules read, each once.
-func alertSelectors(t *testing.T) (all []string) {
+func alertSelectors(t testing.TB) (all []string) {
 	var file struct {
 		Groups []struct{ Rules []struct{ Expr string } }
 	}
@@ -122,7 +122,7 @@ func alertSelectors(t *testing.T) (all []string) {
 }
 
 // dashboardQueries are the queries of the dashboard, for all accounts.
-func dashboardQueries(t *testing.T) (all []string) {
+func dashboardQueries(t testing.TB) (all []string) {
 	var file struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}

@@ -31,7 +31,7 @@ func (c *natsCluster) urls() string {
 	return strings.Join(all, ",")
 }
 
-func newNATSCluster(t *testing.T, w *world) *natsCluster {
+func newNATSCluster(t testing.TB, w *world) *natsCluster {
 	t.Helper()
 	c := &natsCluster{w: w}
 	var routes []string

@@ -11,7 +11,7 @@ import (
 
 const readme = "../../../../README.md"
 
-func codeBlocks(t *testing.T, language string) []string {
+func codeBlocks(t testing.TB, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile(readme)
 	if err != nil {

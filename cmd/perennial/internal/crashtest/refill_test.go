@@ -139,7 +139,7 @@ func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 }
 
 // eventsStream is the account's events stream, as a client of one's own sees it.
-func eventsStream(t *testing.T, url string) (jetstream.JetStream, jetstream.Stream) {
+func eventsStream(t testing.TB, url string) (jetstream.JetStream, jetstream.Stream) {
 	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {
@@ -158,7 +158,7 @@ func eventsStream(t *testing.T, url string) (jetstream.JetStream, jetstream.Stre
 }
 
 // emptyEvents removes the account's events stream and makes it anew.
-func emptyEvents(t *testing.T, url string) {
+func emptyEvents(t testing.TB, url string) {
 	t.Helper()
 	js, stream := eventsStream(t, url)
 	if err := js.DeleteStream(t.Context(), queue.EventsStream("main")); err != nil {

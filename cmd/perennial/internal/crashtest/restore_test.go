@@ -26,7 +26,7 @@ func (w *world) mustCLI(args ...string) string {
 	return out
 }
 
-func decode[T any](t *testing.T, text string) (v T) {
+func decode[T any](t testing.TB, text string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatalf("%q: %v", text, err)
@@ -88,13 +88,13 @@ func TestRebuildBackupAndVerifyWorkWithAndWithoutARun(t *testing.T) {
 }
 
 // awaitReady waits until every account works.
-func awaitReady(t *testing.T, line daemon.ReadyLine) {
+func awaitReady(t testing.TB, line daemon.ReadyLine) {
 	t.Helper()
 	waitForHTTP(t, line.HTTP+"/readyz?verbose", `{"account":"main","ready":true`)
 }
 
 // lostTime is a world that bought and renewed, was backed up, and went on.
-func lostTime(t *testing.T, nats string) (w *world, commands [][]string) {
+func lostTime(t testing.TB, nats string) (w *world, commands [][]string) {
 	t.Helper()
 	w = newWorld(t, 10)
 	w.configure(nats, "")

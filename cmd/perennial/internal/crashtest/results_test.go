@@ -139,7 +139,7 @@ func (r *role) publishFor(kind, body, inbox string) *nats.Subscription {
 }
 
 // answered is what comes to an inbox.
-func answered(t *testing.T, answers *nats.Subscription) (out struct {
+func answered(t testing.TB, answers *nats.Subscription) (out struct {
 	fact.CommandFinished
 
 	Error string `json:"error"`
@@ -291,7 +291,7 @@ func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
 }
 
 // journal reads the account's journal beside the running runner.
-func (w *world) journal(t *testing.T) []ledger.Row {
+func (w *world) journal(t testing.TB) []ledger.Row {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), ReadOnly: true})
 	if err != nil {

@@ -78,7 +78,7 @@ func TestNoRoleReachesWhatIsNotItsOwn(t *testing.T) {
 }
 
 // spies listen where nothing of another user may come.
-func spies(t *testing.T, users ...*role) (all []*nats.Subscription) {
+func spies(t testing.TB, users ...*role) (all []*nats.Subscription) {
 	t.Helper()
 	for _, r := range users {
 		for _, subject := range []string{">", "_INBOX.>", "perennial.events.other.>", "perennial.svc.>", "perennial.commands.>", "$KV.>", "$JS.>"} {

@@ -43,7 +43,7 @@ const (
 )
 
 // withRoles runs two accounts under the users.
-func withRoles(t *testing.T, on natsServers) (w *world, run *process, line daemon.ReadyLine) {
+func withRoles(t testing.TB, on natsServers) (w *world, run *process, line daemon.ReadyLine) {
 	t.Helper()
 	w = twoAccounts(t)
 	w.write("nats.secret", natsPassword, 0o600)
@@ -119,12 +119,12 @@ func (w *world) login(line daemon.ReadyLine, user string) []string {
 // role is a client of one user.
 type role struct {
 	*nats.Conn
-	t  *testing.T
+	t  testing.TB
 	js jetstream.JetStream
 }
 
 // dial is a plain client, of a server without users.
-func dial(t *testing.T, url string) *role {
+func dial(t testing.TB, url string) *role {
 	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
 }
 
 // schemaOf is the published schema of an event.
-func schemaOf(t *testing.T, name string) *jsonschema.Schema {
+func schemaOf(t testing.TB, name string) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()

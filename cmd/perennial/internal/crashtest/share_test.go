@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -40,26 +41,41 @@ func TestOneUserLeavesRoomForAnother(t *testing.T) {
 	if testrun.Check {
 		flood = 20_000
 	}
-	greedy := g.w.as(g.line, "greedy")
-	g.opensPages()
-	g.opensHTTP(700)
-	g.opensNATS()
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	t.Cleanup(all.Wait)
-	t.Cleanup(cancel)
-	all.Go(func() { g.flood(ctx, greedy, flood) })
-
-	began := time.Now()
-	g.works("px_1")
-	t.Logf("another user's renewal took %s", time.Since(began).Round(time.Millisecond))
+	defer g.takesAll(flood)()
+	g.works("calm", "px_1")
 	g.w.readySays(g.line, ready)
 	if lines := strings.Count(g.run.stderr.String(), "\n"); lines > 100 {
 		t.Errorf("%d lines of log", lines)
 	}
 }
 
-func newGreed(t *testing.T) *greed {
+// BenchmarkAnotherUsersWait is from the publishing of a renewal to its answer, while another
+// user takes all that it can; at most 2 s.
+func BenchmarkAnotherUsersWait(b *testing.B) {
+	g := newGreed(b)
+	defer g.takesAll(math.MaxInt)()
+	n, longest := 0, time.Duration(0)
+	for b.Loop() {
+		began := time.Now()
+		g.works(fmt.Sprint("calm-", n), fmt.Sprint("px_", n%4+1))
+		n, longest = n+1, max(longest, time.Since(began))
+	}
+	b.ReportMetric(longest.Seconds(), "s/longest")
+}
+
+// takesAll takes what one user can get, until stop.
+func (g *greed) takesAll(messages int) (stop func()) {
+	greedy := g.w.as(g.line, "greedy")
+	g.opensPages()
+	g.opensHTTP(700)
+	g.opensNATS()
+	ctx, cancel := context.WithCancel(g.w.t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { g.flood(ctx, greedy, messages) })
+	return func() { cancel(); all.Wait() }
+}
+
+func newGreed(t testing.TB) *greed {
 	t.Helper()
 	g := &greed{w: newWorld(t, 4), end: make(chan struct{})}
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-g.end }))
@@ -76,8 +92,8 @@ func newGreed(t *testing.T) *greed {
 	return g
 }
 
-// flood sends one command, whose request hangs, again and again: each time with an inbox that
-// waits for its answer.
+// flood sends six commands, whose requests hang, again and again: each time with an inbox that
+// waits for the answer. Five have as many inboxes as one user may have.
 func (g *greed) flood(ctx context.Context, greedy *role, messages int) {
 	inbox := nats.NewInbox()
 	if _, err := greedy.SubscribeSync(inbox + ".*"); err != nil {
@@ -85,7 +101,7 @@ func (g *greed) flood(ctx context.Context, greedy *role, messages int) {
 	}
 	for n := 0; n < messages && ctx.Err() == nil; n++ {
 		m := nats.NewMsg("perennial.commands.main.order.create")
-		m.Data = []byte(`{"id":"hangs","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}]}`)
+		m.Data = fmt.Appendf(nil, `{"id":"hangs-%d","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}]}`, n%6)
 		m.Header.Set(queue.HeaderReplyTo, fmt.Sprint(inbox, ".", n))
 		if err := greedy.PublishMsg(m); err != nil {
 			g.w.t.Error(err)
@@ -150,7 +166,7 @@ func (g *greed) opensNATS() {
 }
 
 // works renews a proxy as the calm user, and waits for the answer at its inbox.
-func (g *greed) works(proxy string) {
+func (g *greed) works(id, proxy string) {
 	t := g.w.t
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -161,7 +177,7 @@ func (g *greed) works(proxy string) {
 		t.Fatal(err)
 	}
 	m := nats.NewMsg("perennial.commands.main.proxy.renew")
-	m.Data = fmt.Appendf(nil, `{"id":"calm","duration_days":30,"proxy_ids":[%q]}`, proxy)
+	m.Data = fmt.Appendf(nil, `{"id":%q,"duration_days":30,"proxy_ids":[%q]}`, id, proxy)
 	m.Header.Set(queue.HeaderReplyTo, answer.Subject)
 	await(t, "the other user's command is stored", func() bool {
 		_, err := calm.js.PublishMsg(ctx, m) // refused while the stream buffers all that it may

@@ -166,7 +166,7 @@ func TestTrap74ARunOutlivesTheReadersOfItsOutput(t *testing.T) {
 	}
 }
 
-func pipe(t *testing.T) (read, write *os.File) {
+func pipe(t testing.TB) (read, write *os.File) {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {

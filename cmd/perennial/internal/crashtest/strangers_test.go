@@ -91,7 +91,7 @@ func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 
 // onLooseNATS runs an account on an external server that permits everything to every
 // client, and returns such a client.
-func onLooseNATS(t *testing.T, proxies int) (w *world, run *process, nc *nats.Conn) {
+func onLooseNATS(t testing.TB, proxies int) (w *world, run *process, nc *nats.Conn) {
 	t.Helper()
 	w = newWorld(t, proxies)
 	n := newNATSProcess(t, w)

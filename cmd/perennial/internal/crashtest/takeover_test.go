@@ -27,7 +27,7 @@ type pair struct {
 // pairData are the runners' data directories.
 var pairData = [2]string{"data", "data-2"}
 
-func newPair(t *testing.T, proxies int) *pair {
+func newPair(t testing.TB, proxies int) *pair {
 	t.Helper()
 	w := newWorld(t, proxies)
 	p := &pair{w: w, nats: newNATSProcess(t, w)}

@@ -16,7 +16,7 @@ import (
 
 // described are the verbs of account main as NATS shows them to any client, with the
 // metadata of each.
-func described(t *testing.T, nc *nats.Conn) map[string]map[string]string {
+func described(t testing.TB, nc *nats.Conn) map[string]map[string]string {
 	t.Helper()
 	m, err := nc.Request("$SRV.INFO.perennial-main", nil, patience)
 	if err != nil {

@@ -22,7 +22,7 @@ const hookSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 // hook is an endpoint: it checks every signature, and notes what it answered with 2xx.
 type hook struct {
-	t   *testing.T
+	t   testing.TB
 	url string
 
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ type hook struct {
 	arrival chan struct{} // closed with each request
 }
 
-func newHook(t *testing.T) *hook {
+func newHook(t testing.TB) *hook {
 	t.Helper()
 	h := &hook{t: t, bodies: map[string]string{}, times: map[string]int{}, arrival: make(chan struct{})}
 	verifier, err := standardwebhooks.NewWebhook(hookSecret)

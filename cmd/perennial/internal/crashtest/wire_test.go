@@ -15,7 +15,7 @@ import (
 // strike: in the middle of the request, after its execution, or in the middle of the
 // response.
 type wire struct {
-	t        *testing.T
+	t        testing.TB
 	listener net.Listener
 	target   string
 	mode     string // request, executed or response
