@@ -273,8 +273,13 @@ func (h *rig) awaitFact(factType string) fact.Fact {
 	return found
 }
 
+// rows are all of the journal that a query could see before: Rows learns of a commit after the
+// database does.
 func (h *rig) rows() []ledger.Row {
 	h.t.Helper()
+	seq, _, err := h.ledger.Head(h.t.Context())
+	check(h.t, err)
+	<-h.ledger.Changed(seq - 1)
 	rows, err := h.ledger.Rows(h.t.Context(), 0, 10_000)
 	check(h.t, err)
 	return rows

@@ -55,7 +55,8 @@ func (l *Ledger) HighWater(ctx context.Context) (time.Time, error) {
 }
 
 // Rows returns up to limit journal rows after seq, in order. Archived rows come
-// from their archive; without it the error is an *ArchivedError.
+// from their archive; without it the error is an *ArchivedError. In the process that writes,
+// a query may see a commit a moment before Rows does: see Changed.
 func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
 	if l.write != nil {
 		if rows, ok := l.tail.after(after, limit); ok {
