@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
@@ -72,7 +73,7 @@ func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- 
 		if err != nil {
 			return fmt.Errorf("account %s: fetch commands: %w", r.Account, err)
 		}
-		r.Reached("intake.delivered")
+		failpoint.Reached(ctx, "intake.delivered")
 		for i := range messages {
 			if err := r.handOn(ctx, &messages[i], arrivals); err != nil {
 				return err
@@ -205,7 +206,7 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 				return fmt.Errorf("command %q: %w", a.id(), err)
 			}
 		}
-		r.Reached("intake.inside")
+		failpoint.Reached(ctx, "intake.inside")
 		return nil
 	})
 	if err != nil && len(arrivals) > 1 {
@@ -215,9 +216,9 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 		arrivals[0].forget()
 		return errors.Join(err, r.putBack(arrivals[0], later))
 	}
-	r.Reached("intake.committed")
+	failpoint.Reached(ctx, "intake.committed")
 	err = r.ackBatch(ctx, arrivals)
-	r.Reached("intake.acknowledged")
+	failpoint.Reached(ctx, "intake.acknowledged")
 	return err
 }
 

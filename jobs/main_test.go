@@ -18,6 +18,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
@@ -63,8 +64,9 @@ type rig struct {
 	dead   []queue.Dead
 	// commands stands between the runner and its stream, where a test wants it to.
 	commands func(Commands) Commands
-	halt     func()       // stops the runner; does nothing the second time
-	ahead    atomic.Int64 // nanoseconds that this machine's clock is ahead
+	halt     func()             // stops the runner; does nothing the second time
+	reached  func(point string) // hears of the moments named in docs/reliability.md, or is nil
+	ahead    atomic.Int64       // nanoseconds that this machine's clock is ahead
 }
 
 // now is the clock of the runner and of its ledger.
@@ -167,6 +169,9 @@ func (h *rig) start() {
 		h.runner.Commands = h.commands(intake)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	if h.reached != nil {
+		ctx = failpoint.With(ctx, h.reached)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- h.runner.Run(ctx) }()
 	h.halt = sync.OnceFunc(func() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/decide"
 	"perennial/upstream"
 )
@@ -20,12 +21,12 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		r.ready.requeue(j)
 		return nil
 	}
-	r.Reached("poll.before")
+	failpoint.Reached(ctx, "poll.before")
 	at := r.clock.Now()
 	order, err := r.Provider.Order(ctx, j.op.OrderNo)
-	r.Reached("poll.received")
+	failpoint.Reached(ctx, "poll.received")
 	if order.Refund != nil {
-		r.Reached("poll.refund")
+		failpoint.Reached(ctx, "poll.refund")
 	}
 	j.releaseSlot()
 	r.hear(err, order.ServerTime)

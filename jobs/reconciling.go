@@ -181,7 +181,7 @@ func (r *Runner) newReconciler() *reconcile.Reconciler {
 			}
 			return r.PassListing(ctx)
 		},
-		Reads: r.readsOfAPass(), Reached: r.Reached,
+		Reads: r.readsOfAPass(),
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
@@ -40,7 +41,7 @@ func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
 	}
 	r.begun.Store(true)
 	r.letPlan()
-	r.Reached("recovery.begun")
+	failpoint.Reached(ctx, "recovery.begun")
 	return until, nil
 }
 
@@ -134,7 +135,7 @@ func (r *Runner) recoverPart(ctx context.Context, part []fact.Operation, _ *read
 				return err
 			}
 		}
-		r.Reached("recovery.one")
+		failpoint.Reached(ctx, "recovery.one")
 	}
 	r.wakeDueLoop()
 	return nil

@@ -96,14 +96,14 @@ func TestWhatAKilledRunSentGoesAgainOnceAndInSilence(t *testing.T) {
 	commits := 0
 	h := leftBehind(t, n, func(c *Config) {
 		c.RatePerSecond, c.Concurrency, c.Log = 1e6, 16, logrus.NewEntry(log)
-		c.Reached = func(point string) {
-			if point == "intent.committed" {
-				said.mu.Lock()
-				commits++
-				said.mu.Unlock()
-			}
-		}
 	})
+	h.reached = func(point string) {
+		if point == "intent.committed" {
+			said.mu.Lock()
+			commits++
+			said.mu.Unlock()
+		}
+	}
 	h.start()
 	h.until("all are renewed", func() bool { return h.completed() == n })
 	h.halt()
@@ -154,17 +154,17 @@ func BenchmarkStart(b *testing.B) {
 		once := sync.OnceFunc(func() { close(first) })
 		h := leftBehind(b, n, func(c *Config) {
 			c.RatePerSecond, c.Concurrency = 1e6, 64
-			c.Reached = func(point string) {
-				switch point {
-				case "send.before":
-					once()
-				case "recovery.one":
-					if recorded++; recorded == n {
-						close(all)
-					}
+		})
+		h.reached = func(point string) {
+			switch point {
+			case "send.before":
+				once()
+			case "recovery.one":
+				if recorded++; recorded == n {
+					close(all)
 				}
 			}
-		})
+		}
 		b.StartTimer()
 		began := time.Now()
 		h.start()

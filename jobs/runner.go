@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
@@ -86,10 +87,6 @@ type Config struct {
 	AskEvery           time.Duration  // how often an otherwise silent provider is asked; default 0: never
 	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
 
-	// Reached hears of every moment at which a crash would be interesting, by
-	// the names in docs/reliability.md; default: nothing does. Crash tests kill the
-	// process in it.
-	Reached func(point string)
 }
 
 func (c Config) withDefaults() Config {
@@ -113,9 +110,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SettleTimeout <= 0 {
 		c.SettleTimeout = 10 * time.Second
-	}
-	if c.Reached == nil {
-		c.Reached = func(string) {}
 	}
 	if c.Answer == nil {
 		c.Answer = func(string, []byte) {}
@@ -340,7 +334,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			cancel() // nothing that comes could be recorded
 			return
 		}
-		r.Reached("drain.begun")
+		failpoint.Reached(ctx, "drain.begun")
 		timer := time.AfterFunc(r.DrainTimeout, cancel)
 		context.AfterFunc(work, func() { timer.Stop() })
 	})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
@@ -29,11 +30,11 @@ func (r *Runner) send(ctx, work context.Context, j *job) error {
 	if !d.Send {
 		return r.conclude(work, j, d)
 	}
-	r.Reached("send.before")
+	failpoint.Reached(ctx, "send.before")
 	reply := r.Provider.Post(work, upstream.Write{
 		Kind: rowOf(j.op.Kind).write, Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
-	r.Reached("send.received")
+	failpoint.Reached(ctx, "send.received")
 	if j.op.Ambiguous == 0 {
 		r.clock.HearReply(reply.ServerTime)
 	}
@@ -220,13 +221,13 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 			return err
 		}
 		intended, err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []fact.Fact{sending})...)
-		r.Reached("intent.inside")
+		failpoint.Reached(ctx, "intent.inside")
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	r.Reached("intent.committed")
+	failpoint.Reached(ctx, "intent.committed")
 	j.op.Operation, j.op.ProxyIDs, j.sending = intended, p.ids, &sending
 	return true, nil
 }

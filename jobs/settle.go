@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -144,14 +145,14 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 		if err := after.append(tx, j.op, d.Facts); err != nil {
 			return err
 		}
-		r.Reached("result.inside")
+		failpoint.Reached(ctx, "result.inside")
 		return forgetExpiries(tx, d.Facts)
 	}
 	for {
 		err := r.Ledger.Write(ctx, write)
 		switch {
 		case err == nil:
-			r.Reached("result.committed")
+			failpoint.Reached(ctx, "result.committed")
 			return after, nil
 		case errors.Is(err, ledger.ErrStale):
 			late, err := r.tooLate(ctx, j, d)

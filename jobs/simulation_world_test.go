@@ -20,6 +20,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/queue/queuetest"
@@ -154,6 +155,7 @@ func simulateOn(ctx context.Context, template []byte, dir string, seed uint64, m
 		s.machinesOf(ctx, template, machines)
 	}
 	s.configure()
+	ctx = failpoint.With(ctx, s.reached)
 	s.chaos(ctx)
 	s.peace(ctx)
 	s.accounts(ctx)
@@ -259,7 +261,7 @@ func (s *simulation) begin(ctx context.Context) {
 	log.SetOutput(io.Discard)
 	r := NewRunner(Config{
 		Account: "main", Ledger: s.ledger, Provider: client, Clock: s.now, Random: s.random.Float64, Log: logrus.NewEntry(log),
-		Version: "simulation", Holder: s.holder(), RatePerSecond: s.config.rate, Concurrency: 2, Reached: s.reached,
+		Version: "simulation", Holder: s.holder(), RatePerSecond: s.config.rate, Concurrency: 2,
 		DailyLimitCents: s.config.limit, DailyLimitLocation: s.config.zone, CIDRField: s.config.field,
 		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
 		Answer:     func(inbox string, data []byte) { s.answered(inbox, string(data)) },

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/files"
 )
 
@@ -34,8 +35,6 @@ type Archive struct {
 	// rows than a 64th of it do not make an archive: the facts of one archiving must
 	// not be the reason for another.
 	Keep int64
-	// Reached is called at the moments named in docs/reliability.md. Default: it is not called.
-	Reached func(point string)
 }
 
 // Archived is what an archiving did.
@@ -118,9 +117,6 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if x.Dir == "" {
 		x.Dir = filepath.Dir(x.Path)
 	}
-	if x.Reached == nil {
-		x.Reached = func(string) {}
-	}
 	if err := x.Check(); err != nil {
 		return out, err
 	}
@@ -147,23 +143,23 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if err := errors.Join(l.checkFile(ctx), checkEnds(ctx, l.read, l.base, out.Head)); err != nil {
 		return out, err
 	}
-	x.Reached("archive.begun")
+	failpoint.Reached(ctx, "archive.begun")
 	if err := inRoom(x.Dir, out.BytesBefore, func() error { return x.writeArchive(ctx, l, boundary, &out) }); err != nil {
 		return out, err
 	}
-	x.Reached("archive.written")
+	failpoint.Reached(ctx, "archive.written")
 	err = writeBeside(x.Path, x.leftover(ctx, l), func(path string) error {
 		if err := inRoom(filepath.Dir(x.Path), out.BytesBefore, func() error { return x.writeLedger(ctx, l, path, &out) }); err != nil {
 			return err
 		}
-		x.Reached("archive.ledger_verified")
+		failpoint.Reached(ctx, "archive.ledger_verified")
 		if err := errors.Join(l.Close(), hold.release()); err != nil {
 			return err
 		}
 		return x.swap(path)
 	})
 	if err == nil {
-		x.Reached("archive.swapped")
+		failpoint.Reached(ctx, "archive.swapped")
 		out.BytesAfter = sizeOf(x.Path)
 	}
 	return out, err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
 )
 
@@ -30,13 +31,13 @@ func archiveAndCrash(text string) {
 	err := json.Unmarshal([]byte(text), &c)
 	if err == nil {
 		x := Archive{Path: c.Path, Dir: c.Dir, Before: c.Before, Published: c.Published, Keep: 1, Clock: func() time.Time { return nthDay(5000) }}
-		x.Reached = func(step string) {
+		ctx := failpoint.With(context.Background(), func(step string) {
 			if step == c.Step {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
 			}
-		}
-		_, err = x.Run(context.Background())
+		})
+		_, err = x.Run(ctx)
 	}
 	panic(errors.Join(errors.New("it was not killed"), err))
 }

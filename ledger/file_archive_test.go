@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
 )
 
@@ -259,17 +260,16 @@ func TestAnOpenLedgerIsNotArchived(t *testing.T) {
 	}
 	_, err = shell.Exec(`ROLLBACK`)
 	check(t, err)
-	x.Reached = func(step string) {
+	reads := failpoint.With(t.Context(), func(step string) {
 		if step == "archive.ledger_verified" { // another process reads it meanwhile
 			_, err := shell.Exec(`SELECT count(*) FROM journal`)
 			check(t, err)
 		}
-	}
-	if _, err := x.Run(t.Context()); !errors.As(err, &used) {
+	})
+	if _, err := x.Run(reads); !errors.As(err, &used) {
 		t.Errorf("another process reads: %v", err)
 	}
 	check(t, shell.Close())
-	x.Reached = nil
 	if _, err := x.Run(t.Context()); err != nil {
 		t.Error(err)
 	}

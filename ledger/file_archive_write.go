@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
 )
 
@@ -39,7 +40,7 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *A
 		if err := l.foldArchive(ctx, path, last); err != nil {
 			return err
 		}
-		x.Reached("archive.folded")
+		failpoint.Reached(ctx, "archive.folded")
 		if err := errors.Join(syncFile(path), x.verifyArchive(ctx, path, ends)); err != nil {
 			return fmt.Errorf("the archive is not sound and was thrown away: %w", err)
 		}
@@ -146,7 +147,7 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	if err != nil {
 		return err
 	}
-	x.Reached("archive.ledger_folded")
+	failpoint.Reached(ctx, "archive.ledger_folded")
 	if _, err := next.Verify(ctx); err != nil {
 		return fmt.Errorf("the new ledger is not sound and was thrown away: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/files"
 )
 
@@ -53,7 +54,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 		if err := copyInto(ctx, l.path, path); err != nil {
 			return err
 		}
-		l.reached("backup.copied")
+		failpoint.Reached(ctx, "backup.copied")
 		if v, err = verifyCopy(ctx, path); err != nil {
 			return fmt.Errorf("the copy of %s is not sound and was thrown away: %w", l.path, err)
 		}
@@ -67,7 +68,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 		if err := withoutWAL(path); err != nil {
 			return err
 		}
-		l.reached("backup.verified")
+		failpoint.Reached(ctx, "backup.verified")
 		return keep(path, out)
 	})
 	return v, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/disktest"
 	"perennial/ledger/fact"
 )
@@ -117,12 +118,12 @@ func TestAnArchivingOnADiskThatFailsLeavesTheLedger(t *testing.T) {
 	check(t, b.Close())
 	for _, step := range []string{"archive.begun", "archive.folded", "archive.written", "archive.ledger_folded"} {
 		x := archiveOf(t, path, 60)
-		x.Reached = func(at string) {
+		fails := failpoint.With(context.Background(), func(at string) {
 			if at == step {
 				check(t, disk.Fail("write"))
 			}
-		}
-		if _, err := x.Run(context.Background()); err == nil {
+		})
+		if _, err := x.Run(fails); err == nil {
 			t.Errorf("%s: it succeeded", step)
 		}
 		check(t, disk.Heal())

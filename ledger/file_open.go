@@ -21,6 +21,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
 	"github.com/pressly/goose/v3"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/files"
 )
 
@@ -40,8 +41,6 @@ type Config struct {
 	BusyTimeout time.Duration
 	// Turns are shared by the ledgers of one process. Default: this one waits for no other.
 	Turns *Turns
-	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
-	Reached func(point string)
 	// Committed hears of each commit of the writer: how many writes it held, and how long
 	// it took. Default: nothing does.
 	Committed func(writes int, took time.Duration)
@@ -112,21 +111,18 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	if c.BusyTimeout == 0 {
 		c.BusyTimeout = 10 * time.Second
 	}
-	if c.Reached == nil {
-		c.Reached = func(string) {}
-	}
 	if c.Committed == nil {
 		c.Committed = func(int, time.Duration) {}
 	}
 	if c.ReadOnly {
 		return openReadOnly(ctx, c)
 	}
-	c.Reached("ledger.migrating")
+	failpoint.Reached(ctx, "ledger.migrating")
 	write, err := openWriter(ctx, c.Path, c.BusyTimeout)
 	if err != nil {
 		return nil, err
 	}
-	c.Reached("ledger.migrated")
+	failpoint.Reached(ctx, "ledger.migrated")
 	if err := write.settleLog(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", c.Path, err), write.close())
 	}
@@ -135,7 +131,7 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	read := openReader(c.Path, guard)
 	l := &Ledger{
 		clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
-		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached,
+		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx),
 		follows: c.Follows, turns: c.Turns, committed: c.Committed,
 	}
 	w, err := newWriter(write, l)
@@ -168,7 +164,7 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if _, err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
-	l := &Ledger{clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: c.Reached, follows: c.Follows}
+	l := &Ledger{clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx), follows: c.Follows}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/internal/failpoint"
 )
 
 // boundMark is the stream's metadata key while its first events are removed; the
@@ -112,8 +114,6 @@ type Bounding struct {
 	// Alone is asked right before anything is removed: an error says that another
 	// runner may publish. Required.
 	Alone func(context.Context) error
-	// Reached is called at the moments named in docs/reliability.md; may be nil.
-	Reached func(point string)
 }
 
 // BoundEvents removes the events before b.First, exactly those, or says why it
@@ -121,9 +121,6 @@ type Bounding struct {
 // half way the stream refuses events until [Queue.OpenEvents], and no other events
 // are lost.
 func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
-	if b.Reached == nil {
-		b.Reached = func(string) {}
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
 	defer cancel()
 	stream, err := q.eventsStream(ctx, b.Account)
@@ -136,7 +133,7 @@ func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, q.OpenEvents(ctx, b.Account)) }()
-	b.Reached("archive.events_closed")
+	failpoint.Reached(ctx, "archive.events_closed")
 	state := eventsState(closed)
 	if err := boundable(b, state); err != nil || state.First >= b.First {
 		return err
@@ -149,7 +146,7 @@ func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
 	if err != nil {
 		return err
 	}
-	b.Reached("archive.events_removed")
+	failpoint.Reached(ctx, "archive.events_removed")
 	if is := eventsState(cut); is.First != b.First || is.Last != state.Last || is.Messages != state.Last-b.First+1 {
 		return fmt.Errorf("stream %s: events %d to %d were to stay and %d to %d (%d messages) are there: check with `perennial ledger verify --against-events`",
 			config.Name, b.First, state.Last, is.First, is.Last, is.Messages)

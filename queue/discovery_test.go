@@ -46,7 +46,7 @@ func statsOf(t *testing.T, nc *nats.Conn, verb string) micro.EndpointStats {
 func TestStatsCountErrorsAndDurations(t *testing.T) {
 	q := newQueue(t)
 	clock, begun, hold := &handClock{}, make(chan struct{}, 2), make(chan struct{})
-	stop, err := q.ServeAccount(Service{Account: "main", Version: "1.0.0", Clock: clock.now, Verbs: map[string]Verb{
+	stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "1.0.0", Clock: clock.now, Verbs: map[string]Verb{
 		"plan": func(context.Context, []byte) ([]byte, error) {
 			begun <- struct{}{}
 			<-hold
@@ -129,7 +129,7 @@ func TestAServiceIsFoundWithTheMetadataOfItsVerbs(t *testing.T) {
 	ok := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
 	long := map[string]string{}
 	serve := func() (stop func() error) {
-		stop, err := q.ServeAccount(Service{
+		stop, err := q.ServeAccount(t.Context(), Service{
 			Account: "main", Version: "dev", Verbs: map[string]Verb{"review.resolve": ok, "status": ok}, Clock: time.Now,
 			Metadata: func(verb string) map[string]string {
 				if verb == "status" && len(long) > 0 {
@@ -187,7 +187,7 @@ func TestDroppedRequestsAreErrors(t *testing.T) {
 	q := newQueue(t)
 	clock, taken, release := &handClock{}, make(chan struct{}, 2*maxWaitingRequests), make(chan struct{})
 	var held atomic.Bool
-	stop, err := q.ServeAccount(Service{Account: "main", Version: "1.0.0", Clock: func() time.Time {
+	stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "1.0.0", Clock: func() time.Time {
 		if held.Load() { // a request is taken in
 			taken <- struct{}{}
 			<-release

@@ -179,5 +179,5 @@ func check(t testing.TB, err error) {
 
 // serveAccount serves verbs of account main.
 func serveAccount(q *Queue, version string, verbs map[string]Verb) (stop func() error, err error) {
-	return q.ServeAccount(Service{Account: "main", Version: version, Verbs: verbs, Clock: time.Now})
+	return q.ServeAccount(context.Background(), Service{Account: "main", Version: version, Verbs: verbs, Clock: time.Now})
 }

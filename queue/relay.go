@@ -66,8 +66,6 @@ type Source interface {
 // nor a duplicate can be stored. A stream that lost its tail in a power cut is
 // filled again; one that was emptied only when Refill says so.
 type Relay struct {
-	// Reached is called at the moments named in docs/reliability.md; nil: none are reported.
-	Reached func(point string)
 	// Held is what the stream held before this process began.
 	Held Held
 	// Refill publishes all again that a stream has lost, however much it is, until what
@@ -107,12 +105,6 @@ type Relay struct {
 func NewRelay(q *Queue, account string, source Source) *Relay {
 	return &Relay{queue: q, account: account, source: source,
 		log: q.log.WithField("part", "relay").WithField("account", account), moved: make(chan struct{})}
-}
-
-func (r *Relay) reached(point string) {
-	if r.Reached != nil {
-		r.Reached(point)
-	}
 }
 
 // Published is the last journal sequence that the stream has acknowledged; with

@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+
+	"perennial/internal/failpoint"
 )
 
 // relaySession is one unbroken run of publishing. Only the first and the last
@@ -40,7 +42,7 @@ func (s *relaySession) publish(ctx context.Context) error {
 			if err := s.send(events); err != nil {
 				return err
 			}
-			s.relay.reached("relay.sent")
+			failpoint.Reached(ctx, "relay.sent")
 			for len(s.waits) >= 2*relayWindow {
 				if err := s.awaitAck(ctx); err != nil {
 					return err

@@ -80,8 +80,8 @@ type Service struct {
 // ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
 // micro service named perennial-<account>. When it returns the server knows the verbs,
 // unless the connection was lost. stop refuses new requests,
-// cancels the context of those under way and returns when they are done.
-func (q *Queue) ServeAccount(s Service) (stop func() error, err error) {
+// cancels the contexts of those under way, which have the values of ctx, and returns when they are done.
+func (q *Queue) ServeAccount(ctx context.Context, s Service) (stop func() error, err error) {
 	if err := ValidAccount(s.Account); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (q *Queue) ServeAccount(s Service) (stop func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("service of account %s: %w", s.Account, err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing, maxOfUser), changing: newRoom(maxChanging, maxOfUser), parked: newRoom(maxParked, maxParkedOfUser), slow: newRoom(maxSlow, maxOfUser)}
 	stop = sync.OnceValue(func() error {
 		err := q.stopService(found)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
@@ -71,7 +72,7 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 		return plan, err
 	}
 	if plan.State == statePlanned {
-		s.Reached("slot.claimed")
+		failpoint.Reached(ctx, "slot.claimed")
 		if err := s.publish(ctx, r, plan.Commands); err != nil {
 			return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
 		}
@@ -326,7 +327,7 @@ const publishedTogether = 1000
 func (s *Sweeper) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
 	err := s.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {
-		s.Reached("plan.published")
+		failpoint.Reached(ctx, "plan.published")
 	}
 	return err
 }
@@ -336,11 +337,12 @@ func (s *Sweeper) publishAs(ctx context.Context, r *scheduleRunner, kind queue.K
 	for i, data := range commands {
 		out[i] = queue.Outgoing{Kind: kind, Data: data, Priority: queue.PriorityBulk}
 	}
-	for first := 0; first < len(out); first += publishedTogether {
+	together := int(failpoint.Size(ctx, "plan.together", publishedTogether))
+	for first := 0; first < len(out); first += together {
 		if first > 0 {
-			s.Reached("plan.half")
+			failpoint.Reached(ctx, "plan.half")
 		}
-		if err := s.publishSome(ctx, r, out[first:min(first+publishedTogether, len(out))]); err != nil {
+		if err := s.publishSome(ctx, r, out[first:min(first+together, len(out))]); err != nil {
 			return err
 		}
 	}

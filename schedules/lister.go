@@ -54,7 +54,7 @@ type lister struct {
 }
 
 // newLister makes a lister of the configuration's Ledger, Provider, Pass, Clock,
-// ListEvery, Reached and Log. Pass is called before every page and keeps the listing
+// ListEvery and Log. Pass is called before every page and keeps the listing
 // within its share of the account's rate.
 func newLister(c Config) *lister {
 	return &lister{Config: c.withDefaults(), turn: make(lock, 1), tried: make(chan struct{}), healed: func() {}, whole: func(context.Context) {}}

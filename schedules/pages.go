@@ -10,6 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
@@ -36,7 +37,7 @@ func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 		if !more {
 			return c.at, nil
 		}
-		l.Reached("listing.page")
+		failpoint.Reached(ctx, "listing.page")
 	}
 	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, upstream.ErrPageLoop))
 }

@@ -80,9 +80,7 @@ type Config struct {
 	// A listing that does not show LossPercent of the living proxies, and at least LossMin,
 	// is a finding; default 20 and 5.
 	LossPercent, LossMin int
-	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
-	Reached func(point string)
-	Log     *logrus.Entry // default: discards
+	Log                  *logrus.Entry // default: discards
 
 	considered int // proxies that one plan reads; default maxConsidered
 }
@@ -111,9 +109,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.considered == 0 {
 		c.considered = maxConsidered
-	}
-	if c.Reached == nil {
-		c.Reached = func(string) {}
 	}
 	if c.Log == nil {
 		quiet := logrus.New()

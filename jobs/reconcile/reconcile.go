@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -111,8 +112,6 @@ type ReconcilerConfig struct {
 	Pass func(ctx context.Context) error
 	// Heard hears every reply. Default: nothing does.
 	Heard func(ctx context.Context, server time.Time, err error)
-	// Reached hears of the moments named in docs/reliability.md. Default: nothing does.
-	Reached func(point string)
 	// Reads bounds the order details, proxies and pages of one pass. Default 200.
 	Reads int
 }
@@ -145,9 +144,6 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 	}
 	if c.Heard == nil {
 		c.Heard = func(context.Context, time.Time, error) {}
-	}
-	if c.Reached == nil {
-		c.Reached = func(string) {}
 	}
 	if c.Reads <= 0 {
 		c.Reads = 200
@@ -186,7 +182,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 			return p.Reconciliation, err
 		}
 	}
-	c.Reached("reconciliation.read")
+	failpoint.Reached(ctx, "reconciliation.read")
 	reading, err := readWallet(ctx)
 	if err != nil {
 		return p.Reconciliation, fmt.Errorf("read the wallet: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/internal/failpoint"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
@@ -77,7 +78,10 @@ func (b *bench) work(ctx context.Context, l load, got *carriedOut) error {
 	if l.full {
 		reached = taken.reached
 	}
-	h, err := daemon.Start(ctx, l.config, b.app.logger(), reached)
+	if reached != nil {
+		ctx = failpoint.With(ctx, reached)
+	}
+	h, err := daemon.Start(ctx, l.config, b.app.logger())
 	if err != nil {
 		return err
 	}

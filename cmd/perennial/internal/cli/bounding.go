@@ -15,6 +15,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/webhook"
+	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -32,7 +33,6 @@ type bounding struct {
 	webhooks []config.Webhook // of the account
 	mayLose  []string
 	log      *logrus.Logger
-	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
 }
 
 // boundedEvents is what became of the events stream.
@@ -58,7 +58,7 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	if err := b.history.queue.OpenEvents(ctx, b.account); err != nil { // one that was killed left it closed
 		return nil, err
 	}
-	alone := b.history.writes(path, b.log, b.reached)
+	alone := b.history.writes(path, b.log)
 	l, err := alone.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -128,22 +128,22 @@ func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	if err := b.store(ctx, l, s, object); err != nil {
 		return err
 	}
-	b.reach("archive.snapshot_stored")
+	failpoint.Reached(ctx, "archive.snapshot_stored")
 	if err := b.say(ctx, l, s, first, out); err != nil {
 		return err
 	}
-	b.reach("archive.bounded_noted")
+	failpoint.Reached(ctx, "archive.bounded_noted")
 	if err := b.publish(ctx, l); err != nil {
 		return err
 	}
-	b.reach("archive.bounded_published")
+	failpoint.Reached(ctx, "archive.bounded_published")
 	if first > out.WasFirstSeq {
-		err := b.history.queue.BoundEvents(ctx, queue.Bounding{Account: b.account, First: first, Alone: b.history.confirm, Reached: b.reached})
+		err := b.history.queue.BoundEvents(ctx, queue.Bounding{Account: b.account, First: first, Alone: b.history.confirm})
 		if err != nil {
 			return err
 		}
 	}
-	b.reach("archive.events_opened")
+	failpoint.Reached(ctx, "archive.events_opened")
 	return b.history.queue.RemoveSnapshotsBut(ctx, b.account, object)
 }
 
@@ -225,10 +225,4 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	}
 	const stopped = true // flushed: no crash takes these events away
 	return l.NotePublished(parent, head, stopped)
-}
-
-func (b bounding) reach(point string) {
-	if b.reached != nil {
-		b.reached(point)
-	}
 }

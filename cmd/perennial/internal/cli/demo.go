@@ -64,7 +64,7 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	if !a.verbose {
 		log.SetLevel(logrus.ErrorLevel)
 	}
-	h, err := daemon.Start(ctx, c, log, nil)
+	h, err := daemon.Start(ctx, c, log)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func newDisk(b *testing.B, size int) *disk {
 	d.must(d.bench.openClients())
 	b.Cleanup(d.bench.closeClients)
 	d.c = d.bench.config()
-	h, err := daemon.Start(b.Context(), d.c, a.logger(), nil)
+	h, err := daemon.Start(b.Context(), d.c, a.logger())
 	d.must(err)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)

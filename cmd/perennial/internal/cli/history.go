@@ -174,8 +174,8 @@ func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, err
 }
 
 // writes is the account's ledger for a caller that is alone with it.
-func (h *history) writes(path string, log *logrus.Logger, reached func(string)) *daemon.Alone {
-	x := &daemon.Alone{Path: path, Account: h.account, Reached: reached, Log: log.WithField("account", h.account)}
+func (h *history) writes(path string, log *logrus.Logger) *daemon.Alone {
+	x := &daemon.Alone{Path: path, Account: h.account, Log: log.WithField("account", h.account)}
 	if h.embedded == nil {
 		x.Queue = h.queue
 	}
@@ -188,7 +188,7 @@ func (h *history) publishOwn(ctx context.Context, path string, log *logrus.Logge
 	if h.embedded != nil {
 		return nil
 	}
-	x := h.writes(path, log, nil)
+	x := h.writes(path, log)
 	if _, err := x.Open(ctx); err != nil {
 		return err
 	}

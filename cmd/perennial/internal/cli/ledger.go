@@ -44,7 +44,7 @@ func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger
 	if err != nil {
 		return nil, "", err
 	}
-	l, err := ledger.Open(ctx, ledger.Config{Path: c.LedgerPath(account), Clock: time.Now, ReadOnly: true, Inspect: bool(mode), Reached: a.reached, Follows: c.NATS.External()})
+	l, err := ledger.Open(ctx, ledger.Config{Path: c.LedgerPath(account), Clock: time.Now, ReadOnly: true, Inspect: bool(mode), Follows: c.NATS.External()})
 	return l, account, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/queue"
 )
@@ -28,7 +29,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 			if at.IsZero() {
 				return usage("say --before DAY: facts of that day and later stay")
 			}
-			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: a.archiveKeep, Reached: a.reached}
+			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: failpoint.Size(cmd.Context(), "archive.keep", 0)}
 			if err := x.Check(); err != nil { // before a runner is asked for the account
 				return err
 			}
@@ -94,7 +95,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 		return a.broken(err)
 	}
 	if !e.keep {
-		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, webhooks: c.WebhooksOf(account), mayLose: e.mayLose, log: a.logger(), reached: a.reached}
+		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, webhooks: c.WebhooksOf(account), mayLose: e.mayLose, log: a.logger()}
 		if out.Events, err = b.run(ctx, x.Path); err != nil {
 			if out.File != "" {
 				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\ncorrect that, then run the same command again", out.FirstSeq, out.LastSeq, out.File, err)

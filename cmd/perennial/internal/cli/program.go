@@ -63,9 +63,6 @@ type app struct {
 	output     string
 	json       bool
 	verbose    bool
-
-	reached     func(point string)
-	archiveKeep int64
 }
 
 // Program is `perennial` with its streams and arguments.
@@ -73,11 +70,6 @@ type Program struct {
 	Args           []string // without the name of the program
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Reached is called at the moments named in docs/reliability.md: crash tests kill
-	// the process there, and nothing else sets it.
-	Reached func(point string)
-	// ArchiveKeep is the Keep of ledger.Archive. Only tests set it.
-	ArchiveKeep int64
 }
 
 // Main runs the program and returns its exit code. The first SIGINT or SIGTERM
@@ -137,7 +129,7 @@ func wantsJSON(args []string) bool {
 
 // run returns the error that Main prints.
 func (p Program) run(ctx context.Context) error {
-	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}, reached: p.Reached, archiveKeep: p.ArchiveKeep}
+	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}}
 	root := a.root()
 	strictHelp(root)
 	root.SetArgs(p.Args)

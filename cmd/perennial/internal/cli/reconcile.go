@@ -241,7 +241,7 @@ func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.Chan
 			return done, err
 		}
 		defer release()
-		alone = h.writes(alone.Path, a.logger(), nil)
+		alone = h.writes(alone.Path, a.logger())
 	}
 	l, err := alone.Open(ctx)
 	if err != nil {

@@ -61,7 +61,7 @@ func (a *app) run(ctx context.Context, c *config.Config) error {
 		log.SetLevel(logrus.InfoLevel)
 	}
 	log.WithFields(logrus.Fields{"version": config.Version, "commit": config.Commit(), "config": c.File, "data_dir": c.DataDir}).Info("perennial starts")
-	h, err := daemon.Start(ctx, c, log, a.reached)
+	h, err := daemon.Start(ctx, c, log)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/internal/failpoint"
 	"perennial/ledger/testrun"
 	"perennial/queue/queuetest"
 )
@@ -33,6 +34,9 @@ const execVariable = "PERENNIAL_TEST_EXEC"
 // relay compares with the stream at a start.
 const archiveKeep = 1100
 
+// plannedTogether is how many commands of a plan are published in one batch here, instead of 1,000.
+const plannedTogether = 10
+
 // execNATS is its value that makes the binary be a nats-server.
 const execNATS = "nats-server"
 
@@ -42,14 +46,16 @@ func TestMain(m *testing.M) {
 	case execNATS:
 		os.Exit(queuetest.ServeNATS(os.Args[1:], os.Stderr))
 	default:
-		p := cli.Program{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ArchiveKeep: archiveKeep}
+		p := cli.Program{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+		ctx := failpoint.WithSize(context.Background(), "archive.keep", archiveKeep)
+		ctx = failpoint.WithSize(ctx, "plan.together", plannedTogether)
 		if spec := os.Getenv(crashVariable); spec != "" {
-			p.Reached = crashAt(spec)
+			ctx = failpoint.With(ctx, crashAt(spec))
 		}
 		if os.Getenv(umaskVariable) != "" {
 			syscall.Umask(0)
 		}
-		os.Exit(p.Main(context.Background()))
+		os.Exit(p.Main(ctx))
 	}
 	// What a developer has set must not change what the tests see.
 	for _, v := range []string{"PERENNIAL_NATS", "PERENNIAL_MAIN_SECRET", "CREDENTIALS_DIRECTORY"} {

@@ -92,7 +92,7 @@ func (a *account) forgetRelay(lease *queue.Lease) {
 // are committed, it sends answers to inboxes and nothing else.
 func (a *account) newRelay(ctx context.Context, held queue.Held) (relay *queue.Relay, err error) {
 	relay = queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger(), Account: a.Name})
-	relay.Reached, relay.Held, relay.Refill, relay.RefillAdvice = a.host.reached, held, a.refills(), RefillAdvice
+	relay.Held, relay.Refill, relay.RefillAdvice = held, a.refills(), RefillAdvice
 	relay.Begins = EventsBegin(a.Ledger())
 	if relay.AnswersOnly = a.host.Embedded == nil; relay.AnswersOnly {
 		relay.Answered, err = a.answered(ctx)
@@ -113,7 +113,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	for name, v := range a.verbs() {
 		verbs[name] = v.do
 	}
-	return a.host.Queue.ServeAccount(queue.Service{
+	return a.host.Queue.ServeAccount(ctx, queue.Service{
 		Account: a.Name, Version: config.Version, Verbs: verbs, Clock: time.Now,
 		Metadata: func(verb string) map[string]string { return a.host.VerbMetadata[verb] },
 	})
@@ -333,7 +333,7 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *
 		Clock:     time.Now, Random: rand.Float64, Log: a.log, Version: config.Version, Holder: a.host.holder,
 		RatePerSecond: a.config.RatePerSecond, Concurrency: a.config.Concurrency, PollFloor: a.config.PollFloor, CIDRField: a.config.CIDRField,
 		DailyLimitCents: a.config.DailyLimitCents, DailyLimitLocation: a.config.Location,
-		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery, Reached: a.host.reached,
+		ReconcileEvery: a.config.ReconcileEvery, AskEvery: askEvery,
 	})
 }
 

@@ -67,7 +67,7 @@ func isolated(t *testing.T, random *rand.Rand) {
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	h, err := Start(t.Context(), c, log, nil)
+	h, err := Start(t.Context(), c, log)
 	if err != nil {
 		t.Fatal(err)
 	}

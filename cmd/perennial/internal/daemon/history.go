@@ -78,7 +78,7 @@ func (a *account) openLedger(ctx context.Context) error {
 }
 
 func (a *account) ledgerConfig() ledger.Config {
-	return ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Reached: a.host.reached, Follows: a.host.Config.NATS.External(),
+	return ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Follows: a.host.Config.NATS.External(),
 		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.counts.committed}
 }
 

@@ -34,7 +34,6 @@ const embeddedAddress = "sandbox:embedded"
 type Host struct {
 	Config   *config.Config
 	log      *logrus.Logger
-	reached  func(point string) // at the moments named in docs/reliability.md; nil but in crash tests
 	lock     *queue.DirLock
 	name     name   // its name among the runners
 	holder   string // the name under which leases are held
@@ -84,13 +83,12 @@ type ReadyLine struct {
 // full load it saves one microsecond in sixteen. GOGC overrules it.
 const gcPercent = 200
 
-// Start starts everything that listens. Call run, then close. reached, where it
-// is not nil, is called at the moments named in docs/reliability.md.
-func Start(ctx context.Context, c *config.Config, log *logrus.Logger, reached func(point string)) (*Host, error) {
+// Start starts everything that listens. Call Run, then Close.
+func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	h := &Host{Config: c, log: log, reached: reached, started: time.Now().UTC().Truncate(time.Second), changed: make(chan struct{}, 1), meter: newMeter()}
+	h := &Host{Config: c, log: log, started: time.Now().UTC().Truncate(time.Second), changed: make(chan struct{}, 1), meter: newMeter()}
 	if err := h.start(ctx); err != nil {
 		h.Close()
 		return nil, err

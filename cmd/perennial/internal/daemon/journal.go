@@ -240,7 +240,6 @@ func (j journal) leadBy(publisher *queue.Publisher) (*ledger.Leadership, error) 
 type Alone struct {
 	Path, Account string
 	Queue         *queue.Queue // nil where the ledger's own file is the journal
-	Reached       func(point string)
 	Log           *logrus.Entry
 
 	ledger     *ledger.Ledger
@@ -250,7 +249,7 @@ type Alone struct {
 // Open opens the ledger to be written. Where NATS is another server, it has all that is
 // on the events stream, and what it holds beyond is published.
 func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
-	x.ledger, err = ledger.Open(ctx, ledger.Config{Path: x.Path, Clock: time.Now, Reached: x.Reached, Follows: x.Queue != nil})
+	x.ledger, err = ledger.Open(ctx, ledger.Config{Path: x.Path, Clock: time.Now, Follows: x.Queue != nil})
 	if err != nil || x.Queue == nil {
 		return x.ledger, err
 	}

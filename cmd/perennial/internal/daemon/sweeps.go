@@ -30,7 +30,7 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 			runner.Read(ctx, time.Time{}, err)
 			return p, err
 		},
-		ReadFile: a.host.Config.ReadListFile, Reached: a.host.reached,
+		ReadFile: a.host.Config.ReadListFile,
 	})
 }
 

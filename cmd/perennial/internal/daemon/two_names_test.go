@@ -45,7 +45,7 @@ func TestTwoNamesOfOneProviderAccountStopNoThird(t *testing.T) {
 
 func twoNames(t *testing.T, c *config.Config, log *logrus.Logger) {
 	t.Helper()
-	h, err := Start(t.Context(), c, log, nil)
+	h, err := Start(t.Context(), c, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
@@ -55,11 +56,11 @@ func (a *account) deadRequeue(ctx context.Context, q DeadRequest) (ChangedAnswer
 	if err != nil {
 		return ChangedAnswer{}, err
 	}
-	a.reach(reachedRequeueFact)
+	failpoint.Reached(ctx, reachedRequeueFact)
 	if err := a.host.Queue.PublishCommand(ctx, a.Name, kind, letter.Dead.Data); err != nil {
 		return ChangedAnswer{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
 	}
-	a.reach(reachedRequeuePublished)
+	failpoint.Reached(ctx, reachedRequeuePublished)
 	return a.dropLetter(ctx, q.Seq)
 }
 
@@ -100,11 +101,4 @@ func (a *account) dropLetter(ctx context.Context, seq uint64) (ChangedAnswer, er
 		return ChangedAnswer{}, err
 	}
 	return ChangedAnswer{Changed: 1}, nil
-}
-
-// reach tells a crash test that a moment has come.
-func (a *account) reach(point string) {
-	if a.host.reached != nil {
-		a.host.reached(point)
-	}
 }
