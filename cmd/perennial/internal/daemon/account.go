@@ -65,6 +65,7 @@ type account struct {
 
 	checked sync.Mutex
 	last    map[string]check // by name
+	warned  map[string]bool  // the checks that the log says are not ready
 
 	lastRow atomic.Int64 // the newest row that a probe has seen in the ledger
 
@@ -85,7 +86,7 @@ type account struct {
 // newAccountHost opens the ledger and makes the streams, so that commands can be
 // published from the first moment.
 func newAccountHost(ctx context.Context, h *Host, name string) (*account, error) {
-	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), state: "starting", started: make(chan struct{}), last: map[string]check{}}
+	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), state: "starting", started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{}}
 	secret, err := h.Config.SecretOf(name)
 	if err != nil {
 		return nil, err
@@ -173,6 +174,15 @@ func (a *account) setState(why string) {
 		}
 	}
 	a.state = why
+}
+
+func (a *account) isStarted() bool {
+	select {
+	case <-a.started:
+		return true
+	default:
+		return false
+	}
 }
 
 func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func newTaken(t *testing.T) *taken {
 	t.Cleanup(nc.Close)
 	x := &taken{t: t, account: &account{
 		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
-		started: make(chan struct{}), last: map[string]check{},
+		started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{},
 	}, other: followed(t, filepath.Join(dir, "other.ledger.db"))}
 	x.ledger.Store(followed(t, filepath.Join(dir, "this.ledger.db")))
 	x.js, err = jetstream.New(nc)
@@ -68,6 +69,31 @@ func newTaken(t *testing.T) *taken {
 	}))
 	leads.End()
 	return x
+}
+
+// TestAStartOnItsWayIsNoWarning: the log says what is not ready once the account has started, or
+// is known not to for now.
+func TestAStartOnItsWayIsNoWarning(t *testing.T) {
+	t.Parallel()
+	x, said, log := newTaken(t), &strings.Builder{}, logrus.New()
+	log.SetOutput(said)
+	x.log = log.WithField("account", "main")
+	x.setState("reading the account's events to their end")
+	x.checks()
+	if said.Len() > 0 {
+		t.Errorf("it says %s", said)
+	}
+	x.hasStarted()
+	x.checks()
+	x.checks()
+	if strings.Count(said.String(), "not ready: reading") != 1 {
+		t.Errorf("it says %s", said)
+	}
+	x.setState("")
+	x.checks()
+	if strings.Count(said.String(), "works again: account") != 1 {
+		t.Errorf("it says %s", said)
+	}
 }
 
 func followed(t *testing.T, path string) *ledger.Ledger {

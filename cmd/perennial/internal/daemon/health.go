@@ -301,6 +301,7 @@ func (a *account) probeEvents(ctx context.Context) {
 // as it is, and logs what changed.
 func (a *account) checks() []check {
 	now := time.Now().UTC()
+	started := a.isStarted()
 	all := a.look()
 	a.checked.Lock()
 	defer a.checked.Unlock()
@@ -311,7 +312,8 @@ func (a *account) checks() []check {
 		if c.Since = now; known && last.OK == c.OK {
 			c.Since = last.Since
 		}
-		if known && last.OK != c.OK || !known && !c.OK {
+		if c.OK == a.warned[c.Name] && (started || c.Name != needsAccount) { // a start that is on its way is no fault
+			a.warned[c.Name] = !c.OK
 			log := a.log.WithField("check", c.Name)
 			if c.OK {
 				log.Info("works again: " + c.Name)
