@@ -20,8 +20,20 @@ import (
 // metrics reads every account's ledger when it is scraped.
 type metrics struct{ host *Host }
 
+// metric is the declaration of a metric, of which its collector and its row in
+// docs/operations.md are made.
+type metric struct {
+	name, kind, help string
+	labels           []string
+}
+
+func declare(name, kind, help string, labels []string) metric {
+	return metric{"perennial_" + name, kind, help, append([]string{"account"}, labels...)}
+}
+
 // measure is a metric that is read: a gauge, or a counter that the ledger keeps.
 type measure struct {
+	metric
 	*prometheus.Desc
 	kind prometheus.ValueType
 }
@@ -29,7 +41,8 @@ type measure struct {
 var measures []measure
 
 func read(kind prometheus.ValueType, name, help string, labels ...string) measure {
-	m := measure{prometheus.NewDesc("perennial_"+name, help, append([]string{"account"}, labels...), nil), kind}
+	d := declare(name, kind.ToDTO().String(), help, labels)
+	m := measure{d, prometheus.NewDesc(d.name, d.help, d.labels, nil), kind}
 	measures = append(measures, m)
 	return m
 }
@@ -41,50 +54,53 @@ const (
 
 var (
 	operationsNow  = read(gauge, "operations", "Operations by state.", "state")
-	bookNow        = read(gauge, "book_cents", "The books, in cents.", "of")
+	bookNow        = read(gauge, "book_cents", "The books, in cents: wallet, charged, refunded, suspense, funding or external.", "of")
 	chargedEver    = read(counter, "charged_cents_total", "Cents that the ledger booked as charged, those in suspense among them, by kind of operation.", "kind")
 	refundedEver   = read(counter, "refunded_cents_total", "Cents that the ledger booked as refunded, by kind of operation.", "kind")
 	spentNow       = read(gauge, "spent_cents", "Cents charged less those refunded in the last seven days.")
 	runwayNow      = read(gauge, "runway_seconds", "For how long the book's wallet, less what the provider's was found to lack, lasts, spent as in the last seven days, or since the ledger was opened; absent where nothing was spent.")
 	headNow        = read(gauge, "journal_seq", "The newest journal row.")
-	publishedNow   = read(gauge, "published_seq", "The newest journal row on the events stream.")
+	publishedNow   = read(gauge, "published_seq", "The newest journal row on the events stream; of a standby, that it knows of.")
 	unpublished    = read(gauge, "unpublished_rows", "Journal rows that are not on the events stream yet.")
 	waitingNow     = read(gauge, "commands_waiting", "Commands on the commands stream that are not in the ledger yet.")
-	reviewsNow     = read(gauge, "reviews", "What waits for a person: operations, lines of them, and proxies that sweeps have given up.")
-	pausedNow      = read(gauge, "paused", "What is paused, 1 each.", "scope", "cause")
+	reviewsNow     = read(gauge, "reviews", "What needs review: operations, lines of them, and proxies that sweeps have given up.")
+	pausedNow      = read(gauge, "paused", "1 for each pause in force.", "scope", "cause")
 	providerWallet = read(gauge, "provider_wallet_cents", "What the provider said that the wallet holds, when the books were last compared with it, in cents; absent before the first time.")
-	reconciledAt   = read(gauge, "reconciled_timestamp_seconds", "When the books were last compared with the provider.")
-	reconciledOK   = read(gauge, "reconciled_ok", "Whether the books agreed then; absent where the wallet could not be compared.")
-	uncomparedNow  = read(gauge, "reconciled_unknown", "Whether the wallet could not be compared then: the cost of something open is not known.")
-	differenceNow  = read(gauge, "reconciled_difference_cents", "By how much the wallet was outside of what the books allow.")
-	sweepFailed    = read(gauge, "sweep_failed", "A sweep that is due and cannot be made, 1 each.", "schedule")
-	sweepExpiring  = read(gauge, "sweep_failed_expiring", "Proxies that such a sweep is about and that expire before its next slot.", "schedule")
+	reconciledAt   = read(gauge, "reconciled_timestamp_seconds", "When the books were last compared with the provider; absent before the first time.")
+	reconciledOK   = read(gauge, "reconciled_ok", "1 when the books agreed with the provider the last time; absent where the wallet could not be compared.")
+	uncomparedNow  = read(gauge, "reconciled_unknown", "1 when the wallet could not be compared the last time: the cost of something open is not known and has no bound.")
+	differenceNow  = read(gauge, "reconciled_difference_cents", "By how much the wallet was outside of what the books allow, the last time they were compared.")
+	sweepFailed    = read(gauge, "sweep_failed", "1 for a sweep that is due and cannot be made.", "schedule")
+	sweepExpiring  = read(gauge, "sweep_failed_expiring", "Proxies of a sweep that is due and cannot be made that expire before its next slot; where a list of its proxies cannot be read, those that its other conditions match.", "schedule")
 	sweepNext      = read(gauge, "sweep_next_timestamp_seconds", "When the schedule fires next.", "schedule")
-	schedulePaused = read(gauge, "schedule_paused_timestamp_seconds", "Since when a schedule that is paused is paused.", "schedule")
+	schedulePaused = read(gauge, "schedule_paused_timestamp_seconds", "Since when a schedule is paused; absent where it is not.", "schedule")
 	sweepLast      = read(gauge, "sweep_last_timestamp_seconds", "The schedule's latest slot.", "schedule")
 	sweepFinished  = read(gauge, "sweep_finished_timestamp_seconds", "The schedule's latest slot whose commands are all published; a slot with nothing due counts.", "schedule")
 	sweepState     = read(gauge, "sweep_state", "The state of the schedule's latest slot, 1 for it: planned, held, finished or missed.", "schedule", "state")
 	sweepDue       = read(gauge, "sweep_due", "Proxies that were due in the schedule's latest plan.", "schedule")
-	sweepCents     = read(gauge, "sweep_planned_cents", "What the schedule's latest plan was estimated at, in cents, without those of unknown price; absent where no price is known.", "schedule")
+	sweepCents     = read(gauge, "sweep_planned_cents", "What the schedule's latest plan was estimated at, in cents, without the proxies of unknown price; absent where no price is known.", "schedule")
 	sweepUnpriced  = read(gauge, "sweep_planned_unpriced", "Proxies in the schedule's latest plan whose price is not known.", "schedule")
-	checkNow       = read(gauge, "check", "Whether one thing that the account depends on is as it should be.", "check")
+	checkNow       = read(gauge, "check", "1 when one thing that the account depends on is as it should be: the checks of /readyz?verbose.", "check")
 	lagNow         = read(gauge, "lag_rows", "Rows of the events stream that a standby has not folded yet; 0 on the active runner.")
 	roleNow        = read(gauge, "role", "What the runner does with the account, 1 for its role: active or standby.", "role")
-	readyNow       = read(gauge, "ready", "Whether the account works.")
+	readyNow       = read(gauge, "ready", "1 when the account works.")
 	expiringNow    = read(gauge, "proxies_expiring", "Listed proxies that expire within a span of time, those of shorter spans among them. 0s: they have expired. any: they have an expiry. Absent before the first complete listing.", "within")
 	unlistedNow    = read(gauge, "proxies_unlisted", "Proxies that complete listings do not show, and of which nothing else is known: they stay due.")
 	uncoveredNow   = read(gauge, "proxies_uncovered", "Living proxies that no schedule renews, as of the last complete listing; absent before it.")
 	unusableNow    = read(gauge, "proxies_unusable", "Entries of the last listing that cannot be read: no sweep renews them.")
 	listingLost    = read(gauge, "listing_lost", "Living proxies that the last listing did not show, where it lost too many (listing_loss_percent); else 0.")
-	windowLeft     = read(gauge, "ambiguous_window_seconds", "How long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it goes to a person.")
+	windowLeft     = read(gauge, "ambiguous_window_seconds", "For how long the oldest attempt that may have executed is still sent again by itself; absent where there is none. At 0 it needs review.")
 	sizeNow        = read(gauge, "ledger_bytes", "The size of the ledger file, and of its write-ahead log.", "file")
-	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial ledger backup` last made a backup of this ledger file; 0: it never did.")
+	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial ledger backup` last made a backup of this ledger file, as is noted beside it in ACCOUNT.ledger.db.backup.json; 0: it never did.")
 	webhookBehind  = read(gauge, "webhook_behind_events", "Events that a webhook has not delivered; those that it has not read count whatever their types. Of the runner that delivers.", "webhook")
 	webhookOldest  = read(gauge, "webhook_oldest_seconds", "How old the oldest event is that a webhook has read and not delivered; 0 where there is none. Of the runner that delivers.", "webhook")
 	skewNow        = read(gauge, "clock_skew_seconds", "How far this machine's clock was ahead of the provider's, by its last reply; absent before.")
 )
 
-var buildInfo = prometheus.NewDesc("perennial_build_info", "1, by what runs.", []string{"version", "commit", "go"}, nil)
+var (
+	builtAs   = metric{"perennial_build_info", "GAUGE", "1, with what runs as its labels.", []string{"version", "commit", "go"}}
+	buildInfo = prometheus.NewDesc(builtAs.name, builtAs.help, builtAs.labels, nil)
+)
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {

@@ -37,6 +37,9 @@ type meter struct {
 	commitWrites   *prometheus.HistogramVec
 	webhooks       *prometheus.CounterVec
 	webhookSeconds *prometheus.HistogramVec
+
+	all      []prometheus.Collector
+	declared []metric
 }
 
 // Upper bounds of histograms: of a request, whose client gives up after 60 seconds; of a
@@ -50,49 +53,50 @@ var (
 )
 
 func newMeter() *meter {
+	m := &meter{}
 	counted := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "perennial", Name: name, Help: help}, append([]string{"account"}, labels...))
+		d := declare(name, "COUNTER", help, labels)
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.name, Help: d.help}, d.labels)
+		m.all, m.declared = append(m.all, v), append(m.declared, d)
+		return v
 	}
 	timed := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "perennial", Name: name, Help: help, Buckets: buckets}, append([]string{"account"}, labels...))
+		d := declare(name, "HISTOGRAM", help, labels)
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help, Buckets: buckets}, d.labels)
+		m.all, m.declared = append(m.all, v), append(m.declared, d)
+		return v
 	}
-	return &meter{
-		requests:       counted("provider_requests_total", "Requests to the provider that have ended, by endpoint, code of the envelope (none: no envelope was read; other: not in the API's document) and outcome: ok, refused, rate_limited, unknown (no envelope), not_sent (not one byte).", "route", "code", "outcome"),
-		requestSeconds: timed("provider_request_seconds", "How long requests to the provider took, by endpoint.", requestBuckets, "route"),
-		heldSeconds:    counted("rate_limited_seconds_total", "For how long the provider asked the account to wait, by Retry-After."),
-		facts:          counted("facts_total", "Facts that this runner appended to the journal, by type.", "type"),
-		attempts:       counted("attempts_total", "Writes that this runner began to send: first, or again under the same key.", "attempt"),
-		ambiguous:      counted("ambiguous_attempts_total", "Attempts without a conclusive reply: they may have executed."),
-		reviews:        counted("reviews_opened_total", "Operations handed to a person, by the code of the provider's last reply (none: no reply is the cause; other: not in the API's document).", "code"),
-		findings:       counted("findings_total", "Differences between the books and the provider that were published, by kind.", "finding"),
-		leftOut:        counted("sweep_left_out_total", "Proxies that plans left out, by schedule and by what they wait for.", "schedule", "reason"),
-		deadLetters:    counted("dead_letters_total", "Messages that could not be read as commands."),
-		turns:          counted("turns_total", "How often this runner began to work for the account: at its start, after a failure, at a take-over."),
-		tracesDropped:  counted("traces_dropped_total", "Traces of commands that were left out, because too many waited or the ledger could not be read."),
-		settleSeconds:  timed("settle_seconds", "From a command's acceptance to its end, by kind of operation.", commandBuckets, "kind"),
-		eventSeconds:   timed("event_seconds", "From a command's publication to the publication of its end, by kind of operation; commands that came before this process began are left out.", commandBuckets, "kind"),
-		commitSeconds:  timed("commit_seconds", "How long commits of the ledger took.", commitBuckets),
-		commitWrites:   timed("commit_writes", "How many writes one commit of the ledger held.", groupBuckets),
-		webhooks:       counted("webhook_deliveries_total", "Attempts to deliver an event to a webhook that have ended, by outcome: delivered (2xx), refused (4xx or a redirect), rate_limited (429), failed (5xx), unreachable (no reply), gone (410).", "webhook", "outcome"),
-		webhookSeconds: timed("webhook_delivery_seconds", "How long attempts to deliver an event to a webhook took.", requestBuckets, "webhook"),
-	}
-}
-
-func (m *meter) all() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.requestSeconds, m.heldSeconds, m.facts, m.attempts, m.ambiguous, m.reviews, m.findings, m.leftOut,
-		m.deadLetters, m.turns, m.tracesDropped, m.settleSeconds, m.eventSeconds, m.commitSeconds, m.commitWrites, m.webhooks, m.webhookSeconds}
+	m.requests = counted("provider_requests_total", "Requests to the provider that have ended, by endpoint, code of the envelope (none: no envelope was read; other: not in the API's document) and outcome: ok, refused, rate_limited, unknown (no envelope), not_sent (not one byte).", "route", "code", "outcome")
+	m.requestSeconds = timed("provider_request_seconds", "How long requests to the provider took, by endpoint, with the provider's trace_id as exemplar.", requestBuckets, "route")
+	m.heldSeconds = counted("rate_limited_seconds_total", "For how long the provider asked the account to wait, by Retry-After.")
+	m.facts = counted("facts_total", "Facts that this runner appended to the journal, by type.", "type")
+	m.attempts = counted("attempts_total", "Writes that this runner began to send: first, or again under the same key.", "attempt")
+	m.ambiguous = counted("ambiguous_attempts_total", "Attempts without a conclusive reply: they may have executed.")
+	m.reviews = counted("reviews_opened_total", "Operations that were put to review, by the code of the provider's last reply (none: no reply is the cause; other: not in the API's document).", "code")
+	m.findings = counted("findings_total", "Differences between the books and the provider that were published, by kind.", "finding")
+	m.leftOut = counted("sweep_left_out_total", "Proxies that plans left out, by schedule and by what they wait for.", "schedule", "reason")
+	m.deadLetters = counted("dead_letters_total", "Messages that could not be read as commands.")
+	m.turns = counted("turns_total", "How often this runner began to work for the account: at its start, after a failure, at a take-over.")
+	m.tracesDropped = counted("traces_dropped_total", "Traces of commands that were left out, because too many waited or the ledger could not be read.")
+	m.settleSeconds = timed("settle_seconds", "From a command's acceptance to its end, by kind of operation.", commandBuckets, "kind")
+	m.eventSeconds = timed("event_seconds", "From a command's publication to the publication of its end, by kind of operation; commands that came before this process began are left out.", commandBuckets, "kind")
+	m.commitSeconds = timed("commit_seconds", "How long commits of the ledger took.", commitBuckets)
+	m.commitWrites = timed("commit_writes", "How many writes one commit of the ledger held.", groupBuckets)
+	m.webhooks = counted("webhook_deliveries_total", "Attempts to deliver an event to a webhook that have ended, by outcome: delivered (2xx), refused (4xx or a redirect), rate_limited (429), failed (5xx), unreachable (no reply), gone (410).", "webhook", "outcome")
+	m.webhookSeconds = timed("webhook_delivery_seconds", "How long attempts to deliver an event to a webhook took.", requestBuckets, "webhook")
+	return m
 }
 
 // Describe implements prometheus.Collector.
 func (m *meter) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range m.all() {
+	for _, c := range m.all {
 		c.Describe(ch)
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *meter) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range m.all() {
+	for _, c := range m.all {
 		c.Collect(ch)
 	}
 }

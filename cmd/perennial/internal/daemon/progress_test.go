@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,10 +12,11 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/testrun"
 	"perennial/queue"
 )
 
-var updateProgress = flag.Bool("update", false, "write the table of progress into docs/state-machine.md")
+var _ = flag.Bool("update", false, "write the tables of progress and of metrics into docs")
 
 // TestEveryLoopHasItsProgress: each loop of a runner is in the table, what says that it stands
 // still exists, and the document prints the table.
@@ -37,19 +37,7 @@ func TestEveryLoopHasItsProgress(t *testing.T) {
 	if loops = slices.Compact(loops); !slices.Equal(loops, []string{"intake", "send", "poll", "list", "sweep", "relay", "follow", "reconcile", "webhook"}) {
 		t.Errorf("the loops are %v", loops)
 	}
-	const heading, head = "## What counts as progress\n", "| loop | progress is | check of `/readyz`, or else | said after | stands still in |\n|---|---|---|---|---|\n"
-	text := document(t, "state-machine.md")
-	before, section, found := strings.Cut(text, heading)
-	prose, table, foundTable := strings.Cut(section, head)
-	switch {
-	case !found || !foundTable:
-		t.Fatalf("docs/state-machine.md has no table after %q", heading)
-	case table == rows.String():
-	case !*updateProgress:
-		t.Error("docs/state-machine.md prints another table: go test ./cmd/perennial/internal/daemon -run EveryLoop -update")
-	default:
-		must(t, os.WriteFile("../../../../docs/state-machine.md", []byte(before+heading+prose+head+rows.String()), 0o600))
-	}
+	testrun.Table(t, "docs/state-machine.md", "| loop | progress is | check of `/readyz`, or else | said after | stands still in |\n|---|---|---|---|---|\n", rows.String())
 }
 
 // TestARelayThatStandsStillIsSaid: rows of the ledger that do not come onto the stream.

@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"perennial/ledger/testrun"
+)
+
+func everyMetric() (all []metric) {
+	for _, m := range measures {
+		all = append(all, m.metric)
+	}
+	return append(append(all, newMeter().declared...), builtAs)
+}
+
+// TestTheDocumentHasEveryMetric, as it is declared.
+func TestTheDocumentHasEveryMetric(t *testing.T) {
+	t.Parallel()
+	var rows strings.Builder
+	for _, m := range everyMetric() {
+		fmt.Fprintf(&rows, "| `%s{%s}` | %s | %s |\n", m.name, strings.Join(m.labels, ","), strings.ToLower(m.kind), m.help)
+	}
+	testrun.Table(t, "docs/operations.md", "| metric | type | meaning |\n|---|---|---|\n", rows.String())
+}
