@@ -14,8 +14,8 @@ import (
 // Keep makes a schedule renew no more than it takes for AtLeast proxies of each
 // group to stay alive. Groups are of the matching proxies, by the fields of Per.
 type Keep struct {
-	AtLeast int      `koanf:"at_least" json:"at_least,omitempty"` // 0: everything that is due is renewed
-	Per     []string `koanf:"per" json:"per,omitempty"`           // country_code, region, line_name, ip_type, protocol, status; none: all are one group
+	AtLeast int      `yaml:"at_least" doc:"renew only as many as it takes for so many of each group to stay; 0: everything that is due" json:"at_least,omitempty"`
+	Per     []string `yaml:"per" absent:"one group" doc:"country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
 }
 
 // groupFields are what Per may name.

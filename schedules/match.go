@@ -17,24 +17,22 @@ import (
 // Match narrows a schedule to some proxies. An empty field matches all; what is
 // set has to match altogether.
 type Match struct {
-	CountryCode []string `koanf:"country_code" json:"country_code,omitempty"` // in either case
-	Region      []string `koanf:"region" json:"region,omitempty"`
-	LineName    []string `koanf:"line_name" json:"line_name,omitempty"`
-	IPType      []string `koanf:"ip_type" json:"ip_type,omitempty"`
-	Protocol    []string `koanf:"protocol" json:"protocol,omitempty"`
-	Status      []string `koanf:"status" json:"status,omitempty"` // as the provider says it; its words are not documented
-	// StartsFrom and StartsBefore are days, 2006-01-02 in UTC, or instants. A
-	// proxy without a start matches neither.
-	StartsFrom   string `koanf:"starts_from" json:"starts_from,omitempty"`
-	StartsBefore string `koanf:"starts_before" json:"starts_before,omitempty"`
-	// Labels are those of the order that bought the proxy; all must be there.
-	Labels         map[string]string `koanf:"labels" json:"labels,omitempty"`
-	ProxyIDs       []string          `koanf:"proxy_ids" json:"proxy_ids,omitempty"`
-	ExceptProxyIDs []string          `koanf:"except_proxy_ids" json:"except_proxy_ids,omitempty"`
-	// The files hold one id a line; a line that begins with # is a comment. They are read again for
-	// every plan, and add to the lists above.
-	ProxyIDsFile       string `koanf:"proxy_ids_file" json:"proxy_ids_file,omitempty"`
-	ExceptProxyIDsFile string `koanf:"except_proxy_ids_file" json:"except_proxy_ids_file,omitempty"`
+	CountryCode []string `yaml:"country_code" absent:"all" doc:"in either case" json:"country_code,omitempty"`
+	Region      []string `yaml:"region" absent:"all" doc:"as the provider writes it" json:"region,omitempty"`
+	LineName    []string `yaml:"line_name" absent:"all" doc:"as the provider writes it" json:"line_name,omitempty"`
+	IPType      []string `yaml:"ip_type" absent:"all" doc:"as the provider writes it" json:"ip_type,omitempty"`
+	Protocol    []string `yaml:"protocol" absent:"all" doc:"as the provider writes it" json:"protocol,omitempty"`
+	Status      []string `yaml:"status" absent:"all" doc:"as the provider writes it; its words are not documented" json:"status,omitempty"`
+	// A proxy without a start matches neither.
+	StartsFrom   string `yaml:"starts_from" absent:"all" doc:"a day such as 2026-11-21, in UTC, or an instant" json:"starts_from,omitempty"`
+	StartsBefore string `yaml:"starts_before" absent:"all" doc:"a day such as 2026-11-21, in UTC, or an instant" json:"starts_before,omitempty"`
+
+	Labels         map[string]string `yaml:"labels" absent:"all" doc:"of the order that bought the proxy; all must be there" json:"labels,omitempty"`
+	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only these" json:"proxy_ids,omitempty"`
+	ExceptProxyIDs []string          `yaml:"except_proxy_ids" absent:"none" doc:"not these" json:"except_proxy_ids,omitempty"`
+	// The files are read again for every plan, and add to the lists above.
+	ProxyIDsFile       string `yaml:"proxy_ids_file" doc:"a file with more proxy_ids, one a line; a line that begins with # is a comment" json:"proxy_ids_file,omitempty"`
+	ExceptProxyIDsFile string `yaml:"except_proxy_ids_file" doc:"a file with more except_proxy_ids" json:"except_proxy_ids_file,omitempty"`
 }
 
 func (m Match) check() error {

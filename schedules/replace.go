@@ -23,14 +23,11 @@ import (
 // Replace says what becomes of a proxy that the provider will not renew. It is
 // off by default: it buys.
 type Replace struct {
-	Enabled bool `koanf:"enabled" json:"enabled,omitempty"`
-	// MaxCents is the most that one replacement may cost; the order carries it as
-	// max_total_cents.
-	MaxCents int64 `koanf:"max_cents" json:"max_cents,omitempty"`
-	PerDay   int   `koanf:"per_day" json:"per_day,omitempty"` // the most of a day in Timezone; default 10
-	// After is how many renewals have to fail first, default 3. A proxy that the
-	// provider does not know is replaced at once.
-	After int `koanf:"after" json:"after,omitempty"`
+	Enabled  bool  `yaml:"enabled" doc:"order another proxy for one that is not renewed" json:"enabled,omitempty"`
+	MaxCents int64 `yaml:"max_cents" doc:"the most that one replacement may cost, max_total_cents of its order; required if enabled" json:"max_cents,omitempty"`
+	PerDay   int   `yaml:"per_day" absent:"10" doc:"the most replacements of a day in timezone" json:"per_day,omitempty"`
+	// A proxy that the provider does not know is replaced at once.
+	After int `yaml:"after" absent:"3" doc:"how many renewals have to fail first" json:"after,omitempty"`
 }
 
 const (

@@ -22,28 +22,25 @@ const (
 
 // Schedule says which proxies of an account are renewed, when and for how long.
 type Schedule struct {
-	Name     string `koanf:"name" json:"name"`         // [a-z0-9-]{1,64}
-	Was      string `koanf:"was" json:"was,omitempty"` // its name of before: slots, spending, held plan and pause are carried over
-	Account  string `koanf:"account" json:"account"`   // the configured account it sweeps
-	Cron     string `koanf:"cron" json:"cron"`         // 5 fields, 6 with seconds first, or a descriptor such as @hourly, @every 10m
-	Timezone string `koanf:"timezone" json:"timezone"` // an IANA name; default UTC
-	// RenewBefore is how long before its expiry a proxy is due. It must be
-	// shorter than DurationDays, or a renewed proxy would be due again at once.
-	RenewBefore  time.Duration `koanf:"renew_before" json:"renew_before"`
-	DurationDays int64         `koanf:"duration_days" json:"duration_days"` // multiple of 30, at most 1095
-	Match        Match         `koanf:"match" json:"match"`
-	Keep         Keep          `koanf:"keep" json:"keep"`
-	BudgetCents  int64         `koanf:"budget_cents" json:"budget_cents"` // the most one sweep may cost; 0: no limit
-	// The most that the sweeps of a day, or of a month, in Timezone may cost; 0: no limit.
-	DailyBudgetCents   int64   `koanf:"daily_budget_cents" json:"daily_budget_cents"`
-	MonthlyBudgetCents int64   `koanf:"monthly_budget_cents" json:"monthly_budget_cents"`
-	ApproveOverCents   int64   `koanf:"approve_over_cents" json:"approve_over_cents"` // a dearer sweep waits for a person; 0: none does
-	Replace            Replace `koanf:"replace" json:"replace"`
-	// CarryLabels names the labels of the order that bought a proxy which its
-	// renewals carry too; default: all of them, [] is none. Proxies of different
-	// labels are renewed by different commands.
-	CarryLabels []string `koanf:"carry_labels" json:"carry_labels,omitempty"`
-	Chunk       int      `koanf:"chunk" json:"chunk"` // proxies in a command, 1 to 100; default 100
+	Name     string `yaml:"name" absent:"required" doc:"1 to 64 of a-z, 0-9 and -" json:"name"`
+	Was      string `yaml:"was" doc:"the previous name: what that has spent, holds and is paused for is carried over" json:"was,omitempty"`
+	Account  string `yaml:"account" default:"main" doc:"whose proxies it renews" json:"account"`
+	Cron     string `yaml:"cron" absent:"required" doc:"five fields, six with seconds first, or @hourly, @every 15m" json:"cron"`
+	Timezone string `yaml:"timezone" default:"UTC" doc:"an IANA name" json:"timezone"`
+	// A renewed proxy would be due again at once if it were not shorter than DurationDays.
+	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; shorter than the duration" json:"renew_before"`
+	DurationDays int64         `yaml:"duration_days" absent:"required" doc:"a multiple of 30, at most 1080" json:"duration_days"`
+	Match        Match         `yaml:"match" json:"match"`
+	Keep         Keep          `yaml:"keep" json:"keep"`
+	BudgetCents  int64         `yaml:"budget_cents" doc:"the most that one sweep may cost; 0: no limit" json:"budget_cents"`
+	// Days and months are of Timezone.
+	DailyBudgetCents   int64   `yaml:"daily_budget_cents" doc:"the most that the sweeps of a day may cost; 0: no limit" json:"daily_budget_cents"`
+	MonthlyBudgetCents int64   `yaml:"monthly_budget_cents" doc:"the most that the sweeps of a month may cost; 0: no limit" json:"monthly_budget_cents"`
+	ApproveOverCents   int64   `yaml:"approve_over_cents" doc:"a dearer sweep is held until it is approved; 0: none is" json:"approve_over_cents"`
+	Replace            Replace `yaml:"replace" json:"replace"`
+	// Proxies of different labels are renewed by different commands.
+	CarryLabels []string `yaml:"carry_labels" absent:"all" doc:"labels of the order that bought a proxy, which its renewals carry; []: none" json:"carry_labels,omitempty"`
+	Chunk       int      `yaml:"chunk" default:"100" doc:"proxies in a command, 1 to 100" json:"chunk"`
 }
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)

@@ -85,7 +85,7 @@ var auditBugs = []bug{
 		old: "return unambiguous(o, lines, x)", new: "return nil"},
 	{name: "a ceiling of 0 is no ceiling", in: "cli.commandFlags.body", run: "TestACeilingOfNothing",
 		old: "if f.most != nil {", new: "if f.most != nil && *f.most != 0 {"},
-	{trap: 25, name: "YAML's numbers are cents", in: "config.whyNotPlain",
+	{trap: 25, name: "YAML's numbers are cents", in: "config.decoder.integer",
 		old: "case !plainInteger.MatchString(n.Value) || err != nil:", new: "case err != nil && n.Tag != \"!!int\" && n.Tag != \"!!float\":"},
 	{name: "another directory is another ledger", in: "config.Config.dataBeside", run: "TestOneConfigurationIsOneLedger",
 		old: "return c.ResolvePath(c.DataDir)", new: "return c.DataDir"},

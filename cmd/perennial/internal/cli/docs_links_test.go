@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"perennial/cmd/perennial/internal/config"
 )
 
 // TestEveryLinkOfTheDocumentsLeadsSomewhere: to a file that exists, and to a heading of it, as
@@ -64,25 +62,6 @@ func TestNoDocumentIsMissingFromTheList(t *testing.T) {
 		name, isDocument := strings.CutPrefix(page, "docs/")
 		if isDocument && name != "README.md" && !strings.Contains(list, "]("+name+")") {
 			t.Errorf("docs/README.md does not list %s", name)
-		}
-	}
-}
-
-// TestEveryKeyIsOnTheConfigurationPage as a key of its file.
-func TestEveryKeyIsOnTheConfigurationPage(t *testing.T) {
-	all, _ := blocks(t, "docs/configuration.md")
-	file := filepath.Join(t.TempDir(), "perennial.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(all[0].text, "app_id: live_app_", "app_id: sbx_app_", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range c.Settings() {
-		key := s.Key[strings.LastIndex(s.Key, ".")+1:]
-		if !strings.HasSuffix(key, " (secret)") && !regexp.MustCompile(`\b`+key+`:`).MatchString(all[0].text) {
-			t.Errorf("docs/configuration.md lacks %s", s.Key)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (r *rotation) load() (err error) {
 	if old.SecretFile == "" || os.Getenv(config.SecretVariable(r.account)) != "" || os.Getenv("CREDENTIALS_DIRECTORY") != "" {
 		return usage("the secret of account %s does not come from secret_file in %s\nchange it where it comes from, and app_id with it", r.account, r.config.File)
 	}
-	config.SetDefault(&r.appID, old.AppID)
+	r.appID = cmp.Or(r.appID, old.AppID)
 	was, _ := upstream.EnvironmentOf(old.AppID)
 	if is, _ := upstream.EnvironmentOf(r.appID); is != was {
 		return usage("%s is for another environment than %s: that is another account, with a ledger of its own", r.appID, old.AppID)

@@ -3,10 +3,10 @@
 package config
 
 import (
-	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,95 +14,75 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/v2"
-
 	"perennial/ledger/files"
 	"perennial/queue"
 	"perennial/schedules"
 	"perennial/upstream"
 )
 
+// MaxConfigBytes bounds the configuration, in bytes.
+const MaxConfigBytes = 1 << 20
+
 // Config is perennial.yaml. Unknown keys are errors; it holds no secrets.
 type Config struct {
-	DataDir   string               `koanf:"data_dir"` // default ./perennial-data; of a file: beside it
-	NATS      NATS                 `koanf:"nats"`
-	HTTP      HTTP                 `koanf:"http"`
-	Tracing   Tracing              `koanf:"tracing"`
-	Accounts  map[string]*Account  `koanf:"accounts"`
-	Schedules []schedules.Schedule `koanf:"schedules"`
-	Webhooks  []Webhook            `koanf:"webhooks"`
+	DataDir   string               `yaml:"data_dir" default:"perennial-data" doc:"directory of the ledgers, relative to the directory of the file as all paths are"`
+	NATS      NATS                 `yaml:"nats"`
+	HTTP      HTTP                 `yaml:"http"`
+	Tracing   Tracing              `yaml:"tracing"`
+	Accounts  map[string]*Account  `yaml:"accounts"`
+	Schedules []schedules.Schedule `yaml:"schedules"`
+	Webhooks  []Webhook            `yaml:"webhooks"`
 
-	// None of the keys of a file:
-	File     string `koanf:"-"` // where it was read from, "" for the embedded defaults
-	Embedded bool   `koanf:"-"` // nothing was configured: the sandbox runs in this process
-
-	RefillEvents bool `koanf:"-"` // `run --refill-events`
+	File         string // where it was read from, "" for the embedded defaults
+	Embedded     bool   // nothing was configured: the sandbox runs in this process
+	RefillEvents bool   // `run --refill-events`
 
 	lines map[string]int // of the keys in the file, by path
 }
 
 // NATS is how the streams are reached: another server, or the embedded one.
 type NATS struct {
-	URL          string `koanf:"url"`    // empty: an embedded server on listen
-	Listen       string `koanf:"listen"` // default 127.0.0.1:4222
-	CredsFile    string `koanf:"creds_file"`
-	NKeyFile     string `koanf:"nkey_file"`     // the seed of an NKey
-	CAFile       string `koanf:"ca_file"`       // certificates that the server's is checked with; default: those of the system
-	CertFile     string `koanf:"cert_file"`     // the client's certificate,
-	KeyFile      string `koanf:"key_file"`      // and its key
-	TLSFirst     bool   `koanf:"tls_first"`     // the server begins with TLS (handshake_first)
-	Domain       string `koanf:"domain"`        // of JetStream, behind a leaf node
-	User         string `koanf:"user"`          // for url; default perennial where password_file is given
-	PasswordFile string `koanf:"password_file"` // of user
-	Users        []User `koanf:"users"`         // of the embedded server
-	Context      string `koanf:"context"`       // of the NATS CLI
-	// SyncAlways states of url or context that its server syncs every write, which no
-	// client can see (sync_interval: always). The doctor takes one copy for enough then.
-	SyncAlways bool `koanf:"sync_always"`
+	URL          string `yaml:"url" doc:"one address or several, joined by commas; empty: an embedded server on listen"`
+	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"of the embedded server; loopback only"`
+	CredsFile    string `yaml:"creds_file" doc:"for url"`
+	NKeyFile     string `yaml:"nkey_file" doc:"for url: the seed of an NKey, mode 0600"`
+	CAFile       string `yaml:"ca_file" absent:"those of the system" doc:"for url: the authorities that the server's certificate is checked with, as PEM"`
+	CertFile     string `yaml:"cert_file" doc:"for url: the client's certificate"`
+	KeyFile      string `yaml:"key_file" doc:"for url: the key of cert_file"`
+	TLSFirst     bool   `yaml:"tls_first" doc:"for url: the server begins with TLS (handshake_first)"`
+	Domain       string `yaml:"domain" doc:"for url: the JetStream domain of a leaf node ([nats.md](nats.md))"`
+	User         string `yaml:"user" absent:"perennial" doc:"for url, with password_file"`
+	PasswordFile string `yaml:"password_file" doc:"of user; mode 0600"`
+	Users        []User `yaml:"users"`
+	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`
+	// No client can see how its server syncs. The doctor takes one copy for enough then.
+	SyncAlways bool `yaml:"sync_always" doc:"of url or context: its server syncs every write, sync_interval: always ([operations.md](operations.md))"`
 }
 
 // External reports whether the configuration names a server; else there is an embedded one.
 func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 
-// HTTP is where health, metrics and the dashboard are served.
-type HTTP struct {
-	Listen string   `koanf:"listen"` // default 127.0.0.1:8080
-	Hosts  []string `koanf:"hosts"`  // names under which pages are served, beside addresses and names without a dot
-	// TokensFile has the hashes of the tokens that sign people in to the pages, mode 0600.
-	TokensFile string `koanf:"tokens_file"`
-	// MetricsTokenFile has the token that /metrics asks for, mode 0600; empty: it asks for none.
-	MetricsTokenFile string   `koanf:"metrics_token_file"`
-	Identity         Identity `koanf:"identity"` // of people whom a proxy in front signs in; default: none
-}
-
 // Account is one account of the provider: where it is reached, and its limits.
 type Account struct {
-	BaseURL            string        `koanf:"base_url"`
-	CAFile             string        `koanf:"ca_file"` // certificates that the provider's is checked with; default: those of the system
-	AppID              string        `koanf:"app_id"`
-	SecretFile         string        `koanf:"secret_file"`
-	RatePerSecond      float64       `koanf:"rate_per_second"`      // default 5
-	Concurrency        int           `koanf:"concurrency"`          // default 8
-	PollFloor          time.Duration `koanf:"poll_floor"`           // default 1s
-	DailyLimitCents    int64         `koanf:"daily_limit_cents"`    // default 0: none
-	DailyLimitTimezone string        `koanf:"daily_limit_timezone"` // default UTC
-	ReconcileEvery     time.Duration `koanf:"reconcile_every"`      // default 1h
-	SignPort           bool          `koanf:"sign_port"`
-	CIDRField          string        `koanf:"cidr_field"`
-	Replicas           int           `koanf:"replicas"` // default 1
-	// WarnBefore is how long before an expiry proxy.expiring is published; default: 24h and
-	// 1h. [] publishes none.
-	WarnBefore []time.Duration `koanf:"warn_before"`
-	// A listing that does not show ListingLossPercent of the living proxies, and at least
-	// ListingLossMin of them, is a finding; default 20 and 5.
-	ListingLossPercent int `koanf:"listing_loss_percent"`
-	ListingLossMin     int `koanf:"listing_loss_min"`
+	BaseURL            string          `yaml:"base_url" absent:"required" doc:"of the provider: https; http only to this machine itself"`
+	CAFile             string          `yaml:"ca_file" absent:"those of the system" doc:"for https: the authorities that the provider's certificate is checked with, as PEM"`
+	AppID              string          `yaml:"app_id" absent:"required" doc:"live_app_… is production, sbx_app_… is a sandbox"`
+	SecretFile         string          `yaml:"secret_file" doc:"mode 0600, or root:group 0440; or the variable PERENNIAL_NAME_SECRET, or a systemd credential NAME.secret"`
+	RatePerSecond      float64         `yaml:"rate_per_second" default:"5" min:"0" doc:"requests"`
+	Concurrency        int             `yaml:"concurrency" default:"8" min:"1" max:"1024" doc:"requests under way at once"`
+	PollFloor          time.Duration   `yaml:"poll_floor" default:"1s" doc:"polls come later than the provider asks, never earlier"`
+	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"0: none; refunds of earlier days' charges do not raise it"`
+	DailyLimitTimezone string          `yaml:"daily_limit_timezone" default:"UTC" doc:"when a day begins"`
+	ReconcileEvery     time.Duration   `yaml:"reconcile_every" default:"1h" doc:"the books against the provider"`
+	SignPort           bool            `yaml:"sign_port" doc:"whether the signed host carries the port"`
+	CIDRField          string          `yaml:"cidr_field" doc:"the API's name for an order line's CIDRs; empty: none are sent"`
+	Replicas           int             `yaml:"replicas" default:"1" min:"1" doc:"of the account's streams, on a NATS cluster"`
+	WarnBefore         []time.Duration `yaml:"warn_before" absent:"[24h, 1h]" doc:"how long before an expiry proxy.expiring is published; []: never"`
+	ListingLossPercent int             `yaml:"listing_loss_percent" default:"20" min:"1" max:"100" doc:"a listing that lacks so many of the living proxies, and at least listing_loss_min, is a finding: the account is not ready"`
+	ListingLossMin     int             `yaml:"listing_loss_min" default:"5" min:"1" doc:"see listing_loss_percent"`
 
-	// None of the keys of a file:
-	Secret   string         `koanf:"-"`
-	Location *time.Location `koanf:"-"`
+	Secret   string
+	Location *time.Location
 }
 
 // Load reads --config, else ./perennial.yaml, else takes the embedded
@@ -118,20 +98,15 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, invalid("configuration %s cannot be read: %w", path, err)
 	}
-	k := koanf.New("\x00")
-	if err := k.Load(configText(text), yaml.Parser()); err != nil {
+	c := &Config{File: path}
+	d := &decoder{lines: map[string]int{}}
+	if err := d.document(text, c); err != nil {
 		return nil, invalid("configuration %s cannot be read: %w", path, err)
 	}
-	if line := secondDocument(text); line > 0 {
-		return nil, invalid("configuration %s: line %d begins a second document, which would have no effect: remove the line ---", path, line)
-	}
-	if err := checkIntegers(path, text); err != nil {
+	if err := d.err(path); err != nil {
 		return nil, err
 	}
-	c := &Config{File: path, lines: linesOf(text)}
-	if err := unmarshalStrict(k, c); err != nil {
-		return nil, unknownKeys(path, text, err)
-	}
+	c.lines = d.lines
 	c.Defaults()
 	c.DataDir = c.dataBeside()
 	for _, file := range []*string{&c.NATS.CredsFile, &c.NATS.NKeyFile, &c.NATS.CAFile, &c.NATS.CertFile, &c.NATS.KeyFile} {
@@ -144,10 +119,20 @@ func Load(path string) (*Config, error) {
 			a.CAFile = c.ResolvePath(a.CAFile)
 		}
 	}
-	if err := c.validate(); err != nil {
-		return nil, invalid("configuration %s: %s%w", path, atLine(c.lines, err.Error()), err)
+	for _, err := range c.validate() {
+		d.check(err)
 	}
-	return c, nil
+	return c, d.err(path)
+}
+
+// notOthers refuses a configuration that every user may write: it decides which server
+// is asked, and what may be spent. Write permission of the group is accepted: many
+// systems give each user a group of its own.
+func notOthers(path string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o002 == 0 {
+		return nil
+	}
+	return fmt.Errorf("every user may write it (mode %04o)\ncheck its content, then run: chmod o-w %s", info.Mode().Perm(), path)
 }
 
 // dataBeside is the data directory of a file: one configuration is one ledger, from
@@ -160,18 +145,6 @@ func (c *Config) dataBeside() string {
 	return c.ResolvePath(c.DataDir)
 }
 
-// unmarshalStrict refuses unknown keys: a misspelt limit must not cost money.
-func unmarshalStrict(k *koanf.Koanf, c *Config) error {
-	return k.UnmarshalWithConf("", c, koanf.UnmarshalConf{
-		Tag: "koanf",
-		DecoderConfig: &mapstructure.DecoderConfig{
-			Result: c, TagName: "koanf", ErrorUnused: true,
-			MatchName:  func(key, field string) bool { return key == field }, // in one case: every other check reads keys so
-			DecodeHook: exactly,
-		},
-	})
-}
-
 // Embedded is `perennial run` with nothing configured: an embedded NATS
 // server and the sandbox, whose account is "main".
 func Embedded() *Config {
@@ -180,84 +153,67 @@ func Embedded() *Config {
 	return c
 }
 
-// Defaults fills in what the configuration leaves out, as the comments of the fields say.
-func (c *Config) Defaults() {
-	SetDefault(&c.DataDir, "perennial-data")
-	SetDefault(&c.NATS.Listen, "127.0.0.1:4222")
-	SetDefault(&c.HTTP.Listen, "127.0.0.1:8080")
-	if c.Tracing.Sample == nil {
-		c.Tracing.Sample = new(1.0)
-	}
-	for _, a := range c.Accounts {
-		if a == nil {
-			continue
-		}
-		SetDefault(&a.RatePerSecond, 5)
-		SetDefault(&a.Concurrency, 8)
-		SetDefault(&a.PollFloor, time.Second)
-		SetDefault(&a.DailyLimitTimezone, "UTC")
-		SetDefault(&a.ReconcileEvery, time.Hour)
-		SetDefault(&a.Replicas, 1)
-		SetDefault(&a.ListingLossPercent, schedules.DefaultLossPercent)
-		SetDefault(&a.ListingLossMin, schedules.DefaultLossMin)
-	}
-	for i := range c.Schedules {
-		SetDefault(&c.Schedules[i].Account, "main")
-		SetDefault(&c.Schedules[i].Timezone, "UTC")
-		SetDefault(&c.Schedules[i].Chunk, 100)
-	}
-	for i := range c.Webhooks {
-		c.Webhooks[i].defaults()
-	}
-}
-
-// SetDefault sets a field that has its zero value.
-func SetDefault[T comparable](field *T, value T) {
-	*field = cmp.Or(*field, value)
-}
-
-// validate names the field and the fix of the first thing wrong.
-func (c *Config) validate() error {
+// validate names the field and the fix of everything wrong between keys.
+func (c *Config) validate() []error {
 	if len(c.Accounts) == 0 {
-		return errors.New("accounts is empty: add at least one, such as accounts.main")
+		return []error{errors.New("accounts is empty: add at least one, such as accounts.main")}
 	}
-	if c.NATS.URL != "" && c.NATS.Context != "" {
-		return errors.New("nats.url and nats.context exclude each other: keep one")
-	}
-	if c.NATS.SyncAlways && !c.NATS.External() {
-		return errors.New("nats.sync_always is said of nats.url or nats.context, and both are empty: leave it out")
-	}
-	if !c.NATS.External() {
-		if err := queue.CheckListen(c.NATS.Listen); err != nil {
-			return err
-		}
-	}
+	_, identity := c.HTTP.Identity.OfPages()
+	return slices.DeleteFunc(slices.Concat(c.outOfBounds(), c.validateAccounts(), c.validateUsers(), c.validateSchedules(), c.validateWebhooks(), c.noAccounts(),
+		[]error{c.NATS.validate(), c.validateProduction(), identity, c.Tracing.validate()}), func(err error) bool { return err == nil })
+}
+
+func (c *Config) validateAccounts() (all []error) {
 	seen := map[string]string{}
 	for _, name := range c.AccountNames() {
 		a := c.Accounts[name]
 		if err := queue.ValidAccount(name); err != nil {
-			return fmt.Errorf("accounts.%s: %w", name, err)
+			all = append(all, fmt.Errorf("accounts.%s: %w", name, err))
 		}
 		if a == nil {
-			return fmt.Errorf("accounts.%s is empty: it needs base_url, app_id and a secret", name)
+			all = append(all, fmt.Errorf("accounts.%s is empty: it needs base_url, app_id and a secret", name))
+			continue
 		}
 		if err := a.Validate(); err != nil {
-			return fmt.Errorf("accounts.%s.%w", name, err)
-		}
-		if other := seen[a.BaseURL+" "+a.AppID]; other != "" {
-			return fmt.Errorf("accounts.%s and accounts.%s are the same key at the same address: keep one", other, name)
+			all = append(all, fmt.Errorf("accounts.%s.%w", name, err))
+		} else if other := seen[a.BaseURL+" "+a.AppID]; other != "" {
+			all = append(all, fmt.Errorf("accounts.%s and accounts.%s are the same key at the same address: keep one", other, name))
 		}
 		seen[a.BaseURL+" "+a.AppID] = name
 	}
-	for _, validate := range []func() error{c.validateProduction, c.validateUsers, c.validateIdentity, c.Tracing.validate, c.validateSchedules, c.validateWebhooks} {
-		if err := validate(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all
 }
 
-// Validate names the first field that is wrong, and the fix.
+// noAccounts are the names of accounts that are not configured.
+func (c *Config) noAccounts() (all []error) {
+	missing := func(name, format string, args ...any) {
+		if _, ok := c.Accounts[name]; !ok {
+			all = append(all, fmt.Errorf(format, append(args, name)...))
+		}
+	}
+	for i, u := range c.NATS.Users {
+		for _, r := range u.Roles {
+			for _, name := range r.Accounts {
+				missing(name, "nats.users[%d] is %s of account %q, which is not configured", i, r.Role)
+			}
+		}
+	}
+	for i, p := range c.HTTP.Identity.People {
+		for _, name := range p.Accounts {
+			missing(name, "http.identity.people[%d].accounts names %q, which is not configured", i)
+		}
+	}
+	for i, s := range c.Schedules {
+		missing(s.Account, "schedules[%d].account is %q, which is not configured", i)
+	}
+	for i, w := range c.Webhooks {
+		missing(w.Account, "webhooks[%d].account is %q, which is not configured", i)
+	}
+	return all
+}
+
+// Validate names the first field that is wrong, and the fix; numbers aside, whose bounds
+// their tags have.
 func (a *Account) Validate() (err error) {
 	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
 		return fmt.Errorf("base_url %w", err)
@@ -267,12 +223,6 @@ func (a *Account) Validate() (err error) {
 	}
 	if _, err := upstream.EnvironmentOf(a.AppID); err != nil {
 		return fmt.Errorf("app_id is %q and %w", a.AppID, err)
-	}
-	if a.RatePerSecond < 0 || a.Concurrency < 1 || a.Concurrency > 1024 || a.DailyLimitCents < 0 || a.Replicas < 1 {
-		return errors.New("rate_per_second, concurrency (1 to 1024), daily_limit_cents and replicas must not be negative")
-	}
-	if a.ListingLossPercent < 1 || a.ListingLossPercent > 100 || a.ListingLossMin < 1 {
-		return errors.New("listing_loss_percent must be 1 to 100, and listing_loss_min at least 1")
 	}
 	if err := schedules.CheckWarnBefore(a.WarnBefore); err != nil {
 		return err
@@ -295,34 +245,29 @@ func (c *Config) validateProduction() error {
 // Production is the first account that spends real money, "" when none does.
 func (c *Config) Production() string {
 	for _, name := range c.AccountNames() {
-		if env, _ := upstream.EnvironmentOf(c.Accounts[name].AppID); env == upstream.Production {
-			return name
+		if a := c.Accounts[name]; a != nil {
+			if env, _ := upstream.EnvironmentOf(a.AppID); env == upstream.Production {
+				return name
+			}
 		}
 	}
 	return ""
 }
 
-func (c *Config) validateSchedules() error {
+func (c *Config) validateSchedules() (all []error) {
 	names := map[string]bool{}
-	for i := range c.Schedules {
-		s := &c.Schedules[i]
+	for i, s := range c.Schedules {
 		if err := s.Validate(); err != nil {
-			return fmt.Errorf("schedules[%d]: %w", i, err)
-		}
-		if c.Accounts[s.Account] == nil {
-			return fmt.Errorf("schedules[%d].account is %q, which is not configured", i, s.Account)
-		}
-		if names[s.Name] {
-			return fmt.Errorf("schedules[%d].name is %q, which appears twice", i, s.Name)
+			all = append(all, fmt.Errorf("schedules[%d]: %w", i, err))
+		} else if names[s.Name] {
+			all = append(all, fmt.Errorf("schedules[%d].name is %q, which appears twice", i, s.Name))
 		}
 		names[s.Name] = true
 	}
 	for _, name := range c.AccountNames() {
-		if err := schedules.CheckRenames(c.SchedulesOf(name)); err != nil {
-			return err
-		}
+		all = append(all, schedules.CheckRenames(c.SchedulesOf(name)))
 	}
-	return nil
+	return all
 }
 
 // CheckLists refuses a schedule of the account ("" is all) whose list of proxies is not
@@ -336,8 +281,9 @@ func (c *Config) CheckLists(account string) error {
 		m := &c.Schedules[i].Match
 		for _, name := range []string{m.ProxyIDsFile, m.ExceptProxyIDsFile} {
 			if name != "" && !Exists(c.ResolvePath(name)) {
-				why := fmt.Sprintf("schedules[%d].match: the list %s does not exist", i, c.ResolvePath(name))
-				return invalid("configuration %s: %s%s", c.File, atLine(c.lines, why), why)
+				d := &decoder{lines: c.lines}
+				d.check(fmt.Errorf("schedules[%d].match: the list %s does not exist", i, c.ResolvePath(name)))
+				return d.err(c.File)
 			}
 		}
 	}

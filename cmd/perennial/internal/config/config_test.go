@@ -2,11 +2,8 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -24,7 +21,7 @@ func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 		{"daily_limit_cents: 5", "renew_before: 30s", "renew_before is 30s"},
 		{"reconcile_every: 1", "renew_before: 72h", "1 has no unit"},
 		{"warn_before: [24]", "renew_before: 72h", "24 has no unit"},
-		{"daily_limit_cents: 5", "schedules: []", `line 3 or 4: "schedules" is a key of the configuration, and not one of this place in it`},
+		{"daily_limit_cents: 5", "schedules: []", `line 4: "schedules" is a key of the configuration, and not one of this place in it`},
 		{"daily_limit_cents: 5", "renew_before: 72h, budget_cent: 5", `line 4: "budget_cent" is no key of the configuration, did you mean "budget_cents"?`},
 	} {
 		_, err := Load(configOf(t, c.account, c.schedule))
@@ -41,64 +38,33 @@ func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 // TestTrap25OnlyPlainDigitsAreWholeNumbers writes every whole number that the
 // configuration has in forms that YAML reads as another, or as none.
 func TestTrap25OnlyPlainDigitsAreWholeNumbers(t *testing.T) {
-	const head = "accounts:\n  main:\n    base_url: http://127.0.0.1:1\n    app_id: sbx_app_a\n"
-	const schedule = "schedules:\n  - name: keep\n    cron: '@daily'\n    renew_before: 72h\n"
-	keys := map[string]string{
-		"accounts.main.concurrency": head + "    concurrency: %s\n", "accounts.main.daily_limit_cents": head + "    daily_limit_cents: %s\n",
-		"accounts.main.listing_loss_percent": head + "    listing_loss_percent: %s\n", "accounts.main.listing_loss_min": head + "    listing_loss_min: %s\n",
-		"accounts.main.replicas": head + "    replicas: %s\n", "schedules[0].duration_days": head + schedule + "    duration_days: %s\n",
-		"schedules[0].keep.at_least": head + schedule + "    duration_days: 30\n    keep:\n      at_least: %s\n",
+	t.Parallel()
+	read := func(text string) []fault {
+		d := &decoder{lines: map[string]int{}}
+		if err := d.document([]byte(text), &Config{}); err != nil {
+			t.Fatal(err)
+		}
+		return d.faults
 	}
-	for _, key := range []string{"budget_cents", "daily_budget_cents", "monthly_budget_cents", "approve_over_cents", "chunk"} {
-		keys["schedules[0]."+key] = head + schedule + "    duration_days: 30\n    " + key + ": %s\n"
-	}
-	keys["webhooks[0].concurrency"] = head + "webhooks:\n  - name: b\n    url: https://example.com\n    concurrency: %s\n"
-	for _, key := range []string{"max_cents", "per_day", "after"} {
-		keys["schedules[0].replace."+key] = head + schedule + "    duration_days: 30\n    replace:\n      " + key + ": %s\n"
-	}
-	if n := integerKeys(reflect.TypeFor[Config]()); n != len(keys) {
-		t.Errorf("the configuration has %d whole numbers and the test %d", n, len(keys))
-	}
-	for key, text := range keys {
-		line := strings.Count(text, "\n")
+	for path, field := range everyKey() {
+		if !isInteger(field.Type) {
+			continue
+		}
 		for _, value := range []string{"700.00", "0200000", "1e4", "", "null", "~", "1_000", "0x10", "0o17", "0b1", "+5", `"700"`, "'700'", "true", "[700]", ".inf", "7,00", "99999999999999999999"} {
-			_, err := Load(written(t, fmt.Sprintf(text, value)))
-			if want := fmt.Sprintf("line %d: %s: ", line, key); err == nil || !strings.Contains(err.Error(), want) || !isInvalid(err) {
-				t.Errorf("%s: %q: %v", key, value, err)
+			text, line := textOf(path, value)
+			faults := read(text)
+			if len(faults) != 1 || faults[0].line != line || !strings.HasPrefix(faults[0].says, strings.ReplaceAll(path, "[]", "[0]")+": ") {
+				t.Errorf("%s: %q: %v", path, value, faults)
 			}
 		}
-		good := "3"
-		if strings.HasSuffix(key, "days") {
-			good = "30"
-		}
-		if _, err := Load(written(t, fmt.Sprintf(text, good))); err != nil {
-			t.Errorf("%s: %v", key, err)
+		text, _ := textOf(path, "30")
+		if faults := read(text); len(faults) > 0 {
+			t.Errorf("%s: %v", path, faults)
 		}
 	}
-	_, err := Load(written(t, head+schedule+"    duration_days: 30\n    <<: {budget_cents: 1e4}\n"))
-	if err == nil || !strings.Contains(err.Error(), "line 10: schedules[0].budget_cents: 1e4") {
-		t.Errorf("a merged key: %v", err)
+	if faults := read("schedules:\n  - name: keep\n    <<: {budget_cents: 1e4}\n"); len(faults) != 1 || faults[0].line != 3 || !strings.HasPrefix(faults[0].says, "schedules[0].budget_cents: 1e4") {
+		t.Errorf("a merged key: %v", faults)
 	}
-}
-
-// integerKeys counts the whole numbers of a structure and of what it holds.
-func integerKeys(t reflect.Type) (n int) {
-	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return 0
-	}
-	for field := range t.Fields() {
-		switch {
-		case field.Tag.Get("koanf") == "":
-		case isInteger(field.Type):
-			n++
-		default:
-			n += integerKeys(field.Type)
-		}
-	}
-	return n
 }
 
 func written(t *testing.T, text string) string {

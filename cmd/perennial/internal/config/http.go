@@ -1,12 +1,24 @@
-// The Host headers under which the HTTP port answers.
+// The HTTP port: the names under which it answers, and people whom a proxy in front signs in.
 
 package config
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strings"
+
+	"perennial/cmd/perennial/internal/web"
 )
+
+// HTTP is where health, metrics and the dashboard are served.
+type HTTP struct {
+	Listen           string   `yaml:"listen" default:"127.0.0.1:8080" doc:"health, metrics and pages"`
+	Hosts            []string `yaml:"hosts" doc:"names under which the pages are served, in addition to addresses and names without a dot"`
+	TokensFile       string   `yaml:"tokens_file" doc:"hashes of the tokens that sign people in to the pages ([web.md](web.md)); mode 0600"`
+	MetricsTokenFile string   `yaml:"metrics_token_file" doc:"/metrics asks for the token in it ([operations.md](operations.md)); mode 0600; empty: for none"`
+	Identity         Identity `yaml:"identity"`
+}
 
 // ServesHost reports whether a Host header is an address, a name without a dot (which no
 // public name is), or a configured one.
@@ -19,4 +31,33 @@ func (c HTTP) ServesHost(host string) bool {
 		return true
 	}
 	return slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// Identity is the header in which a proxy names the person whom it has signed in.
+type Identity struct {
+	Header  string   `yaml:"header" doc:"that the proxy in front sets to the person's name, such as X-Auth-Request-Email ([web.md](web.md)); empty: none is read"`
+	Trusted []string `yaml:"trusted" doc:"address ranges that the proxy connects from, such as 10.0.0.7/32; the header counts from nowhere else"`
+	People  []Person `yaml:"people"`
+}
+
+// Person is who gets in by the header, and as what.
+type Person struct {
+	Name     string   `yaml:"name" absent:"required" doc:"as the header has it"`
+	Role     string   `yaml:"role" absent:"required" doc:"viewer or operator"`
+	Accounts []string `yaml:"accounts" absent:"all" doc:"that the person sees"`
+}
+
+// OfPages is the identity as the pages take it. It refuses one under which no person can
+// sign in, or under which any client that writes the header can; the error begins with the
+// path of the key that is wrong.
+func (i Identity) OfPages() (web.Identity, error) {
+	people := make([]web.Person, 0, len(i.People))
+	for _, p := range i.People {
+		people = append(people, web.Person{Name: p.Name, Role: web.Role(p.Role), Accounts: p.Accounts})
+	}
+	identity, err := web.NewIdentity(i.Header, i.Trusted, people)
+	if err != nil {
+		return identity, fmt.Errorf("http.identity.%w", err)
+	}
+	return identity, nil
 }

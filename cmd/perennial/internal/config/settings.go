@@ -3,11 +3,9 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,39 +24,14 @@ type Setting struct {
 // Settings are all keys in the order of the documents; those of accounts by name.
 func (c *Config) Settings() []Setting {
 	var all []Setting
-	c.collect(&all, reflect.ValueOf(c).Elem(), "")
+	for _, k := range keys(c) {
+		if k.tag == "" {
+			all = append(all, c.secretsOf(k.value.Addr().Interface(), k.path)...)
+			continue
+		}
+		all = append(all, Setting{Key: k.path, Value: shown(k.path, reflect.Indirect(k.value).Interface()), From: c.from(k.path)})
+	}
 	return all
-}
-
-// collect adds what a structure, a map or a list holds.
-func (c *Config) collect(all *[]Setting, v reflect.Value, path string) {
-	for v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return
-		}
-		v = v.Elem()
-	}
-	switch {
-	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			if key := v.Type().Field(i).Tag.Get("koanf"); key != "-" && key != "" {
-				c.collect(all, v.Field(i), under(path, key))
-			}
-		}
-		*all = append(*all, c.secretsOf(v.Addr().Interface(), path)...)
-	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Pointer:
-		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
-		for _, key := range keys {
-			c.collect(all, v.MapIndex(key), under(path, key.String()))
-		}
-	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
-		for i := range v.Len() {
-			c.collect(all, v.Index(i), path+"["+strconv.Itoa(i)+"]")
-		}
-	default:
-		*all = append(*all, Setting{Key: path, Value: shown(path, v.Interface()), From: c.from(path)})
-	}
 }
 
 // from is where a key's value comes from.

@@ -85,7 +85,7 @@ func TestAWrongValueIsSaidWithItsLine(t *testing.T) {
 		"base_url: https://|base_url: http://":                 "line 5: accounts.main.base_url",
 		"duration_days: 30|duration_days: 31":                  "line 13: schedules[0]: ",
 		"cron: \"@hourly\"|account: nobody, cron: \"@hourly\"": "line 13: schedules[0].account",
-		"sbx_app_b\n|sbx_app_b\n    concurrency: 2000\n":       "line 9: accounts.other.rate_per_second",
+		"sbx_app_b\n|sbx_app_b\n    concurrency: 2000\n":       "line 12: accounts.other.concurrency must be 1 to 1024, and is 2000",
 	} {
 		from, to, _ := strings.Cut(change, "|")
 		text := strings.Replace(settingsFile, from, to, 1)

@@ -4,20 +4,17 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 )
 
 // Tracing is where OpenTelemetry traces are sent; nowhere unless an endpoint is given.
 type Tracing struct {
-	// Endpoint is an OTLP receiver over HTTP, such as http://127.0.0.1:4318; a path
-	// replaces /v1/traces. OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_ENDPOINT and
-	// the others) fill in what is left out, and hold headers with credentials.
-	Endpoint string `koanf:"endpoint"`
-	// Sample is the share, 0 to 1, of the commands without a trace context that are
-	// traced; default 1. Of those with one, the publisher has decided.
-	Sample *float64 `koanf:"sample"`
+	// A path replaces /v1/traces. OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_ENDPOINT
+	// and the others) fill in what is left out, and hold headers with credentials.
+	Endpoint string `yaml:"endpoint" doc:"an OTLP receiver over HTTP, such as http://127.0.0.1:4318 ([operations.md](operations.md#traces)); empty: no traces"`
+	// Of the commands that have a trace context, the publisher has decided.
+	Sample *float64 `yaml:"sample" default:"1" min:"0" max:"1" doc:"share of the commands without a trace context that are traced"`
 }
 
 // endpointVariables are where an endpoint is read from when the file has none
@@ -35,9 +32,6 @@ func (t Tracing) On() bool {
 }
 
 func (t Tracing) validate() error {
-	if share := *t.Sample; !(share >= 0 && share <= 1) {
-		return fmt.Errorf("tracing.sample is %g: it is a share, 0 to 1", share)
-	}
 	if t.Endpoint == "" {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"perennial/queue"
@@ -14,17 +15,17 @@ import (
 
 // User is one user of NATS and what it may do.
 type User struct {
-	User         string `koanf:"user"`
-	PasswordFile string `koanf:"password_file"`
-	Password     string `koanf:"password"`   // a bcrypt hash only: the configuration holds no secrets
-	CredsFile    string `koanf:"creds_file"` // of a user whose account is a JWT, for doctor to try
-	Roles        []Role `koanf:"roles"`
+	User         string `yaml:"user" absent:"required" doc:"of the embedded server, or of nats-config"`
+	PasswordFile string `yaml:"password_file" doc:"mode 0600; this or creds_file"`
+	Password     string `yaml:"password" doc:"a bcrypt hash, in place of password_file"`
+	CredsFile    string `yaml:"creds_file" doc:"of a user whose account is a JWT, for doctor to try"`
+	Roles        []Role `yaml:"roles"`
 }
 
 // Role is what a user may do, and with which accounts.
 type Role struct {
-	Role     string   `koanf:"role"`     // producer, subscriber, viewer or operator
-	Accounts []string `koanf:"accounts"` // of this configuration
+	Role     string   `yaml:"role" absent:"required" doc:"producer, subscriber, viewer or operator ([security.md](security.md#roles))"`
+	Accounts []string `yaml:"accounts" absent:"required" doc:"of this configuration"`
 }
 
 // Target is how the configured NATS server is reached; the embedded one, and the
@@ -48,81 +49,68 @@ func (c *Config) Target() (queue.ConnectConfig, error) {
 	return t, err
 }
 
-// validateLogin refuses a password file without an address or beside a creds file, and
-// a user without a password file.
-func (n NATS) validateLogin() error {
-	switch {
-	case n.PasswordFile != "" && n.URL == "":
-		return errors.New("nats.password_file is for nats.url, which is empty")
-	case n.PasswordFile != "" && n.CredsFile != "":
-		return errors.New("nats.password_file and nats.creds_file exclude each other: keep one")
-	case n.NKeyFile != "" && (n.PasswordFile != "" || n.CredsFile != ""):
-		return errors.New("nats.nkey_file excludes nats.password_file and nats.creds_file: keep one")
-	case n.User != "" && n.PasswordFile == "":
-		return errors.New("nats.user needs nats.password_file")
-	case (n.CertFile == "") != (n.KeyFile == ""):
-		return errors.New("nats.cert_file and nats.key_file belong together: set both")
-	}
-	if n.TLSFirst && n.URL == "" {
-		return errors.New("nats.tls_first is for nats.url, which is empty")
-	}
-	for name, value := range map[string]string{"nkey_file": n.NKeyFile, "ca_file": n.CAFile, "cert_file": n.CertFile, "domain": n.Domain} {
-		if value != "" && n.URL == "" {
-			return fmt.Errorf("nats.%s is for nats.url, which is empty", name)
+// validate names the keys of nats that do not go together.
+func (n NATS) validate() error {
+	for _, rule := range []struct {
+		broken bool
+		says   string
+	}{
+		{n.URL != "" && n.Context != "", "nats.url and nats.context exclude each other: keep one"},
+		{n.SyncAlways && !n.External(), "nats.sync_always is said of nats.url or nats.context, and both are empty: leave it out"},
+		{n.PasswordFile != "" && n.URL == "", "nats.password_file is for nats.url, which is empty"},
+		{n.PasswordFile != "" && n.CredsFile != "", "nats.password_file and nats.creds_file exclude each other: keep one"},
+		{n.NKeyFile != "" && (n.PasswordFile != "" || n.CredsFile != ""), "nats.nkey_file excludes nats.password_file and nats.creds_file: keep one"},
+		{n.User != "" && n.PasswordFile == "", "nats.user needs nats.password_file"},
+		{(n.CertFile == "") != (n.KeyFile == ""), "nats.cert_file and nats.key_file belong together: set both"},
+		{n.TLSFirst && n.URL == "", "nats.tls_first is for nats.url, which is empty"},
+		{n.NKeyFile != "" && n.URL == "", "nats.nkey_file is for nats.url, which is empty"},
+		{n.CAFile != "" && n.URL == "", "nats.ca_file is for nats.url, which is empty"},
+		{n.CertFile != "" && n.URL == "", "nats.cert_file is for nats.url, which is empty"},
+		{n.Domain != "" && n.URL == "", "nats.domain is for nats.url, which is empty"},
+	} {
+		if rule.broken {
+			return errors.New(rule.says)
 		}
+	}
+	if !n.External() {
+		return queue.CheckListen(n.Listen)
 	}
 	return nil
 }
 
-// validateUsers names the first user that could not connect, or could do nothing.
-func (c *Config) validateUsers() error {
-	if err := c.NATS.validateLogin(); err != nil {
-		return err
-	}
+// validateUsers names what is wrong with each user that could not connect, or could do
+// nothing.
+func (c *Config) validateUsers() (all []error) {
 	seen := map[string]string{PasswordVariable(queue.RunnerUser): queue.RunnerUser}
 	for i, u := range c.NATS.Users {
-		if err := u.validateLogin(i, c.NATS); err != nil {
-			return err
+		variable := PasswordVariable(u.User)
+		if err := u.validate(c.NATS, seen[variable]); err != nil {
+			all = append(all, fmt.Errorf("nats.users[%d]%w", i, err))
 		}
-		if u.Password != "" && !strings.HasPrefix(u.Password, "$2") {
-			return fmt.Errorf("nats.users[%d].password must be a bcrypt hash: this file holds no secrets, use password_file", i)
-		}
-		for _, g := range u.Roles {
-			for _, name := range g.Accounts {
-				if c.Accounts[name] == nil {
-					return fmt.Errorf("nats.users[%d] is %s of account %q, which is not configured", i, g.Role, name)
-				}
-			}
-		}
-		if u.User == queue.LocalUser {
-			return fmt.Errorf("nats.users[%d].user is %q, which is that of the program's own commands: choose another name", i, u.User)
-		}
-		if err := queue.CheckUser(u.QueueUser()); err != nil {
-			return fmt.Errorf("nats.users[%d]: %w", i, err)
-		}
-		// Two of one variable would have one password on an external server.
-		if other := seen[PasswordVariable(u.User)]; other != "" {
-			return fmt.Errorf("nats.users[%d].user is %q, and user %q is there: names differ in more than case, - and _", i, u.User, other)
-		}
-		seen[PasswordVariable(u.User)] = u.User
+		seen[variable] = u.User
 	}
-	return nil
+	return all
 }
 
-// validateLogin refuses a user without exactly one login, and a creds file on the
-// embedded server.
-func (u User) validateLogin(i int, n NATS) error {
-	ways := 0
-	for _, way := range []string{u.Password, u.PasswordFile, u.CredsFile} {
-		if way != "" {
-			ways++
-		}
-	}
+// validate refuses a user without exactly one login, a creds file on the embedded server,
+// and a name that differs too little from another one's: two of one variable would have one
+// password on an external server.
+func (u User) validate(n NATS, other string) error {
+	logins := slices.DeleteFunc([]string{u.Password, u.PasswordFile, u.CredsFile}, func(way string) bool { return way == "" })
 	switch {
-	case u.User == "" || ways != 1:
-		return fmt.Errorf("nats.users[%d] needs user and one of password_file and creds_file, which is for a server of your own (nats.url)", i)
+	case u.User == "" || len(logins) != 1:
+		return errors.New(" needs user and one of password_file and creds_file, which is for a server of your own (nats.url)")
 	case u.CredsFile != "" && !n.External():
-		return fmt.Errorf("nats.users[%d].creds_file is for an external server, and nats.url is empty: use password_file", i)
+		return errors.New(".creds_file is for an external server, and nats.url is empty: use password_file")
+	case u.Password != "" && !strings.HasPrefix(u.Password, "$2"):
+		return errors.New(".password must be a bcrypt hash: this file holds no secrets, use password_file")
+	case u.User == queue.LocalUser:
+		return fmt.Errorf(".user is %q, which is that of the program's own commands: choose another name", u.User)
+	case other != "":
+		return fmt.Errorf(".user is %q, and user %q is there: names differ in more than case, - and _", u.User, other)
+	}
+	if err := queue.CheckUser(u.QueueUser()); err != nil {
+		return fmt.Errorf(": %w", err)
 	}
 	return nil
 }

@@ -19,50 +19,37 @@ import (
 
 // Webhook is an endpoint that gets the events of an account.
 type Webhook struct {
-	Name        string        `koanf:"name"`
-	Account     string        `koanf:"account"` // default main
-	URL         string        `koanf:"url"`     // its path and query may hold a token: they are shown nowhere
-	SecretFile  string        `koanf:"secret_file"`
-	Events      []string      `koanf:"events"`      // types, or "order.*"; default: all
-	Concurrency int           `koanf:"concurrency"` // default 4
-	Timeout     time.Duration `koanf:"timeout"`     // of one attempt; default 10s
-	From        string        `koanf:"from"`        // where one that is new begins: now or start; default now
-}
-
-func (w *Webhook) defaults() {
-	SetDefault(&w.Account, "main")
-	SetDefault(&w.Concurrency, 4)
-	SetDefault(&w.Timeout, 10*time.Second)
-	SetDefault(&w.From, webhook.FromNow)
+	Name        string        `yaml:"name" absent:"required" doc:"1 to 32 of a-z, 0-9 and -"`
+	Account     string        `yaml:"account" default:"main" doc:"whose events it gets"`
+	URL         string        `yaml:"url" absent:"required" doc:"https; http only to this machine itself. Its path and query, which may hold a token, are shown nowhere"`
+	SecretFile  string        `yaml:"secret_file" doc:"whsec_…; mode as of the account's; or the variable PERENNIAL_WEBHOOK_NAME_SECRET, or a credential webhook-NAME.secret"`
+	Events      []string      `yaml:"events" absent:"all" doc:"types, such as command.finished or order.*"`
+	Concurrency int           `yaml:"concurrency" default:"4" min:"1" max:"64" doc:"requests under way at once"`
+	Timeout     time.Duration `yaml:"timeout" default:"10s" doc:"of one attempt, at most 1m"`
+	From        string        `yaml:"from" default:"now" doc:"where a new webhook begins: now or start"`
 }
 
 var webhookName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// Bounds of a webhook's settings.
-const (
-	webhookConcurrencyMost = 64
-	webhookTimeoutMost     = time.Minute
-)
+const webhookTimeoutMost = time.Minute
 
-func (c *Config) validateWebhooks() error {
+func (c *Config) validateWebhooks() (all []error) {
 	names := map[string]bool{}
-	for i := range c.Webhooks {
-		w := &c.Webhooks[i]
-		at := fmt.Sprintf("webhooks[%d].", i)
-		if err := w.validate(); err != nil {
-			return fmt.Errorf("%s%w", at, err)
-		}
+	for i, w := range c.Webhooks {
+		err := w.validate()
 		switch {
-		case c.Accounts[w.Account] == nil:
-			return fmt.Errorf("%saccount is %q, which is not configured", at, w.Account)
+		case err != nil:
 		case names[w.Name]:
-			return fmt.Errorf("%sname is %q, which appears twice", at, w.Name)
+			err = fmt.Errorf("name is %q, which appears twice", w.Name)
 		case c.Accounts["webhook-"+w.Name] != nil:
-			return fmt.Errorf("%sname is %q, and the account webhook-%s has its secret under the same name: choose another one", at, w.Name, w.Name)
+			err = fmt.Errorf("name is %q, and the account webhook-%s has its secret under the same name: choose another one", w.Name, w.Name)
+		}
+		if err != nil {
+			all = append(all, fmt.Errorf("webhooks[%d].%w", i, err))
 		}
 		names[w.Name] = true
 	}
-	return nil
+	return all
 }
 
 // validate names the first field that is wrong, and the fix; of the address it repeats
@@ -81,8 +68,6 @@ func (w *Webhook) validate() error {
 		return fmt.Errorf("url has port %.20q: a port is 1 to 65535", u.Port())
 	case !upstream.Private(u):
 		return errors.New("url is not https: http is accepted to this machine itself alone")
-	case w.Concurrency < 1 || w.Concurrency > webhookConcurrencyMost:
-		return fmt.Errorf("concurrency must be 1 to %d", webhookConcurrencyMost)
 	case w.Timeout <= 0 || w.Timeout > webhookTimeoutMost:
 		return fmt.Errorf("timeout must be more than 0 and at most %s", webhookTimeoutMost)
 	case w.From != webhook.FromNow && w.From != webhook.FromStart:

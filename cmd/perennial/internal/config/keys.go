@@ -1,0 +1,137 @@
+// The keys of the configuration, as the tags of its fields declare them:
+//
+//	yaml      the key
+//	default   what Defaults sets where the key is left out or empty
+//	absent    what that means, for the reference, where nothing is set
+//	min, max  the bounds of a number
+//	doc       its line in the reference
+
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"perennial/schedules"
+)
+
+// key is one key that holds no others, or, without a tag, a structure that has keys.
+type key struct {
+	path  string
+	tag   reflect.StructTag
+	value reflect.Value
+}
+
+// keys are those of a configuration in the order of their declaration; those of accounts by
+// name. A structure comes after its keys.
+func keys(c *Config) []key { return appendKeys(nil, key{value: reflect.ValueOf(c).Elem()}) }
+
+func appendKeys(all []key, k key) []key {
+	v := k.value
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if tag := v.Type().Field(i).Tag; tag.Get("yaml") != "" {
+				all = appendKeys(all, key{under(k.path, tag.Get("yaml")), tag, v.Field(i)})
+			}
+		}
+		return append(all, key{path: k.path, value: v})
+	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Pointer:
+		names := v.MapKeys()
+		slices.SortFunc(names, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+		for _, name := range names {
+			if one := v.MapIndex(name); !one.IsNil() {
+				all = appendKeys(all, key{path: under(k.path, name.String()), value: one.Elem()})
+			}
+		}
+		return all
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		for i := range v.Len() {
+			all = appendKeys(all, key{path: k.path + "[" + strconv.Itoa(i) + "]", value: v.Index(i)})
+		}
+		return all
+	}
+	return append(all, k)
+}
+
+// Defaults fills in what the configuration leaves out.
+func (c *Config) Defaults() {
+	for _, k := range keys(c) {
+		if text := k.tag.Get("default"); text != "" && k.value.IsZero() {
+			_ = yaml.Unmarshal([]byte(text), k.value.Addr().Interface()) // a test reads each
+		}
+	}
+}
+
+// outOfBounds are the numbers beyond the bounds of their keys.
+func (c *Config) outOfBounds() (all []error) {
+	for _, k := range keys(c) {
+		if takes := bounds(k.tag); takes != "" {
+			number, _ := strconv.ParseFloat(fmt.Sprint(reflect.Indirect(k.value)), 64)
+			least, _ := strconv.ParseFloat(k.tag.Get("min"), 64)
+			most, err := strconv.ParseFloat(k.tag.Get("max"), 64)
+			if !(number >= least && (err != nil || number <= most)) {
+				all = append(all, fmt.Errorf("%s must be %s, and is %v", k.path, takes, reflect.Indirect(k.value)))
+			}
+		}
+	}
+	return all
+}
+
+func bounds(tag reflect.StructTag) string {
+	switch least, most := tag.Get("min"), tag.Get("max"); {
+	case most != "":
+		return least + " to " + most
+	case least != "":
+		return "at least " + least
+	}
+	return ""
+}
+
+// anyName is the name of the account of whole.
+const anyName = "NAME"
+
+// whole is a configuration that has one of each list whose entries have keys.
+func whole() *Config {
+	c := &Config{Accounts: map[string]*Account{anyName: {}}, Schedules: make([]schedules.Schedule, 1), Webhooks: make([]Webhook, 1)}
+	c.NATS.Users = []User{{Roles: make([]Role, 1)}}
+	c.HTTP.Identity.People = make([]Person, 1)
+	return c
+}
+
+// Reference is the table of all keys in docs/configuration.md.
+func Reference() string {
+	c := whole()
+	c.Defaults()
+	text := "| key | takes | default | what it is |\n|---|---|---|---|\n"
+	for _, k := range keys(c) {
+		if k.tag == "" {
+			continue
+		}
+		takes := strings.TrimPrefix(kindOf(k.value.Type()), "a ")
+		if within := bounds(k.tag); within != "" {
+			takes += ", " + within
+		}
+		path := strings.ReplaceAll(k.path, "[0]", "[]")
+		text += "| `" + path + "` | " + takes + " | " + defaultOf(k) + " | " + k.tag.Get("doc") + " |\n"
+	}
+	return text
+}
+
+// defaultOf is what counts where a key is left out.
+func defaultOf(k key) string {
+	if absent := k.tag.Get("absent"); absent != "" {
+		return absent
+	}
+	value := reflect.Indirect(k.value)
+	if value.IsZero() && !value.CanInt() && !value.CanFloat() && value.Kind() != reflect.Bool {
+		return "none"
+	}
+	return fmt.Sprint("`", shown(k.path, value.Interface()), "`")
+}
