@@ -18,9 +18,11 @@ type firstLeave struct {
 	from     time.Time // its day
 	unpriced bool      // a renewal, and no renewal was ever paid for
 	old      bool      // a renewal, and the price has changed since the last one that was paid for
+	order    int       // how many keys had left before
 }
 
 func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLeave) {
+	f.order = len(s.left)
 	if s.config.limit > 0 && !s.intended[s.operationOf(key).ID] {
 		f.limit, f.from = s.config.limit, fact.StartOfDay(s.now(), s.config.zone)
 	}
@@ -34,11 +36,11 @@ func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLe
 
 // underLimit finds a day whose limit was exceeded by what the provider charged for
 // requests of that day, but for as many proxies as may have an unknown price and outcome,
-// and those that left before there was a limit. Clocks that differ, and answers of a person
-// that were wrong, make other sums.
+// those that left before there was a limit, and those that a person let go afterwards.
+// Clocks that differ, and answers of a person that were wrong, make other sums.
 func (s *simulation) underLimit(key string) {
 	first, o := s.left[key], s.operationOf(key)
-	if first.limit == 0 || s.skewed || len(s.mistaken) > 0 || s.let[o.ID] || s.let[o.CommandID] {
+	if first.limit == 0 || s.skewed || len(s.mistaken) > 0 || s.letGo(key) {
 		return
 	}
 	var sum, unlimited int64
@@ -58,6 +60,8 @@ func (s *simulation) underLimit(key string) {
 		sum += cents
 		switch left := s.left[key]; {
 		case left.limit == 0 && s.operationOf(key).EstimateCents == 0:
+			unlimited += cents
+		case left.order > first.order && s.letGo(key): // decided before, and without it
 			unlimited += cents
 		case left.old: // as dear as it turns out to be
 			unlimited += cents
@@ -87,4 +91,10 @@ func (s *simulation) operationOf(key string) fact.Operation {
 	}
 	s.failf("no operation has the key %s", key)
 	return fact.Operation{}
+}
+
+// letGo says that a person let a request go above the limit.
+func (s *simulation) letGo(key string) bool {
+	o := s.operationOf(key)
+	return s.let[o.ID] || s.let[o.CommandID]
 }

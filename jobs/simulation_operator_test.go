@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -277,7 +278,7 @@ func (s *simulation) meanwhile() {
 	s.nested = true
 	defer func() { s.nested = false }()
 	s.sayf("meanwhile:")
-	ctx := context.Background()
+	ctx := failpoint.With(context.Background(), s.reached)
 	[...]func(context.Context){s.deliver, s.person, s.mind}[max(0, s.random.IntN(4)-1)](ctx)
 	s.work(ctx)
 	s.sayf("so much for that")
