@@ -283,6 +283,7 @@ func (d *decoder) unknown(key *yaml.Node) {
 		}
 	}
 	delete(known, anyName)
+	delete(known, "") // the path of the whole
 	switch near := Nearest(key.Value, slices.Sorted(maps.Keys(known)), 4); near {
 	case "":
 		d.faultf(key, "%q is no key of the configuration", key.Value)

@@ -109,7 +109,7 @@ func whole() *Config {
 func Reference() string {
 	c := whole()
 	c.Defaults()
-	text := "| key | takes | default | what it is |\n|---|---|---|---|\n"
+	rows := []string{"| key | takes | default | what it is |\n|---|---|---|---|"}
 	for _, k := range keys(c) {
 		if k.tag == "" {
 			continue
@@ -119,9 +119,9 @@ func Reference() string {
 			takes += ", " + within
 		}
 		path := strings.ReplaceAll(k.path, "[0]", "[]")
-		text += "| `" + path + "` | " + takes + " | " + defaultOf(k) + " | " + k.tag.Get("doc") + " |\n"
+		rows = append(rows, "| `"+path+"` | "+takes+" | "+defaultOf(k)+" | "+k.tag.Get("doc")+" |")
 	}
-	return text
+	return strings.Join(rows, "\n") + "\n"
 }
 
 // defaultOf is what counts where a key is left out.
