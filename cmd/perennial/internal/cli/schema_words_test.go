@@ -16,7 +16,7 @@ import (
 	"testing"
 	"unicode"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
@@ -76,7 +76,7 @@ func publishedTypes() map[string]reflect.Type {
 	add(reflect.TypeFor[queue.KeptLetter]())
 	add(reflect.TypeFor[queue.ErrorBody]())
 	add(reflect.TypeFor[jobs.Refusal]())
-	for _, v := range daemon.VerbTypes() {
+	for _, v := range verbs.All() {
 		add(v.Request)
 		add(v.Answer)
 	}
