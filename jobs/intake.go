@@ -281,8 +281,8 @@ const (
 // Refusal is the answer to a command that is not carried out, and that no command.finished
 // of its own comes for.
 type Refusal struct {
-	Error  string `json:"error"` // unreadable, conflict or refused
-	Reason string `json:"reason"`
+	Error  string `json:"error" doc:"Unreadable, conflict or refused."`
+	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
 func refusal(code, reason string) []byte {

@@ -23,25 +23,15 @@ const (
 
 // ProviderRecent is what the requests of the last minutes came to.
 type ProviderRecent struct {
-	// WindowSeconds is how far back it looks.
-	WindowSeconds int64 `json:"window_seconds"`
-	// Requests counts those that ended in this time.
-	Requests int64 `json:"requests"`
-	// P50Millis is how long half of those that were answered took at most, to an eighth;
-	// missing where none was.
-	P50Millis *int64 `json:"p50_millis,omitempty"`
-	// P99Millis is that of 99 of 100.
-	P99Millis *int64 `json:"p99_millis,omitempty"`
-	// Codes counts them by the code of the envelope; none: no envelope was read.
-	Codes       map[string]int64 `json:"codes"`
-	RateLimited int64            `json:"rate_limited"` // replies with HTTP 429 or that code
-	// Answers reports whether the last request had a reply, Since when the last one that
-	// differs in this was followed by another; missing before the first request.
-	Answers bool       `json:"answers"`
-	Since   *time.Time `json:"since,omitempty"`
-	// SkewMillis is how far this machine's clock was ahead of the provider's by the last
-	// reply; missing before.
-	SkewMillis *int64 `json:"skew_millis,omitempty"`
+	WindowSeconds int64            `json:"window_seconds" doc:"'window_seconds' is how far back it looks."`
+	Requests      int64            `json:"requests" doc:"'requests' counts those that ended in this time."`
+	P50Millis     *int64           `json:"p50_millis,omitempty" doc:"P50Millis is how long half of those that were answered took at most, to an eighth; missing where none was."`
+	P99Millis     *int64           `json:"p99_millis,omitempty" doc:"P99Millis is that of 99 of 100."`
+	Codes         map[string]int64 `json:"codes" doc:"'codes' counts them by the code of the envelope; none: no envelope was read."`
+	RateLimited   int64            `json:"rate_limited" doc:"Replies with HTTP 429 or that code."`
+	Answers       bool             `json:"answers" doc:"'answers' reports whether the last request had a reply, 'since' when the last one that differs in this was followed by another; missing before the first request."`
+	Since         *time.Time       `json:"since,omitempty" doc:"From when on."`
+	SkewMillis    *int64           `json:"skew_millis,omitempty" doc:"'skew_millis' is how far this machine's clock was ahead of the provider's by the last reply; missing before."`
 }
 
 // ProviderWindow keeps the requests of the last minutes. Its zero value is ready, and it may be

@@ -49,14 +49,13 @@ type reconciling struct {
 
 // LastReconciliation is what the latest one showed, or why there is none.
 type LastReconciliation struct {
-	At              time.Time `json:"at,omitzero"` // of the last one that came to its end
-	OK              *bool     `json:"ok"`          // nil where the wallet could not be compared
-	Quiet           bool      `json:"quiet"`
-	Findings        int       `json:"findings"`
-	DifferenceCents int64     `json:"difference_cents"` // of the wallet
-	ProviderCents   int64     `json:"provider_cents"`   // what the provider said that the wallet holds
-	// Failed is why the latest attempt did not come to its end, "" when it did.
-	Failed string `json:"failed,omitempty"`
+	At              time.Time `json:"at,omitzero" doc:"Of the last one that came to its end."`
+	OK              *bool     `json:"ok" doc:"Nil where the wallet could not be compared."`
+	Quiet           bool      `json:"quiet" doc:"Nothing was under way when the wallet was read."`
+	Findings        int       `json:"findings" doc:"How many differences there were."`
+	DifferenceCents int64     `json:"difference_cents" doc:"Of the wallet."`
+	ProviderCents   int64     `json:"provider_cents" doc:"What the provider said that the wallet holds."`
+	Failed          string    `json:"failed,omitempty" doc:"'failed' is why the latest attempt did not come to its end, \"\" when it did."`
 
 	unsure bool // the wallet differs, and another pass has to see it
 }

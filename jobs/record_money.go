@@ -20,23 +20,16 @@ import (
 
 // Recording is money that the replies of the provider did not show, as a person states it.
 type Recording struct {
-	// Kind is top-up, external, charge or refund. A charge and a refund are of an
-	// operation, by its id or its order. Empty with CorrectsSeq: the opposite of that row.
-	Kind  string `json:"kind,omitempty"`
-	Cents int64  `json:"cents,omitempty"` // 0 with CorrectsSeq: what is left of that row
-	// ID makes a repeat harmless, as after a time-out: the same id books once.
-	ID string `json:"id,omitempty"`
-	// IDMade says that the id was made up for this request, so that it does not tell
-	// whether the same money is recorded twice.
-	IDMade      bool   `json:"id_made,omitempty"`
-	By          string `json:"by"`
-	Reason      string `json:"reason"`
-	OrderNo     string `json:"order_no,omitempty"` // that it went on or came back from, where it is known
-	OperationID string `json:"operation_id,omitempty"`
-	ProxyID     string `json:"line,omitempty"` // of a renewal
-	// CorrectsSeq is the journal row of a record, or of an answer to a review, that this
-	// one takes back or corrects.
-	CorrectsSeq int64 `json:"corrects_seq,omitempty"`
+	Kind        string `json:"kind,omitempty" doc:"'kind' is top-up, external, charge or refund. A charge and a refund are of an operation, by its id or its order. Empty with 'corrects_seq': the opposite of that row."`
+	Cents       int64  `json:"cents,omitempty" doc:"0 with 'corrects_seq': what is left of that row."`
+	ID          string `json:"id,omitempty" doc:"'id' makes a repeat harmless, as after a time-out: the same id books once."`
+	IDMade      bool   `json:"id_made,omitempty" doc:"'id_made' says that the id was made up for this request, so that it does not tell whether the same money is recorded twice."`
+	By          string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason      string `json:"reason" doc:"Why, for people; it may be reworded."`
+	OrderNo     string `json:"order_no,omitempty" doc:"That it went on or came back from, where it is known."`
+	OperationID string `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
+	ProxyID     string `json:"line,omitempty" doc:"Of a renewal."`
+	CorrectsSeq int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row of a record, or of an answer to a review, that this one takes back or corrects."`
 }
 
 // maxWords bounds what a person writes into the journal, in bytes.

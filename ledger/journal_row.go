@@ -66,9 +66,9 @@ type CloudEvent struct {
 // Place is where an event stands in its journal; an event carries it as
 // data.ledger, so that auditors can prove that history was rewritten.
 type Place struct {
-	Seq      int64  `json:"seq"`
-	PrevHash string `json:"prev_hash"`
-	Hash     string `json:"hash"`
+	Seq      int64  `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	PrevHash string `json:"prev_hash" doc:"The hash of the row before it; 64 zeros in the first."`
+	Hash     string `json:"hash" doc:"The row's hash."`
 }
 
 // Event renders the row as the CloudEvent that is published for it. The data is

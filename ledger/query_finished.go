@@ -68,7 +68,7 @@ func (l *Ledger) knows(ctx context.Context, id string) error {
 // FinishedPage is a part of a finished command's lines.
 type FinishedPage struct {
 	Lines      []fact.FinishedLine `json:"lines"`
-	LinesTotal int                 `json:"lines_total"`
+	LinesTotal int                 `json:"lines_total" doc:"How many lines there are."`
 }
 
 // FinishedLines reads the lines of a command as command.finished names them, behind

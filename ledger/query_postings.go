@@ -163,10 +163,10 @@ func (l *Ledger) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, e
 
 // Booking is one double entry that an answer would make.
 type Booking struct {
-	Kind        string `json:"kind"`
-	Debit       string `json:"debit"`
-	Credit      string `json:"credit"`
-	AmountCents int64  `json:"amount_cents"`
+	Kind        string `json:"kind" doc:"What the command asks for."`
+	Debit       string `json:"debit" doc:"The account that the amount goes to."`
+	Credit      string `json:"credit" doc:"The account that the amount comes from."`
+	AmountCents int64  `json:"amount_cents" doc:"The difference."`
 }
 
 // WouldBook says what a person's answer would book, as the operation stands,

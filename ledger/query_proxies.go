@@ -15,24 +15,20 @@ import (
 
 // Proxy is what the provider last said of one proxy. It holds no credentials.
 type Proxy struct {
-	ProxyID     string     `json:"proxy_id"`
-	Status      string     `json:"status"`
-	IPType      string     `json:"ip_type"`
-	Protocol    string     `json:"protocol"`
-	CountryCode string     `json:"country_code"`
-	Region      string     `json:"region"`
-	LineName    string     `json:"line_name"`
-	StartsAt    *time.Time `json:"starts_at,omitempty"`  // when its time began
-	ExpiresAt   *time.Time `json:"expires_at,omitempty"` // nil: never due
-	SeenAt      time.Time  `json:"seen_at"`
-	// UnlistedAt is since when complete listings do not show it; nil where the last did.
-	UnlistedAt *time.Time `json:"unlisted_at,omitempty"`
-	// Unreadable is why its entry in the last listing could not be read, "" where it could.
-	Unreadable string `json:"unreadable,omitempty"`
-	// Retired: no sweep renews it. Labels are those of the order that bought it.
-	// Both come from the journal; what is observed does not set them.
-	Retired bool              `json:"retired,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	ProxyID     string            `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Status      string            `json:"status" doc:"The status, as the provider says."`
+	IPType      string            `json:"ip_type" doc:"Residential, or of a data centre, as the provider says."`
+	Protocol    string            `json:"protocol" doc:"What it speaks, as the provider says."`
+	CountryCode string            `json:"country_code" doc:"Where its address is, as the provider says."`
+	Region      string            `json:"region" doc:"Where in the country its address is, as the provider says."`
+	LineName    string            `json:"line_name" doc:"The provider's name of the line."`
+	StartsAt    *time.Time        `json:"starts_at,omitempty" doc:"When its time began."`
+	ExpiresAt   *time.Time        `json:"expires_at,omitempty" doc:"Nil: never due."`
+	SeenAt      time.Time         `json:"seen_at"`
+	UnlistedAt  *time.Time        `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings do not show it; nil where the last did."`
+	Unreadable  string            `json:"unreadable,omitempty" doc:"'unreadable' is why its entry in the last listing could not be read, \"\" where it could."`
+	Retired     bool              `json:"retired,omitempty" doc:"'retired': no sweep renews it. 'labels' are those of the order that bought it. Both come from the journal; what is observed does not set them."`
+	Labels      map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
 }
 
 // Remarks are what a person should know of it beside its status: retired, not listed any

@@ -169,32 +169,30 @@ func scanText(s scanner) (text string, err error) {
 // FundingCents - ExternalCents - (ChargedCents - RefundedCents), where charged
 // is gross and includes what is in suspense.
 type Balance struct {
-	Account       string `json:"account"`
-	Currency      string `json:"currency"`
-	WalletCents   int64  `json:"wallet_cents"`
-	ChargedCents  int64  `json:"charged_cents"`
-	RefundedCents int64  `json:"refunded_cents"`
-	SuspenseCents int64  `json:"suspense_cents"`
-	FundingCents  int64  `json:"funding_cents"`
-	ExternalCents int64  `json:"external_cents"`
-	Head          Head   `json:"head"`
-	// Unbooked is what may have been charged and is not booked yet; nil where it
-	// was not asked for.
-	Unbooked *Unbooked `json:"unbooked,omitempty"`
+	Account       string    `json:"account" doc:"The short name of the account."`
+	Currency      string    `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
+	WalletCents   int64     `json:"wallet_cents" doc:"What the book says that the wallet holds."`
+	ChargedCents  int64     `json:"charged_cents" doc:"What was charged, gross: before refunds."`
+	RefundedCents int64     `json:"refunded_cents" doc:"What came back."`
+	SuspenseCents int64     `json:"suspense_cents" doc:"What was charged and waits for a person's answer."`
+	FundingCents  int64     `json:"funding_cents" doc:"What was put in: the opening balance and top-ups."`
+	ExternalCents int64     `json:"external_cents" doc:"What was spent outside Perennial."`
+	Head          Head      `json:"head"`
+	Unbooked      *Unbooked `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil where it was not asked for."`
 }
 
 // Unbooked sums what operations under way, or in review, may have cost beyond what
 // is booked. It is an estimate.
 type Unbooked struct {
-	Operations    int        `json:"operations"`
-	EstimateCents fact.Cents `json:"estimate_cents"`
-	Unknown       int        `json:"unknown"` // of the operations, those whose price nothing foretells
+	Operations    int        `json:"operations" doc:"The operations of the command."`
+	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
+	Unknown       int        `json:"unknown" doc:"Of the operations, those whose price nothing foretells."`
 }
 
 // Head names a place in the journal.
 type Head struct {
-	Seq  int64  `json:"seq"`
-	Hash string `json:"hash"`
+	Seq  int64  `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	Hash string `json:"hash" doc:"The row's hash."`
 }
 
 // String is the head as it is kept elsewhere, and given to `ledger verify
@@ -238,11 +236,11 @@ func (l *Ledger) Balance(ctx context.Context, account string) (Balance, error) {
 
 // Pause is why the account, or one kind of its operations, does not send.
 type Pause struct {
-	Scope  string     `json:"scope"`
-	Cause  string     `json:"cause"`
-	Since  time.Time  `json:"since"`
-	Until  *time.Time `json:"until,omitempty"`
-	Detail string     `json:"detail"`
+	Scope  string     `json:"scope" doc:"What is paused: the account, or one kind of operation."`
+	Cause  string     `json:"cause" doc:"Why, in one word: rate_limited, insufficient_wallet_balance, …"`
+	Since  time.Time  `json:"since" doc:"From when on."`
+	Until  *time.Time `json:"until,omitempty" doc:"Until when."`
+	Detail string     `json:"detail" doc:"Why, for people."`
 }
 
 // Pauses lists what is paused, the oldest first.

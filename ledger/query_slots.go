@@ -80,11 +80,11 @@ func (t *Tx) SharedSlot(first, second string) (time.Time, error) {
 
 // SchedulePause is a schedule that a person paused.
 type SchedulePause struct {
-	Schedule string     `json:"schedule"`
-	Since    time.Time  `json:"since"`
-	Until    *time.Time `json:"until,omitempty"` // nil: until it is resumed
-	By       string     `json:"by"`              // with the NATS user that asked
-	Reason   string     `json:"reason"`
+	Schedule string     `json:"schedule" doc:"The name of the schedule."`
+	Since    time.Time  `json:"since" doc:"From when on."`
+	Until    *time.Time `json:"until,omitempty" doc:"Nil: until it is resumed."`
+	By       string     `json:"by" doc:"With the NATS user that asked."`
+	Reason   string     `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
 const pausedSchedule = `SELECT schedule, since, until, by, reason FROM schedule_pauses WHERE schedule = ?`

@@ -155,8 +155,8 @@ const reconcileHorizon = 200_000
 // Reconciled is a reconciliation in which everything agreed, as it was published.
 type Reconciled struct {
 	fact.LedgerReconciled
-	Seq int64     `json:"seq"`
-	At  time.Time `json:"at"`
+	Seq int64     `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	At  time.Time `json:"at" doc:"When it was read."`
 }
 
 // PublishedDiscrepancies lists the discrepancies published since the books last

@@ -16,7 +16,7 @@ import (
 // write the header.
 func TestANameThatNoServerProvesIsNone(t *testing.T) {
 	q := newQueue(t)
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": func(ctx context.Context, _ []byte) ([]byte, error) { return []byte("<" + Caller(ctx) + ">"), nil }})
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"status": func(ctx context.Context, _ []byte) ([]byte, error) { return []byte("<" + Caller(ctx) + ">"), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestANameThatNoServerProvesIsNone(t *testing.T) {
 func TestWhoAsksIsWhatTheServerProves(t *testing.T) {
 	server := startServer(t, t.TempDir(), User{Name: "all", Password: "pw", Grants: []Grant{{RoleOperator, []string{"main"}}}})
 	q := connect(t, server)
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": func(ctx context.Context, _ []byte) ([]byte, error) { return []byte("<" + Caller(ctx) + ">"), nil }})
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"status": func(ctx context.Context, _ []byte) ([]byte, error) { return []byte("<" + Caller(ctx) + ">"), nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,13 +32,13 @@ type Dead struct {
 // KeptLetter is a dead letter as its stream keeps it: a command that could not be read,
 // with the reason.
 type KeptLetter struct {
-	Code           string    `json:"code,omitempty"` // unreadable or refused
-	Reason         string    `json:"reason"`
-	Subject        string    `json:"subject"`            // where the command was published
-	Data           string    `json:"data"`               // the command's bytes, as text
-	Encoding       string    `json:"encoding,omitempty"` // base64 where Data is that; else Data is as it came
-	StreamSequence uint64    `json:"stream_sequence"`
-	PublishedAt    time.Time `json:"published_at"` // when the commands stream stored it
+	Code           string    `json:"code,omitempty" doc:"Unreadable or refused."`
+	Reason         string    `json:"reason" doc:"Why, for people; it may be reworded."`
+	Subject        string    `json:"subject" doc:"Where the command was published."`
+	Data           string    `json:"data" doc:"The command's bytes, as text."`
+	Encoding       string    `json:"encoding,omitempty" doc:"Base64 where 'data' is that; else 'data' is as it came."`
+	StreamSequence uint64    `json:"stream_sequence" doc:"The sequence of the command's message in the commands stream."`
+	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored it."`
 }
 
 // DeadLetter stores a command that could not be read, with the reason, and

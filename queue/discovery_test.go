@@ -46,7 +46,7 @@ func statsOf(t *testing.T, nc *nats.Conn, verb string) micro.EndpointStats {
 func TestStatsCountErrorsAndDurations(t *testing.T) {
 	q := newQueue(t)
 	clock, begun, hold := &handClock{}, make(chan struct{}, 2), make(chan struct{})
-	stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "1.0.0", Clock: clock.now, Verbs: map[string]Verb{
+	stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "1.0.0", Clock: clock.now, Verbs: served(map[string]Handler{
 		"plan": func(context.Context, []byte) ([]byte, error) {
 			begun <- struct{}{}
 			<-hold
@@ -60,7 +60,7 @@ func TestStatsCountErrorsAndDurations(t *testing.T) {
 		},
 		"list": func(context.Context, []byte) ([]byte, error) { return nil, errors.New("the disk is full") },
 		"show": func(context.Context, []byte) ([]byte, error) { return make([]byte, q.nc.MaxPayload()), nil },
-	}})
+	})})
 	check(t, err)
 	defer func() { check(t, stop()) }()
 	answered := make(chan error, 2)
@@ -104,7 +104,7 @@ func TestARefusedRequestIsCountedAsAnError(t *testing.T) {
 	server := startServer(t, t.TempDir(), User{"one", "pw", viewer})
 	q := connect(t, server)
 	hold := make(chan struct{})
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("{}"), nil }})
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"status": func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("{}"), nil }})
 	check(t, err)
 	nc, err := nats.Connect(server.URL(), nats.UserInfo("one", "pw"))
 	check(t, err)
@@ -129,15 +129,14 @@ func TestAServiceIsFoundWithTheMetadataOfItsVerbs(t *testing.T) {
 	ok := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
 	long := map[string]string{}
 	serve := func() (stop func() error) {
-		stop, err := q.ServeAccount(t.Context(), Service{
-			Account: "main", Version: "dev", Verbs: map[string]Verb{"review.resolve": ok, "status": ok}, Clock: time.Now,
-			Metadata: func(verb string) map[string]string {
-				if verb == "status" && len(long) > 0 {
-					return long
-				}
-				return map[string]string{"request_schema": verb}
-			},
-		})
+		verbs := served(map[string]Handler{"review.resolve": ok, "status": ok})
+		for i, v := range verbs {
+			verbs[i].Metadata = map[string]string{"request_schema": v.Name}
+			if v.Name == "status" && len(long) > 0 {
+				verbs[i].Metadata = long
+			}
+		}
+		stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "dev", Verbs: verbs, Clock: time.Now})
 		check(t, err)
 		return stop
 	}
@@ -193,7 +192,7 @@ func TestDroppedRequestsAreErrors(t *testing.T) {
 			<-release
 		}
 		return clock.now()
-	}, Verbs: map[string]Verb{"status": func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }}})
+	}, Verbs: served(map[string]Handler{"status": func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }})})
 	check(t, err)
 	held.Store(true)
 	ask := func() { check(t, q.nc.PublishRequest(ServiceSubject("main", "status"), "_INBOX.none", nil)) }

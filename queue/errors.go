@@ -170,8 +170,8 @@ type ServiceError struct {
 // ErrorBody is the body of an answer that is an error, where the verb chose no other. The
 // headers Nats-Service-Error-Code and Nats-Service-Error say the same.
 type ErrorBody struct {
-	Code        string `json:"code"`        // short and stable, for programs
-	Description string `json:"description"` // one line, for people
+	Code        string `json:"code" doc:"Short and stable, for programs."`
+	Description string `json:"description" doc:"One line, for people."`
 }
 
 // Error joins code and description.

@@ -16,7 +16,7 @@ func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	var answer []byte
-	stop, err := serveAccount(q, "dev", map[string]Verb{
+	stop, err := serveAccount(q, "dev", map[string]Handler{
 		"plan": func(context.Context, []byte) ([]byte, error) { return answer, nil },
 	})
 	check(t, err)
@@ -36,7 +36,7 @@ func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
 
 func TestAnAnswerThatCannotBeSentFailsAtOnce(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
-	stop, err := serveAccount(q, "dev", map[string]Verb{
+	stop, err := serveAccount(q, "dev", map[string]Handler{
 		"list": func(context.Context, []byte) ([]byte, error) { return make([]byte, 2*maxPayloadBytes), nil },
 		"huge": func(context.Context, []byte) ([]byte, error) { return make([]byte, maxAnswer+1), nil },
 	})

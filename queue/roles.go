@@ -74,31 +74,6 @@ func CheckUser(u User) error {
 	return nil
 }
 
-// The verbs of an account's service, by who may ask them: ReadingVerbs change nothing,
-// ChangingVerbs are for operators, and CommandVerbs, which publish a command, for
-// producers. A producer may also ask producerVerbs.
-var (
-	CommandVerbs  = []string{string(KindOrderCreate), string(KindProxyRenew)}
-	ReadingVerbs  = []string{"status", "states", "wait", "lines", "list", "balance", "show", "sweeps", "plan", "forecast", "evidence", "proxies"}
-	ChangingVerbs = []string{"release", "cancel", "retry", "resolve", "pause", "resume", "sweep", "approve", "retire", "reconcile", "record",
-		"schedule-pause", "schedule-resume", "reveal", "dead-requeue", "dead-drop"}
-	producerVerbs = []string{"status", "states", "wait", "lines"}
-)
-
-// RolesOf are the roles that may ask a verb.
-func RolesOf(verb string) (roles []Role) {
-	if slices.Contains(CommandVerbs, verb) {
-		return []Role{RoleProducer}
-	}
-	if slices.Contains(producerVerbs, verb) {
-		roles = append(roles, RoleProducer)
-	}
-	if slices.Contains(ReadingVerbs, verb) {
-		roles = append(roles, RoleViewer)
-	}
-	return append(roles, RoleOperator)
-}
-
 // right is one import of a user's account.
 type right struct {
 	subject  string // in the runner's account
@@ -110,12 +85,13 @@ type right struct {
 
 func (r right) here() string { return cmp.Or(r.local, r.subject) }
 
-// rights are what a user's grants come to, without repetition.
-func (u User) rights() []right {
+// rights are what a user's grants come to, without repetition. verbs are those of an
+// account's service.
+func (u User) rights(verbs []Verb) []right {
 	var all []right
 	for _, g := range u.Grants {
 		for _, a := range g.Accounts {
-			all = append(all, g.Role.rights(a)...)
+			all = append(all, g.Role.rights(a, verbs)...)
 		}
 	}
 	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.subject, b.subject) })
@@ -127,11 +103,11 @@ func (u User) rights() []right {
 	})
 }
 
-func (r Role) rights(account string) []right {
+func (r Role) rights(account string, verbs []Verb) []right {
 	var all []right
-	ask := func(verbs ...string) {
-		for _, v := range verbs {
-			all = append(all, right{subject: ServiceSubject(account, v), answers: true, identity: true})
+	for _, v := range verbs {
+		if slices.Contains(v.Roles, r) {
+			all = append(all, right{subject: ServiceSubject(account, v.Name), answers: true, identity: true})
 		}
 	}
 	switch r {
@@ -139,17 +115,10 @@ func (r Role) rights(account string) []right {
 		for _, subject := range commandSubjects(account) {
 			all = append(all, right{subject: subject})
 		}
-		ask(producerVerbs...)
-		ask(CommandVerbs...)
 		all = append(all, right{subject: replySubject(account, allInboxes), local: allInboxes, stream: true})
-	case RoleSubscriber:
-		all = eventRights(account)
-	case RoleViewer:
-		ask(ReadingVerbs...)
+	case RoleSubscriber, RoleViewer:
 		all = append(all, eventRights(account)...)
 	case RoleOperator:
-		ask(ReadingVerbs...)
-		ask(ChangingVerbs...)
 		stream := EventsStream(account)
 		// In the place of a subscriber's, before which it sorts.
 		all = append(all, right{subject: brokerSubject(account, anyOf+consumerDelete(stream)), local: "$JS.API." + consumerDelete(stream), identity: true})
@@ -209,7 +178,7 @@ func userAccount(name string) string { return "PERENNIAL_USER_" + name }
 // ServerConfig is the part of a NATS server's configuration that gives the users
 // their roles, and the runner its own user and account. secret gives what stands
 // behind `password:` for a user, quoted or as a variable.
-func ServerConfig(users []User, secret func(user string) string) (string, error) {
+func ServerConfig(users []User, verbs []Verb, secret func(user string) string) (string, error) {
 	for _, u := range users {
 		if err := CheckUser(u); err != nil {
 			return "", err
@@ -217,17 +186,17 @@ func ServerConfig(users []User, secret func(user string) string) (string, error)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [{user: %q, password: %s}]\n    exports: [\n", runnerAccount, RunnerUser, secret(RunnerUser))
-	writeExports(&b, users)
+	writeExports(&b, users, verbs)
 	b.WriteString("    ]\n  }\n")
 	for _, u := range users {
-		u.write(&b, secret(u.Name))
+		u.write(&b, verbs, secret(u.Name))
 	}
 	b.WriteString("}\n")
 	return b.String(), nil
 }
 
 // writeExports exports each subject to the accounts that have a right to it.
-func writeExports(b *strings.Builder, users []User) {
+func writeExports(b *strings.Builder, users []User, verbs []Verb) {
 	type export struct {
 		subject         string
 		stream, answers bool
@@ -235,7 +204,7 @@ func writeExports(b *strings.Builder, users []User) {
 	to := map[export][]string{}
 	var order []export
 	for _, u := range users {
-		for _, r := range u.rights() {
+		for _, r := range u.rights(verbs) {
 			e := export{r.subject, r.stream, r.answers}
 			if to[e] == nil {
 				order = append(order, e)
@@ -259,9 +228,9 @@ func writeExports(b *strings.Builder, users []User) {
 const userInfo = "$SYS.REQ.USER.INFO"
 
 // subjects are what the user may publish on and subscribe to in its own account.
-func (u User) subjects() (publish, subscribe []string) {
+func (u User) subjects(verbs []Verb) (publish, subscribe []string) {
 	publish, subscribe = []string{userInfo}, []string{allInboxes}
-	for _, r := range u.rights() {
+	for _, r := range u.rights(verbs) {
 		if r.stream {
 			if r.here() != allInboxes {
 				subscribe = append(subscribe, r.here())
@@ -274,9 +243,9 @@ func (u User) subjects() (publish, subscribe []string) {
 }
 
 // write writes the user's account: its imports, and permissions for nothing else.
-func (u User) write(b *strings.Builder, secret string) {
+func (u User) write(b *strings.Builder, verbs []Verb, secret string) {
 	fmt.Fprintf(b, "  %s {\n    limits: {max_connections: %d, max_subscriptions: %d}\n    imports: [\n", userAccount(u.Name), maxConnections, maxSubscriptions)
-	for _, r := range u.rights() {
+	for _, r := range u.rights(verbs) {
 		kind, more := "service", ""
 		if r.stream {
 			kind = "stream"
@@ -289,7 +258,7 @@ func (u User) write(b *strings.Builder, secret string) {
 		}
 		fmt.Fprintf(b, "      {%s: {account: %s, subject: %q}%s}\n", kind, runnerAccount, r.subject, more)
 	}
-	publish, subscribe := u.subjects()
+	publish, subscribe := u.subjects(verbs)
 	fmt.Fprintf(b, "    ]\n    users: [{user: %q, password: %s, permissions: {\n      publish: {allow: [%s]}\n      subscribe: {allow: [%s]}\n    }}]\n  }\n",
 		u.Name, secret, quoted(publish), quoted(subscribe))
 }

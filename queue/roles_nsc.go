@@ -12,7 +12,7 @@ import (
 // [ServerConfig] for servers whose accounts are JWTs, with nsc, the tool of NATS that
 // keeps their keys. Each subject is exported to the accounts that have an activation
 // for it and to no other.
-func NSCCommands(users []User) (string, error) {
+func NSCCommands(users []User, verbs []Verb) (string, error) {
 	var s nscScript
 	s.run("nsc", "add", "account", "--name", runnerAccount)
 	s.run("nsc", "edit", "account", "--name", runnerAccount, "--js-enable", "0")
@@ -22,7 +22,7 @@ func NSCCommands(users []User) (string, error) {
 		if err := CheckUser(u); err != nil {
 			return "", err
 		}
-		for _, r := range u.rights() {
+		for _, r := range u.rights(verbs) {
 			if !exported[r.subject] {
 				s.export(r)
 			}
@@ -31,7 +31,7 @@ func NSCCommands(users []User) (string, error) {
 	}
 	s.run("mkdir", "-p", activations)
 	for _, u := range users {
-		s.user(u)
+		s.user(u, verbs)
 	}
 	return s.String(), nil
 }
@@ -66,12 +66,12 @@ func (s *nscScript) export(r right) {
 	s.run(words...)
 }
 
-func (s *nscScript) user(u User) {
+func (s *nscScript) user(u User, verbs []Verb) {
 	account := userAccount(u.Name)
 	s.run("nsc", "add", "account", "--name", account)
 	s.run("nsc", "edit", "account", "--name", account, "--conns", strconv.Itoa(maxConnections), "--subscriptions", strconv.Itoa(maxSubscriptions))
-	publish, subscribe := u.subjects()
-	for _, r := range u.rights() {
+	publish, subscribe := u.subjects(verbs)
+	for _, r := range u.rights(verbs) {
 		s.tokens++
 		token := fmt.Sprintf("%s/%d.jwt", activations, s.tokens)
 		s.run("nsc", "generate", "activation", "--account", runnerAccount, "--target-account", account, "--subject", r.subject, "--output-file", token)

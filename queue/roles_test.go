@@ -38,7 +38,7 @@ func TestAUserWithNoOrTooManyRightsIsRefused(t *testing.T) {
 		if err := CheckUser(c.user); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c.user, err)
 		}
-		if _, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: []User{c.user}, Log: quiet()}); err == nil {
+		if _, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: []User{c.user}, Verbs: testVerbs, Log: quiet()}); err == nil {
 			t.Errorf("%+v starts", c.user)
 		}
 	}
@@ -50,7 +50,7 @@ func TestASubjectIsImportedOnce(t *testing.T) {
 		{RoleOperator, []string{"main", "b"}}, {RoleViewer, []string{"main"}}, {RoleProducer, []string{"main"}}, {RoleSubscriber, []string{"b", "main"}},
 	}}
 	seen := map[string]bool{}
-	for _, r := range u.rights() {
+	for _, r := range u.rights(testVerbs) {
 		if seen[r.here()] {
 			t.Errorf("%s appears twice", r.here())
 		}
@@ -59,7 +59,7 @@ func TestASubjectIsImportedOnce(t *testing.T) {
 	server := startServer(t, t.TempDir(), u)
 	q := connect(t, server)
 	asked := make(chan string, 8)
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": func(ctx context.Context, _ []byte) ([]byte, error) {
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"status": func(ctx context.Context, _ []byte) ([]byte, error) {
 		asked <- Caller(ctx)
 		return []byte("{}"), nil
 	}})
@@ -87,7 +87,7 @@ func TestASubjectIsImportedOnce(t *testing.T) {
 func TestARequestForAnAnswerElsewhereIsLeftAlone(t *testing.T) {
 	q := newQueue(t)
 	asked := make(chan struct{}, 8)
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"pause": func(context.Context, []byte) ([]byte, error) {
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"pause": func(context.Context, []byte) ([]byte, error) {
 		asked <- struct{}{}
 		return []byte("{}"), nil
 	}})
@@ -114,7 +114,7 @@ func TestARequestForAnAnswerElsewhereIsLeftAlone(t *testing.T) {
 func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
 	dir, users := t.TempDir(), []User{{Name: "app", Password: "pw", Grants: []Grant{{RoleProducer, []string{"main"}}}}}
 	for stored, users := range [][]User{nil, users, users, nil, users} {
-		s, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: dir, Users: users, Log: quiet()})
+		s, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: dir, Users: users, Verbs: testVerbs, Log: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func TestNoOtherRequestWaitsForSlowOnes(t *testing.T) {
 		return []byte("{}"), nil
 	}
 	quick := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"plan": slow, "reconcile": slow, "pause": quick, "status": quick})
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"plan": slow, "reconcile": slow, "pause": quick, "status": quick})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAUserThatFloodsTheServiceWaitsForItself(t *testing.T) {
 	server := startServer(t, t.TempDir(), User{"one", "pw", viewer}, User{"two", "pw", viewer})
 	q := connect(t, server)
 	hold := make(chan struct{})
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{
 		"status": func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("{}"), nil },
 		"show":   func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil },
 	})

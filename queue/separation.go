@@ -21,13 +21,13 @@ const HeaderUser = "Perennial-User"
 // whether the runner stands between it and what only the runner may do. It returns what
 // differs from [ServerConfig], and what it could not try, as no runner answered.
 // What no question of a client shows, such as an import that is not used here, is not seen.
-func (q *Queue) Separation(ctx context.Context, u User, accounts []string) (wrong, untried []string, err error) {
-	if wrong, err = q.comparePermissions(ctx, u); err != nil {
+func (q *Queue) Separation(ctx context.Context, u User, verbs []Verb, accounts []string) (wrong, untried []string, err error) {
+	if wrong, err = q.comparePermissions(ctx, u, verbs); err != nil {
 		return nil, nil, err
 	}
 	through := []string{}
 	for _, account := range accounts {
-		for _, subject := range u.forbidden(account) {
+		for _, subject := range u.forbidden(account, verbs) {
 			answered, err := q.answered(ctx, subject)
 			if err != nil {
 				return nil, nil, err
@@ -49,7 +49,7 @@ func (q *Queue) Separation(ctx context.Context, u User, accounts []string) (wron
 }
 
 // comparePermissions asks the server for the account and the permissions of this connection.
-func (q *Queue) comparePermissions(ctx context.Context, u User) (wrong []string, err error) {
+func (q *Queue) comparePermissions(ctx context.Context, u User, verbs []Verb) (wrong []string, err error) {
 	answer, asked, err := q.tryRequest(ctx, userInfo, nil)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (q *Queue) comparePermissions(ctx context.Context, u User) (wrong []string,
 	if info.Data.Permissions == nil {
 		return append(wrong, "may publish and subscribe to everything in its NATS account"), nil
 	}
-	publish, subscribe := u.subjects()
+	publish, subscribe := u.subjects(verbs)
 	wrong = append(wrong, compareAllowed("publish on", info.Data.Permissions.Publish.Allow, publish)...)
 	return append(wrong, compareAllowed("subscribe to", info.Data.Permissions.Subscribe.Allow, subscribe)...), nil
 }
@@ -120,10 +120,13 @@ func (q *Queue) pastRunner(ctx context.Context, u User) (wrong, untried []string
 	return wrong, untried, nil
 }
 
+// commonVerb is one that every role has which has any.
+const commonVerb = "status"
+
 // unproven asks a verb that the user has, for an answer that says who asked.
 func (q *Queue) unproven(ctx context.Context, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(RoleProducer, RoleViewer, RoleOperator) {
-		answer, asked, err := q.tryRequest(ctx, ServiceSubject(account, producerVerbs[0]), []byte(`{"id":"doctor"}`))
+		answer, asked, err := q.tryRequest(ctx, ServiceSubject(account, commonVerb), []byte(`{"id":"doctor"}`))
 		got := answer.Header.Get(HeaderUser)
 		switch {
 		case err != nil:
@@ -152,12 +155,12 @@ func (u User) accountsAs(roles ...Role) []string {
 // forbidden are subjects that would reveal something about an account, or about the
 // runner's lease, and that the user's roles do not include. A request on them changes
 // nothing.
-func (u User) forbidden(account string) []string {
+func (u User) forbidden(account string, verbs []Verb) []string {
 	all := []string{
 		"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account),
 		ServiceSubject(account, "show"), ServiceSubject(account, "balance"), ServiceSubject(account, "states"),
 	}
-	publish, _ := u.subjects()
+	publish, _ := u.subjects(verbs)
 	return slices.DeleteFunc(all, func(s string) bool { return slices.Contains(publish, s) })
 }
 

@@ -45,6 +45,7 @@ type EmbeddedConfig struct {
 	Listen   string         // loopback host:port; port 0 takes a free one; default 127.0.0.1:4222
 	StoreDir string         // where JetStream keeps its files; required
 	Users    []User         // default: none, so that every process of this machine may connect
+	Verbs    []Verb         // what the roles of users may ask
 	Closed   bool           // only this process may connect, whatever Users says
 	Log      *logrus.Logger // default: logrus's standard logger
 }
@@ -215,7 +216,7 @@ func (e *Embedded) separate(config EmbeddedConfig) (err error) {
 	if len(users) == 0 && !config.Closed {
 		return moveStore(config.StoreDir, server.DEFAULT_GLOBAL_ACCOUNT)
 	}
-	if e.accounts, err = ServerConfig(users, func(string) string { return `"set at the start"` }); err != nil {
+	if e.accounts, err = ServerConfig(users, config.Verbs, func(string) string { return `"set at the start"` }); err != nil {
 		return fmt.Errorf("embedded nats: %w", err)
 	}
 	e.user, e.password = RunnerUser, rand.Text()

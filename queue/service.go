@@ -35,15 +35,33 @@ const (
 // ServiceQueue is the queue group of every verb.
 const ServiceQueue = micro.DefaultQueueGroup
 
-// parkedVerbs answer when something has happened.
-var parkedVerbs = append([]string{"wait"}, CommandVerbs...)
+// Pace is how long the requests of a verb take, and so which room they are given.
+type Pace int
 
-// slowVerbs may take minutes, as they read the provider.
-var slowVerbs = []string{"sweep", "reconcile", "plan", "forecast", "evidence"}
+// The paces of verbs.
+const (
+	Quick  Pace = iota // reads or writes the ledger
+	Slow               // reads the provider, which may take minutes
+	Parked             // answers when something has happened
+)
 
-// Verb answers one kind of request. A [ServiceError] chooses code and body of
+// Verb is a verb of an account's service as NATS has it: its name, who may ask it, and,
+// where it is served, its handler.
+type Verb struct {
+	Name  string
+	Roles []Role
+	Pace  Pace
+	// Metadata is what $SRV.INFO shows of it, such as its schemas; nil: nothing.
+	Metadata map[string]string
+	Handle   Handler
+}
+
+// Changes reports whether the verb changes something: it is for operators alone.
+func (v Verb) Changes() bool { return slices.Equal(v.Roles, []Role{RoleOperator}) }
+
+// Handler answers one kind of request. A [ServiceError] chooses code and body of
 // an error; any other error is answered with code "failed" and its text.
-type Verb = func(ctx context.Context, data []byte) ([]byte, error)
+type Handler = func(ctx context.Context, data []byte) ([]byte, error)
 
 type (
 	callerKey  struct{}
@@ -71,10 +89,8 @@ type Service struct {
 	Account string
 	// Version is the program's; one that is not a semantic version is shown as 0.0.0.
 	Version string
-	Verbs   map[string]Verb
-	// Metadata is what $SRV.INFO shows of a verb, such as its schemas; nil: nothing.
-	Metadata func(verb string) map[string]string
-	Clock    func() time.Time
+	Verbs   []Verb
+	Clock   func() time.Time
 }
 
 // ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
@@ -101,12 +117,8 @@ func (q *Queue) ServeAccount(ctx context.Context, s Service) (stop func() error,
 		serving.wait()
 		return err
 	})
-	for verb, answer := range s.Verbs {
-		var shown map[string]string
-		if s.Metadata != nil {
-			shown = s.Metadata(verb)
-		}
-		if err := serving.add(found, s.Account, verb, shown, answer); err != nil {
+	for _, v := range s.Verbs {
+		if err := serving.add(found, s.Account, v); err != nil {
 			return nil, errors.Join(err, stop())
 		}
 	}
@@ -149,27 +161,32 @@ type serving struct {
 	all   *room
 	// changing is the room of verbs that change something and are quick.
 	changing *room
-	parked   *room // of parkedVerbs
-	slow     *room // of slowVerbs
+	parked   *room
+	slow     *room
 	mu       sync.Mutex
 	ended    bool
 	work     sync.WaitGroup
 }
 
-func (s *serving) add(service *discovery, account, verb string, metadata map[string]string, answer Verb) error {
-	if !validToken(verb) {
-		return fmt.Errorf("verb %q cannot be a subject", verb)
-	}
-	room := s.all
+// roomOf is the room that the requests of a verb take.
+func (s *serving) roomOf(v Verb) *room {
 	switch {
-	case slices.Contains(parkedVerbs, verb):
-		room = s.parked
-	case slices.Contains(slowVerbs, verb):
-		room = s.slow
-	case slices.Contains(ChangingVerbs, verb):
-		room = s.changing
+	case v.Pace == Parked:
+		return s.parked
+	case v.Pace == Slow:
+		return s.slow
+	case v.Changes():
+		return s.changing
 	}
-	err := service.add(verb, ServiceSubject(account, verb), metadata, func(request *request) {
+	return s.all
+}
+
+func (s *serving) add(service *discovery, account string, v Verb) error {
+	if !validToken(v.Name) {
+		return fmt.Errorf("verb %q cannot be a subject", v.Name)
+	}
+	room := s.roomOf(v)
+	err := service.add(v.Name, ServiceSubject(account, v.Name), v.Metadata, func(request *request) {
 		if !mayAnswer(request.Reply) {
 			request.end("refused:it asks for its answer on a subject of NATS or of Perennial, or for none")
 			s.queue.log.WithField("subject", request.Subject).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
@@ -186,7 +203,7 @@ func (s *serving) add(service *discovery, account, verb string, metadata map[str
 			return
 		}
 		started := s.start(func() {
-			if !room.work(s.ctx, share, func() { s.answer(request, answer) }) {
+			if !room.work(s.ctx, share, func() { s.answer(request, v.Handle) }) {
 				s.refuse(request, stopping())
 			}
 		})
@@ -195,7 +212,7 @@ func (s *serving) add(service *discovery, account, verb string, metadata map[str
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("verb %s: %w", verb, err)
+		return fmt.Errorf("verb %s: %w", v.Name, err)
 	}
 	return nil
 }
@@ -218,7 +235,7 @@ func (s *serving) wait() {
 	s.work.Wait()
 }
 
-func (s *serving) answer(request *request, answer Verb) {
+func (s *serving) answer(request *request, answer Handler) {
 	caller := callerOf(request.Header, request.Reply)
 	ctx := context.WithValue(context.WithValue(s.ctx, callerKey{}, caller), headersKey{}, request.Header)
 	data, err := answer(ctx, request.Data)

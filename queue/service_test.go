@@ -15,7 +15,7 @@ func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting := make(chan struct{})
-	stop, err := serveAccount(q, "dev", map[string]Verb{
+	stop, err := serveAccount(q, "dev", map[string]Handler{
 		"status":         func(_ context.Context, data []byte) ([]byte, error) { return append([]byte("ok "), data...), nil },
 		"review.resolve": func(context.Context, []byte) ([]byte, error) { return nil, errors.New("no such review") },
 		"retry": func(context.Context, []byte) ([]byte, error) {
@@ -60,7 +60,7 @@ func TestARequestEndsWithTheConnectionOfItsAnswer(t *testing.T) {
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
 	asked := make(chan struct{})
-	stop, err := serveAccount(q, "dev", map[string]Verb{
+	stop, err := serveAccount(q, "dev", map[string]Handler{
 		"never": func(ctx context.Context, _ []byte) ([]byte, error) {
 			close(asked)
 			<-ctx.Done()
@@ -90,7 +90,7 @@ func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 	q, other := connect(t, server), connect(t, server)
 	status := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
 	for range 50 {
-		stop, err := serveAccount(q, "1.0.0", map[string]Verb{"status": status})
+		stop, err := serveAccount(q, "1.0.0", map[string]Handler{"status": status})
 		check(t, err)
 		if _, err := other.Request(within(t), "main", "status", nil); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 // TestAnErrorFitsItsMessage, whatever it says for people: it stands in a header too.
 func TestAnErrorFitsItsMessage(t *testing.T) {
 	q := newQueue(t)
-	stop, err := serveAccount(q, "1.0.0", map[string]Verb{"cancel": func(_ context.Context, data []byte) ([]byte, error) {
+	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"cancel": func(_ context.Context, data []byte) ([]byte, error) {
 		return nil, &ServiceError{Code: "not_found", Description: string(data) + " is not a command"}
 	}})
 	check(t, err)

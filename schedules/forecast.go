@@ -22,25 +22,18 @@ var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDay
 // again, at the price that was last paid; where the schedule keeps a number of each group,
 // as many as that takes. Budgets would make it less.
 type Forecast struct {
-	Schedules []string      `json:"schedules"`
-	At        time.Time     `json:"at"`
-	Timezone  string        `json:"timezone"`
-	Days      []ForecastDay `json:"days"`
-	// Unpriced counts the renewals whose price is not known; ChargeCents is the sum
-	// of the others.
-	Unpriced      int        `json:"unpriced"`
-	Currency      string     `json:"currency,omitempty"` // of the amounts
-	ChargeCents   fact.Cents `json:"charge_cents"`
-	WalletCents   *int64     `json:"wallet_cents,omitempty"` // now; missing when it could not be read
-	ReservedCents int64      `json:"reserved_cents"`         // of it, for what is on its way
-	// RunsOutOn is the first day that the wallet does not pay for, MissingCents
-	// what is missing at the end, of what has a price; not known without the wallet, nor
-	// where what has no price decides.
-	RunsOutOn    string     `json:"runs_out_on,omitempty"`
-	MissingCents fact.Cents `json:"missing_cents"`
-	// FailsFirst is the first sweep that the wallet does not pay for; missing where it
-	// pays for all.
-	FailsFirst *ForecastSweep `json:"fails_first,omitempty"`
+	Schedules     []string       `json:"schedules" doc:"The names of the schedules."`
+	At            time.Time      `json:"at" doc:"When it was read."`
+	Timezone      string         `json:"timezone" doc:"The time zone that days and slots are of."`
+	Days          []ForecastDay  `json:"days"`
+	Unpriced      int            `json:"unpriced" doc:"'unpriced' counts the renewals whose price is not known; 'charge_cents' is the sum of the others."`
+	Currency      string         `json:"currency,omitempty" doc:"Of the amounts."`
+	ChargeCents   fact.Cents     `json:"charge_cents"`
+	WalletCents   *int64         `json:"wallet_cents,omitempty" doc:"Now; missing when it could not be read."`
+	ReservedCents int64          `json:"reserved_cents" doc:"Of it, for what is on its way."`
+	RunsOutOn     string         `json:"runs_out_on,omitempty" doc:"'runs_out_on' is the first day that the wallet does not pay for, 'missing_cents' what is missing at the end, of what has a price; not known without the wallet, nor where what has no price decides."`
+	MissingCents  fact.Cents     `json:"missing_cents"`
+	FailsFirst    *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first sweep that the wallet does not pay for; missing where it pays for all."`
 }
 
 // Charge is what the renewals are expected to cost.
@@ -48,13 +41,12 @@ func (f Forecast) Charge() fact.Sum { return fact.Sum{Cents: f.ChargeCents.Or(0)
 
 // ForecastDay is one day of a forecast.
 type ForecastDay struct {
-	Day         string     `json:"day"`
-	Renewals    int        `json:"renewals"`
-	ChargeCents fact.Cents `json:"charge_cents"`
-	Unpriced    int        `json:"unpriced"` // of Renewals: their price is not known, and they are not in ChargeCents
-	// OverBudgetCents is by how much the day's charge goes over the daily budgets.
-	OverBudgetCents int64  `json:"over_budget_cents"`
-	WalletCents     *int64 `json:"wallet_cents,omitempty"` // at the end of the day, where what has no price costs nothing
+	Day             string     `json:"day" doc:"The day, as 2026-11-21."`
+	Renewals        int        `json:"renewals" doc:"How many renewals."`
+	ChargeCents     fact.Cents `json:"charge_cents"`
+	Unpriced        int        `json:"unpriced" doc:"Of 'renewals': their price is not known, and they are not in 'charge_cents'."`
+	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's charge goes over the daily budgets."`
+	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"At the end of the day, where what has no price costs nothing."`
 
 	sum fact.Sum
 }

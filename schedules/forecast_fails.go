@@ -12,11 +12,11 @@ import (
 
 // ForecastSweep is one sweep of a forecast.
 type ForecastSweep struct {
-	Schedule     string     `json:"schedule"`
-	Slot         time.Time  `json:"slot"`
+	Schedule     string     `json:"schedule" doc:"The name of the schedule."`
+	Slot         time.Time  `json:"slot" doc:"The planned firing."`
 	ChargeCents  fact.Cents `json:"charge_cents"`
-	Unpriced     int        `json:"unpriced"`      // of its renewals: they are not in ChargeCents
-	MissingCents int64      `json:"missing_cents"` // of ChargeCents, when all before it is paid
+	Unpriced     int        `json:"unpriced" doc:"Of its renewals: they are not in 'charge_cents'."`
+	MissingCents int64      `json:"missing_cents" doc:"Of 'charge_cents', when all before it is paid."`
 }
 
 // foreseenSweep adds up what a sweep charges.

@@ -24,20 +24,13 @@ type limit struct {
 
 // Shortfall is what one limit leaves out of a plan.
 type Shortfall struct {
-	Reason  string `json:"reason"`
-	Proxies int    `json:"proxies"`
-	// LimitCents is the budget, or what the wallet holds.
-	LimitCents int64 `json:"limit_cents"`
-	// Cents is by how much the limit is too low for all of them, without those of
-	// unknown price; not known where those alone are too much for it.
-	Cents fact.Cents `json:"shortfall_cents"`
-	// Refused counts, of Proxies, those that the provider has refused for want of money within
-	// the last quarter of an hour, whatever the wallet shows.
-	Refused int `json:"refused,omitempty"`
-	// Unpriced counts, of Proxies, those of unknown price.
-	Unpriced int `json:"unpriced,omitempty"`
-	// FirstLostAt is when the first of them expires.
-	FirstLostAt time.Time `json:"first_lost_at"`
+	Reason      string     `json:"reason" doc:"Why, for people; it may be reworded."`
+	Proxies     int        `json:"proxies" doc:"How many proxies."`
+	LimitCents  int64      `json:"limit_cents" doc:"'limit_cents' is the budget, or what the wallet holds."`
+	Cents       fact.Cents `json:"shortfall_cents" doc:"'shortfall_cents' is by how much the limit is too low for all of them, without those of unknown price; not known where those alone are too much for it."`
+	Refused     int        `json:"refused,omitempty" doc:"'refused' counts, of 'proxies', those that the provider has refused for want of money within the last quarter of an hour, whatever the wallet shows."`
+	Unpriced    int        `json:"unpriced,omitempty" doc:"'unpriced' counts, of 'proxies', those of unknown price."`
+	FirstLostAt time.Time  `json:"first_lost_at" doc:"'first_lost_at' is when the first of them expires."`
 }
 
 // limits are those of the schedule, the account and the wallet, in the order in which they are named

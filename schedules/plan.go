@@ -109,43 +109,34 @@ type inputs struct {
 
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
 type Plan struct {
-	Schedule      string         `json:"schedule"`
-	At            time.Time      `json:"at"`
-	Until         time.Time      `json:"until"`          // the end of the window
-	Slot          *time.Time     `json:"slot,omitempty"` // nil: it was only looked at
-	State         string         `json:"state,omitempty"`
-	Hash          string         `json:"plan"`
-	Due           int            `json:"due"`                // matching proxies inside the window
-	Currency      string         `json:"currency,omitempty"` // of the amounts
-	EstimateCents fact.Cents     `json:"estimate_cents"`     // without those of unknown price
-	Unpriced      int            `json:"unpriced,omitempty"` // included, and their price is not known
-	Included      []Included     `json:"included"`
-	LeftOut       []LeftOut      `json:"left_out"` // the first 1,000
-	LeftOutCounts map[string]int `json:"left_out_counts"`
-	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
-	MatchesNone string `json:"matches_none,omitempty"`
-	// Unusable are the entries of the account's last listing that could not be read, the
-	// first 1,000.
-	Unusable []Unusable `json:"unusable,omitempty"`
-	// UnusableCount is the number of all entries that could not be read.
-	UnusableCount int         `json:"unusable_count,omitempty"`
-	UnknownIDs    []string    `json:"unknown_ids,omitempty"` // the first 1,000 that the lists name and no listing has shown
-	Shortfall     fact.Cents  `json:"shortfall_cents"`       // what is left out over budget_cents is expected to cost
-	Shortfalls    []Shortfall `json:"shortfalls"`            // of every limit that the plan exceeds
-	NeedsApproval bool        `json:"needs_approval"`
-	// ApproveOverCents is the schedule's limit that NeedsApproval comes from.
-	ApproveOverCents int64 `json:"approve_over_cents,omitempty"`
-	// WalletCents is what the wallet holds, ReservedCents what is on its way
-	// beside the plan, and WalletAfterCents what is left when both are paid; the
-	// first and the last are missing when the wallet could not be read.
-	WalletCents      *int64            `json:"wallet_cents,omitempty"`
-	ReservedCents    int64             `json:"reserved_cents"`
-	WalletAfterCents *int64            `json:"wallet_after_cents,omitempty"`
-	SpentTodayCents  int64             `json:"spent_today_cents"`
-	SpentMonthCents  int64             `json:"spent_month_cents"`
-	Commands         []json.RawMessage `json:"commands"`
-	// Left is what the sweep goes on with by itself once this is published.
-	Left *fact.SweepLeft `json:"left,omitempty"`
+	Schedule         string            `json:"schedule" doc:"The name of the schedule."`
+	At               time.Time         `json:"at" doc:"When it was read."`
+	Until            time.Time         `json:"until" doc:"The end of the window."`
+	Slot             *time.Time        `json:"slot,omitempty" doc:"Nil: it was only looked at."`
+	State            string            `json:"state,omitempty" doc:"The state."`
+	Hash             string            `json:"plan" doc:"The hash of the plan."`
+	Due              int               `json:"due" doc:"Matching proxies inside the window."`
+	Currency         string            `json:"currency,omitempty" doc:"Of the amounts."`
+	EstimateCents    fact.Cents        `json:"estimate_cents" doc:"Without those of unknown price."`
+	Unpriced         int               `json:"unpriced,omitempty" doc:"Included, and their price is not known."`
+	Included         []Included        `json:"included"`
+	LeftOut          []LeftOut         `json:"left_out" doc:"The first 1,000."`
+	LeftOutCounts    map[string]int    `json:"left_out_counts" doc:"How many proxies were left out, by reason."`
+	MatchesNone      string            `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
+	Unusable         []Unusable        `json:"unusable,omitempty" doc:"'unusable' are the entries of the account's last listing that could not be read, the first 1,000."`
+	UnusableCount    int               `json:"unusable_count,omitempty" doc:"'unusable_count' is the number of all entries that could not be read."`
+	UnknownIDs       []string          `json:"unknown_ids,omitempty" doc:"The first 1,000 that the lists name and no listing has shown."`
+	Shortfall        fact.Cents        `json:"shortfall_cents" doc:"What is left out over budget_cents is expected to cost."`
+	Shortfalls       []Shortfall       `json:"shortfalls" doc:"Of every limit that the plan exceeds."`
+	NeedsApproval    bool              `json:"needs_approval" doc:"It is over the amount from which a person approves."`
+	ApproveOverCents int64             `json:"approve_over_cents,omitempty" doc:"'approve_over_cents' is the schedule's limit that 'needs_approval' comes from."`
+	WalletCents      *int64            `json:"wallet_cents,omitempty" doc:"'wallet_cents' is what the wallet holds, 'reserved_cents' what is on its way beside the plan, and 'wallet_after_cents' what is left when both are paid; the first and the last are missing when the wallet could not be read."`
+	ReservedCents    int64             `json:"reserved_cents" doc:"What is on its way beside it."`
+	WalletAfterCents *int64            `json:"wallet_after_cents,omitempty" doc:"What the wallet holds when all of it is paid, where the wallet could be read."`
+	SpentTodayCents  int64             `json:"spent_today_cents" doc:"What was spent today."`
+	SpentMonthCents  int64             `json:"spent_month_cents" doc:"What was spent in this month."`
+	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
+	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the sweep goes on with by itself once this is published."`
 
 	standsFor bool // Hash is that of a plan which an earlier slot holds
 	planned   []fact.PlannedCommand
@@ -163,29 +154,28 @@ func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0)
 // Included is one proxy of a plan. A canary is renewed alone to learn the price
 // of its kind.
 type Included struct {
-	ProxyID       string     `json:"proxy_id"`
-	ExpiresAt     time.Time  `json:"expires_at"`
-	Reason        string     `json:"reason"`
-	EstimateCents fact.Cents `json:"estimate_cents"`
-	PriceFrom     string     `json:"price_from"`
-	Canary        bool       `json:"canary,omitempty"`
-	// Endings counts its renewals that ended, at this expiry, without renewing it.
-	Endings int `json:"endings_without_renewal,omitempty"`
+	ProxyID       string     `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt     time.Time  `json:"expires_at" doc:"When it expires."`
+	Reason        string     `json:"reason" doc:"Why, for people; it may be reworded."`
+	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
+	PriceFrom     string     `json:"price_from" doc:"What the estimate rests on."`
+	Canary        bool       `json:"canary,omitempty" doc:"It is renewed alone, to learn the price of its kind."`
+	Endings       int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts its renewals that ended, at this expiry, without renewing it."`
 
 	labels map[string]string // that its renewal carries
 }
 
 // LeftOut is one proxy inside the window that a plan leaves out, and why.
 type LeftOut struct {
-	ProxyID   string    `json:"proxy_id"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Reason    string    `json:"reason"`
+	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
+	Reason    string    `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
 // Unusable is an entry of the provider's list that cannot be read. No sweep renews it.
 type Unusable struct {
-	ProxyID string `json:"proxy_id"`
-	Reason  string `json:"reason"` // names the field
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Reason  string `json:"reason" doc:"Names the field."`
 }
 
 // makePlan plans a sweep. The same inputs and the same knowledge give the same

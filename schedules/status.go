@@ -16,25 +16,20 @@ import (
 // Status is the status of a schedule. Plan is the hash of what its last slot
 // holds for an approval.
 type Status struct {
-	Schedule string     `json:"schedule"`
-	Account  string     `json:"account"`
-	Cron     string     `json:"cron"`
-	Timezone string     `json:"timezone"`
-	LastSlot *time.Time `json:"last_slot,omitempty"`
-	State    string     `json:"state,omitempty"` // of the last slot: planned | held | finished | missed
-	NextSlot *time.Time `json:"next_slot,omitempty"`
-	Plan     string     `json:"plan,omitempty"`
-	Why      string     `json:"why"`               // the last slot came to this
-	Problem  string     `json:"problem,omitempty"` // the sweep that is due cannot be made: it is tried again
-	// Left is what the last sweep goes on with by itself.
-	Left *fact.SweepLeft `json:"left,omitempty"`
-	// Paused is the pause that holds it: until it ends no slot fires.
-	Paused *ledger.SchedulePause `json:"paused,omitempty"`
-	// Removed says that the schedule is not configured any more, what of it still counts, and
-	// what to do.
-	Removed string `json:"removed,omitempty"`
-	// MatchesNone says that the match fits no listed proxy; "" when it fits one.
-	MatchesNone string `json:"matches_none,omitempty"`
+	Schedule    string                `json:"schedule" doc:"The name of the schedule."`
+	Account     string                `json:"account" doc:"The short name of the account."`
+	Cron        string                `json:"cron" doc:"When it fires, as cron writes it."`
+	Timezone    string                `json:"timezone" doc:"The time zone that days and slots are of."`
+	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"When it fired last."`
+	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
+	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
+	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
+	Why         string                `json:"why" doc:"The last slot came to this."`
+	Problem     string                `json:"problem,omitempty" doc:"The sweep that is due cannot be made: it is tried again."`
+	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last sweep goes on with by itself."`
+	Paused      *ledger.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
+	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is not configured any more, what of it still counts, and what to do."`
+	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
 }
 
 // List returns the status of every schedule, in the order of the configuration, and then

@@ -27,9 +27,9 @@ const (
 
 // Item is one line of an order.
 type Item struct {
-	OfferCode string   `json:"offer_code"`
-	Quantity  int64    `json:"quantity"`
-	CIDRs     []string `json:"cidrs,omitempty"`
+	OfferCode string   `json:"offer_code" doc:"The offer."`
+	Quantity  int64    `json:"quantity" doc:"How many proxies."`
+	CIDRs     []string `json:"cidrs,omitempty" doc:"The ranges that addresses are to be taken from."`
 }
 
 // Command is what a publisher asks for, read and normalised. The legacy
@@ -99,29 +99,29 @@ func (c Command) NamesCIDRs() bool {
 // OrderCommand is an order as it is written (contract of the commands stream). A
 // field that is not here is refused.
 type OrderCommand struct {
-	ID              string            `json:"id"`
-	DurationDays    int64             `json:"duration_days"`
-	Items           []Item            `json:"items,omitempty"`
-	OfferCode       *string           `json:"offer_code,omitempty"`
-	Quantity        *int64            `json:"quantity,omitempty"`
-	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
-	NotAfter        *time.Time        `json:"not_after,omitempty"`
-	Labels          map[string]string `json:"labels,omitempty"`
-	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
-	Priority        Urgency           `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
+	ID              string            `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
+	DurationDays    int64             `json:"duration_days" doc:"For how many days: a multiple of 30."`
+	Items           []Item            `json:"items,omitempty" doc:"The lines."`
+	OfferCode       *string           `json:"offer_code,omitempty" doc:"The offer."`
+	Quantity        *int64            `json:"quantity,omitempty" doc:"How many proxies."`
+	MaxTotalCents   *int64            `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none where it is left out."`
+	NotAfter        *time.Time        `json:"not_after,omitempty" doc:"Send nothing after this instant."`
+	Labels          map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
+	SandboxScenario string            `json:"sandbox_scenario,omitempty" doc:"What the provider's sandbox plays; on a sandbox account only."`
+	Priority        Urgency           `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"Which commands it passes, or lets pass."`
 }
 
 // RenewalCommand is a renewal as it is written.
 type RenewalCommand struct {
-	ID              string               `json:"id"`
-	ProxyIDs        []string             `json:"proxy_ids"`
-	DurationDays    int64                `json:"duration_days"`
-	MaxTotalCents   *int64               `json:"max_total_cents,omitempty"`
-	NotAfter        *time.Time           `json:"not_after,omitempty"`
-	DueBefore       *time.Time           `json:"due_before,omitempty"`
-	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
-	Labels          map[string]string    `json:"labels,omitempty"`
-	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk"`
+	ID              string               `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
+	ProxyIDs        []string             `json:"proxy_ids" doc:"The provider's ids of the proxies."`
+	DurationDays    int64                `json:"duration_days" doc:"For how many days: a multiple of 30."`
+	MaxTotalCents   *int64               `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none where it is left out."`
+	NotAfter        *time.Time           `json:"not_after,omitempty" doc:"Send nothing after this instant."`
+	DueBefore       *time.Time           `json:"due_before,omitempty" doc:"Leave out proxies that expire at this instant or later."`
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty" doc:"Leave out proxies whose expiry is another, by proxy."`
+	Labels          map[string]string    `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
+	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"Which commands it passes, or lets pass."`
 }
 
 // UnreadableError is a message that cannot be answered under any command id.

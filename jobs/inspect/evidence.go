@@ -27,55 +27,52 @@ type Evidence struct {
 	History      []HistoryEntry     `json:"history"`
 	Expiries     []ExpiryEvidence   `json:"expiries"`
 	Orders       []OrderEvidence    `json:"unknown_orders"`
-	WalletBefore *ledger.Reconciled `json:"wallet_before"` // the last agreement before its first send
-	WalletAfter  *ledger.Reconciled `json:"wallet_after"`  // the first one behind its last fact
+	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
+	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one behind its last fact."`
 	Answers      []Answer           `json:"answers"`
-	Notes        []string           `json:"notes,omitempty"`
+	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
 }
 
 // HistoryEntry is one fact of the operation: a send, a reply, a decision.
 type HistoryEntry struct {
-	Seq        int64     `json:"seq"`
-	Time       time.Time `json:"time"`
-	Type       string    `json:"type"`
-	Attempt    int64     `json:"attempt,omitempty"`
-	Code       string    `json:"code,omitempty"`
-	HTTPStatus int       `json:"http_status,omitempty"`
-	Ambiguous  bool      `json:"ambiguous,omitempty"`
-	TraceID    string    `json:"trace_id,omitempty"`
-	Text       string    `json:"text,omitempty"`
-	// BodyBytes is the length of the body that was sent.
-	BodyBytes int `json:"body_bytes,omitempty"`
-	// NextAt is what was decided: it is not sent again, or read, before then.
-	NextAt *time.Time `json:"next_at,omitempty"`
+	Seq        int64      `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	Time       time.Time  `json:"time" doc:"When it was written to the journal."`
+	Type       string     `json:"type" doc:"The type of the fact."`
+	Attempt    int64      `json:"attempt,omitempty" doc:"Which send of the operation it was, from 1."`
+	Code       string     `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
+	HTTPStatus int        `json:"http_status,omitempty" doc:"The HTTP status of the reply."`
+	Ambiguous  bool       `json:"ambiguous,omitempty" doc:"The send may have been carried out."`
+	TraceID    string     `json:"trace_id,omitempty" doc:"The provider's trace of the request, for its support."`
+	Text       string     `json:"text,omitempty" doc:"What it says, for people."`
+	BodyBytes  int        `json:"body_bytes,omitempty" doc:"'body_bytes' is the length of the body that was sent."`
+	NextAt     *time.Time `json:"next_at,omitempty" doc:"'next_at' is what was decided: it is not sent again, or read, before then."`
 }
 
 // ExpiryEvidence is a line's expiry before the renewal and now. Moved is nil
 // when one of them is not known.
 type ExpiryEvidence struct {
-	ProxyID string     `json:"proxy_id"`
-	State   string     `json:"state"`
-	Before  *time.Time `json:"before"`
-	Now     *time.Time `json:"now"`
-	Moved   *bool      `json:"moved"`
+	ProxyID string     `json:"proxy_id" doc:"The provider's id of the proxy."`
+	State   string     `json:"state" doc:"The state."`
+	Before  *time.Time `json:"before" doc:"The expiry before the renewal, where it is known."`
+	Now     *time.Time `json:"now" doc:"The expiry now, where it is known."`
+	Moved   *bool      `json:"moved" doc:"The expiry moved; null where one of the two is not known."`
 }
 
 // OrderEvidence is an order of the provider's that the ledger does not know and
 // that was made since the operation was first sent.
 type OrderEvidence struct {
-	OrderNo   string    `json:"order_no"`
-	CreatedAt time.Time `json:"created_at"`
-	NetCents  int64     `json:"net_cents"`
+	OrderNo   string    `json:"order_no" doc:"The provider's number of the order."`
+	CreatedAt time.Time `json:"created_at" doc:"When it was made, as the provider says."`
+	NetCents  int64     `json:"net_cents" doc:"What it cost, without what came back."`
 }
 
 // Answer is one way to resolve the review, and what it would book.
 type Answer struct {
-	Say      string           `json:"say"` // the flags of `review resolve`
-	ProxyID  string           `json:"line,omitempty"`
-	Bookings []ledger.Booking `json:"books"`
-	// NewOperation and NewKey are what --send-again would send under.
-	NewOperation string `json:"new_operation_id,omitempty"`
-	NewKey       string `json:"new_idempotency_key,omitempty"`
+	Say          string           `json:"say" doc:"The flags of 'review resolve'."`
+	ProxyID      string           `json:"line,omitempty" doc:"The proxy that the answer is for; the whole operation where it is left out."`
+	Bookings     []ledger.Booking `json:"books"`
+	NewOperation string           `json:"new_operation_id,omitempty" doc:"'new_operation_id' and 'new_idempotency_key' are what --send-again would send under."`
+	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The key under which it was sent again."`
 }
 
 // CollectEvidence gathers what the ledger knows of an operation and, through c,

@@ -15,59 +15,53 @@ import (
 
 // CommandStatus is the status of a command, as `status ID -o json` prints it.
 type CommandStatus struct {
-	CommandID  string            `json:"command_id"`
-	Kind       fact.Kind         `json:"kind,omitempty"`
-	State      string            `json:"state"`
-	Reason     string            `json:"reason,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Operations []OperationStatus `json:"operations"`
-	// WaitsFor says why it does not move now: a pause, a hold, a time.
-	WaitsFor string `json:"waits_for,omitempty"`
-	// LeftOut are proxies that another operation held when the command came.
-	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// SameID is the operation of another command that has this command's id too. New
-	// commands cannot have such an id.
-	SameID *SameID `json:"same_id,omitempty"`
-	// ArchivedIn is the archive that holds the command's content, where that file is not
-	// beside the ledger: without it, labels and what was left out are not known.
-	ArchivedIn string `json:"archived_in,omitempty"`
+	CommandID  string            `json:"command_id" doc:"The id of the command, chosen by its producer."`
+	Kind       fact.Kind         `json:"kind,omitempty" doc:"What the command asks for."`
+	State      string            `json:"state" doc:"The state."`
+	Reason     string            `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+	Labels     map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
+	Operations []OperationStatus `json:"operations" doc:"The operations of the command."`
+	WaitsFor   string            `json:"waits_for,omitempty" doc:"'waits_for' says why it does not move now: a pause, a hold, a time."`
+	LeftOut    []LeftOut         `json:"left_out,omitempty" doc:"'left_out' are proxies that another operation held when the command came."`
+	SameID     *SameID           `json:"same_id,omitempty" doc:"'same_id' is the operation of another command that has this command's id too. New commands cannot have such an id."`
+	ArchivedIn string            `json:"archived_in,omitempty" doc:"'archived_in' is the archive that holds the command's content, where that file is not beside the ledger: without it, labels and what was left out are not known."`
 }
 
 // SameID is an operation that has the id of another command.
 type SameID struct {
-	OperationID string     `json:"operation_id"`
-	CommandID   string     `json:"command_id"`
-	State       fact.State `json:"state"`
+	OperationID string     `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	CommandID   string     `json:"command_id" doc:"The id of the command, chosen by its producer."`
+	State       fact.State `json:"state" doc:"The state."`
 }
 
 // LeftOut is a proxy that a renewal went on without, and why.
 type LeftOut struct {
-	ProxyID string `json:"proxy_id"`
-	Reason  string `json:"reason"`
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
 // OperationStatus is the status of one operation. Cents are gross.
 type OperationStatus struct {
-	OperationID    string               `json:"operation_id"`
-	CommandID      string               `json:"command_id"`
-	Kind           fact.Kind            `json:"kind"`
-	IdempotencyKey string               `json:"idempotency_key"`
-	State          fact.State           `json:"state"`
-	Reason         string               `json:"reason"`
-	Code           string               `json:"code,omitempty"`
-	Attempts       int64                `json:"attempts"`
-	Ambiguous      int64                `json:"ambiguous_attempts"`
-	FirstSentAt    *time.Time           `json:"first_sent_at"`
-	NextAt         *time.Time           `json:"next_at"`
-	OrderNo        string               `json:"order_no"`
-	ExpectedCount  int64                `json:"expected_count,omitempty"`
-	DeliveredCount int64                `json:"delivered_count,omitempty"`
-	Currency       string               `json:"currency,omitempty"` // of the amounts
-	ChargedCents   int64                `json:"charged_cents"`
-	RefundedCents  int64                `json:"refunded_cents"`
-	TraceID        string               `json:"trace_id"`
-	AcceptedAt     time.Time            `json:"accepted_at"`
-	ProxyIDs       []string             `json:"proxy_ids,omitempty"` // that an order delivered
+	OperationID    string               `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	CommandID      string               `json:"command_id" doc:"The id of the command, chosen by its producer."`
+	Kind           fact.Kind            `json:"kind" doc:"What the command asks for."`
+	IdempotencyKey string               `json:"idempotency_key" doc:"The key under which the provider does the operation once."`
+	State          fact.State           `json:"state" doc:"The state."`
+	Reason         string               `json:"reason" doc:"Why, for people; it may be reworded."`
+	Code           string               `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
+	Attempts       int64                `json:"attempts" doc:"How often its operations were sent."`
+	Ambiguous      int64                `json:"ambiguous_attempts" doc:"How many of the attempts may have been carried out without a reply."`
+	FirstSentAt    *time.Time           `json:"first_sent_at" doc:"When it was sent first."`
+	NextAt         *time.Time           `json:"next_at" doc:"When it goes on, at the earliest."`
+	OrderNo        string               `json:"order_no" doc:"The provider's number of the order."`
+	ExpectedCount  int64                `json:"expected_count,omitempty" doc:"How many proxies the order is for."`
+	DeliveredCount int64                `json:"delivered_count,omitempty" doc:"How many proxies are available."`
+	Currency       string               `json:"currency,omitempty" doc:"Of the amounts."`
+	ChargedCents   int64                `json:"charged_cents" doc:"What was charged, gross: before refunds."`
+	RefundedCents  int64                `json:"refunded_cents" doc:"What came back."`
+	TraceID        string               `json:"trace_id" doc:"The provider's trace of the request, for its support."`
+	AcceptedAt     time.Time            `json:"accepted_at" doc:"When the command was accepted."`
+	ProxyIDs       []string             `json:"proxy_ids,omitempty" doc:"That an order delivered."`
 	Lines          []ledger.RenewalLine `json:"lines"`
 }
 

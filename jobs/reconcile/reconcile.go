@@ -23,16 +23,12 @@ import (
 // Finding is a difference between the books and the provider, or a renewal
 // that did not do what was paid for. Nothing is corrected because of it.
 type Finding struct {
-	// Kind is one of the kinds of finding of package decide; docs/operations.md says what each means and
-	// what to do about it.
-	Kind string `json:"kind"`
-	// AmountCents is what the provider says less what the books say: of the
-	// wallet, positive when it holds more; of an order, what it cost.
-	AmountCents int64  `json:"amount_cents"`
-	OrderNo     string `json:"order_no"`
-	OperationID string `json:"operation_id"`
-	ProxyID     string `json:"proxy_id,omitempty"`
-	Explanation string `json:"explanation"`
+	Kind        string `json:"kind" doc:"'kind' is one of the kinds of finding of package decide; docs/operations.md says what each means and what to do about it."`
+	AmountCents int64  `json:"amount_cents" doc:"'amount_cents' is what the provider says less what the books say: of the wallet, positive when it holds more; of an order, what it cost."`
+	OrderNo     string `json:"order_no" doc:"The provider's number of the order."`
+	OperationID string `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	ProxyID     string `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
+	Explanation string `json:"explanation" doc:"The difference, for people."`
 
 	// Carried says that an earlier pass found it, and this one could not look.
 	Carried bool `json:"-"`
@@ -45,24 +41,16 @@ func (f Finding) Key() string {
 
 // Reconciliation is what one comparison of the books with the provider showed.
 type Reconciliation struct {
-	// OK says whether all agreed. It is nil where nothing differed and the wallet could
-	// not be compared: something of unknown price, and without a bound, is open, or the
-	// provider shows the wallet late.
-	OK *bool `json:"ok"`
-	// Quiet: nothing was under way around the reading of the wallet, so it was
-	// compared to the cent and not as an interval.
-	Quiet    bool        `json:"quiet"`
+	OK       *bool       `json:"ok" doc:"'ok' says whether all agreed. It is nil where nothing differed and the wallet could not be compared: something of unknown price, and without a bound, is open, or the provider shows the wallet late."`
+	Quiet    bool        `json:"quiet" doc:"'quiet': nothing was under way around the reading of the wallet, so it was compared to the cent and not as an interval."`
 	Findings []Finding   `json:"findings"`
-	Currency string      `json:"currency,omitempty"` // of the amounts
-	At       time.Time   `json:"at"`
+	Currency string      `json:"currency,omitempty" doc:"Of the amounts."`
+	At       time.Time   `json:"at" doc:"When it was read."`
 	Wallet   WalletCheck `json:"wallet"`
-	Orders   int         `json:"orders_compared"`
-	Renewals int         `json:"renewals_compared"`
-	// Compared is how much of each kind this pass compared: a pass that compared nothing
-	// has found no agreement.
-	Compared Compared `json:"compared"`
-	// Notes are what this reconciliation could not compare, and why.
-	Notes []string `json:"notes,omitempty"`
+	Orders   int         `json:"orders_compared" doc:"How many orders were compared."`
+	Renewals int         `json:"renewals_compared" doc:"How many renewals were compared."`
+	Compared Compared    `json:"compared" doc:"'compared' is how much of each kind this pass compared: a pass that compared nothing has found no agreement."`
+	Notes    []string    `json:"notes,omitempty" doc:"'notes' are what this reconciliation could not compare, and why."`
 
 	// Listed names the proxies of ended orders that no fact names yet.
 	Listed []fact.OrderListed `json:"-"`
@@ -70,12 +58,12 @@ type Reconciliation struct {
 
 // Compared counts what one pass compared, and what it left to the next.
 type Compared struct {
-	Orders   int  `json:"orders"`         // of this ledger, with a fresh read
-	Renewals int  `json:"renewals"`       // operation, transfers and lines
-	Expiries int  `json:"expiries"`       // of renewed proxies, that they moved by what was paid for
-	Outside  int  `json:"outside_orders"` // made elsewhere, read in this pass
-	Wallet   bool `json:"wallet"`         // with both bounds
-	Left     int  `json:"left"`           // orders and expiries that this pass had no request left for
+	Orders   int  `json:"orders" doc:"Of this ledger, with a fresh read."`
+	Renewals int  `json:"renewals" doc:"Operation, transfers and lines."`
+	Expiries int  `json:"expiries" doc:"Of renewed proxies, that they moved by what was paid for."`
+	Outside  int  `json:"outside_orders" doc:"Made elsewhere, read in this pass."`
+	Wallet   bool `json:"wallet" doc:"With both bounds."`
+	Left     int  `json:"left" doc:"Orders and expiries that this pass had no request left for."`
 }
 
 // Agrees reports whether all was compared and agreed.

@@ -17,17 +17,13 @@ import (
 // something is open whose price has no bound. frozen_cents is
 // not interpreted: the document does not say whether it is part of the balance.
 type WalletCheck struct {
-	ProviderCents int64  `json:"provider_cents"`
-	BookCents     int64  `json:"book_cents"`
-	LowCents      *int64 `json:"low_cents"`
-	HighCents     *int64 `json:"high_cents"`
-	// UnderWay are the operations that widen the interval.
-	UnderWay []string `json:"under_way,omitempty"`
-	// Unknown are those of them whose cost is not known and has no bound.
-	Unknown []string `json:"unknown,omitempty"`
-	// Late says that the provider shows what the books held within the last ten minutes:
-	// nothing can be said yet.
-	Late bool `json:"late,omitempty"`
+	ProviderCents int64    `json:"provider_cents" doc:"What the provider says that the wallet holds."`
+	BookCents     int64    `json:"book_cents" doc:"What the book says that the wallet holds."`
+	LowCents      *int64   `json:"low_cents" doc:"The least that the wallet may hold, with what is under way."`
+	HighCents     *int64   `json:"high_cents" doc:"The most that the wallet may hold, with what is under way."`
+	UnderWay      []string `json:"under_way,omitempty" doc:"'under_way' are the operations that widen the interval."`
+	Unknown       []string `json:"unknown,omitempty" doc:"'unknown' are those of them whose cost is not known and has no bound."`
+	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes: nothing can be said yet."`
 }
 
 // WalletReading is a wallet with the books just before and just after it.

@@ -10,27 +10,21 @@ import (
 // SweepPlanned says that a slot fired and these commands are its plan.
 type SweepPlanned struct {
 	accountFact
-	Schedule      string      `json:"schedule"`
-	Slot          time.Time   `json:"slot"`
-	Missed        []time.Time `json:"missed,omitempty"`
-	Plan          string      `json:"plan"`
-	Due           int         `json:"due"`
-	EstimateCents int64       `json:"estimate_cents"` // without those of unknown price
-	// UnknownPrice counts the planned proxies whose price is not known.
-	UnknownPrice int               `json:"unknown_price,omitempty"`
-	Commands     []json.RawMessage `json:"commands"`
-	// Planned says of each of Commands what it is expected to cost.
-	Planned []PlannedCommand `json:"planned,omitempty"`
-	// Of is the first slot of the sweep whose rest this slot takes.
-	Of *time.Time `json:"of,omitempty"`
-	// Left is what the sweep goes on with by itself, under further slots.
-	Left *SweepLeft `json:"left,omitempty"`
-	// Unusable counts the proxies that no sweep renews: those of Due whose id or expiry no
-	// command can say, and the entries of the listing that could not be read.
-	Unusable int    `json:"unusable,omitempty"`
-	By       string `json:"by,omitempty"` // of a sweep that a person asked for, as Reason and User
-	Reason   string `json:"reason,omitempty"`
-	User     string `json:"user,omitempty"` // see UserOf
+	Schedule      string            `json:"schedule" doc:"The name of the schedule."`
+	Slot          time.Time         `json:"slot" doc:"The planned firing."`
+	Missed        []time.Time       `json:"missed,omitempty" doc:"The slots that passed before it while no runner worked."`
+	Plan          string            `json:"plan" doc:"The hash of the plan."`
+	Due           int               `json:"due" doc:"How many proxies are due."`
+	EstimateCents int64             `json:"estimate_cents" doc:"Without those of unknown price."`
+	UnknownPrice  int               `json:"unknown_price,omitempty" doc:"'unknown_price' counts the planned proxies whose price is not known."`
+	Commands      []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
+	Planned       []PlannedCommand  `json:"planned,omitempty" doc:"'planned' says of each of 'commands' what it is expected to cost."`
+	Of            *time.Time        `json:"of,omitempty" doc:"'of' is the first slot of the sweep whose rest this slot takes."`
+	Left          *SweepLeft        `json:"left,omitempty" doc:"'left' is what the sweep goes on with by itself, under further slots."`
+	Unusable      int               `json:"unusable,omitempty" doc:"'unusable' counts the proxies that no sweep renews: those of 'due' whose id or expiry no command can say, and the entries of the listing that could not be read."`
+	By            string            `json:"by,omitempty" doc:"Of a sweep that a person asked for, as 'reason' and 'user'."`
+	Reason        string            `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+	User          string            `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -40,23 +34,16 @@ func (SweepPlanned) FactType() string { return "sweep.planned" }
 // for each limit that the plan exceeds.
 type SweepHeld struct {
 	accountFact
-	Schedule string    `json:"schedule"`
-	Slot     time.Time `json:"slot"`
-	Plan     string    `json:"plan"`
-	// Code says for programs what it waits for; facts of before this field have none.
-	Code    SweepHeldCode `json:"code,omitempty"`
-	Reason  string        `json:"reason"`
-	LeftOut int           `json:"left_out"`
-	// ShortfallCents is what is missing for what is left out: more budget, or
-	// money in the wallet.
-	ShortfallCents int64 `json:"shortfall_cents"`
-	// UnknownPrice counts, of what is left out or waits, the proxies whose price is
-	// not known: they are not in ShortfallCents.
-	UnknownPrice int `json:"unknown_price,omitempty"`
-	// FirstLostAt is when the first proxy that is left out expires.
-	FirstLostAt *time.Time `json:"first_lost_at,omitempty"`
-	// ProviderCents is what the provider's wallet held, where that is too low.
-	ProviderCents *int64 `json:"provider_cents,omitempty"`
+	Schedule       string        `json:"schedule" doc:"The name of the schedule."`
+	Slot           time.Time     `json:"slot" doc:"The planned firing."`
+	Plan           string        `json:"plan" doc:"The hash of the plan."`
+	Code           SweepHeldCode `json:"code,omitempty" doc:"'code' says for programs what it waits for; facts of before this field have none."`
+	Reason         string        `json:"reason" doc:"Why, for people; it may be reworded."`
+	LeftOut        int           `json:"left_out" doc:"How many due proxies are left out."`
+	ShortfallCents int64         `json:"shortfall_cents" doc:"'shortfall_cents' is what is missing for what is left out: more budget, or money in the wallet."`
+	UnknownPrice   int           `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of what is left out or waits, the proxies whose price is not known: they are not in 'shortfall_cents'."`
+	FirstLostAt    *time.Time    `json:"first_lost_at,omitempty" doc:"'first_lost_at' is when the first proxy that is left out expires."`
+	ProviderCents  *int64        `json:"provider_cents,omitempty" doc:"'provider_cents' is what the provider's wallet held, where that is too low."`
 }
 
 // FactType implements Fact.
@@ -65,18 +52,14 @@ func (SweepHeld) FactType() string { return "sweep.held" }
 // SweepFinished says that every command of the slot's plan is on the commands stream.
 type SweepFinished struct {
 	accountFact
-	Schedule string    `json:"schedule"`
-	Slot     time.Time `json:"slot"`
-	Plan     string    `json:"plan"`
-	// Published is how many commands it was.
-	Published int `json:"published"`
-	// By and Reason are of the person who approved a plan that was held.
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	User   string `json:"user,omitempty"` // see UserOf
-	// Abandoned: the slot's commands may not all be published, and never will be;
-	// Reason says why.
-	Abandoned bool `json:"abandoned,omitempty"`
+	Schedule  string    `json:"schedule" doc:"The name of the schedule."`
+	Slot      time.Time `json:"slot" doc:"The planned firing."`
+	Plan      string    `json:"plan" doc:"The hash of the plan."`
+	Published int       `json:"published" doc:"'published' is how many commands it was."`
+	By        string    `json:"by,omitempty" doc:"'by' and 'reason' are of the person who approved a plan that was held."`
+	Reason    string    `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+	User      string    `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	Abandoned bool      `json:"abandoned,omitempty" doc:"'abandoned': the slot's commands may not all be published, and never will be; 'reason' says why."`
 }
 
 // FactType implements Fact.
@@ -86,9 +69,9 @@ func (SweepFinished) FactType() string { return "sweep.finished" }
 // the next sweep serves all.
 type SweepMissed struct {
 	accountFact
-	Schedule string      `json:"schedule"`
-	Slots    []time.Time `json:"slots"`
-	ServedBy time.Time   `json:"served_by"`
+	Schedule string      `json:"schedule" doc:"The name of the schedule."`
+	Slots    []time.Time `json:"slots" doc:"The slots that passed."`
+	ServedBy time.Time   `json:"served_by" doc:"The slot that serves those that were missed."`
 }
 
 // FactType implements Fact.
@@ -97,10 +80,9 @@ func (SweepMissed) FactType() string { return "sweep.missed" }
 // ProxyExpiring warns, once for each expiry and threshold, that a proxy expires
 // soon and has not been renewed.
 type ProxyExpiring struct {
-	ProxyID   string    `json:"proxy_id"`
-	ExpiresAt time.Time `json:"expires_at"`
-	// ThresholdSeconds is how long before the expiry the account wants to know.
-	ThresholdSeconds int64 `json:"threshold_seconds,omitempty"`
+	ProxyID          string    `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt        time.Time `json:"expires_at" doc:"When it expires."`
+	ThresholdSeconds int64     `json:"threshold_seconds,omitempty" doc:"'threshold_seconds' is how long before the expiry the account wants to know."`
 }
 
 // Subject is the proxy.
@@ -111,8 +93,8 @@ func (ProxyExpiring) FactType() string { return "proxy.expiring" }
 
 // ProxyExpired says, once for each expiry, that a proxy's time ran out.
 type ProxyExpired struct {
-	ProxyID   string    `json:"proxy_id"`
-	ExpiresAt time.Time `json:"expires_at"`
+	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
 }
 
 // Subject is the proxy.
@@ -124,8 +106,8 @@ func (ProxyExpired) FactType() string { return "proxy.expired" }
 // ProxyGone says that the provider does not know a proxy any more that had not expired: its
 // own read was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
 type ProxyGone struct {
-	ProxyID   string     `json:"proxy_id"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"` // as it was last shown
+	ProxyID   string     `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"As it was last shown."`
 }
 
 // Subject is the proxy.
@@ -138,12 +120,12 @@ func (ProxyGone) FactType() string { return "proxy.gone" }
 // With Until set it ends by itself, as a Retry-After does.
 type AccountPaused struct {
 	accountFact
-	Scope   string     `json:"scope"` // account | order | renewal
-	Cause   string     `json:"cause"`
-	Detail  string     `json:"detail"`
-	TraceID string     `json:"trace_id,omitempty"`
-	Until   *time.Time `json:"until,omitempty"`
-	User    string     `json:"user,omitempty"` // see UserOf
+	Scope   string     `json:"scope" doc:"What is paused: the account, or one kind of operation."` // account | order | renewal
+	Cause   string     `json:"cause" doc:"Why, in one word: rate_limited, insufficient_wallet_balance, …"`
+	Detail  string     `json:"detail" doc:"Why, for people."`
+	TraceID string     `json:"trace_id,omitempty" doc:"The provider's trace of the request, for its support."`
+	Until   *time.Time `json:"until,omitempty" doc:"Until when."`
+	User    string     `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -152,13 +134,11 @@ func (AccountPaused) FactType() string { return "account.paused" }
 // AccountResumed ends a pause.
 type AccountResumed struct {
 	accountFact
-	Scope  string `json:"scope"`
-	Cause  string `json:"cause"`
-	Detail string `json:"detail,omitempty"`
-	User   string `json:"user,omitempty"` // see UserOf
-	// PresumeSentBy ends the pause of a restored ledger whose gap no read has
-	// explained: everything that has not ended may have been sent, by this key.
-	PresumeSentBy string `json:"presume_sent_by,omitempty"`
+	Scope         string `json:"scope" doc:"What is paused: the account, or one kind of operation."`
+	Cause         string `json:"cause" doc:"Why, in one word: rate_limited, insufficient_wallet_balance, …"`
+	Detail        string `json:"detail,omitempty" doc:"Why, for people."`
+	User          string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger whose gap no read has explained: everything that has not ended may have been sent, by this key."`
 }
 
 // FactType implements Fact.
@@ -177,20 +157,15 @@ const (
 // operation.
 type LedgerRecorded struct {
 	Ref
-	Movement    string `json:"movement"` // top-up | external | charge | refund
-	AmountCents int64  `json:"amount_cents"`
-	By          string `json:"by"`
-	Reason      string `json:"reason"`
-	User        string `json:"user,omitempty"` // see UserOf
-	// OrderNo is the order that the money went on or came back from, where a
-	// person knows it.
-	OrderNo string `json:"order_no,omitempty"`
-	ProxyID string `json:"proxy_id,omitempty"` // the line of a renewal
-	// ID is the person's own: the same one books once.
-	ID string `json:"id,omitempty"`
-	// Corrects is the journal sequence of the record, or of the answer to a review, that
-	// this one takes back or corrects.
-	Corrects int64 `json:"corrects_seq,omitempty"`
+	Movement    string `json:"movement" doc:"What moved: money into the wallet, or out of it for something that was bought elsewhere."` // top-up | external | charge | refund
+	AmountCents int64  `json:"amount_cents" doc:"The difference."`
+	By          string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason      string `json:"reason" doc:"Why, for people; it may be reworded."`
+	User        string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that the money went on or came back from, where a person knows it."`
+	ProxyID     string `json:"proxy_id,omitempty" doc:"The line of a renewal."`
+	ID          string `json:"id,omitempty" doc:"'id' is the person's own: the same one books once."`
+	Corrects    int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects."`
 	Money
 }
 
@@ -224,11 +199,10 @@ func (LedgerRecorded) FactType() string { return "ledger.recorded" }
 // once, until a pass can compare again.
 type LedgerUncompared struct {
 	accountFact
-	WalletCents   int64 `json:"wallet_cents"`   // by the books
-	ProviderCents int64 `json:"provider_cents"` // by the provider
-	// OperationIDs are those of unknown cost, the first 20 of OperationsTotal.
-	OperationIDs    []string `json:"operation_ids"`
-	OperationsTotal int      `json:"operations_total"`
+	WalletCents     int64    `json:"wallet_cents" doc:"By the books."`
+	ProviderCents   int64    `json:"provider_cents" doc:"By the provider."`
+	OperationIDs    []string `json:"operation_ids" doc:"'operation_ids' are those of unknown cost, the first 20 of 'operations_total'."`
+	OperationsTotal int      `json:"operations_total" doc:"How many operations there are."`
 }
 
 // FactType implements Fact.
@@ -237,9 +211,9 @@ func (LedgerUncompared) FactType() string { return "ledger.uncompared" }
 // LedgerReconciled says that the books were compared with the provider and agreed.
 type LedgerReconciled struct {
 	accountFact
-	WalletCents   int64 `json:"wallet_cents"`
-	ProviderCents int64 `json:"provider_cents"`
-	Quiet         bool  `json:"quiet"`
+	WalletCents   int64 `json:"wallet_cents" doc:"What the book says that the wallet holds."`
+	ProviderCents int64 `json:"provider_cents" doc:"What the provider says that the wallet holds."`
+	Quiet         bool  `json:"quiet" doc:"Nothing was under way when the wallet was read."`
 }
 
 // FactType implements Fact.
@@ -249,11 +223,11 @@ func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
 // no record explains. It corrects nothing.
 type LedgerDiscrepancy struct {
 	Ref
-	Finding     string `json:"finding"`
-	AmountCents int64  `json:"amount_cents"`
-	OrderNo     string `json:"order_no,omitempty"`
-	ProxyID     string `json:"proxy_id,omitempty"`
-	Explanation string `json:"explanation"`
+	Finding     string `json:"finding" doc:"What differs, in one word: docs/operations.md, Findings."`
+	AmountCents int64  `json:"amount_cents" doc:"The difference."`
+	OrderNo     string `json:"order_no,omitempty" doc:"The provider's number of the order."`
+	ProxyID     string `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
+	Explanation string `json:"explanation" doc:"The difference, for people."`
 }
 
 // FactType implements Fact.

@@ -9,26 +9,21 @@ import "time"
 // projections as they were there (SnapshotHash).
 type LedgerArchived struct {
 	accountFact
-	// Before is what was asked for: facts of this instant and later stay.
-	Before   time.Time `json:"before"`
-	FirstSeq int64     `json:"first_seq"`
-	LastSeq  int64     `json:"last_seq"`
-	LastHash string    `json:"last_hash"`
-	// LastTime is the time of the last row that went.
-	LastTime time.Time `json:"last_time"`
-	// SnapshotHash is over every projection as it stood behind the last row.
-	SnapshotHash string `json:"snapshot_hash"`
-	File         string `json:"file"` // its name, without the directory
-	// The book behind the last row, as `ledger balance` shows it.
-	Currency      string `json:"currency"`
-	WalletCents   int64  `json:"wallet_cents"`
-	ChargedCents  int64  `json:"charged_cents"`
-	RefundedCents int64  `json:"refunded_cents"`
-	SuspenseCents int64  `json:"suspense_cents"`
-	FundingCents  int64  `json:"funding_cents"`
-	ExternalCents int64  `json:"external_cents"`
-	// MonthEnds are the last rows of the months that ended within the rows that went.
-	MonthEnds []MonthEnd `json:"month_ends,omitempty"`
+	Before        time.Time  `json:"before" doc:"'before' is what was asked for: facts of this instant and later stay."`
+	FirstSeq      int64      `json:"first_seq" doc:"The first row."`
+	LastSeq       int64      `json:"last_seq" doc:"The last row."`
+	LastHash      string     `json:"last_hash" doc:"The hash of the last row."`
+	LastTime      time.Time  `json:"last_time" doc:"'last_time' is the time of the last row that went."`
+	SnapshotHash  string     `json:"snapshot_hash" doc:"'snapshot_hash' is over every projection as it stood behind the last row."`
+	File          string     `json:"file" doc:"Its name, without the directory."`
+	Currency      string     `json:"currency" doc:"The book behind the last row, as 'ledger balance' shows it."`
+	WalletCents   int64      `json:"wallet_cents" doc:"What the book says that the wallet holds."`
+	ChargedCents  int64      `json:"charged_cents" doc:"What was charged, gross: before refunds."`
+	RefundedCents int64      `json:"refunded_cents" doc:"What came back."`
+	SuspenseCents int64      `json:"suspense_cents" doc:"What was charged and waits for a person's answer."`
+	FundingCents  int64      `json:"funding_cents" doc:"What was put in: the opening balance and top-ups."`
+	ExternalCents int64      `json:"external_cents" doc:"What was spent outside Perennial."`
+	MonthEnds     []MonthEnd `json:"month_ends,omitempty" doc:"'month_ends' are the last rows of the months that ended within the rows that went."`
 }
 
 // FactType implements Fact.
@@ -40,22 +35,14 @@ func (LedgerArchived) FactType() string { return "ledger.archived" }
 // snapshot vouches for it.
 type LedgerBounded struct {
 	accountFact
-	// FirstSeq is the event that the stream begins with: those before it may be gone
-	// at any moment behind this fact.
-	FirstSeq int64 `json:"first_seq"`
-	// LastSeq and LastHash are the last row that the snapshot contains.
-	LastSeq      int64  `json:"last_seq"`
-	LastHash     string `json:"last_hash"`
-	SnapshotHash string `json:"snapshot_hash"`
-	// Bucket and Object say where the snapshot is.
-	Bucket string `json:"bucket"`
-	Object string `json:"object"`
-	// HeldBy is a durable consumer that has not acknowledged the events from FirstSeq
-	// to LastSeq, which stay therefore.
-	HeldBy string `json:"held_by,omitempty"`
-	// Lost are durable consumers that had not acknowledged every event before
-	// FirstSeq, and were named by a person.
-	Lost []string `json:"lost,omitempty"`
+	FirstSeq     int64    `json:"first_seq" doc:"'first_seq' is the event that the stream begins with: those before it may be gone at any moment behind this fact."`
+	LastSeq      int64    `json:"last_seq" doc:"'last_seq' and 'last_hash' are the last row that the snapshot contains."`
+	LastHash     string   `json:"last_hash" doc:"The hash of the last row."`
+	SnapshotHash string   `json:"snapshot_hash" doc:"The hash over every projection behind the last row."`
+	Bucket       string   `json:"bucket" doc:"'bucket' and 'object' say where the snapshot is."`
+	Object       string   `json:"object" doc:"The name of the snapshot in the bucket."`
+	HeldBy       string   `json:"held_by,omitempty" doc:"'held_by' is a durable consumer that has not acknowledged the events from 'first_seq' to 'last_seq', which stay therefore."`
+	Lost         []string `json:"lost,omitempty" doc:"'lost' are durable consumers that had not acknowledged every event before 'first_seq', and were named by a person."`
 }
 
 // FactType implements Fact.
@@ -63,7 +50,7 @@ func (LedgerBounded) FactType() string { return "ledger.bounded" }
 
 // MonthEnd is the last row before a month (UTC) began.
 type MonthEnd struct {
-	Until time.Time `json:"until"` // when that month began
-	Seq   int64     `json:"seq"`
-	Hash  string    `json:"hash"`
+	Until time.Time `json:"until" doc:"When that month began."`
+	Seq   int64     `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	Hash  string    `json:"hash" doc:"The row's hash."`
 }

@@ -6,10 +6,10 @@ package fact
 // ProxyRevealed says that a person asked for the proxy's credentials on a page. The
 // provider is asked behind it; no credential is in any fact.
 type ProxyRevealed struct {
-	ProxyID string `json:"proxy_id"`
-	By      string `json:"by"`
-	Reason  string `json:"reason"`
-	User    string `json:"user,omitempty"` // see UserOf
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	By      string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
+	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // Subject is the proxy.
@@ -23,10 +23,10 @@ func (ProxyRevealed) FactType() string { return "proxy.revealed" }
 // is still listed, this may not have been done.
 type DeadRequeued struct {
 	accountFact
-	LetterSeq uint64 `json:"letter_seq"` // in the stream of dead letters
-	By        string `json:"by"`
-	Reason    string `json:"reason"`
-	User      string `json:"user,omitempty"` // see UserOf
+	LetterSeq uint64 `json:"letter_seq" doc:"In the stream of dead letters."`
+	By        string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
+	User      string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -37,10 +37,10 @@ func (DeadRequeued) FactType() string { return "dead.requeued" }
 // been done.
 type DeadDropped struct {
 	accountFact
-	LetterSeq uint64 `json:"letter_seq"` // in the stream of dead letters
-	By        string `json:"by"`
-	Reason    string `json:"reason"`
-	User      string `json:"user,omitempty"` // see UserOf
+	LetterSeq uint64 `json:"letter_seq" doc:"In the stream of dead letters."`
+	By        string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
+	User      string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // FactType implements Fact.

@@ -9,22 +9,17 @@ import (
 
 // PlannedCommand is what a sweep expects of one of its commands.
 type PlannedCommand struct {
-	CommandID     string `json:"command_id"`
-	Proxies       int    `json:"proxy_count"`
-	EstimateCents int64  `json:"estimate_cents"` // without those of unknown price
-	// UnknownPrice counts, of Proxies, those whose price is not known.
-	UnknownPrice int `json:"unknown_price,omitempty"`
+	CommandID     string `json:"command_id" doc:"The id of the command, chosen by its producer."`
+	Proxies       int    `json:"proxy_count" doc:"How many proxies."`
+	EstimateCents int64  `json:"estimate_cents" doc:"Without those of unknown price."`
+	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of 'proxy_count', those whose price is not known."`
 }
 
 // SweepLeft is what is due and one plan of a sweep could not take.
 type SweepLeft struct {
-	Proxies int `json:"proxy_count"`
-	// Unpriced counts, of Proxies, those that wait for the first of their kind to
-	// tell its price.
-	Unpriced int `json:"unpriced,omitempty"`
-	// FirstExpiresAt is when the first of them that lives expires: until then the
-	// sweep has to have come to it.
-	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
+	Proxies        int        `json:"proxy_count" doc:"How many proxies."`
+	Unpriced       int        `json:"unpriced,omitempty" doc:"'unpriced' counts, of 'proxy_count', those that wait for the first of their kind to tell its price."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of them that lives expires: until then the sweep has to have come to it."`
 }
 
 // ListingShrunk says that a complete listing did not show a large share of the living
@@ -32,10 +27,9 @@ type SweepLeft struct {
 // before it is paid for, and is warned about.
 type ListingShrunk struct {
 	accountFact
-	Known     int `json:"known"`      // living proxies before the listing, without retired ones
-	NotListed int `json:"not_listed"` // those of Known that it did not show
-	// ProxyIDs are some of them; none where their entries cannot be read.
-	ProxyIDs []string `json:"proxy_ids"`
+	Known     int      `json:"known" doc:"Living proxies before the listing, without retired ones."`
+	NotListed int      `json:"not_listed" doc:"Those of 'known' that it did not show."`
+	ProxyIDs  []string `json:"proxy_ids" doc:"'proxy_ids' are some of them; none where their entries cannot be read."`
 }
 
 // FactType implements Fact.
@@ -46,11 +40,9 @@ func (ListingShrunk) FactType() string { return "listing.shrunk" }
 // there are more (once a day at most), and with 0 when there are none any more.
 type ListingUncovered struct {
 	accountFact
-	Uncovered int `json:"uncovered"` // how many they are; 0: none any more
-	// ProxyIDs are at most 20 of them, those that expire first.
-	ProxyIDs []string `json:"proxy_ids"`
-	// FirstExpiresAt is when the first of them expires.
-	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
+	Uncovered      int        `json:"uncovered" doc:"How many they are; 0: none any more."`
+	ProxyIDs       []string   `json:"proxy_ids" doc:"'proxy_ids' are at most 20 of them, those that expire first."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of them expires."`
 }
 
 // FactType implements Fact.
@@ -61,15 +53,13 @@ func (ListingUncovered) FactType() string { return "listing.uncovered" }
 // made its sweep.planned follows.
 type SweepFailed struct {
 	accountFact
-	Schedule string    `json:"schedule"`
-	Slot     time.Time `json:"slot"`
-	Reason   string    `json:"reason"`
-	// Due counts the living proxies of the schedule, as they were last listed, that
-	// the sweep is about; Expiring, of them, those that expire before NextSlot.
-	Due            int        `json:"due"`
-	Expiring       int        `json:"expiring"`
-	NextSlot       *time.Time `json:"next_slot,omitempty"`
-	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty"`
+	Schedule       string     `json:"schedule" doc:"The name of the schedule."`
+	Slot           time.Time  `json:"slot" doc:"The planned firing."`
+	Reason         string     `json:"reason" doc:"Why, for people; it may be reworded."`
+	Due            int        `json:"due" doc:"'due' counts the living proxies of the schedule, as they were last listed, that the sweep is about; 'expiring', of them, those that expire before 'next_slot'."`
+	Expiring       int        `json:"expiring" doc:"How many of them expire before the next slot."`
+	NextSlot       *time.Time `json:"next_slot,omitempty" doc:"The slot that follows."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"When the first of them expires."`
 }
 
 // FactType implements Fact.
@@ -79,12 +69,11 @@ func (SweepFailed) FactType() string { return "sweep.failed" }
 // its slots from Since: none of before fires, and those that pass while nothing runs are caught up.
 type ScheduleConfigured struct {
 	accountFact
-	Schedule string    `json:"schedule"`
-	Cron     string    `json:"cron"`
-	Timezone string    `json:"timezone"`
-	Since    time.Time `json:"since"`
-	// Was is its name of before: what that has spent, holds and is paused for is the schedule's.
-	Was string `json:"was,omitempty"`
+	Schedule string    `json:"schedule" doc:"The name of the schedule."`
+	Cron     string    `json:"cron" doc:"When it fires, as cron writes it."`
+	Timezone string    `json:"timezone" doc:"The time zone that days and slots are of."`
+	Since    time.Time `json:"since" doc:"From when on."`
+	Was      string    `json:"was,omitempty" doc:"'was' is its name of before: what that has spent, holds and is paused for is the schedule's."`
 }
 
 // FactType implements Fact.
@@ -94,12 +83,11 @@ func (ScheduleConfigured) FactType() string { return "schedule.configured" }
 // planned before is carried out, and a person's own sweep is made.
 type SchedulePaused struct {
 	accountFact
-	Schedule string `json:"schedule"`
-	// Until is when it ends by itself; nil: a person resumes it.
-	Until  *time.Time `json:"until,omitempty"`
-	By     string     `json:"by"`
-	Reason string     `json:"reason"`
-	User   string     `json:"user,omitempty"` // see UserOf
+	Schedule string     `json:"schedule" doc:"The name of the schedule."`
+	Until    *time.Time `json:"until,omitempty" doc:"'until' is when it ends by itself; nil: a person resumes it."`
+	By       string     `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason   string     `json:"reason" doc:"Why, for people; it may be reworded."`
+	User     string     `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -109,10 +97,10 @@ func (SchedulePaused) FactType() string { return "schedule.paused" }
 // pause are served by one sweep. Without By the time of the pause was over.
 type ScheduleResumed struct {
 	accountFact
-	Schedule string `json:"schedule"`
-	By       string `json:"by,omitempty"`
-	Reason   string `json:"reason"`
-	User     string `json:"user,omitempty"` // see UserOf
+	Schedule string `json:"schedule" doc:"The name of the schedule."`
+	By       string `json:"by,omitempty" doc:"The name of the person, as the request gave it."`
+	Reason   string `json:"reason" doc:"Why, for people; it may be reworded."`
+	User     string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -121,10 +109,10 @@ func (ScheduleResumed) FactType() string { return "schedule.resumed" }
 // ProxyRetired says that no sweep renews the proxy any more. It is kept until it expires,
 // and a person's own command still renews it.
 type ProxyRetired struct {
-	ProxyID string `json:"proxy_id"`
-	By      string `json:"by"`
-	Reason  string `json:"reason"`
-	User    string `json:"user,omitempty"` // see UserOf
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	By      string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
+	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // Subject is the proxy.
@@ -136,10 +124,10 @@ func (ProxyRetired) FactType() string { return "proxy.retired" }
 // ProxyReinstated says that sweeps renew the proxy again, and count its endings without a
 // renewal from here.
 type ProxyReinstated struct {
-	ProxyID string `json:"proxy_id"`
-	By      string `json:"by"`
-	Reason  string `json:"reason"`
-	User    string `json:"user,omitempty"` // see UserOf
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	By      string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
+	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
 // Subject is the proxy.
@@ -152,14 +140,13 @@ func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
 // policy this order buys another in its place. It says that the order is on its
 // way, not that anything was bought.
 type ProxyReplaced struct {
-	ProxyID   string          `json:"proxy_id"`
-	Schedule  string          `json:"schedule"`
-	Reason    string          `json:"reason"`
-	ExpiresAt time.Time       `json:"expires_at"`
-	CommandID string          `json:"command_id"`
-	Command   json.RawMessage `json:"command"`
-	// MaxTotalCents is the order's ceiling.
-	MaxTotalCents int64 `json:"max_total_cents"`
+	ProxyID       string          `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Schedule      string          `json:"schedule" doc:"The name of the schedule."`
+	Reason        string          `json:"reason" doc:"Why, for people; it may be reworded."`
+	ExpiresAt     time.Time       `json:"expires_at" doc:"When it expires."`
+	CommandID     string          `json:"command_id" doc:"The id of the command, chosen by its producer."`
+	Command       json.RawMessage `json:"command" doc:"The command, as it is published."`
+	MaxTotalCents int64           `json:"max_total_cents" doc:"'max_total_cents' is the order's ceiling."`
 }
 
 // Subject is the proxy.
@@ -173,11 +160,11 @@ func (ProxyReplaced) FactType() string { return "proxy.replaced" }
 // v_reviews until the proxy is retired or reinstated, or renewed after all.
 type ProxyReview struct {
 	Ref
-	ProxyID   string    `json:"proxy_id"`
-	Schedule  string    `json:"schedule"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Endings   int       `json:"endings_without_renewal"`
-	Reason    string    `json:"reason"`
+	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Schedule  string    `json:"schedule" doc:"The name of the schedule."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
+	Endings   int       `json:"endings_without_renewal" doc:"How many renewals in a row ended without renewing it."`
+	Reason    string    `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
 // FactType implements Fact.

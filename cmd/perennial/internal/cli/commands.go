@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
@@ -200,7 +201,7 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 		return a.printPublished(f.id)
 	}
 	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
-	return a.followFor(ctx, r, f, daemon.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}})
+	return a.followFor(ctx, r, f, verbs.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}})
 }
 
 // contentHash reads a command as the runner will and returns the hash by which
@@ -227,7 +228,7 @@ func (a *app) printPublished(id string) error {
 const pollEvery = 100 * time.Millisecond
 
 // followFor is follow for as long as --timeout says.
-func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q daemon.StatesRequest) error {
+func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.StatesRequest) error {
 	if f.timeout <= 0 {
 		return a.follow(ctx, r, f.id, q)
 	}
@@ -246,7 +247,7 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 		return state
 	}
 	said := []string{id + " is " + state}
-	if status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id}); err == nil && status.State == state {
+	if status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id}); err == nil && status.State == state {
 		for _, why := range []string{status.Reason, status.WaitsFor} {
 			if why != "" {
 				said = append(said, why)
@@ -263,16 +264,16 @@ const notTakenIn = 20
 
 // sayNotReady prints why the account takes no commands in.
 func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
-	if v, err := ask[daemon.AccountView](ctx, r, daemon.VerbShow, struct{}{}); err == nil && v.NotReady != "" {
+	if v, err := ask(ctx, r, verbs.Show, struct{}{}); err == nil && v.NotReady != "" {
 		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
 	}
 }
 
 // follow waits for a command to end, or to wait for a person.
-func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesRequest) error {
+func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
 	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
-		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, q)
+		states, err := ask(ctx, r, verbs.States, q)
 		if err := away.after(err); err != nil {
 			return err
 		}
@@ -285,7 +286,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q daemon.StatesR
 			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
 		}
 		if settledState(state) {
-			status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id})
+			status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id})
 			if err == nil {
 				return a.followed(status)
 			}
@@ -305,7 +306,7 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	if polls < notTakenIn {
 		return sleep.For(ctx, pollEvery)
 	}
-	_, err := ask[daemon.WaitAnswer](ctx, r, daemon.VerbWait, daemon.WaitRequest{ID: id, TimeoutSeconds: 1})
+	_, err := ask(ctx, r, verbs.Wait, verbs.WaitRequest{ID: id, TimeoutSeconds: 1})
 	if refused, ok := errors.AsType[*queue.ServiceError](err); err == nil || ok && refused.Code == daemon.CodeNotFound {
 		return ctx.Err()
 	}

@@ -12,12 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
-	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/queue"
-	"perennial/schedules"
 )
 
 // completeWithin bounds the wait for what a running `run` knows.
@@ -116,13 +114,13 @@ func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 }
 
 // asked is the answer of a running `run`; the zero value where none answers.
-func asked[T any](ctx context.Context, a *app, verb string, q any) (answer T) {
+func asked[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], q Q) (answer A) {
 	r, err := a.connect()
 	if err != nil {
 		return answer
 	}
 	defer r.Close()
-	answer, _ = ask[T](ctx, r, verb, q)
+	answer, _ = ask(ctx, r, v, q)
 	return answer
 }
 
@@ -139,7 +137,7 @@ func (a *app) scheduleNames(context.Context, string) (names []string) {
 
 // heldPlans are the plans that wait for an approval.
 func (a *app) heldPlans(ctx context.Context, _ string) (plans []string) {
-	for _, s := range asked[[]schedules.Status](ctx, a, daemon.VerbSweeps, struct{}{}) {
+	for _, s := range asked(ctx, a, verbs.Sweeps, struct{}{}) {
 		if s.Plan != "" && s.State == "held" {
 			plans = append(plans, s.Plan)
 		}
@@ -148,30 +146,30 @@ func (a *app) heldPlans(ctx context.Context, _ string) (plans []string) {
 }
 
 func (a *app) knownProxies(ctx context.Context, prefix string) (ids []string) {
-	q := daemon.ProxiesRequest{Limit: completeMost}
+	q := verbs.ProxiesRequest{Limit: completeMost}
 	if n := len(prefix); n > 0 { // the page begins a little before the first that fits
 		q.After = prefix[:n-1] + string(prefix[n-1]-1) + "\x7f"
 	}
-	for _, p := range asked[daemon.ProxiesAnswer](ctx, a, daemon.VerbProxies, q).Proxies {
+	for _, p := range asked(ctx, a, verbs.Proxies, q).Proxies {
 		ids = append(ids, p.ProxyID)
 	}
 	return ids
 }
 
 func (a *app) knownCommands(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, daemon.ListRequest{All: true, Limit: completeAmong})
+	return a.commandsOf(ctx, verbs.ListRequest{All: true, Limit: completeAmong})
 }
 
 func (a *app) openCommands(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeAmong})
+	return a.commandsOf(ctx, verbs.ListRequest{Limit: completeAmong})
 }
 
 func (a *app) inReview(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, daemon.ListRequest{Limit: completeAmong, State: string(fact.StateReview)})
+	return a.commandsOf(ctx, verbs.ListRequest{Limit: completeAmong, State: string(fact.StateReview)})
 }
 
-func (a *app) commandsOf(ctx context.Context, q daemon.ListRequest) (ids []string) {
-	for _, o := range asked[[]inspect.OperationStatus](ctx, a, daemon.VerbList, q) {
+func (a *app) commandsOf(ctx context.Context, q verbs.ListRequest) (ids []string) {
+	for _, o := range asked(ctx, a, verbs.List, q) {
 		if !slices.Contains(ids, o.CommandID) {
 			ids = append(ids, o.CommandID)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/files"
 	"perennial/queue"
 )
@@ -146,12 +147,12 @@ type notFoundError struct{ text string }
 func (e *notFoundError) Error() string { return e.text }
 
 // ask calls a verb of the account's service.
-func ask[A any](ctx context.Context, r *remote, verb string, question any) (out A, err error) {
+func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {
 		return out, err
 	}
-	reply, err := r.Request(ctx, r.account, verb, data)
+	reply, err := r.Request(ctx, r.account, v.Name, data)
 	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
 		switch refused.Code {
 		case daemon.CodeUnreachable:
@@ -167,30 +168,30 @@ func ask[A any](ctx context.Context, r *remote, verb string, question any) (out 
 		return out, err
 	}
 	if err := json.Unmarshal(reply, &out); err != nil {
-		return out, fmt.Errorf("the answer to %s cannot be read: %w", verb, err)
+		return out, fmt.Errorf("the answer to %s cannot be read: %w", v.Name, err)
 	}
 	return out, nil
 }
 
 // askOnce calls a verb over a connection of its own.
-func askOnce[A any](ctx context.Context, a *app, verb string, question any) (out A, err error) {
+func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	r, err := a.connect()
 	if err != nil {
 		return out, err
 	}
 	defer r.Close()
-	return ask[A](ctx, r, verb, question)
+	return ask(ctx, r, v, question)
 }
 
 // askRunning is askOnce for a caller that can do without a runner: answered is false where
 // none answers, with the error of a NATS server that cannot be reached.
-func askRunning[A any](ctx context.Context, a *app, verb string, question any) (out A, answered bool, err error) {
+func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	r, err := a.connect()
 	if err != nil {
 		return out, false, err
 	}
 	defer r.Close()
-	out, err = ask[A](ctx, r, verb, question)
+	out, err = ask(ctx, r, v, question)
 	if errors.Is(err, queue.ErrNoRunner) {
 		return out, false, nil
 	}

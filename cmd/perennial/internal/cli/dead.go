@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
 )
 
@@ -105,12 +105,12 @@ func (a *app) deadShow() *cobra.Command {
 
 func (a *app) deadRequeue() *cobra.Command {
 	var file string
-	var q daemon.DeadRequest
+	var q verbs.DeadRequest
 	c := &cobra.Command{
 		Use: "requeue SEQ", Short: "Publish a dead command again, as it was or corrected, and remove it from the list", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
 			if q.Seq = l.Seq; file == "" {
-				if answered, err := askIfRunning(ctx, r, daemon.VerbDeadRequeue, q); answered {
+				if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
 					return err
 				}
 			}
@@ -149,7 +149,7 @@ func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, 
 }
 
 func (a *app) deadDrop() *cobra.Command {
-	var q daemon.DeadRequest
+	var q verbs.DeadRequest
 	var which letterFilter
 	c := &cobra.Command{
 		Use: "drop [SEQ]", Short: "Remove a dead command for good, or all that flags choose", Args: cobra.MaximumNArgs(1),
@@ -204,13 +204,13 @@ func (w *letterFilter) matches(d queue.Dead) bool {
 
 // dropLetters drops what the filter chooses of the letters that exist when it begins, the
 // oldest first. Each has a fact of its own, so that a second call continues after a kill.
-func (a *app) dropLetters(ctx context.Context, which letterFilter, q daemon.DeadRequest) error {
+func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadRequest) error {
 	r, err := a.connect()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	var done daemon.ChangedAnswer
+	var done verbs.Changed
 	for l, err := range r.Letters(ctx, r.account, 0) {
 		if err == nil && !which.matches(l.Dead) {
 			continue
@@ -229,21 +229,21 @@ func (a *app) dropLetters(ctx context.Context, which letterFilter, q daemon.Dead
 	return a.printChange(done, nil)
 }
 
-func signed(c *cobra.Command, q *daemon.DeadRequest) {
+func signed(c *cobra.Command, q *verbs.DeadRequest) {
 	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
 	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
 }
 
 // askIfRunning asks a verb; answered is false where no runner has the account: the letter
 // is looked after on the stream itself then, and no fact says who did.
-func askIfRunning(ctx context.Context, r *remote, verb string, q daemon.DeadRequest) (answered bool, err error) {
-	_, err = ask[daemon.ChangedAnswer](ctx, r, verb, q)
+func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest, verbs.Changed], q verbs.DeadRequest) (answered bool, err error) {
+	_, err = ask(ctx, r, v, q)
 	return !errors.Is(err, queue.ErrNoRunner), err
 }
 
 // dropLetter removes a letter, by the runner that has the account where there is one.
-func dropLetter(ctx context.Context, r *remote, q daemon.DeadRequest) error {
-	if answered, err := askIfRunning(ctx, r, daemon.VerbDeadDrop, q); answered {
+func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
+	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err
 	}
 	err := r.DropLetter(ctx, r.account, q.Seq)

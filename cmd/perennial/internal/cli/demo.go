@@ -17,6 +17,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -224,9 +225,9 @@ func (d *demo) setFault(ctx context.Context, fault, path string) error {
 
 func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.CommandStatus, err error) {
 	for {
-		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, daemon.StatesRequest{IDs: []string{id}})
+		states, err := ask(ctx, r, verbs.States, verbs.StatesRequest{IDs: []string{id}})
 		if settledState(states[id]) {
-			if status, err = ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: id}); err == nil {
+			if status, err = ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id}); err == nil {
 				return status, nil
 			}
 		}

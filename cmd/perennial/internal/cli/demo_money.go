@@ -11,10 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
-	"perennial/schedules"
 	"perennial/upstream/sandbox"
 )
 
@@ -40,7 +38,7 @@ func (d *demo) opening(ctx context.Context, r *remote) error {
 	if err := d.events.wait(ctx, "ledger.opened", ""); err != nil {
 		return fmt.Errorf("the account was not bound: %w", err)
 	}
-	b, err := ask[ledger.Balance](ctx, r, daemon.VerbBalance, struct{}{})
+	b, err := ask(ctx, r, verbs.Balance, struct{}{})
 	if err != nil {
 		return err
 	}
@@ -76,7 +74,7 @@ func (d *demo) sweep(ctx context.Context, r *remote) error {
 	var cost demoCost
 	renewed, commands := 0, 0
 	for {
-		plan, err := ask[schedules.Plan](ctx, r, daemon.VerbSweep, daemon.SweepRequest{Schedule: demoSchedule().Name, By: "demo", Reason: "to show a sweep"})
+		plan, err := ask(ctx, r, verbs.Sweep, verbs.SweepRequest{Schedule: demoSchedule().Name, By: "demo", Reason: "to show a sweep"})
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
 )
 
@@ -102,5 +103,5 @@ func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u q
 		return nil, nil, err
 	}
 	defer q.Close()
-	return q.Separation(ctx, u, accounts)
+	return q.Separation(ctx, u, verbs.Served(), accounts)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
 )
 
@@ -49,7 +50,7 @@ func (a *app) printNSC(c *config.Config) error {
 	for _, u := range c.NATS.Users {
 		users = append(users, u.QueueUser())
 	}
-	text, err := queue.NSCCommands(users)
+	text, err := queue.NSCCommands(users, verbs.Served())
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (a *app) printNATSConfig(c *config.Config) error {
 		users = append(users, u.QueueUser())
 		hashes[u.User] = u.Password
 	}
-	text, err := queue.ServerConfig(users, func(user string) string {
+	text, err := queue.ServerConfig(users, verbs.Served(), func(user string) string {
 		if hash := hashes[user]; hash != "" {
 			return fmt.Sprintf("%q", hash)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/upstream"
@@ -278,7 +279,7 @@ func addProxy(list *listing, account string, p ledger.Proxy) error {
 	if more := p.Remarks(); more != "" {
 		status = strings.TrimPrefix(status+", "+printable(more), ", ")
 	}
-	return list.add(account, daemon.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
+	return list.add(account, verbs.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
 
 func (a *app) proxiesGet() *cobra.Command {

@@ -5,17 +5,17 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 )
 
 func (a *app) proxiesRetire() *cobra.Command {
-	var q daemon.RetireRequest
+	var q verbs.RetireRequest
 	c := &cobra.Command{
-		Use: "retire ID…", Short: "Let proxies expire: no sweep renews them any more", Args: cobra.RangeArgs(1, daemon.MaxRetired),
+		Use: "retire ID…", Short: "Let proxies expire: no sweep renews them any more", Args: cobra.RangeArgs(1, verbs.MaxRetired),
 		Long: "Takes proxies out of every sweep. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ProxyIDs = args
-			return a.sendChange(cmd.Context(), daemon.VerbRetire, q)
+			return sendChange(cmd.Context(), a, verbs.Retire, q)
 		},
 	}
 	f := c.Flags()

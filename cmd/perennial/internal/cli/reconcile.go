@@ -17,6 +17,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/reconcile"
@@ -51,7 +52,7 @@ func (a *app) ledgerReconcile() *cobra.Command {
 func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
-	if x, answered, err := askRunning[reconcile.Reconciliation](ctx, a, daemon.VerbReconcile, struct{}{}); answered {
+	if x, answered, err := askRunning(ctx, a, verbs.Reconcile, struct{}{}); answered {
 		return x, err
 	}
 	return a.reconcileAlone(ctx)
@@ -173,14 +174,14 @@ func (a *app) ledgerRecord() *cobra.Command {
 				return err
 			}
 			if a.output == "json" {
-				return printJSON(a.stdout, daemon.ChangedAnswer{Changed: done.Changed, Warning: done.Warning, Record: done.Record})
+				return printJSON(a.stdout, verbs.Changed{Changed: done.Changed, Warning: done.Warning, Record: done.Record})
 			}
 			if done.Warning != "" {
 				fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 			}
 			r := done.Record
 			if r == nil { // a runner of an earlier version does not say
-				r = &daemon.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
+				r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 			}
 			what, more := "recorded", ""
 			if done.Changed == 0 {
@@ -210,8 +211,8 @@ func (a *app) ledgerRecord() *cobra.Command {
 
 // recordNow asks the runner. Where none is running it writes the ledger file
 // itself, under the lock of the data directory: there is one writer, always.
-func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done daemon.ChangedAnswer, err error) {
-	if done, answered, err := askRunning[daemon.ChangedAnswer](ctx, a, daemon.VerbRecord, x); answered {
+func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done verbs.Changed, err error) {
+	if done, answered, err := askRunning(ctx, a, verbs.Record, x); answered {
 		return done, perhapsRecorded(err, x.ID)
 	}
 	c, account, err := a.configured()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
@@ -20,7 +20,7 @@ import (
 
 // retryFilter chooses rejected operations.
 type retryFilter struct {
-	list  daemon.ListRequest
+	list  verbs.ListRequest
 	since time.Duration
 	limit int
 }
@@ -33,7 +33,7 @@ type retriedLine struct {
 }
 
 func (a *app) retryCommand() *cobra.Command {
-	var q daemon.RetryRequest
+	var q verbs.RetryRequest
 	var which retryFilter
 	as := ""
 	c := &cobra.Command{
@@ -48,7 +48,7 @@ func (a *app) retryCommand() *cobra.Command {
 				return err
 			case len(ids) == 1:
 				q.OperatorRequest = q.Named(ids[0], of)
-				return a.sendChange(cmd.Context(), daemon.VerbRetry, q)
+				return sendChange(cmd.Context(), a, verbs.Retry, q)
 			}
 			return a.retryMany(cmd.Context(), ids, of, which, q)
 		},
@@ -74,13 +74,13 @@ func (w *retryFilter) check(ids []string) error {
 	case narrowed && (fact.State(w.list.State) != fact.StateRejected || w.since <= 0):
 		return usage("a filter needs --state rejected, which alone can be retried, and --since, such as 1d")
 	}
-	w.list.All, w.list.Limit, w.list.Since = true, daemon.MaxListed, time.Now().Add(-w.since)
+	w.list.All, w.list.Limit, w.list.Since = true, verbs.MaxListed, time.Now().Add(-w.since)
 	return checkList(w.list)
 }
 
 // retryMany asks again for ids, or for the operations that the filter chooses. A second call
 // with a filter continues after a kill: what was asked again is not chosen again.
-func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q daemon.RetryRequest) error {
+func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q verbs.RetryRequest) error {
 	r, err := a.connect()
 	if err != nil {
 		return err
@@ -98,8 +98,8 @@ func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which 
 		if filtered && done == which.limit {
 			break
 		}
-		q.OperatorRequest = daemon.OperatorRequest{By: q.By, Reason: q.Reason}.Named(id, of)
-		changed, err := ask[daemon.ChangedAnswer](ctx, r, daemon.VerbRetry, q)
+		q.OperatorRequest = verbs.OperatorRequest{By: q.By, Reason: q.Reason}.Named(id, of)
+		changed, err := ask(ctx, r, verbs.Retry, q)
 		line := retriedLine{ID: id, Changed: changed.Changed}
 		if no, ok := errors.AsType[*exitError](err); ok && no.code == ExitFailed {
 			line.Reason, err = no.Error(), nil
@@ -127,8 +127,8 @@ func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which 
 
 // rejected are the ids of rejected operations, the first accepted first. What was refused
 // before it was accepted has no operation: it is sent again under its own id.
-func rejected(ctx context.Context, r *remote, q daemon.ListRequest) (ids []string, err error) {
-	all, err := ask[[]inspect.OperationStatus](ctx, r, daemon.VerbList, q)
+func rejected(ctx context.Context, r *remote, q verbs.ListRequest) (ids []string, err error) {
+	all, err := ask(ctx, r, verbs.List, q)
 	for _, o := range slices.Backward(all) {
 		if o.OperationID != "" {
 			ids = append(ids, o.OperationID)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/cmd/perennial/internal/web"
 	"perennial/jobs"
 	"perennial/ledger"
@@ -96,7 +97,7 @@ func (a *app) reviewResolve() *cobra.Command {
 
 // sendResolution sends an answer to a review, and prints what was booked and the wallet.
 func (a *app) sendResolution(ctx context.Context, x jobs.Resolution) error {
-	changed, err := askOnce[daemon.ChangedAnswer](ctx, a, daemon.VerbResolve, x)
+	changed, err := askOnce(ctx, a, verbs.Resolve, x)
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
 		return a.printChange(changed, err)
 	}
@@ -113,7 +114,7 @@ func (a *app) accountCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show", Short: "The provider's account, what is paused, how far events are published", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := askOnce[daemon.AccountView](cmd.Context(), a, daemon.VerbShow, struct{}{})
+			v, err := askOnce(cmd.Context(), a, verbs.Show, struct{}{})
 			if err != nil {
 				return err
 			}
@@ -121,13 +122,13 @@ func (a *app) accountCommand() *cobra.Command {
 		},
 	}
 	c.AddCommand(show, a.accountRotate(), a.accountMove(),
-		a.accountChange("pause", "Send nothing until it is resumed", daemon.VerbPause),
-		a.accountChange("resume", "End every pause, also one with a time set", daemon.VerbResume))
+		a.accountChange("pause", "Send nothing until it is resumed", verbs.Pause),
+		a.accountChange("resume", "End every pause, also one with a time set", verbs.Resume))
 	return c
 }
 
-func (a *app) accountChange(use, short, verb string) *cobra.Command {
-	c := a.operatorCommand(use, short, verb)
+func (a *app) accountChange(use, short string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+	c := a.operatorCommand(use, short, v)
 	c.Args = cobra.NoArgs
 	inner := c.RunE
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return inner(cmd, []string{""}) }
@@ -138,7 +139,7 @@ func (a *app) accountChange(use, short, verb string) *cobra.Command {
 // not give the values.
 const activeAccount = "active"
 
-func (a *app) printAccount(v daemon.AccountView) error {
+func (a *app) printAccount(v verbs.AccountView) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, v)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
@@ -21,7 +22,7 @@ import (
 func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 	defer cancel()
-	e, answered, err := askRunning[inspect.Evidence](asking, a, daemon.VerbEvidence, daemon.OperatorRequest{ID: id})
+	e, answered, err := askRunning(asking, a, verbs.Evidence, verbs.OperatorRequest{ID: id})
 	if answered {
 		return e, err
 	}

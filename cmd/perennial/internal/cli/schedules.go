@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 )
 
 func (a *app) schedulesCommand() *cobra.Command {
@@ -17,7 +17,7 @@ func (a *app) schedulesCommand() *cobra.Command {
 }
 
 func (a *app) schedulesPause() *cobra.Command {
-	var q daemon.SchedulePauseRequest
+	var q verbs.SchedulePauseRequest
 	var until string
 	c := &cobra.Command{
 		Use: "pause SCHEDULE", Short: "Fire no slot of a schedule until it is resumed, or until an instant", Args: cobra.ExactArgs(1),
@@ -35,7 +35,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 				}
 				q.Until = &at
 			}
-			return a.sendChange(cmd.Context(), daemon.VerbSchedulePause, q)
+			return sendChange(cmd.Context(), a, verbs.SchedulePause, q)
 		},
 	}
 	c.Flags().StringVar(&until, "until", "", "end by itself: an instant, or a time from now such as 8h (default: until it is resumed)")
@@ -44,12 +44,12 @@ the pause ends, one sweep at once serves every slot that passed.`,
 }
 
 func (a *app) schedulesResume() *cobra.Command {
-	var q daemon.SchedulePauseRequest
+	var q verbs.SchedulePauseRequest
 	c := &cobra.Command{
 		Use: "resume SCHEDULE", Short: "Fire the slots of a schedule again; one sweep at once serves those that passed", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
-			return a.sendChange(cmd.Context(), daemon.VerbScheduleResume, q)
+			return sendChange(cmd.Context(), a, verbs.ScheduleResume, q)
 		},
 	}
 	a.signed(c, &q, "resumed on the command line")
@@ -57,7 +57,7 @@ func (a *app) schedulesResume() *cobra.Command {
 }
 
 // signed adds the flags of who asks, and why.
-func (a *app) signed(c *cobra.Command, q *daemon.SchedulePauseRequest, reason string) {
+func (a *app) signed(c *cobra.Command, q *verbs.SchedulePauseRequest, reason string) {
 	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
 	c.Flags().StringVar(&q.Reason, "reason", reason, "why")
 }

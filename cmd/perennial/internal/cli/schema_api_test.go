@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
 	invopop "github.com/invopop/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
 	"perennial/queue"
 )
@@ -86,8 +87,8 @@ func TestTheAsyncAPIDocumentNamesEverySubject(t *testing.T) {
 	for name := range fact.Types() {
 		want[queue.EventSubject("{account}", name)] = "send " + name
 	}
-	for verb := range daemon.VerbTypes() {
-		want[queue.ServiceSubject("{account}", verb)] = "receive " + requestName(verb)
+	for _, v := range verbs.All() {
+		want[queue.ServiceSubject("{account}", v.Name)] = "receive " + requestName(v)
 	}
 	have := map[string]string{}
 	for _, c := range doc.Channels {
@@ -212,27 +213,50 @@ func TestEventsAreCloudEventsAndNameTheirCommand(t *testing.T) {
 	}
 }
 
+// TestThePageOfVerbsIsThatOfTheProgram: go test ./cmd/perennial/internal/cli -run PageOfVerbs -update
+// writes it anew.
+func TestThePageOfVerbsIsThatOfTheProgram(t *testing.T) {
+	const file, begin, end = "../../../../docs/cli.md", "<!-- verbs: begin -->\n", "<!-- verbs: end -->"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(page), begin)
+	_, after, _ := strings.Cut(rest, end)
+	want := before + begin + "| verb | roles | what it does | request |\n|---|---|---|---|\n"
+	for _, v := range verbs.All() {
+		want += "| `" + v.Name + "` | " + rolesText(v) + " | " + v.Help + " | `" + v.Example + "` |\n"
+	}
+	want += end + after
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(page) != want {
+		t.Errorf("the verbs of %s differ from the program's: run this test with -update", file)
+	}
+}
+
 func TestEveryVerbHasAText(t *testing.T) {
 	all, err := readSchemas()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for verb := range daemon.VerbTypes() {
-		if verbTexts[verb].text == "" {
-			t.Errorf("%s has no text", verb)
+	for _, v := range verbs.All() {
+		if v.Help == "" {
+			t.Errorf("%s has no text", v.Name)
 		}
-		if isCommand(verb) {
+		if v.IsCommand() {
 			continue
 		}
-		request, _ := all.parts[requestName(verb)].(*invopop.Schema)
-		for _, name := range verbTexts[verb].required {
+		request, _ := all.parts[requestName(v)].(*invopop.Schema)
+		for _, name := range v.Required {
 			if _, ok := request.Properties.Get(name); !ok {
-				t.Errorf("%s requires %s, which it does not have", verb, name)
+				t.Errorf("%s requires %s, which it does not have", v.Name, name)
 			}
 		}
-	}
-	if len(verbTexts) != len(daemon.VerbTypes()) {
-		t.Errorf("%d texts of %d verbs", len(verbTexts), len(daemon.VerbTypes()))
 	}
 }
 

@@ -56,8 +56,8 @@ var fieldRules = map[string]bound{
 	"fact.CommandFinished.Lines":      atMostItems(fact.MaxFinishedLines),
 	"fact.CommandFinished.Operations": atMostItems(
 		fact.MaxFinishedOperations),
-	"daemon.ListRequest.Limit": least(0), "daemon.ProxiesRequest.Limit": least(0),
-	"daemon.LinesRequest.After": least(0), "daemon.LinesRequest.Limit": least(0),
+	"verbs.ListRequest.Limit": least(0), "verbs.ProxiesRequest.Limit": least(0),
+	"verbs.LinesRequest.After": least(0), "verbs.LinesRequest.Limit": least(0),
 	"ledger.Place.Hash":     func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
 	"ledger.Place.PrevHash": func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
 

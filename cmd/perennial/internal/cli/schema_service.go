@@ -6,77 +6,33 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
-// verbText says what a verb does, which fields its request cannot do without, and which it
-// takes and does not read, since several verbs share a type.
-type verbText struct {
-	text             string
-	required, unread []string
-}
-
-var verbTexts = map[string]verbText{
-	daemon.VerbStatus:         {"Show a command with its operations, by the id of either.", nil, []string{"by", "reason"}},
-	daemon.VerbStates:         {"Say where commands stand, by id; ids that never came are left out.", []string{"ids"}, nil},
-	daemon.VerbWait:           {"Answer what a command came to, as soon as it is over.", []string{"id"}, nil},
-	daemon.VerbLines:          {"List the lines of a command's end, for commands with more than the event names.", []string{"id"}, nil},
-	daemon.VerbList:           {"List operations.", nil, nil},
-	daemon.VerbBalance:        {"Show the account's money as the ledger has it.", nil, nil},
-	daemon.VerbShow:           {"Show the account: its provider, pauses, and how far it is published.", nil, nil},
-	daemon.VerbRelease:        {"Let go what was held.", []string{"reason"}, nil},
-	daemon.VerbCancel:         {"Withdraw what was never sent.", []string{"reason"}, nil},
-	daemon.VerbRetry:          {"Ask again after not charged.", []string{"reason"}, nil},
-	daemon.VerbResolve:        {"Answer for an operation in review, by id, operation_id or command_id.", []string{"charged", "reason"}, nil},
-	daemon.VerbPause:          {"Stop sending.", []string{"reason"}, []string{"id", "command_id", "operation_id"}},
-	daemon.VerbResume:         {"Send again.", []string{"reason"}, []string{"id", "command_id", "operation_id"}},
-	daemon.VerbReconcile:      {"Compare the books with the provider; it may take minutes.", nil, nil},
-	daemon.VerbRecord:         {"Book money that no reply showed: a top-up, what was spent outside Perennial, a charge or refund of an operation; or take a record back.", []string{"reason"}, nil},
-	daemon.VerbEvidence:       {"Show what is known of an operation in review.", nil, []string{"by", "reason"}},
-	daemon.VerbSweeps:         {"List the schedules.", nil, nil},
-	daemon.VerbPlan:           {"Plan a sweep of a schedule, as it would be now.", []string{"schedule"}, []string{"plan", "by", "reason"}},
-	daemon.VerbSweep:          {"Sweep now.", []string{"schedule", "reason"}, []string{"plan"}},
-	daemon.VerbApprove:        {"Approve a plan that is held.", []string{"plan", "reason"}, []string{"schedule"}},
-	daemon.VerbSchedulePause:  {"Fire no slot of a schedule until an instant, or until it is resumed.", []string{"schedule", "reason"}, nil},
-	daemon.VerbScheduleResume: {"Fire the slots of a schedule again.", []string{"schedule", "reason"}, []string{"until"}},
-	daemon.VerbForecast:       {"Forecast the renewals of days to come.", []string{"days"}, nil},
-	daemon.VerbRetire:         {"Take proxies out of every sweep, or back in; all of them or none.", []string{"proxy_ids", "reason"}, nil},
-	daemon.VerbProxies:        {"List the proxies that the ledger knows, in the order of their ids.", nil, nil},
-	daemon.VerbReveal:         {"Note that a person reads a proxy's credentials; it answers none.", []string{"proxy_id", "reason"}, nil},
-	daemon.VerbDeadRequeue:    {"Publish a dead command again, as it was, and remove its letter.", []string{"seq", "reason"}, nil},
-	daemon.VerbDeadDrop:       {"Remove a dead command for good.", []string{"seq", "reason"}, nil},
-	daemon.VerbOrder:          {"Carry out an order, and answer what it came to.", nil, nil},
-	daemon.VerbRenew:          {"Carry out a renewal, and answer what it came to.", nil, nil},
-}
-
 // requestName and answerName are the names of a verb's schemas; a verb that carries out a
 // command has those of the command.
-func requestName(verb string) string {
-	if isCommand(verb) {
-		return verb
+func requestName(v verbs.Spec) string {
+	if v.IsCommand() {
+		return v.Name
 	}
-	return "svc." + verb + ".request"
+	return "svc." + v.Name + ".request"
 }
 
-func answerName(verb string) string {
-	if isCommand(verb) {
+func answerName(v verbs.Spec) string {
+	if v.IsCommand() {
 		return "inbox.finished"
 	}
-	return "svc." + verb + ".answer"
+	return "svc." + v.Name + ".answer"
 }
-
-func isCommand(verb string) bool { return slices.Contains(queue.CommandVerbs, verb) }
 
 // serviceSchemas are the schemas of what is neither a command nor an event: requests and
 // answers of verbs, dead letters, and what comes to the inbox of a command.
@@ -88,17 +44,17 @@ func (d describer) serviceSchemas() map[string]any {
 		"svc.error":      d.part("svc.error", "An error of the service.", reflect.TypeFor[queue.ErrorBody]()),
 	}
 	answers := describer{d.words, true}
-	for verb, types := range daemon.VerbTypes() {
-		if isCommand(verb) {
+	for _, v := range verbs.All() {
+		if v.IsCommand() {
 			continue
 		}
-		request := d.reflected(types.Request, knownFields)
-		request.Required = verbTexts[verb].required
-		for _, name := range verbTexts[verb].unread {
+		request := d.reflected(v.Request, knownFields)
+		request.Required = v.Required
+		for _, name := range v.Unread {
 			request.Properties.Delete(name)
 		}
-		all[requestName(verb)] = named(request, requestName(verb), "What the verb "+verb+" takes: "+verbTexts[verb].text)
-		all[answerName(verb)] = answers.part(answerName(verb), "What the verb "+verb+" answers.", types.Answer)
+		all[requestName(v)] = named(request, requestName(v), "What the verb "+v.Name+" takes: "+v.Help)
+		all[answerName(v)] = answers.part(answerName(v), "What the verb "+v.Name+" answers.", v.Answer)
 	}
 	return all
 }
@@ -119,36 +75,35 @@ func (d *api) addService() {
 		"name": "svc.error", "title": "The request is refused, or failed", "contentType": "application/json",
 		"headers": headersOf("error"), "payload": d.payload("svc.error"), "examples": d.examples.of("svc.error"),
 	}
-	for _, verb := range slices.Sorted(maps.Keys(daemon.VerbTypes())) {
-		d.addVerb(verb)
+	for _, v := range verbs.All() {
+		d.addVerb(v)
 	}
 }
 
-func (d *api) addVerb(verb string) {
-	name, answers, kind := requestName(verb), []string{"finished", "refused", "svc_error"}, "carryOut"
-	message := object{"name": name, "title": "Request " + verb, "contentType": "application/json", "payload": d.payload(name), "examples": d.examples.of(name)}
-	if isCommand(verb) {
+func (d *api) addVerb(v verbs.Spec) {
+	name, answers, kind := requestName(v), []string{"finished", "refused", "svc_error"}, "carryOut"
+	message := object{"name": name, "title": "Request " + v.Name, "contentType": "application/json", "payload": d.payload(name), "examples": d.examples.of(name)}
+	if v.IsCommand() {
 		message["correlationId"] = object{"$ref": "#/components/correlationIds/command"}
 	} else {
-		kind, answers = "request", []string{"svc_" + verb + "_answer", "svc_error"}
+		kind, answers = "request", []string{"svc_" + v.Name + "_answer", "svc_error"}
 		d.inbox[answers[0]] = object{
-			"name": answerName(verb), "title": "Answer to " + verb, "contentType": "application/json",
-			"headers": headersOf("answer"), "payload": d.payload(answerName(verb)), "examples": d.examples.of(answerName(verb)),
+			"name": answerName(v), "title": "Answer to " + v.Name, "contentType": "application/json",
+			"headers": headersOf("answer"), "payload": d.payload(answerName(v)), "examples": d.examples.of(answerName(v)),
 		}
 	}
 	message["headers"] = headersOf(kind)
-	d.channel("receive", queue.ServiceSubject("{account}", verb), "service",
-		"A verb of the NATS micro service perennial-{account}, for the roles "+rolesText(verb)+".", message, object{
-			"summary":  verbTexts[verb].text,
+	d.channel("receive", queue.ServiceSubject("{account}", v.Name), "service",
+		"A verb of the NATS micro service perennial-{account}, for the roles "+rolesText(v)+".", message, object{
+			"summary":  v.Help,
 			"bindings": object{"nats": object{"queue": queue.ServiceQueue, "bindingVersion": "0.1.0"}},
 			"reply":    object{"channel": object{"$ref": "#/channels/inbox"}, "messages": inboxRefs(answers...)},
 		})
 }
 
-func rolesText(verb string) string {
-	roles := queue.RolesOf(verb)
-	names := make([]string, len(roles))
-	for i, r := range roles {
+func rolesText(v verbs.Spec) string {
+	names := make([]string, len(v.Roles))
+	for i, r := range v.Roles {
 		names[i] = string(r)
 	}
 	return strings.Join(names, ", ")
@@ -174,13 +129,13 @@ func verbMetadata() (map[string]map[string]string, error) {
 		return nil
 	}
 	metadata := map[string]map[string]string{}
-	for verb := range daemon.VerbTypes() {
-		if err := errors.Join(text(requestName(verb)), text(answerName(verb))); err != nil {
+	for _, v := range verbs.All() {
+		if err := errors.Join(text(requestName(v)), text(answerName(v))); err != nil {
 			return nil, err
 		}
-		metadata[verb] = map[string]string{
-			"description": verbTexts[verb].text, "format": "application/json", "roles": rolesText(verb),
-			"request_schema": texts[requestName(verb)], "response_schema": texts[answerName(verb)],
+		metadata[v.Name] = map[string]string{
+			"description": v.Help, "format": "application/json", "roles": rolesText(v),
+			"request_schema": texts[requestName(v)], "response_schema": texts[answerName(v)],
 		}
 	}
 	return metadata, nil

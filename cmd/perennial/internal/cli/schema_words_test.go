@@ -16,7 +16,7 @@ import (
 	"testing"
 	"unicode"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
@@ -76,7 +76,7 @@ func publishedTypes() map[string]reflect.Type {
 	add(reflect.TypeFor[queue.KeptLetter]())
 	add(reflect.TypeFor[queue.ErrorBody]())
 	add(reflect.TypeFor[jobs.Refusal]())
-	for _, v := range daemon.VerbTypes() {
+	for _, v := range verbs.All() {
 		add(v.Request)
 		add(v.Answer)
 	}
@@ -89,7 +89,7 @@ func publishedTypes() map[string]reflect.Type {
 	return all
 }
 
-// commentsOf are the comments on types and on their fields, as schemas say them.
+// commentsOf are the comments on types, as schemas say them.
 func commentsOf(t *testing.T, types map[string]reflect.Type) map[string]string {
 	t.Helper()
 	words := map[string]string{}
@@ -121,25 +121,13 @@ func addComments(words map[string]string, pkg string, g *ast.GenDecl, types map[
 	for _, spec := range g.Specs {
 		x, _ := spec.(*ast.TypeSpec)
 		name := pkg + "." + x.Name.Name
-		s, isStruct := x.Type.(*ast.StructType)
+		_, isStruct := x.Type.(*ast.StructType)
 		if !isStruct || types[name] == nil || !x.Name.IsExported() {
 			continue
 		}
 		text := strings.TrimPrefix(strings.Join(strings.Fields(g.Doc.Text()), " "), x.Name.Name+" ")
 		text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
 		words[name] = sentence(types[name], text)
-		for _, f := range s.Fields.List {
-			text := f.Doc.Text()
-			if text == "" {
-				text = f.Comment.Text()
-			}
-			for _, n := range f.Names {
-				// What only refers to Go, or lists words that the enum has, is left out.
-				if text != "" && !strings.HasPrefix(text, "see ") && !strings.Contains(text, " | ") {
-					words[name+"."+n.Name] = sentence(types[name], strings.Join(strings.Fields(text), " "))
-				}
-			}
-		}
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var q daemon.ListRequest
+	var q verbs.ListRequest
 	var since time.Duration
 	var as string
 	c := &cobra.Command{
@@ -57,7 +57,7 @@ func (a *app) statusCommand() *cobra.Command {
 
 // readStatus asks the runner, and reads the ledger itself when none answers.
 func (a *app) readStatus(ctx context.Context, id string, as inspect.As) (inspect.CommandStatus, error) {
-	s, answered, err := askRunning[inspect.CommandStatus](ctx, a, daemon.VerbStatus, daemon.OperatorRequest{}.Named(id, as))
+	s, answered, err := askRunning(ctx, a, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
 	if answered {
 		return s, err
 	}
@@ -107,7 +107,7 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 
 // listOperations prints the operations that were accepted last, of all accounts
 // together.
-func (a *app) listOperations(ctx context.Context, q daemon.ListRequest) error {
+func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
 	type row struct {
 		account   string
 		operation inspect.OperationStatus
@@ -119,7 +119,7 @@ func (a *app) listOperations(ctx context.Context, q daemon.ListRequest) error {
 			return err
 		}
 		defer r.Close()
-		list, err := ask[[]inspect.OperationStatus](ctx, r, daemon.VerbList, q)
+		list, err := ask(ctx, r, verbs.List, q)
 		for _, o := range list {
 			rows = append(rows, row{account, o})
 		}

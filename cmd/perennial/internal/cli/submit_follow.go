@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strconv"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
 	"perennial/ledger/files"
 	"perennial/ledger/sleep"
@@ -100,7 +100,7 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 			break
 		}
 		x := reject{File: e.file, Line: e.line, ID: e.id}
-		status, err := ask[inspect.CommandStatus](ctx, r, daemon.VerbStatus, daemon.OperatorRequest{ID: e.id})
+		status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: e.id})
 		if x.State, x.Reason = status.State, status.Reason; err != nil {
 			x.Reason = "the reason could not be read: " + err.Error()
 		}
@@ -149,12 +149,12 @@ func (s *submitting) writeRejects(all []reject) error {
 // however many there are.
 func settlePending(ctx context.Context, r *remote, pending []entry, settled func(entry, string)) ([]entry, error) {
 	for len(pending) > 0 {
-		front := pending[:min(len(pending), daemon.MaxStates)]
-		q := daemon.StatesRequest{}
+		front := pending[:min(len(pending), verbs.MaxStates)]
+		q := verbs.StatesRequest{}
 		for _, e := range front {
 			q.IDs, q.Hashes, q.Messages = append(q.IDs, e.id), append(q.Hashes, e.hash), append(q.Messages, hex.EncodeToString(e.message[:]))
 		}
-		states, err := ask[map[string]string](ctx, r, daemon.VerbStates, q)
+		states, err := ask(ctx, r, verbs.States, q)
 		if err != nil {
 			return pending, err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
@@ -19,7 +19,7 @@ func (a *app) sweepCommand() *cobra.Command {
 	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, forecast, approve, history"}
 	c.AddCommand(
 		a.sweepList(),
-		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", daemon.VerbPlan, &daemon.SweepRequest{}),
+		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", verbs.Plan, &verbs.SweepRequest{}),
 		a.sweepRun(),
 		a.sweepForecast(),
 		a.sweepApprove(),
@@ -28,12 +28,12 @@ func (a *app) sweepCommand() *cobra.Command {
 }
 
 func (a *app) sweepApprove() *cobra.Command {
-	var q daemon.SweepRequest
+	var q verbs.SweepRequest
 	c := &cobra.Command{
 		Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return a.sendChange(cmd.Context(), daemon.VerbApprove, q)
+			return sendChange(cmd.Context(), a, verbs.Approve, q)
 		},
 	}
 	f := c.Flags()
@@ -49,7 +49,7 @@ func (a *app) sweepList() *cobra.Command {
 			ctx := cmd.Context()
 			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY")
 			err := a.eachAccount(ctx, func(one *app, account string) error {
-				all, err := askOnce[[]schedules.Status](ctx, one, daemon.VerbSweeps, struct{}{})
+				all, err := askOnce(ctx, one, verbs.Sweeps, struct{}{})
 				if err != nil {
 					return err
 				}
@@ -92,7 +92,7 @@ func addSweeps(list *listing, account string, all []schedules.Status) error {
 // warnOfSweeps says on stderr which sweeps cannot be made; account is empty where
 // there is only one.
 func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error {
-	list, err := ask[[]schedules.Status](ctx, r, daemon.VerbSweeps, struct{}{})
+	list, err := ask(ctx, r, verbs.Sweeps, struct{}{})
 	if account != "" {
 		account = " of account " + account
 	}
@@ -136,26 +136,26 @@ func leftText(x fact.SweepLeft) string {
 }
 
 func (a *app) sweepRun() *cobra.Command {
-	var q daemon.SweepRequest
-	c := a.sweepOne("run SCHEDULE", "Fire a slot now", daemon.VerbSweep, &q)
+	var q verbs.SweepRequest
+	c := a.sweepOne("run SCHEDULE", "Fire a slot now", verbs.Sweep, &q)
 	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
 	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
 	return c
 }
 
 // sweepOne asks for a plan of one schedule: looked at, or carried out.
-func (a *app) sweepOne(use, short, verb string, q *daemon.SweepRequest) *cobra.Command {
+func (a *app) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, schedules.Plan], q *verbs.SweepRequest) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
 			q.Schedule = args[0]
-			plan, err := askOnce[schedules.Plan](ctx, a, verb, q)
+			plan, err := askOnce(ctx, a, v, *q)
 			if err != nil {
 				return err
 			}
-			if err := a.printPlan(plan); err != nil || verb == daemon.VerbPlan {
+			if err := a.printPlan(plan); err != nil || v.Name == verbs.Plan.Name {
 				return err
 			}
 			return sweepExit(plan)

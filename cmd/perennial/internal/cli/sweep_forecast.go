@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
 func (a *app) sweepForecast() *cobra.Command {
-	q := daemon.ForecastRequest{}
+	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "What the next days' renewals cost, and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
 		Long: "Takes every proxy that is listed now as renewed when it comes due, or as many as keep asks for, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
@@ -30,7 +30,7 @@ func (a *app) sweepForecast() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
-			f, err := askOnce[schedules.Forecast](ctx, a, daemon.VerbForecast, q)
+			f, err := askOnce(ctx, a, verbs.Forecast, q)
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -126,7 +127,7 @@ func (a *app) currencyAt(ctx context.Context, r *remote) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, currencyTimeout)
 	defer cancel()
-	v, _ := ask[daemon.AccountView](ctx, r, daemon.VerbShow, struct{}{})
+	v, _ := ask(ctx, r, verbs.Show, struct{}{})
 	return v.Currency
 }
 
@@ -189,16 +190,16 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	return a.operatorCommand("cancel ID", "Withdraw what was surely not executed", daemon.VerbCancel)
+	return a.operatorCommand("cancel ID", "Withdraw what was surely not executed", verbs.Cancel)
 }
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.operatorCommand("release ID", "Let go what was held", daemon.VerbRelease)
+	return a.operatorCommand("release ID", "Let go what was held", verbs.Release)
 }
 
 // operatorCommand is an operator's change of one command or operation.
-func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
-	q, as := daemon.OperatorRequest{}, ""
+func (a *app) operatorCommand(use, short string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+	q, as := verbs.OperatorRequest{}, ""
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -206,7 +207,7 @@ func (a *app) operatorCommand(use, short, verb string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.sendChange(cmd.Context(), verb, q.Named(args[0], of))
+			return sendChange(cmd.Context(), a, v, q.Named(args[0], of))
 		},
 	}
 	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
@@ -230,11 +231,11 @@ func idOf(as string) (inspect.As, error) {
 	return "", usage("--as is %q: use command or operation", as)
 }
 
-func (a *app) sendChange(ctx context.Context, verb string, q any) error {
-	return a.printChange(askOnce[daemon.ChangedAnswer](ctx, a, verb, q))
+func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q) error {
+	return a.printChange(askOnce(ctx, a, v, q))
 }
 
-func (a *app) printChange(changed daemon.ChangedAnswer, err error) error {
+func (a *app) printChange(changed verbs.Changed, err error) error {
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (a *app) printChange(changed daemon.ChangedAnswer, err error) error {
 }
 
 // checkList refuses filters that nothing can match.
-func checkList(q daemon.ListRequest) error {
+func checkList(q verbs.ListRequest) error {
 	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
 		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
 	}

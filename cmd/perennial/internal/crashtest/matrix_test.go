@@ -9,6 +9,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
@@ -189,7 +190,7 @@ func TestFaultMatrixHeadersThatAreTakenAway(t *testing.T) {
 		if status.State != m.want[id] {
 			t.Errorf("%s: %s, not %s: %s", id, status.State, m.want[id], status.Reason)
 		}
-		var shown daemon.AccountView
+		var shown verbs.AccountView
 		if err := json.Unmarshal([]byte(w.mustCLI("account", "show", "-o", "json")), &shown); err != nil || len(shown.Paused) != 1 || shown.Paused[0].Cause != "idempotency_key_required" {
 			t.Errorf("%+v %v", shown.Paused, err)
 		}

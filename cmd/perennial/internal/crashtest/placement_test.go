@@ -19,6 +19,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
 	"perennial/queue"
 )
@@ -181,7 +182,7 @@ func (m *manyAccounts) ended(account string, ids []string) bool {
 	}
 	ctx, cancel := context.WithTimeout(m.w.t.Context(), 5*time.Second)
 	defer cancel()
-	answer, err := m.queue.Request(ctx, account, daemon.VerbStates, question)
+	answer, err := m.queue.Request(ctx, account, verbs.States.Name, question)
 	var states map[string]fact.State
 	if err != nil || json.Unmarshal(answer, &states) != nil {
 		return false

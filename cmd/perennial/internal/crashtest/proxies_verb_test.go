@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 )
 
 // A viewer asks what is owned, page by page: what was bought and what was renewed.
@@ -22,9 +22,9 @@ func TestAViewerListsTheProxiesPageByPage(t *testing.T) {
 	if _, code, err := client.request("proxy.renew", `{"id":"keep","proxy_ids":["px_1"],"duration_days":30}`, patience); err != nil || code != "" {
 		t.Fatalf("%s %v", code, err)
 	}
-	found := map[string]daemon.ListedProxy{}
+	found := map[string]verbs.ListedProxy{}
 	for after, pages := "", 0; after != "" || pages == 0; pages++ {
-		var page daemon.ProxiesAnswer
+		var page verbs.ProxiesAnswer
 		if err := json.Unmarshal([]byte(client.verb("proxies", fmt.Sprintf(`{"after":%q,"limit":2}`, after))), &page); err != nil {
 			t.Fatal(err)
 		}

@@ -11,13 +11,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
 
 // waits asks over plain NATS what a command came to, as long as it takes: a runner that
 // is killed meanwhile leaves the request without an answer.
-func (r *role) waits(id string, seconds int) daemon.WaitAnswer {
+func (r *role) waits(id string, seconds int) verbs.WaitAnswer {
 	r.t.Helper()
 	end := time.Now().Add(patience)
 	for time.Now().Before(end) {
@@ -26,7 +27,7 @@ func (r *role) waits(id string, seconds int) daemon.WaitAnswer {
 		if err != nil || answer.Header.Get("Nats-Service-Error-Code") != "" {
 			continue
 		}
-		var out daemon.WaitAnswer
+		var out verbs.WaitAnswer
 		if err := json.Unmarshal(answer.Data, &out); err != nil {
 			r.t.Fatalf("%s: %v", answer.Data, err)
 		}
@@ -35,7 +36,7 @@ func (r *role) waits(id string, seconds int) daemon.WaitAnswer {
 		}
 	}
 	r.t.Fatalf("%s did not finish", id)
-	return daemon.WaitAnswer{}
+	return verbs.WaitAnswer{}
 }
 
 // A producer asks what its commands came to, before they are accepted, while they wait for

@@ -14,6 +14,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
 )
 
@@ -121,8 +122,11 @@ func (w *world) attackByReply(prod *role) {
 func (w *world) attackByVerbs(users ...*role) {
 	w.t.Helper()
 	for _, r := range users {
-		for _, verb := range queue.ChangingVerbs {
-			r.cannot("perennial.svc.main."+verb, `{"id":"x","by":"root","reason":"mine"}`)
+		for _, v := range verbs.All() {
+			if !v.Changes() {
+				continue
+			}
+			r.cannot("perennial.svc.main."+v.Name, `{"id":"x","by":"root","reason":"mine"}`)
 		}
 		r.cannot("perennial.svc.other.balance", "")
 		r.cannot("perennial.svc.other.pause", `{"by":"root","reason":"mine"}`)

@@ -17,8 +17,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
-	"perennial/queue"
 )
 
 // natsUsers gives each role to a user of main, and other has an operator of its own.
@@ -307,8 +307,9 @@ func TestEveryChangeNeedsAReason(t *testing.T) {
 	t.Parallel()
 	w, _, line := withRoles(t, embeddedNATS)
 	ops := w.as(line, "ops")
-	for _, verb := range queue.ChangingVerbs {
-		if verb == "reconcile" {
+	for _, v := range verbs.All() {
+		verb := v.Name
+		if !v.Changes() || verb == "reconcile" {
 			continue
 		}
 		without := map[string]string{

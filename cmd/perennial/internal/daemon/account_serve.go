@@ -109,14 +109,11 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	a.mu.Lock()
 	a.runner, a.Relay, a.sweeper = runner, nil, nil
 	a.mu.Unlock()
-	verbs := map[string]queue.Verb{}
-	for name, v := range a.verbs() {
-		verbs[name] = v.do
+	served := a.verbs()
+	for i, v := range served {
+		served[i].Metadata = a.host.VerbMetadata[v.Name]
 	}
-	return a.host.Queue.ServeAccount(ctx, queue.Service{
-		Account: a.Name, Version: config.Version, Verbs: verbs, Clock: time.Now,
-		Metadata: func(verb string) map[string]string { return a.host.VerbMetadata[verb] },
-	})
+	return a.host.Queue.ServeAccount(ctx, queue.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
 // refills says whether `run --refill-events` is still to be done.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
 )
 
@@ -61,7 +62,7 @@ func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 	}
 	go func() {
 		defer a.answering.leave(p, h)
-		if answer, err := a.wait(ctx, WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
+		if answer, err := a.wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
 			a.answerFinished(ctx, inbox, id)
 		}
 	}()

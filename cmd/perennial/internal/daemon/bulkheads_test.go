@@ -18,6 +18,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/upstream/sandbox"
@@ -114,13 +115,13 @@ func isolated(t *testing.T, random *rand.Rand) {
 }
 
 // ends waits for the end of a command that is on its way to the ledger.
-func (a *account) ends(ctx context.Context, id string) (answer WaitAnswer, err error) {
+func (a *account) ends(ctx context.Context, id string) (answer verbs.WaitAnswer, err error) {
 	for {
 		seq, _, headErr := a.Ledger().Head(ctx)
 		if headErr != nil {
 			return answer, headErr
 		}
-		if answer, err = a.wait(ctx, WaitRequest{ID: id, TimeoutSeconds: 120}); err == nil {
+		if answer, err = a.wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: 120}); err == nil {
 			return answer, nil
 		}
 		select {

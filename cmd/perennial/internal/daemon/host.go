@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
@@ -185,7 +186,7 @@ func (h *Host) connect() error {
 		users = append(users, h.local)
 	}
 	h.Embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
-		Listen: n.Listen, StoreDir: filepath.Join(h.Config.DataDir, "nats"), Users: users, Log: h.log,
+		Listen: n.Listen, StoreDir: filepath.Join(h.Config.DataDir, "nats"), Users: users, Verbs: verbs.Served(), Log: h.log,
 	})
 	if err != nil {
 		return err

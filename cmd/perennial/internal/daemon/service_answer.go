@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"reflect"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -15,35 +15,17 @@ import (
 	"perennial/schedules"
 )
 
-// VerbType is what a verb takes and gives, as types whose JSON it is.
-type VerbType struct{ Request, Answer reflect.Type }
-
-// verb is one verb of the service.
-type verb struct {
-	VerbType
-
-	do queue.Verb
-}
-
-// VerbTypes are the types of every verb of an account's service.
-func VerbTypes() map[string]VerbType {
-	types := map[string]VerbType{}
-	for name, v := range (&account{}).verbs() {
-		types[name] = v.VerbType
-	}
-	return types
-}
-
-// answer makes a verb of a function from one JSON value to another.
-func answer[Q, A any](do func(context.Context, Q) (A, error)) verb {
-	return verb{VerbType{reflect.TypeFor[Q](), reflect.TypeFor[A]()}, func(ctx context.Context, data []byte) ([]byte, error) {
+// serve is a declared verb with its handler.
+func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error)) queue.Verb {
+	served := v.Verb
+	served.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		ctx = fact.WithUser(ctx, queue.Caller(ctx))
 		var q Q
 		if err := command.DecodeRequest(data, &q); err != nil {
 			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
 		}
-		if bounded, ok := any(q).(interface{ check() error }); ok {
-			if err := bounded.check(); err != nil {
+		if bounded, ok := any(q).(interface{ Check() error }); ok {
+			if err := bounded.Check(); err != nil {
 				return nil, &queue.ServiceError{Code: "bad_request", Description: err.Error()}
 			}
 		}
@@ -54,7 +36,8 @@ func answer[Q, A any](do func(context.Context, Q) (A, error)) verb {
 		var text bytes.Buffer
 		err = fact.Encode(&text, out)
 		return text.Bytes(), err
-	}}
+	}
+	return served
 }
 
 // refusal gives an error its code; an error that has none is as it was.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
@@ -57,21 +58,21 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 }
 
 // resolve books an answer to a review, and returns the wallet after it.
-func (a *account) resolve(ctx context.Context, x jobs.Resolution) (ChangedAnswer, error) {
+func (a *account) resolve(ctx context.Context, x jobs.Resolution) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	var err error
-	id, as := OperatorRequest{ID: x.ID, OperationID: x.OperationID, CommandID: x.CommandID}.of()
+	id, as := verbs.OperatorRequest{ID: x.ID, OperationID: x.OperationID, CommandID: x.CommandID}.Of()
 	if x.ID, err = OperationInReview(ctx, a.Ledger(), id, as); err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
 	if err := a.runner.Resolve(ctx, x); err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
 	b, err := a.Ledger().Balance(ctx, a.Name)
 	if err != nil { // it is booked all the same
-		return ChangedAnswer{Changed: 1}, nil //nolint:nilerr // the balance is an extra
+		return verbs.Changed{Changed: 1}, nil //nolint:nilerr // the balance is an extra
 	}
-	return ChangedAnswer{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
+	return verbs.Changed{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
 }
 
 // FirstFew joins the first of many ids, and says how many more there are.
@@ -85,10 +86,10 @@ func FirstFew(ids []string) string {
 
 // evidence is the verb: what is known of an operation in review, the provider's answers
 // among it.
-func (a *account) evidence(ctx context.Context, q OperatorRequest) (inspect.Evidence, error) {
+func (a *account) evidence(ctx context.Context, q verbs.OperatorRequest) (inspect.Evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
 	defer cancel()
-	id, as := q.of()
+	id, as := q.Of()
 	id, err := OperationInReview(ctx, a.Ledger(), id, as)
 	if err != nil {
 		return inspect.Evidence{}, err

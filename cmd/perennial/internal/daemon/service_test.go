@@ -2,31 +2,45 @@ package daemon
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
 )
 
-// TestEveryVerbIsForSomeRole: a verb that stands in no list could be asked by none of
-// the users, and one that changes something must not stand among those that read.
-func TestEveryVerbIsForSomeRole(t *testing.T) {
-	listed := slices.Sorted(slices.Values(slices.Concat(queue.ReadingVerbs, queue.ChangingVerbs, queue.CommandVerbs)))
-	served := slices.Sorted(maps.Keys((&account{}).verbs()))
-	if !slices.Equal(listed, served) {
-		t.Errorf("served are %q, and listed for roles %q", served, listed)
+// TestEveryVerbHasAHandlerAndARole: one that is declared and not served would be in the
+// schemas and in the rights of users, and be answered by nobody.
+func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
+	names := func(all []queue.Verb) (names []string) {
+		for _, v := range all {
+			names = append(names, v.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	declared, served := verbs.Served(), (&account{}).verbs()
+	if !slices.Equal(names(declared), names(served)) {
+		t.Errorf("served are %q, and declared %q", names(served), names(declared))
+	}
+	for _, v := range served {
+		if len(v.Roles) == 0 || v.Handle == nil {
+			t.Errorf("%s is for no role, or has no handler", v.Name)
+		}
 	}
 }
 
 // A negative number is no "as many as there are".
 func TestVerbsRefuseNegativeNumbers(t *testing.T) {
+	served := (&account{}).verbs()
 	for verb, requests := range map[string][]string{
-		VerbList: {`{"limit":-1}`}, VerbProxies: {`{"limit":-1}`}, VerbLines: {`{"id":"x","limit":-1}`, `{"id":"x","after":-5}`}, VerbWait: {`{"id":"x","timeout_seconds":-1}`},
+		verbs.List.Name: {`{"limit":-1}`}, verbs.Proxies.Name: {`{"limit":-1}`}, verbs.Lines.Name: {`{"id":"x","limit":-1}`, `{"id":"x","after":-5}`},
+		verbs.Wait.Name: {`{"id":"x","timeout_seconds":-1}`},
 	} {
+		of := slices.IndexFunc(served, func(v queue.Verb) bool { return v.Name == verb })
 		for _, request := range requests {
-			_, err := (&account{}).verbs()[verb].do(t.Context(), []byte(request))
+			_, err := served[of].Handle(t.Context(), []byte(request))
 			refused, ok := errors.AsType[*queue.ServiceError](err)
 			if !ok || refused.Code != "bad_request" || !strings.Contains(refused.Description, "must be 0") {
 				t.Errorf("%s %s: %v", verb, request, err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger/fact"
 	"perennial/schedules"
@@ -107,23 +108,15 @@ func (a *account) failingSweeps() []fact.SweepFailed {
 	return sweeper.Failing()
 }
 
-// SweepRequest names a schedule, or a plan.
-type SweepRequest struct {
-	Schedule string `json:"schedule,omitempty"`
-	Plan     string `json:"plan,omitempty"`
-	By       string `json:"by,omitempty"` // of a sweep or an approval, as Reason
-	Reason   string `json:"reason,omitempty"`
-}
-
 func (a *account) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, error) {
 	return a.sweeper.List(ctx)
 }
 
-func (a *account) plan(ctx context.Context, q SweepRequest) (schedules.Plan, error) {
+func (a *account) plan(ctx context.Context, q verbs.SweepRequest) (schedules.Plan, error) {
 	return a.sweeper.PlanNow(ctx, q.Schedule)
 }
 
-func (a *account) sweepNow(ctx context.Context, q SweepRequest) (schedules.Plan, error) {
+func (a *account) sweepNow(ctx context.Context, q verbs.SweepRequest) (schedules.Plan, error) {
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
 		return schedules.Plan{}, err
@@ -131,44 +124,30 @@ func (a *account) sweepNow(ctx context.Context, q SweepRequest) (schedules.Plan,
 	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason)
 }
 
-func (a *account) approve(ctx context.Context, q SweepRequest) (ChangedAnswer, error) {
+func (a *account) approve(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
-	return ChangedAnswer{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
+	return verbs.Changed{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
 }
 
-// SchedulePauseRequest pauses a schedule, or resumes it.
-type SchedulePauseRequest struct {
-	Schedule string     `json:"schedule"`
-	Until    *time.Time `json:"until,omitempty"` // of a pause: when it ends by itself
-	By       string     `json:"by,omitempty"`
-	Reason   string     `json:"reason,omitempty"`
-}
-
-func (a *account) pauseSchedule(ctx context.Context, q SchedulePauseRequest) (ChangedAnswer, error) {
+func (a *account) pauseSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
-	return ChangedAnswer{Changed: 1}, a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason)
+	return verbs.Changed{Changed: 1}, a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason)
 }
 
-func (a *account) resumeSchedule(ctx context.Context, q SchedulePauseRequest) (ChangedAnswer, error) {
+func (a *account) resumeSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
-	return ChangedAnswer{Changed: 1}, a.sweeper.Resume(ctx, q.Schedule, q.By, q.Reason)
+	return verbs.Changed{Changed: 1}, a.sweeper.Resume(ctx, q.Schedule, q.By, q.Reason)
 }
 
-// ForecastRequest asks for some days of one schedule, or of all.
-type ForecastRequest struct {
-	Schedule string `json:"schedule,omitempty"`
-	Days     int    `json:"days"`
-}
-
-func (a *account) forecast(ctx context.Context, q ForecastRequest) (schedules.Forecast, error) {
+func (a *account) forecast(ctx context.Context, q verbs.ForecastRequest) (schedules.Forecast, error) {
 	return a.sweeper.Forecast(ctx, q.Schedule, q.Days)
 }

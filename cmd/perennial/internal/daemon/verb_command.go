@@ -8,26 +8,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/nats-io/nats.go"
 
 	"perennial/jobs"
-	"perennial/jobs/command"
-	"perennial/ledger/fact"
 	"perennial/queue"
 )
 
 // carryOut publishes a command to the commands stream, as its producer could, and answers
 // with what it came to. The request is a NATS request, so that it is kept nowhere until
 // it is published: a producer that gets no answer asks again, with the same id.
-func (a *account) carryOut(kind queue.Kind) verb {
-	types := VerbType{reflect.TypeOf(command.Shapes()[string(kind)]), reflect.TypeFor[fact.CommandFinished]()}
-	return verb{types, func(ctx context.Context, data []byte) ([]byte, error) {
+func (a *account) carryOut(v queue.Verb) queue.Verb {
+	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {
 			return nil, &queue.ServiceError{Code: "bad_request", Description: fmt.Sprintf("the command has %d bytes of at most %d", len(data), queue.MaxCommandBytes)}
 		}
-		outgoing := queue.Outgoing{Kind: kind, Data: data, Header: nats.Header{}}
+		outgoing := queue.Outgoing{Kind: queue.Kind(v.Name), Data: data, Header: nats.Header{}}
 		for _, name := range []string{"traceparent", "tracestate"} {
 			if value := queue.RequestHeader(ctx, name); value != "" {
 				outgoing.Header.Set(name, value)
@@ -47,5 +43,6 @@ func (a *account) carryOut(kind queue.Kind) verb {
 			return nil, &queue.ServiceError{Code: refused.Error, Description: refused.Reason, Body: answer}
 		}
 		return answer, nil
-	}}
+	}
+	return v
 }

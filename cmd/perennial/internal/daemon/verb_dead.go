@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/internal/failpoint"
 	"perennial/jobs"
 	"perennial/jobs/command"
@@ -15,13 +16,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/queue"
 )
-
-// DeadRequest names a dead letter by its sequence.
-type DeadRequest struct {
-	Seq    uint64 `json:"seq"`
-	By     string `json:"by"`
-	Reason string `json:"reason"`
-}
 
 // Points at which a test ends the process, between the steps of a requeue.
 const (
@@ -39,26 +33,26 @@ const (
 // absorbed, and one that is refused without an id costs nothing and is a letter again. A
 // message id would guard no better: the stream forgets it after its duplicate window,
 // which is at its minimum.
-func (a *account) deadRequeue(ctx context.Context, q DeadRequest) (ChangedAnswer, error) {
+func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.letters.Lock() // a second request for the letter finds it gone
 	defer a.letters.Unlock()
 	letter, err := a.letterOf(ctx, &q)
 	if err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
 	kind := queue.KindOf(a.Name, letter.Dead.Subject)
 	if queue.ValidKind(kind) != nil || len(letter.Dead.Data) > queue.MaxCommandBytes {
-		return ChangedAnswer{}, command.Refuse("the command came on %.80q with %d bytes, and would be refused again: drop it, or publish a corrected one", letter.Dead.Subject, len(letter.Dead.Data))
+		return verbs.Changed{}, command.Refuse("the command came on %.80q with %d bytes, and would be refused again: drop it, or publish a corrected one", letter.Dead.Subject, len(letter.Dead.Data))
 	}
 	err = a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
 		return tx.Append(fact.DeadRequeued{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 	})
 	if err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
 	failpoint.Reached(ctx, reachedRequeueFact)
 	if err := a.host.Queue.PublishCommand(ctx, a.Name, kind, letter.Dead.Data); err != nil {
-		return ChangedAnswer{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
+		return verbs.Changed{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
 	}
 	failpoint.Reached(ctx, reachedRequeuePublished)
 	return a.dropLetter(ctx, q.Seq)
@@ -66,23 +60,23 @@ func (a *account) deadRequeue(ctx context.Context, q DeadRequest) (ChangedAnswer
 
 // deadDrop removes a dead command for good, behind the fact that says who did: an end
 // between both leaves the letter, and it can be dropped again.
-func (a *account) deadDrop(ctx context.Context, q DeadRequest) (ChangedAnswer, error) {
+func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.letters.Lock()
 	defer a.letters.Unlock()
 	if _, err := a.letterOf(ctx, &q); err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
 	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
 		return tx.Append(fact.DeadDropped{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 	})
 	if err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
 	return a.dropLetter(ctx, q.Seq)
 }
 
 // letterOf is the letter that a request names, if the request says who asks and why.
-func (a *account) letterOf(ctx context.Context, q *DeadRequest) (queue.Letter, error) {
+func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Letter, error) {
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
 		return queue.Letter{}, err
@@ -95,10 +89,10 @@ func (a *account) letterOf(ctx context.Context, q *DeadRequest) (queue.Letter, e
 }
 
 // dropLetter removes a letter; one that is gone was removed by another request.
-func (a *account) dropLetter(ctx context.Context, seq uint64) (ChangedAnswer, error) {
+func (a *account) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
 	err := a.host.Queue.DropLetter(ctx, a.Name, seq)
 	if err != nil && !errors.Is(err, queue.ErrNoLetter) {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
-	return ChangedAnswer{Changed: 1}, nil
+	return verbs.Changed{Changed: 1}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/reconcile"
@@ -27,14 +28,14 @@ func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcil
 // CodeUnreachable is a runner's answer when its provider does not answer it.
 const CodeUnreachable = "unreachable"
 
-func (a *account) record(ctx context.Context, x jobs.Recording) (ChangedAnswer, error) {
+func (a *account) record(ctx context.Context, x jobs.Recording) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
 }
 
 // Record books what an operator says, and warns of an overdraft. shown reads an order that
 // the ledger does not know.
-func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording, shown jobs.OrderReader) (done ChangedAnswer, err error) {
+func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording, shown jobs.OrderReader) (done verbs.Changed, err error) {
 	r, booked, err := jobs.Record(ctx, l, x, shown)
 	if err != nil {
 		return done, err
@@ -42,7 +43,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording, shown jobs.
 	if booked {
 		done.Changed = 1
 	}
-	done.Record = &RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents}
+	done.Record = &verbs.RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents}
 	if done.Currency, err = l.Currency(ctx); err == nil {
 		done.Warning, err = jobs.Overdrawn(ctx, l, r.Movement)
 	}

@@ -6,29 +6,19 @@ import (
 	"context"
 	"fmt"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
 
-// RetireRequest takes proxies out of every sweep, or back in.
-type RetireRequest struct {
-	ProxyIDs []string `json:"proxy_ids"`
-	By       string   `json:"by"`
-	Reason   string   `json:"reason"`
-	Undo     bool     `json:"undo,omitempty"`
-}
-
-// MaxRetired bounds the proxies of one request.
-const MaxRetired = 1000
-
 // retire changes all of the proxies or none. A proxy that is
 // retired already gets no second fact.
-func (a *account) retire(ctx context.Context, q RetireRequest) (ChangedAnswer, error) {
-	var changed ChangedAnswer
-	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > MaxRetired {
-		return changed, &command.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), MaxRetired)}
+func (a *account) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Changed, error) {
+	var changed verbs.Changed
+	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > verbs.MaxRetired {
+		return changed, &command.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), verbs.MaxRetired)}
 	}
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
@@ -50,7 +40,7 @@ func (a *account) retire(ctx context.Context, q RetireRequest) (ChangedAnswer, e
 	return changed, err
 }
 
-func retireOne(ctx context.Context, tx *ledger.Tx, q RetireRequest, id string) (changed bool, err error) {
+func retireOne(ctx context.Context, tx *ledger.Tx, q verbs.RetireRequest, id string) (changed bool, err error) {
 	known, err := tx.KnowsProxy(id)
 	if err != nil {
 		return false, err

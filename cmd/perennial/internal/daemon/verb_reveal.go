@@ -5,25 +5,19 @@ package daemon
 import (
 	"context"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
 
-// RevealRequest notes that a person reads a proxy's credentials.
-type RevealRequest struct {
-	ProxyID string `json:"proxy_id"`
-	By      string `json:"by"`
-	Reason  string `json:"reason"`
-}
-
 // reveal appends the fact, and answers no credential: who asked reads them from the
 // provider, behind this, so that none goes over NATS.
-func (a *account) reveal(ctx context.Context, q RevealRequest) (ChangedAnswer, error) {
+func (a *account) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
 	q.By = asked(ctx, q.By)
 	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
 	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
 		known, err := tx.KnowsProxy(q.ProxyID)
@@ -36,9 +30,9 @@ func (a *account) reveal(ctx context.Context, q RevealRequest) (ChangedAnswer, e
 		return tx.Append(fact.ProxyRevealed{ProxyID: q.ProxyID, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 	})
 	if err != nil {
-		return ChangedAnswer{}, err
+		return verbs.Changed{}, err
 	}
-	return ChangedAnswer{Changed: 1}, nil
+	return verbs.Changed{Changed: 1}, nil
 }
 
 func refuseUnknownProxy(id string) error {

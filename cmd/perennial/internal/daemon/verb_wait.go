@@ -9,23 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
-	"perennial/ledger/fact"
 	"perennial/queue"
 )
-
-// WaitRequest asks what a command came to, and waits for it. Without a time the answer
-// comes at once.
-type WaitRequest struct {
-	ID             string `json:"id"`
-	TimeoutSeconds int64  `json:"timeout_seconds,omitempty"` // at most an hour
-}
-
-// WaitAnswer is the data of the command's last command.finished, once it is over.
-type WaitAnswer struct {
-	Finished bool                  `json:"finished"`
-	Result   *fact.CommandFinished `json:"result,omitempty"`
-}
 
 // Bounds of one request. A client that has gone is not noticed: its request is answered,
 // and gives its room back, after mostParked at the latest.
@@ -36,19 +23,19 @@ const (
 
 // wait answers when the command is over, or its time. An id that is not known may be on
 // its way: it is waited for too, and the error at the end is ledger.ErrNotFound.
-func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
+func (a *account) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswer, error) {
 	switch {
 	case q.ID == "":
-		return WaitAnswer{}, errNoID
+		return verbs.WaitAnswer{}, errNoID
 	case q.TimeoutSeconds < 0 || q.TimeoutSeconds > int64(longestWait/time.Second):
-		return WaitAnswer{}, &queue.ServiceError{Code: "bad_request", Description: fmt.Sprintf("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))}
+		return verbs.WaitAnswer{}, &queue.ServiceError{Code: "bad_request", Description: fmt.Sprintf("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))}
 	}
 	over := time.NewTimer(min(time.Duration(q.TimeoutSeconds)*time.Second, mostParked))
 	defer over.Stop()
 	for {
 		wake, forget, err := a.finishes.on(ctx, a.Ledger(), q.ID)
 		if err != nil {
-			return WaitAnswer{}, err
+			return verbs.WaitAnswer{}, err
 		}
 		answer, err := a.cameTo(ctx, q.ID)
 		if answer.Finished || err != nil && !errors.Is(err, ledger.ErrNotFound) {
@@ -71,25 +58,14 @@ func (a *account) wait(ctx context.Context, q WaitRequest) (WaitAnswer, error) {
 var errNoID = &queue.ServiceError{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
 // cameTo is the answer as things stand.
-func (a *account) cameTo(ctx context.Context, id string) (WaitAnswer, error) {
+func (a *account) cameTo(ctx context.Context, id string) (verbs.WaitAnswer, error) {
 	f, err := a.Ledger().Finished(ctx, id)
-	return WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
-}
-
-// LinesRequest asks for the lines of a command behind the first so many.
-type LinesRequest struct {
-	ID    string `json:"id"`
-	After int    `json:"after,omitempty"`
-	Limit int    `json:"limit,omitempty"` // default and most 1,000
-}
-
-func (q LinesRequest) check() error {
-	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
+	return verbs.WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
 }
 
 const mostLines = 1000
 
-func (a *account) lines(ctx context.Context, q LinesRequest) (ledger.FinishedPage, error) {
+func (a *account) lines(ctx context.Context, q verbs.LinesRequest) (ledger.FinishedPage, error) {
 	if q.ID == "" {
 		return ledger.FinishedPage{}, errNoID
 	}

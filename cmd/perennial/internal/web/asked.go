@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"perennial/jobs"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/schedules"
 )
 
@@ -19,26 +19,25 @@ const askWithin = 3 * time.Second
 // not answered in time: a change may have been made, or may be yet.
 var ErrNoAnswer = errors.New("the runner has not answered in time")
 
+// ask asks a verb of an account's service.
+func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question Q) (answer A, err error) {
+	err = a.Ask(ctx, v.Name, question, &answer)
+	return answer, err
+}
+
 // askNow is a runner's answer to a verb that changes nothing.
-func askNow[T any](ctx context.Context, s *Server, a Account, verb string) Made[T] {
-	return lately(ctx, s.figures, verb+" "+a.AccountName(), 0, func(ctx context.Context) (answer T, err error) {
+func askNow[T any](ctx context.Context, s *Server, a Account, v verbs.Verb[struct{}, T]) Made[T] {
+	return lately(ctx, s.figures, v.Name+" "+a.AccountName(), 0, func(ctx context.Context) (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		err = a.Ask(ctx, verb, struct{}{}, &answer)
-		return answer, err
+		return ask(ctx, a, v, struct{}{})
 	})
 }
 
 // sweeps is where the schedules of an account stand; problem says why that is not known.
 func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string) {
-	made := askNow[[]schedules.Status](ctx, s, a, "sweeps")
+	made := askNow(ctx, s, a, verbs.Sweeps)
 	return made.Value, made.problem()
-}
-
-// shownAccount is what the overview needs of the verb show.
-type shownAccount struct {
-	Reconciled jobs.LastReconciliation `json:"reconciled"`
-	Provider   *jobs.ProviderRecent    `json:"provider"`
 }
 
 // problem says why there is no answer of now; "" where there is one.

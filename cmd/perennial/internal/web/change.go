@@ -12,20 +12,21 @@ import (
 	"strings"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
 )
 
 // change is one kind of change: from a form to a verb's request, and to the command that
 // does the same.
 type change struct {
-	verb    string
+	verb    verbs.Spec
 	takes   func(form func(string) string) (question map[string]any, command []string, err error)
 	does    string        // as a person reads it, before it is done
 	timeout time.Duration // default askWithin
 }
 
 // byID is a change of what one field names.
-func byID(verb, field, does string, command ...string) change {
+func byID(verb verbs.Spec, field, does string, command ...string) change {
 	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
 		id := form("id")
 		if id == "" {
@@ -36,44 +37,44 @@ func byID(verb, field, does string, command ...string) change {
 }
 
 // ofAccount is a change of the account as a whole.
-func ofAccount(verb, does string, command ...string) change {
+func ofAccount(verb verbs.Spec, does string, command ...string) change {
 	return change{verb: verb, does: does, takes: func(func(string) string) (map[string]any, []string, error) {
 		return map[string]any{}, command, nil
 	}}
 }
 
 // ofCommand is a change of a command, or of the operation or the command that an id names.
-func ofCommand(verb, does string) change {
+func ofCommand(verb verbs.Spec, does string) change {
 	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
 		id := form("command_id")
 		switch {
 		case id == "" && form("id") == "":
 			return nil, nil, errors.New("the form names nothing")
 		case id == "":
-			return map[string]any{"id": form("id")}, []string{verb, form("id")}, nil
+			return map[string]any{"id": form("id")}, []string{verb.Name, form("id")}, nil
 		case command.MayNameOperation(id):
-			return map[string]any{"command_id": id}, []string{verb, id, "--as", "command"}, nil
+			return map[string]any{"command_id": id}, []string{verb.Name, id, "--as", "command"}, nil
 		}
-		return map[string]any{"command_id": id}, []string{verb, id}, nil
+		return map[string]any{"command_id": id}, []string{verb.Name, id}, nil
 	}}
 }
 
 // changes are by the last part of their address.
 var changes = map[string]change{
-	"release":         ofCommand("release", "let go what is held"),
-	"cancel":          ofCommand("cancel", "withdraw what was never sent"),
-	"retry":           ofCommand("retry", "ask again after not charged"),
-	"approve":         byID("approve", "plan", "approve a plan", "sweep", "approve"),
-	"sweep":           {verb: "sweep", does: "sweep now", timeout: planWithin, takes: byID("sweep", "schedule", "", "sweep", "run").takes},
-	"schedule-resume": byID("schedule-resume", "schedule", "resume a schedule", "schedules", "resume"),
-	"schedule-pause":  {verb: "schedule-pause", does: "pause a schedule", takes: pauseSchedule},
-	"pause":           ofAccount("pause", "pause the account", "account", "pause"),
-	"resume":          ofAccount("resume", "resume the account", "account", "resume"),
-	"resolve":         {verb: "resolve", does: "answer a review", takes: resolve},
-	"retire":          {verb: "retire", does: "retire a proxy", takes: retire},
-	"dead-requeue":    ofLetter("dead-requeue", "publish a dead command again", "dead", "requeue"),
-	"dead-drop":       ofLetter("dead-drop", "drop a dead command", "dead", "drop"),
-	"reinstate":       {verb: "retire", does: "reinstate a proxy", takes: reinstate},
+	"release":         ofCommand(verbs.Release.Spec, "let go what is held"),
+	"cancel":          ofCommand(verbs.Cancel.Spec, "withdraw what was never sent"),
+	"retry":           ofCommand(verbs.Retry.Spec, "ask again after not charged"),
+	"approve":         byID(verbs.Approve.Spec, "plan", "approve a plan", "sweep", "approve"),
+	"sweep":           {verb: verbs.Sweep.Spec, does: "sweep now", timeout: planWithin, takes: byID(verbs.Sweep.Spec, "schedule", "", "sweep", "run").takes},
+	"schedule-resume": byID(verbs.ScheduleResume.Spec, "schedule", "resume a schedule", "schedules", "resume"),
+	"schedule-pause":  {verb: verbs.SchedulePause.Spec, does: "pause a schedule", takes: pauseSchedule},
+	"pause":           ofAccount(verbs.Pause.Spec, "pause the account", "account", "pause"),
+	"resume":          ofAccount(verbs.Resume.Spec, "resume the account", "account", "resume"),
+	"resolve":         {verb: verbs.Resolve.Spec, does: "answer a review", takes: resolve},
+	"retire":          {verb: verbs.Retire.Spec, does: "retire a proxy", takes: retire},
+	"dead-requeue":    ofLetter(verbs.DeadRequeue.Spec, "publish a dead command again", "dead", "requeue"),
+	"dead-drop":       ofLetter(verbs.DeadDrop.Spec, "drop a dead command", "dead", "drop"),
+	"reinstate":       {verb: verbs.Retire.Spec, does: "reinstate a proxy", takes: reinstate},
 }
 
 func pauseSchedule(form func(string) string) (map[string]any, []string, error) {
@@ -213,7 +214,7 @@ func (s *Server) do(ctx context.Context, a Account, c change, question map[strin
 	var answer struct {
 		Warning string `json:"warning"`
 	}
-	err = a.Ask(ctx, c.verb, question, &answer)
+	err = a.Ask(ctx, c.verb.Name, question, &answer)
 	return answer.Warning, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
 )
 
@@ -112,7 +113,7 @@ func (s *Server) noLetters(q accountRequest, err error) {
 }
 
 // ofLetter is a change of a dead letter.
-func ofLetter(verb, does string, command ...string) change {
+func ofLetter(verb verbs.Spec, does string, command ...string) change {
 	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
 		seq, err := strconv.ParseUint(form("id"), 10, 64)
 		if err != nil {

@@ -80,7 +80,7 @@ func (a attempt) with(name, value string) attempt {
 func TestEveryDoorIsLockedFromOutside(t *testing.T) {
 	h := newRig(t)
 	for _, c := range changes {
-		h.main.answer[c.verb] = map[string]int{"changed": 1}
+		h.main.answer[c.verb.Name] = map[string]int{"changed": 1}
 	}
 	h.main.answer["reveal"] = map[string]int{"changed": 1}
 	var err error
@@ -192,7 +192,7 @@ func (h *rig) nothingWasChanged() {
 	h.t.Helper()
 	changing := map[string]bool{"reveal": true}
 	for _, c := range changes {
-		changing[c.verb] = true
+		changing[c.verb.Name] = true
 	}
 	for _, x := range h.main.requests() {
 		if changing[x.verb] {

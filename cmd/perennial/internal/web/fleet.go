@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/schedules"
 )
@@ -144,7 +145,7 @@ func (s *Server) coverage(ctx context.Context, a Account) Made[*schedules.Covera
 func (s *Server) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
 	return lately(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
 		if err = wasListed(ctx, a); err == nil {
-			err = a.Ask(ctx, "forecast", map[string]any{"schedule": "", "days": forecastDays}, &f)
+			f, err = ask(ctx, a, verbs.Forecast, verbs.ForecastRequest{Days: forecastDays})
 		}
 		return f, err
 	})

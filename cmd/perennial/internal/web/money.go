@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 )
@@ -162,10 +163,9 @@ func (s *Server) prove(q accountRequest) {
 			}
 			return proof{Verified: &v}, err
 		},
-		"reconcile": func(ctx context.Context) (p proof, err error) {
-			p.Reconciled = &reconcile.Reconciliation{}
-			err = q.account.Ask(ctx, "reconcile", struct{}{}, p.Reconciled)
-			return p, err
+		"reconcile": func(ctx context.Context) (proof, error) {
+			found, err := ask(ctx, q.account, verbs.Reconcile, struct{}{})
+			return proof{Reconciled: &found}, err
 		},
 	}[what]
 	switch {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -234,11 +235,10 @@ func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e i
 		return e, false, nil
 	}
 	name := fmt.Sprintf("evidence %s %s %d", a.AccountName(), o.ID, o.Version)
-	asked := lately(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (e inspect.Evidence, err error) {
+	asked := lately(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (inspect.Evidence, error) {
 		ctx, cancel := context.WithTimeout(ctx, evidenceWithin)
 		defer cancel()
-		err = a.Ask(ctx, "evidence", map[string]string{"id": o.ID}, &e)
-		return e, err
+		return ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: o.ID})
 	})
 	switch {
 	case asked.Known():

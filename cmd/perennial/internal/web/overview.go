@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -106,9 +107,11 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	}
 	s.fillFleet(ctx, a, card)
 	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
-	if made := askNow[shownAccount](ctx, s, a, "show"); made.problem() == "" {
+	if made := askNow(ctx, s, a, verbs.Show); made.problem() == "" {
 		shown := made.Value
-		card.Provider = shown.Provider
+		if shown.Provider.WindowSeconds > 0 { // 0: an older runner, which does not say
+			card.Provider = &shown.Provider
+		}
 		card.Reconciled = ReconciledText(shown.Reconciled, card.Balance.Currency)
 		card.Differs = shown.Reconciled.Findings > 0 && !shown.Reconciled.Agrees()
 	}

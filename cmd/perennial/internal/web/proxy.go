@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -268,8 +269,7 @@ const planFresh = time.Minute
 
 // plan is a schedule's sweep as it would be now, as the runner says that has the account.
 func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[schedules.Plan] {
-	return lately(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (p schedules.Plan, err error) {
-		err = a.Ask(ctx, "plan", map[string]string{"schedule": schedule}, &p)
-		return p, err
+	return lately(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (schedules.Plan, error) {
+		return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perennial/cmd/perennial/internal/verbs"
 )
 
 // Reveals are as many in a row, and then one every so often, for everybody together: a
@@ -67,8 +69,7 @@ func (s *Server) reveal(q accountRequest) {
 	}
 	noting, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
-	var noted struct{}
-	if err := q.account.Ask(noting, "reveal", map[string]string{"proxy_id": id, "by": q.session.Name, "reason": reason}, &noted); err != nil {
+	if _, err := ask(noting, q.account, verbs.Reveal, verbs.RevealRequest{ProxyID: id, By: q.session.Name, Reason: reason}); err != nil {
 		refuse(http.StatusUnprocessableEntity, "It could not be noted who reads them, and so nothing is revealed: "+err.Error())
 		return
 	}

@@ -1,0 +1,243 @@
+// What verbs take and answer, where no other package has the type.
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"perennial/jobs"
+	"perennial/jobs/inspect"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// OperatorRequest is an operator's change of one command or operation. ID is of either,
+// and one of the other two says of which: commands of before may have an operation's id.
+type OperatorRequest struct {
+	ID          string `json:"id,omitempty" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
+	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
+	OperationID string `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
+
+	By     string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
+}
+
+// Check refuses a request of several ids.
+func (q OperatorRequest) Check() error {
+	if named := []string{q.ID, q.CommandID, q.OperationID}; len(slices.DeleteFunc(named, func(id string) bool { return id == "" })) > 1 {
+		return errors.New("say one of id, command_id and operation_id")
+	}
+	return nil
+}
+
+// RetryRequest asks again for what ended with nothing charged.
+type RetryRequest struct {
+	OperatorRequest
+
+	UnlessRepeated bool `json:"unless_repeated,omitempty" doc:"'unless_repeated' refuses what was cancelled, what was asked again before, and a renewal whose proxy a later command renews."`
+}
+
+// Named is the request of an id that is of what as says.
+func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
+	switch as {
+	case inspect.AsCommand:
+		q.CommandID = id
+	case inspect.AsOperation:
+		q.OperationID = id
+	default:
+		q.ID = id
+	}
+	return q
+}
+
+// Of is the id that the request names, and what it is of.
+func (q OperatorRequest) Of() (id string, as inspect.As) {
+	switch {
+	case q.CommandID != "":
+		return q.CommandID, inspect.AsCommand
+	case q.OperationID != "":
+		return q.OperationID, inspect.AsOperation
+	}
+	return q.ID, ""
+}
+
+// ListRequest asks for operations. Without All it is for those that have not ended.
+type ListRequest struct {
+	All    bool              `json:"all" doc:"Also what has ended."`
+	Limit  int               `json:"limit" doc:"How many at most."`
+	State  string            `json:"state,omitempty" doc:"The state."`
+	Kind   string            `json:"kind,omitempty" doc:"What the command asks for."`
+	Labels map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
+	Since  time.Time         `json:"since,omitzero" doc:"From when on."`
+}
+
+// Check refuses a limit that would be read as none.
+func (q ListRequest) Check() error { return notNegative("limit", q.Limit) }
+
+// notNegative refuses a number that would otherwise be read as if it were left out.
+func notNegative(field string, n int) error {
+	if n < 0 {
+		return fmt.Errorf("%s is %d and must be 0 or more", field, n)
+	}
+	return nil
+}
+
+// MaxListed is how many operations one request may list.
+const MaxListed = 10_000
+
+// StatesRequest asks where commands stand. Hashes, beside the ids, asks for the
+// state of that content; Messages, the hashes of the messages as they were published,
+// also finds what the intake refused as it read it (jobs.StateOf).
+type StatesRequest struct {
+	IDs      []string `json:"ids" doc:"The ids of the commands."`
+	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command, to ask for the state of that content."`
+	Messages []string `json:"messages,omitempty" doc:"SHA-256 of each message as it was published, to find what was refused as it was read."`
+}
+
+// RecordAnswer is a record as it is booked.
+type RecordAnswer struct {
+	Seq   int64  `json:"seq" doc:"Its row of the journal, by which it is taken back."`
+	Kind  string `json:"kind" doc:"Top-up, external, charge or refund."`
+	Cents int64  `json:"cents" doc:"The amount, above 0."`
+}
+
+// Changed is the answer to a verb that changes something: how much it changed.
+type Changed struct {
+	Changed     int           `json:"changed" doc:"How much was changed: 0 where there was nothing to change."`
+	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
+	Warning     string        `json:"warning,omitempty" doc:"Of a record that was booked all the same."`
+	Record      *RecordAnswer `json:"record,omitempty" doc:"'record' is what was recorded, now or before under the same id."`
+	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the wallet of the book after an answer to a review."`
+}
+
+// MaxStates is how many commands one request may ask about.
+const MaxStates = 1000
+
+// AccountView is the account as `account show` prints it.
+type AccountView struct {
+	Account      string                  `json:"account" doc:"The short name of the account."`
+	AccountID    string                  `json:"account_id" doc:"The provider's id of the account."`
+	Environment  string                  `json:"environment" doc:"The provider's environment."`
+	BaseURL      string                  `json:"base_url" doc:"The provider's address."`
+	AppID        string                  `json:"app_id" doc:"The id of the API key that signed, without its secret."`
+	Currency     string                  `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
+	Status       string                  `json:"status" doc:"'status', 'email' and 'created_at' are the provider's, as the start read them."`
+	Email        string                  `json:"email" doc:"The address of the account's owner, as the provider says."`
+	CreatedAt    *time.Time              `json:"created_at" doc:"When it was made, as the provider says."`
+	NotReady     string                  `json:"not_ready,omitempty" doc:"Why the account does not work yet."`
+	ShortOfMoney bool                    `json:"short_of_money" doc:"An order or a renewal was refused because the wallet holds too little."`
+	Paused       []ledger.Pause          `json:"paused"`
+	Published    uint64                  `json:"published_seq" doc:"The last row that is on the events stream."`
+	Head         ledger.Head             `json:"head"`
+	Reconciled   jobs.LastReconciliation `json:"reconciled" doc:"'reconciled' is the last comparison with the provider of this run."`
+	Provider     jobs.ProviderRecent     `json:"provider" doc:"'provider' is how the provider answered this runner in the last minutes."`
+}
+
+// DeadRequest names a dead letter by its sequence.
+type DeadRequest struct {
+	Seq    uint64 `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	By     string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
+}
+
+// ProxiesRequest asks for the proxies behind one of them, in the order of their ids.
+type ProxiesRequest struct {
+	After string `json:"after,omitempty" doc:"How many lines were read before."`
+	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
+}
+
+// Check refuses a limit that would be read as none.
+func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
+
+// ProxiesAnswer is one page.
+type ProxiesAnswer struct {
+	Proxies []ListedProxy `json:"proxies" doc:"How many proxies."`
+	Next    string        `json:"next,omitempty" doc:"'next' is where the page behind it begins; left out on the last one."`
+}
+
+// ListedProxy is a proxy without what is known to be out of date: the expiry of before its
+// last renewal is no expiry.
+type ListedProxy struct {
+	ledger.Proxy
+
+	SeenAt                 *time.Time `json:"seen_at" doc:"Nil: not since its last renewal."`
+	ExpiredBeforeRenewalAt *time.Time `json:"expired_before_renewal_at,omitempty" doc:"'expired_before_renewal_at' is the expiry that a renewal which no read has shown yet began from."`
+}
+
+// Listed is a proxy as the ledger has it, without what is out of date.
+func Listed(p ledger.Proxy) ListedProxy {
+	if !p.Unread() {
+		return ListedProxy{Proxy: p, SeenAt: &p.SeenAt}
+	}
+	before := p.ExpiresAt
+	p.ExpiresAt = nil
+	return ListedProxy{Proxy: p, ExpiredBeforeRenewalAt: before}
+}
+
+// RetireRequest takes proxies out of every sweep, or back in.
+type RetireRequest struct {
+	ProxyIDs []string `json:"proxy_ids" doc:"The provider's ids of the proxies."`
+	By       string   `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason   string   `json:"reason" doc:"Why, for people; it may be reworded."`
+	Undo     bool     `json:"undo,omitempty" doc:"Take the proxies back in."`
+}
+
+// MaxRetired bounds the proxies of one request.
+const MaxRetired = 1000
+
+// RevealRequest notes that a person reads a proxy's credentials.
+type RevealRequest struct {
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	By      string `json:"by" doc:"The name of the person, as the request gave it."`
+	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
+}
+
+// WaitRequest asks what a command came to, and waits for it. Without a time the answer
+// comes at once.
+type WaitRequest struct {
+	ID             string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
+	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"At most an hour."`
+}
+
+// WaitAnswer is the data of the command's last command.finished, once it is over.
+type WaitAnswer struct {
+	Finished bool                  `json:"finished" doc:"The command is over."`
+	Result   *fact.CommandFinished `json:"result,omitempty"`
+}
+
+// LinesRequest asks for the lines of a command behind the first so many.
+type LinesRequest struct {
+	ID    string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
+	After int    `json:"after,omitempty" doc:"How many lines were read before."`
+	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
+}
+
+// Check refuses numbers that would be read as none.
+func (q LinesRequest) Check() error {
+	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
+}
+
+// SweepRequest names a schedule, or a plan.
+type SweepRequest struct {
+	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
+	Plan     string `json:"plan,omitempty" doc:"The hash of the plan."`
+	By       string `json:"by,omitempty" doc:"Of a sweep or an approval, as 'reason'."`
+	Reason   string `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+}
+
+// SchedulePauseRequest pauses a schedule, or resumes it.
+type SchedulePauseRequest struct {
+	Schedule string     `json:"schedule" doc:"The name of the schedule."`
+	Until    *time.Time `json:"until,omitempty" doc:"Of a pause: when it ends by itself."`
+	By       string     `json:"by,omitempty" doc:"The name of the person, as the request gave it."`
+	Reason   string     `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+}
+
+// ForecastRequest asks for some days of one schedule, or of all.
+type ForecastRequest struct {
+	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
+	Days     int    `json:"days" doc:"How many days, from today."`
+}

@@ -1,0 +1,197 @@
+// Package verbs declares the verbs of an account's NATS service, perennial.svc.<account>.<verb>:
+// the name of each, what it takes and answers, who may ask it, what it does, and an example.
+//
+// The endpoints and their metadata, the rights of roles, the schemas, the AsyncAPI document,
+// the calls of the command line and of the pages, and the table of docs/cli.md are made from
+// these values. A verb is added by its declaration here and its handler in package daemon.
+package verbs
+
+import (
+	"reflect"
+	"slices"
+
+	"perennial/jobs"
+	"perennial/jobs/command"
+	"perennial/jobs/inspect"
+	"perennial/jobs/reconcile"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/queue"
+	"perennial/schedules"
+)
+
+// Spec declares a verb.
+type Spec struct {
+	queue.Verb
+
+	Help     string   // one line
+	Required []string // fields that a request cannot do without
+	Unread   []string // fields that it takes and does not read, since verbs share types
+
+	Example       string // of a request
+	AnswerExample string // "": the answer is long, or an event's
+
+	Request, Answer reflect.Type // of Q and A
+}
+
+// Verb is a declared verb with the types of its request and of its answer.
+type Verb[Q, A any] struct{ Spec }
+
+// all are the declared verbs in the order of their declarations.
+var all []Spec
+
+func declare[Q, A any](s Spec) Verb[Q, A] {
+	s.Request, s.Answer = reflect.TypeFor[Q](), reflect.TypeFor[A]()
+	if s.AnswerExample == "" && s.Answer == reflect.TypeFor[Changed]() {
+		s.AnswerExample = `{"changed":1}`
+	}
+	all = append(all, s)
+	return Verb[Q, A]{s}
+}
+
+// All are the verbs of an account's service.
+func All() []Spec { return slices.Clone(all) }
+
+// Served are the verbs as a NATS server knows them.
+func Served() []queue.Verb {
+	served := make([]queue.Verb, len(all))
+	for i, v := range all {
+		served[i] = v.Verb
+	}
+	return served
+}
+
+// IsCommand reports whether the verb publishes a command: its request is the command.
+func (s Spec) IsCommand() bool { return queue.ValidKind(queue.Kind(s.Name)) == nil }
+
+// Who may ask a verb. Those for operators alone change something.
+var (
+	forProducers = []queue.Role{queue.RoleProducer}
+	forAskers    = []queue.Role{queue.RoleProducer, queue.RoleViewer, queue.RoleOperator}
+	forReaders   = []queue.Role{queue.RoleViewer, queue.RoleOperator}
+	forOperators = []queue.Role{queue.RoleOperator}
+)
+
+// The verbs.
+var (
+	Status = declare[OperatorRequest, inspect.CommandStatus](Spec{
+		Verb: queue.Verb{Name: "status", Roles: forAskers}, Help: "Show a command with its operations, by the id of either.",
+		Unread: []string{"by", "reason"}, Example: `{"id":"restock-7"}`,
+	})
+	States = declare[StatesRequest, map[string]string](Spec{
+		Verb: queue.Verb{Name: "states", Roles: forAskers}, Help: "Say where commands stand, by id; ids that never came are left out.",
+		Required: []string{"ids"}, Example: `{"ids":["restock-7","keep-7"]}`, AnswerExample: `{"restock-7":"delivered","keep-7":"sending"}`,
+	})
+	Wait = declare[WaitRequest, WaitAnswer](Spec{
+		Verb: queue.Verb{Name: "wait", Roles: forAskers, Pace: queue.Parked}, Help: "Answer what a command came to, as soon as it is over.",
+		Required: []string{"id"}, Example: `{"id":"restock-7","timeout_seconds":60}`,
+	})
+	Lines = declare[LinesRequest, ledger.FinishedPage](Spec{
+		Verb: queue.Verb{Name: "lines", Roles: forAskers}, Help: "List the lines of a command's end, for commands with more than the event names.",
+		Required: []string{"id"}, Example: `{"id":"restock-7","after":200,"limit":1000}`,
+	})
+	List = declare[ListRequest, []inspect.OperationStatus](Spec{
+		Verb: queue.Verb{Name: "list", Roles: forReaders}, Help: "List operations.",
+		Example: `{"limit":100,"state":"review","kind":"renewal"}`,
+	})
+	Balance = declare[struct{}, ledger.Balance](Spec{
+		Verb: queue.Verb{Name: "balance", Roles: forReaders}, Help: "Show the account's money as the ledger has it.",
+		Example: `{}`, AnswerExample: `{"account":"main","currency":"USD","wallet_cents":94300,"charged_cents":6000,"refunded_cents":1000,"suspense_cents":0,"funding_cents":100000,"external_cents":700,"head":{"seq":7,"hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}}`,
+	})
+	Release = declare[OperatorRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "release", Roles: forOperators}, Help: "Let go what was held.",
+		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"agreed"}`,
+	})
+	Cancel = declare[OperatorRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "cancel", Roles: forOperators}, Help: "Withdraw what was never sent.",
+		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"not needed"}`,
+	})
+	Retry = declare[RetryRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "retry", Roles: forOperators}, Help: "Ask again after not charged.",
+		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"the wallet was filled"}`,
+	})
+	Resolve = declare[jobs.Resolution, Changed](Spec{
+		Verb: queue.Verb{Name: "resolve", Roles: forOperators}, Help: "Answer for an operation in review, by id, operation_id or command_id.",
+		Required: []string{"charged", "reason"}, Example: `{"id":"keep-7/0001","line":"px_1","charged":true,"charged_cents":300,"by":"ada","reason":"the statement has it"}`,
+	})
+	Pause = declare[OperatorRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "pause", Roles: forOperators}, Help: "Stop sending.",
+		Required: []string{"reason"}, Unread: []string{"id", "command_id", "operation_id"}, Example: `{"by":"ada","reason":"the provider works on it"}`,
+	})
+	Resume = declare[OperatorRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "resume", Roles: forOperators}, Help: "Send again.",
+		Required: []string{"reason"}, Unread: []string{"id", "command_id", "operation_id"}, Example: `{"by":"ada","reason":"it is done"}`,
+	})
+	Show = declare[struct{}, AccountView](Spec{
+		Verb: queue.Verb{Name: "show", Roles: forReaders}, Help: "Show the account: its provider, pauses, and how far it is published.",
+		Example: `{}`,
+	})
+	Sweeps = declare[struct{}, []schedules.Status](Spec{
+		Verb: queue.Verb{Name: "sweeps", Roles: forReaders}, Help: "List the schedules.",
+		Example: `{}`,
+	})
+	Plan = declare[SweepRequest, schedules.Plan](Spec{
+		Verb: queue.Verb{Name: "plan", Roles: forReaders, Pace: queue.Slow}, Help: "Plan a sweep of a schedule, as it would be now.",
+		Required: []string{"schedule"}, Unread: []string{"plan", "by", "reason"}, Example: `{"schedule":"keepalive"}`,
+	})
+	Sweep = declare[SweepRequest, schedules.Plan](Spec{
+		Verb: queue.Verb{Name: "sweep", Roles: forOperators, Pace: queue.Slow}, Help: "Sweep now.",
+		Required: []string{"schedule", "reason"}, Unread: []string{"plan"}, Example: `{"schedule":"keepalive","by":"ada","reason":"before the holidays"}`,
+	})
+	Approve = declare[SweepRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "approve", Roles: forOperators}, Help: "Approve a plan that is held.",
+		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"agreed"}`,
+	})
+	Retire = declare[RetireRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "retire", Roles: forOperators}, Help: "Take proxies out of every sweep, or back in; all of them or none.",
+		Required: []string{"proxy_ids", "reason"}, Example: `{"proxy_ids":["px_1"],"by":"ada","reason":"not needed"}`,
+	})
+	Proxies = declare[ProxiesRequest, ProxiesAnswer](Spec{
+		Verb: queue.Verb{Name: "proxies", Roles: forReaders}, Help: "List the proxies that the ledger knows, in the order of their ids.",
+		Example: `{"after":"px_7","limit":1000}`,
+	})
+	Forecast = declare[ForecastRequest, schedules.Forecast](Spec{
+		Verb: queue.Verb{Name: "forecast", Roles: forReaders, Pace: queue.Slow}, Help: "Forecast the renewals of days to come.",
+		Required: []string{"days"}, Example: `{"days":30}`,
+	})
+	SchedulePause = declare[SchedulePauseRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "schedule-pause", Roles: forOperators}, Help: "Fire no slot of a schedule until an instant, or until it is resumed.",
+		Required: []string{"schedule", "reason"}, Example: `{"schedule":"keepalive","until":"2026-11-21T20:00:00Z","by":"ada","reason":"prices change tonight"}`,
+	})
+	ScheduleResume = declare[SchedulePauseRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "schedule-resume", Roles: forOperators}, Help: "Fire the slots of a schedule again.",
+		Required: []string{"schedule", "reason"}, Unread: []string{"until"}, Example: `{"schedule":"keepalive","by":"ada","reason":"the prices are known"}`,
+	})
+	Reveal = declare[RevealRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "reveal", Roles: forOperators}, Help: "Note that a person reads a proxy's credentials; it answers none.",
+		Required: []string{"proxy_id", "reason"}, Example: `{"proxy_id":"px_1","by":"ada","reason":"a customer cannot connect"}`,
+	})
+	DeadRequeue = declare[DeadRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "dead-requeue", Roles: forOperators}, Help: "Publish a dead command again, as it was, and remove its letter.",
+		Required: []string{"seq", "reason"}, Example: `{"seq":7,"by":"ada","reason":"the program reads it now"}`,
+	})
+	DeadDrop = declare[DeadRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "dead-drop", Roles: forOperators}, Help: "Remove a dead command for good.",
+		Required: []string{"seq", "reason"}, Example: `{"seq":8,"by":"ada","reason":"a test of a producer's"}`,
+	})
+	Reconcile = declare[struct{}, reconcile.Reconciliation](Spec{
+		Verb: queue.Verb{Name: "reconcile", Roles: forOperators, Pace: queue.Slow}, Help: "Compare the books with the provider; it may take minutes.",
+		Example: `{}`,
+	})
+	Record = declare[jobs.Recording, Changed](Spec{
+		Verb: queue.Verb{Name: "record", Roles: forOperators}, Help: "Book money that no reply showed: a top-up, what was spent outside Perennial, a charge or refund of an operation; or take a record back.",
+		Required: []string{"reason"}, Example: `{"kind":"top-up","cents":5000,"id":"card-7","by":"ada","reason":"card"}`, AnswerExample: `{"changed":1,"currency":"USD"}`,
+	})
+	Evidence = declare[OperatorRequest, inspect.Evidence](Spec{
+		Verb: queue.Verb{Name: "evidence", Roles: forReaders, Pace: queue.Slow}, Help: "Show what is known of an operation in review.",
+		Unread: []string{"by", "reason"}, Example: `{"id":"keep-7/0001"}`,
+	})
+	Order = declare[command.OrderCommand, fact.CommandFinished](Spec{
+		Verb: queue.Verb{Name: string(queue.KindOrderCreate), Roles: forProducers, Pace: queue.Parked}, Help: "Carry out an order, and answer what it came to.",
+		Example: `{"id":"restock-7","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":2}],"max_total_cents":1000,"labels":{"ticket":"OPS-7"}}`,
+	})
+	Renew = declare[command.RenewalCommand, fact.CommandFinished](Spec{
+		Verb: queue.Verb{Name: string(queue.KindProxyRenew), Roles: forProducers, Pace: queue.Parked}, Help: "Carry out a renewal, and answer what it came to.",
+		Example: `{"id":"keep-7","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"2026-11-25T00:00:00Z","labels":{"ticket":"OPS-7"}}`,
+	})
+)
