@@ -113,7 +113,7 @@ var runnerBugs = []bug{
 		new: "return !h.Shown && (others ||"},
 	{name: "what can never be recorded is tried without end", in: "jobs.Runner.record", run: "TestTrap72",
 		old: "permanent {",
-		new: "permanent && wait < 0 {"},
+		new: "permanent && j == nil {"},
 	{name: "a delivery names ids of any length", in: "decide.nameable", run: "TestTrap72",
 		old: "len(id) <= command.MaxIDBytes",
 		new: "len(id) <= 1<<20+command.MaxIDBytes"},
