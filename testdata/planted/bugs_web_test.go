@@ -17,7 +17,7 @@ var webBugs = []bug{
 	{name: "a person whom the proxy names and who is not listed is in", in: "web.Identity.of", run: "TestAProxyNames",
 		old: "if !listed {", new: "if !listed && len(i.people) == 0 {"},
 	{name: "credentials are revealed without their fact", in: "web.Server.reveal", run: "TestNothingIsRevealed",
-		old: "\"reason\": reason}, &noted); err != nil {", new: "\"reason\": reason}, &noted); err != nil && name == \"\" {"},
+		old: "Reason: reason}); err != nil {", new: "Reason: reason}); err != nil && name == \"\" {"},
 	{name: "a viewer reads credentials", in: "web.Server.reveal", run: "TestNothingIsRevealed",
 		old: "case !q.session.MayChange(name):", new: "case !q.session.MaySee(name):"},
 	{name: "any token opens the metrics", in: "daemon.behindToken", run: "TestMetricsAsk",
