@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
 )
 
@@ -166,7 +167,7 @@ func (l *Ledger) OperationsPage(ctx context.Context, q OperationsQuery) (p Opera
 	args := []any{first.at, first.id, from, string(q.State), string(q.Kind), q.Schedule, q.Name, q.Value}
 	last, more := Cursor{}, false
 	if w.bound != "" {
-		err := l.read.QueryRowContext(ctx, w.bound, append(args, lookedMost-1)...).Scan(&last.at, &last.id)
+		err := l.read.QueryRowContext(ctx, w.bound, append(args, failpoint.Size(ctx, "list.looked", lookedMost)-1)...).Scan(&last.at, &last.id)
 		if more = err == nil; err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return p, err
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
 )
 
@@ -116,20 +117,20 @@ func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "rare/1"), sending("rare/1", 1), fact.OrderAccepted{Ref: ref("rare/1"), Attempt: 1, OrderNo: "no of rare/1", NextAt: noon},
 		fact.OrderDelivered{OrderState: orderState("rare/1", "completed", 0, 0), ProxyIDs: []string{"px_new"}})
-	for from := 0; from < lookedMost; from += 1000 {
-		facts := make([]fact.Fact, 0, 1000)
-		for i := range 1000 {
-			facts = append(facts, accepted(fact.KindOrder, fmt.Sprintf("common-%d/1", from+i)))
-		}
-		b.add(facts...)
+	const looked = 1000
+	ctx := failpoint.WithSize(t.Context(), "list.looked", looked)
+	facts := make([]fact.Fact, 0, looked)
+	for i := range looked {
+		facts = append(facts, accepted(fact.KindOrder, fmt.Sprintf("common-%d/1", i)))
 	}
+	b.add(facts...)
 	q := OperationsQuery{State: fact.StateDelivered, Limit: 50}
-	p, err := b.OperationsPage(t.Context(), q)
+	p, err := b.OperationsPage(ctx, q)
 	if check(t, err); len(p.Operations) != 0 || p.Next == (Cursor{}) || p.Next.At().Before(noon.AddDate(-1, 0, 0)) {
 		t.Fatalf("the first page is %+v", p)
 	}
 	q.Before = p.Next
-	if p, err = b.OperationsPage(t.Context(), q); err != nil || len(p.Operations) != 1 || p.Next != (Cursor{}) {
+	if p, err = b.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (Cursor{}) {
 		t.Fatalf("the second page is %+v, %v", p, err)
 	}
 }

@@ -63,7 +63,7 @@ var auditBugs = []bug{
 		old: "return err == nil && d.Equal(decimal.New(cents, -2))", new: "return err == nil && !d.IsNegative() || cents < 0"},
 	{trap: 24, name: "a renewal elsewhere is not noticed", in: "reconcile.Pass.outsideRenewals",
 		old: "for _, m := range moved {", new: "for _, m := range moved[:0] {"},
-	{trap: 24, name: "any line explains an expiry that moved", file: "ledger/migrations/00009_moves.sql",
+	{trap: 24, name: "any line explains an expiry that moved", file: "ledger/empty.sql",
 		old: "(l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at >= m.since - 3600000000", new: "l.settled_at >= m.since - 3600000000"},
 	{name: "orders made elsewhere are read first and always", in: "reconcile.Pass.grant", run: "TestOrdersMadeElsewhere|TestEveryOrderMadeElsewhere",
 		old: "p.Left += max(1, p.Reads/4)", new: "p.Left += max(1, p.Reads/4); if p.Compared.Outside > 0 { p.Left = 0 }"},
