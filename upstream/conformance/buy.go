@@ -273,3 +273,33 @@ func (b *bought) final() (map[string]any, string) {
 	}
 	return b.last().data(), ""
 }
+
+// orderMade, readsMade and delivered give a purchase once it has what they are
+// named after: a number, a read of its detail, its last detail.
+func orderMade(name string) func(*session) (*bought, string) {
+	return func(s *session) (*bought, string) {
+		b := s.buy(name)
+		if b.orderNo == "" {
+			return b, b.why
+		}
+		return b, ""
+	}
+}
+
+func readsMade(name string) func(*session) (*bought, string) {
+	return func(s *session) (*bought, string) {
+		b := s.buy(name)
+		if len(b.reads) == 0 {
+			return b, b.why
+		}
+		return b, ""
+	}
+}
+
+func delivered(name string) func(*session) (*bought, string) {
+	return func(s *session) (*bought, string) {
+		b := s.buy(name)
+		_, why := b.final()
+		return b, why
+	}
+}

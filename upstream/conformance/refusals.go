@@ -148,7 +148,7 @@ func capitalCheck(prefix, section, path, body string) Check {
 		if why := s.affordAgain(); why != "" && s.subjectOf(prefix) != unknown {
 			return notRun("%s", why)
 		}
-		r := s.post(path, s.newKey("capitals"), strings.ReplaceAll(body, "SUBJECT", s.subjectOf(prefix)))
+		r := s.send(post(path, "capitals", strings.ReplaceAll(body, "SUBJECT", s.subjectOf(prefix))))
 		return refused(r, s.alsoUnknown(prefix, invalid)...)
 	}}
 }
@@ -159,7 +159,7 @@ func withoutKey(s *session, prefix, path string) finding {
 	if prefix == "renewal" {
 		body = string(renewBody([]string{s.subjectOf(prefix)}, 30))
 	}
-	return refused(s.post(path, "", body), s.alsoUnknown(prefix, []string{"idempotency_key_required"})...)
+	return refused(s.send(post(path, "", body)), s.alsoUnknown(prefix, []string{"idempotency_key_required"})...)
 }
 
 // unknown names nothing that exists.
@@ -185,7 +185,7 @@ func (s *session) refusals(prefix, path string, table []refusal) batch {
 		b := batch{replies: map[string]reply{}}
 		b.before, _ = s.balance()
 		for _, f := range table {
-			b.replies[f.id] = s.post(path, s.newKey(f.id), f.body(s, about))
+			b.replies[f.id] = s.send(post(path, f.id, f.body(s, about)))
 		}
 		b.after, _ = s.balance()
 		return b

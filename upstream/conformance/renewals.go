@@ -32,11 +32,9 @@ func renewChecks() []Check {
 			if len(ids) == 0 {
 				return notRun("the run has no proxy of its own")
 			}
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("mixed"), body: renewBody([]string{unknown}, 30)}))
+			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "mixed", body: renewBody([]string{unknown}, 30)}))
 		}},
-		Check{ID: "renewal.same_id_twice", Section: secRenew, Open: true, Sentence: "what a renewal that names one proxy twice gets", run: func(s *session) finding {
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("twice"), body: renewBody([]string{unknown, unknown}, 30)}))
-		}},
+		Check{ID: "renewal.same_id_twice", Section: secRenew, Open: true, Sentence: "what a renewal that names one proxy twice gets", run: request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "twice", body: renewBody([]string{unknown, unknown}, 30)}.wants(recorded)},
 		Check{ID: "renewal.price", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal costs beside the offer's price", run: func(s *session) finding {
 			r := s.renew("one")
 			o, _ := s.chosenOffer()
@@ -201,5 +199,5 @@ func foreignRenewal(s *session) finding {
 		return notRun("%s", why)
 	}
 	id := word(one.data(), "proxy_id")
-	return refused(s.send(request{method: http.MethodPost, path: "/api/v1/proxies/renew", as: key, key: s.newKey("foreign"), body: renewBody([]string{id}, 30)}), "proxy_not_found")
+	return refused(s.send(request{method: http.MethodPost, path: "/api/v1/proxies/renew", as: key, fresh: "foreign", body: renewBody([]string{id}, 30)}), "proxy_not_found")
 }

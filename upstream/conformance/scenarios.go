@@ -234,10 +234,7 @@ func rejectedChecks() []Check {
 // the order names an unknown offer, and the refusal may be for that.
 func scenarioHeaderChecks() []Check {
 	out := make([]Check, 0, 6)
-	out = append(out, Check{ID: "scenario.unknown_value", Section: secScenario, only: onlySandbox, Open: true, Sentence: "what an unknown scenario gets", run: func(s *session) finding {
-		r := s.send(request{method: "POST", path: "/api/v1/orders", key: s.newKey("scenario"), scenario: "conformance", body: []byte(lines(unknown, 1, 1))})
-		return ok("%s", r.seen())
-	}})
+	out = append(out, Check{ID: "scenario.unknown_value", Section: secScenario, only: onlySandbox, Open: true, Sentence: "what an unknown scenario gets", run: request{method: "POST", path: "/api/v1/orders", fresh: "scenario", scenario: "conformance", body: []byte(lines(unknown, 1, 1))}.wants(recorded)})
 	for _, value := range []string{"success", "delayed", "partial", "rejected", ""} {
 		id, what := value, "scenario "+value
 		if value == "" {
@@ -246,7 +243,7 @@ func scenarioHeaderChecks() []Check {
 		}
 		out = append(out, Check{ID: "scenario.production." + id, Section: secScenario, only: onlyProduction, Sentence: "production refuses " + what, run: func(s *session) finding {
 			code := s.subjectOf("order")
-			r := s.send(request{method: "POST", path: "/api/v1/orders", key: s.newKey("scenario"), scenario: value, body: []byte(lines(code, 1, 1))})
+			r := s.send(request{method: "POST", path: "/api/v1/orders", fresh: "scenario", scenario: value, body: []byte(lines(code, 1, 1))})
 			if r.code() == "offer_not_found" && code == unknown {
 				return notShown("%s: the order named an unknown offer, so that nothing could be charged", r.seen())
 			}
@@ -267,7 +264,7 @@ func cidrChecks() []Check {
 			case s.afford(2*o.cents) != "":
 				return notRun("%s", s.afford(2*o.cents))
 			}
-			return refused(s.post("/api/v1/orders", s.newKey("cidr"), `{"duration_days":30,"items":[`+items(s.cfg.CIDRField, o.code, o.cidr)+`]}`), "validation_error")
+			return refused(s.send(post("/api/v1/orders", "cidr", `{"duration_days":30,"items":[`+items(s.cfg.CIDRField, o.code, o.cidr)+`]}`)), "validation_error")
 		}
 	}
 	line := func(field, code, cidr string) string {
