@@ -163,17 +163,16 @@ func (s *session) planCents() int64 {
 
 // bought is an order from its creation to its end.
 type bought struct {
-	why           string // why there is none
-	key           string
-	body          []byte
-	scenario      string
-	created       reply
-	before, after int64 // wallet around the creation
-	walletKnown   bool
-	orderNo       string
-	reads         []reply // of the detail, the last one at the end
-	ended         bool
-	closing       int64 // wallet at the end
+	why      string // why there is none
+	key      string
+	body     []byte
+	scenario string
+	created  reply
+	around   // the creation
+	orderNo  string
+	reads    []reply // of the detail, the last one at the end
+	ended    bool
+	closing  int64 // wallet at the end
 }
 
 func (b *bought) last() *reply {
@@ -204,10 +203,7 @@ func (s *session) buy(name string) *bought {
 			return &bought{why: why}
 		}
 		b := &bought{key: s.newKey(name), body: s.orderBody(o, p), scenario: p.scenario}
-		before, knownBefore := s.balance()
-		b.created = s.send(b.request())
-		after, knownAfter := s.balance()
-		b.before, b.after, b.walletKnown = before, after, knownBefore && knownAfter
+		b.around = s.around(func() { b.created = s.send(b.request()) })
 		if b.orderNo = word(b.created.data(), "order_no"); b.orderNo == "" {
 			b.why = "no order came of it: " + b.created.seen()
 			return b

@@ -80,6 +80,34 @@ func frameChecks() []Check {
 	}
 }
 
+// around is the wallet before and after something that may charge.
+type around struct {
+	before, after int64
+	walletKnown   bool
+}
+
+// around runs do between two reads of the wallet.
+func (s *session) around(do func()) around {
+	before, knownBefore := s.balance()
+	do()
+	after, knownAfter := s.balance()
+	return around{before, after, knownBefore && knownAfter}
+}
+
+// unmoved wants that nothing was charged.
+func (a around) unmoved() finding {
+	if a.before != a.after {
+		return differs("the wallet went from %d to %d cents", a.before, a.after)
+	}
+	return ok("the same before and after")
+}
+
+// debited compares the wallet with an amount that a result names.
+func (a around) debited(data map[string]any, name string) finding {
+	amount, has := cents(data, name)
+	return debited(a.before, a.after, a.walletKnown, amount, has)
+}
+
 // debited compares the wallet around a purchase with what the purchase says.
 func debited(before, after int64, known bool, total int64, has bool) finding {
 	switch {

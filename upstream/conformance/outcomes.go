@@ -12,13 +12,7 @@ import (
 // interruptedChecks are records in processing and unresolved records.
 func interruptedChecks() []Check {
 	unresolved := func(do func(s *session, r request, before int64) finding) func(*session) finding {
-		return func(s *session) finding {
-			r, before, why := s.leaveUnresolved()
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return do(s, r, before)
-		}
+		return given((*session).leaveUnresolved, func(s *session, l left) finding { return do(s, l.r, l.before) })
 	}
 	return []Check{
 		{ID: "control.unresolved.code", Section: secIdempotency, Costs: true, Sentence: "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", run: unresolved(func(s *session, r request, _ int64) finding {
@@ -44,13 +38,15 @@ func interruptedChecks() []Check {
 	}
 }
 
+// left is a request whose record stays unresolved, with the wallet from before.
+type left struct {
+	r      request
+	before int64
+	why    string
+}
+
 // leaveUnresolved makes one order whose record is left interrupted.
-func (s *session) leaveUnresolved() (request, int64, string) {
-	type left struct {
-		r      request
-		before int64
-		why    string
-	}
+func (s *session) leaveUnresolved() (left, string) {
 	got := memo(s, "unresolved", func() left {
 		o, why := s.chosenOffer()
 		p := findPurchase(purchases, "unresolved")
@@ -71,7 +67,7 @@ func (s *session) leaveUnresolved() (request, int64, string) {
 		}
 		return out
 	})
-	return got.r, got.before, got.why
+	return got, got.why
 }
 
 // whileHanging repeats a request while the first one hangs, lets the first one
@@ -128,6 +124,7 @@ func (s *session) until(done func() bool) bool {
 
 // unsuccessfulChecks are renewals in which not every item succeeds.
 func unsuccessfulChecks(name string) []Check {
+	renewal := func(s *session) (*renewed, string) { r := s.renewUnsuccessfully(name); return r, r.why }
 	result := func(s *session) (map[string]any, []string, string) {
 		r := s.renewUnsuccessfully(name)
 		why := r.why
@@ -146,15 +143,8 @@ func unsuccessfulChecks(name string) []Check {
 			})})
 	}
 	return append(out,
-		Check{ID: prefix + ".status", Section: secRenewState, Costs: true, Sentence: what + " says so", run: func(s *session) finding { return unsuccessfulStatus(s.renewUnsuccessfully(name), name) }},
-		Check{ID: prefix + ".debited", Section: secRenewState, Costs: true, Sentence: what + " debits the wallet by charged_cents", run: func(s *session) finding {
-			r := s.renewUnsuccessfully(name)
-			if r.why != "" {
-				return notRun("%s", r.why)
-			}
-			charged, has := cents(r.reply.data(), "charged_cents")
-			return debited(r.before, r.after, r.walletKnown, charged, has)
-		}},
+		Check{ID: prefix + ".status", Section: secRenewState, Costs: true, Sentence: what + " says so", run: given(renewal, func(_ *session, r *renewed) finding { return unsuccessfulStatus(r, name) })},
+		Check{ID: prefix + ".debited", Section: secRenewState, Costs: true, Sentence: what + " debits the wallet by charged_cents", run: given(renewal, func(_ *session, r *renewed) finding { return r.debited(r.reply.data(), "charged_cents") })},
 		Check{ID: prefix + ".only_failed_refunded", Section: secRenewState, Costs: true, Sentence: what + " refunds its failed lines, and only those", run: func(s *session) finding {
 			data, _, why := result(s)
 			if why != "" {
@@ -162,9 +152,7 @@ func unsuccessfulChecks(name string) []Check {
 			}
 			return onlyFailedRefunded(data)
 		}},
-		Check{ID: prefix + ".only_succeeded_move", Section: secRenewState, Costs: true, Sentence: what + " moves the expiry of what succeeded, and no other", run: func(s *session) finding {
-			return onlySucceededMove(s.renewUnsuccessfully(name))
-		}})
+		Check{ID: prefix + ".only_succeeded_move", Section: secRenewState, Costs: true, Sentence: what + " moves the expiry of what succeeded, and no other", run: given(renewal, onlySucceededMove)})
 }
 
 // renewUnsuccessfully asks for a shape of the result and renews two proxies.
@@ -188,18 +176,12 @@ func (s *session) renewUnsuccessfully(name string) *renewed {
 }
 
 func unsuccessfulStatus(r *renewed, name string) finding {
-	if r.why != "" {
-		return notRun("%s", r.why)
-	}
 	data := r.reply.data()
 	if word(data, "status") != name {
 		return differs("%s, status %q", r.reply.seen(), brief(word(data, "status")))
 	}
 	if name != "failed" {
-		if !r.reply.succeeded() {
-			return differs("%s", r.reply.seen())
-		}
-		return ok("%s", r.reply.seen())
+		return succeeds(r.reply)
 	}
 	charged, known := cents(data, "charged_cents")
 	if _, hasWallet := data["wallet"]; r.reply.status != http.StatusUnprocessableEntity || r.reply.code() != "operation_failed" || !known || charged != 0 || !hasWallet {
@@ -220,10 +202,7 @@ func onlyFailedRefunded(data map[string]any) finding {
 	return ok("%d lines", len(things(data, "line_items")))
 }
 
-func onlySucceededMove(r *renewed) finding {
-	if r.why != "" {
-		return notRun("%s", r.why)
-	}
+func onlySucceededMove(_ *session, r *renewed) finding {
 	for _, line := range things(r.reply.data(), "line_items") {
 		id := word(line, "proxy_id")
 		if moved := !r.expiry[0][id].Equal(r.expiry[1][id]); moved != (word(line, "status") == "succeeded") {

@@ -125,11 +125,7 @@ func pageChecks() []Check {
 		out = append(out, p.sizeChecks()...)
 	}
 	return append(out,
-		Check{ID: "proxies.key", Section: secProxies, Open: true, Sentence: "the key that holds the proxies", run: func(s *session) finding {
-			r, _ := s.replyOf("proxy_list")
-			key, _, found := onlyArray(r.data())
-			return ok("%q, exactly one array: %t", brief(key), found)
-		}},
+		Check{ID: "proxies.key", Section: secProxies, Open: true, Sentence: "the key that holds the proxies", run: listKey("proxy_list")},
 		Check{ID: "proxies.stable", Section: secProxies, Open: true, Sentence: "whether two reads of the list of proxies have one order", run: func(s *session) finding {
 			return sameOrder(s, "/api/v1/proxies", "proxy_id")
 		}},
@@ -165,11 +161,11 @@ func (s *session) withToken(p paged, pairs ...pair) finding {
 }
 
 func (p paged) checks() []Check {
-	check := func(id, section, sentence string, run func(*session) finding) Check {
-		return Check{ID: "page." + p.name + "." + id, Section: section, Sentence: "the list of " + p.name + " " + sentence, run: run}
-	}
+	shape := group{prefix: "page." + p.name, section: secPage, what: "the list of " + p.name}
+	rules := shape
+	rules.section = secPagination
 	return []Check{
-		check("one_array", secPage, "is the only array of data", func(s *session) finding {
+		shape.check("one_array", "is the only array of data", func(s *session) finding {
 			r := s.get(p.path)
 			key, items, found := onlyArray(r.data())
 			if !found {
@@ -181,7 +177,7 @@ func (p paged) checks() []Check {
 			r := s.get(p.path, pair{"page_size", "7"})
 			return ok("%s, page_size is %s", r.seen(), typeName(r.data()["page_size"]))
 		}},
-		check("size_kept", secPagination, "gives no page that is longer than its page_size", func(s *session) finding {
+		rules.check("size_kept", "gives no page that is longer than its page_size", func(s *session) finding {
 			p.filled(s)
 			w := s.walk(p.path, p.identity, 1)
 			if w.why != "" || slices.Max(append(w.sizes, 0)) > 1 {
@@ -189,19 +185,19 @@ func (p paged) checks() []Check {
 			}
 			return ok("%d pages of one", w.pages)
 		}),
-		check("walk_unique", secPagination, "gives no entry twice on its pages", func(s *session) finding {
+		rules.check("walk_unique", "gives no entry twice on its pages", func(s *session) finding {
 			p.filled(s)
 			w := s.walk(p.path, p.identity, 1)
 			return w.unique()
 		}),
-		check("walk_ends", secPagination, "comes to an end, or to other entries all the time", func(s *session) finding {
+		rules.check("walk_ends", "comes to an end, or to other entries all the time", func(s *session) finding {
 			w := s.walk(p.path, p.identity, 50)
 			if w.why != "" || w.pages == maxPages && len(w.ids) < maxPages {
 				return differs("%d pages, %d entries, %s", w.pages, len(w.ids), w.why)
 			}
 			return ok("%d entries on %d pages", len(w.ids), w.pages)
 		}),
-		check("sizes_agree", secPagination, "begins with the same entries whatever the page size", func(s *session) finding {
+		rules.check("sizes_agree", "begins with the same entries whatever the page size", func(s *session) finding {
 			p.filled(s)
 			one, fifty := s.walk(p.path, p.identity, 1), s.walk(p.path, p.identity, 50)
 			n := min(len(one.order), len(fifty.order))
@@ -210,7 +206,7 @@ func (p paged) checks() []Check {
 			}
 			return ok("%d entries compared", n)
 		}),
-		check("token_when_more", secPage, "has a next_page_token exactly while has_more", func(s *session) finding {
+		shape.check("token_when_more", "has a next_page_token exactly while has_more", func(s *session) finding {
 			r := s.get(p.path, pair{"page_size", "1"})
 			if truth(r.data(), "has_more") != (word(r.data(), "next_page_token") != "") {
 				return differs("has_more %t, next_page_token is %s", truth(r.data(), "has_more"), typeName(r.data()["next_page_token"]))
@@ -222,9 +218,7 @@ func (p paged) checks() []Check {
 
 // tokenChecks observe that a token is bound to its list, its account and its bytes.
 func (p paged) tokenChecks() []Check {
-	check := func(id, sentence string, run func(*session) finding) Check {
-		return Check{ID: "page.token." + p.name + "." + id, Section: secPagination, Sentence: "a token of " + p.name + " " + sentence, run: run}
-	}
+	check := group{prefix: "page.token." + p.name, section: secPagination, what: "a token of " + p.name}.check
 	token := func(s *session) (string, string) { return s.firstToken(p) }
 	with := func(use func(token string) request, judge func(reply) finding) func(*session) finding {
 		return given(token, func(s *session, token string) finding { return judge(s.send(use(token))) })
