@@ -217,6 +217,21 @@ func (b *bought) request() request {
 	return request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: b.body, scenario: b.scenario}
 }
 
+// orderOf is a request for a purchase of the table, not sent yet, under a key of
+// its own, or why it may not be sent.
+func (s *session) orderOf(name string) (request, int64, string) {
+	o, why := s.chosenOffer()
+	p := findPurchase(purchases, name)
+	sum := o.estimate(p)
+	if why == "" {
+		why = s.afford(sum)
+	}
+	if why != "" {
+		return request{}, 0, why
+	}
+	return request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey(name), body: s.orderBody(o, p)}, sum, ""
+}
+
 func (s *session) orderBody(o offer, p purchase) []byte {
 	line := func(quantity int64) map[string]any { return map[string]any{"offer_code": o.code, "quantity": quantity} }
 	body := map[string]any{"duration_days": p.days, "items": []any{line(p.quantity)}}

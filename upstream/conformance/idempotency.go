@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"bytes"
 	"cmp"
 	"net/http"
 	"reflect"
@@ -92,35 +93,26 @@ func replayChecks(id, what string, only environment, repeat func(*session) again
 
 // conflictChecks send a key with another body.
 func conflictChecks() []Check {
-	send := func(path string, change func(s *session) (key string, body []byte, why string)) func(*session) reply {
-		return func(s *session) reply {
-			key, body, why := change(s)
-			if why != "" {
-				return reply{}
-			}
-			return s.send(request{method: http.MethodPost, path: path, key: key, body: body})
-		}
-	}
-	order := send("/api/v1/orders", func(s *session) (string, []byte, string) {
+	order := func(s *session) (request, bool) {
 		b := s.buy("plain")
 		o, _ := s.chosenOffer()
-		return b.key, []byte(lines(o.code, 1, 1)), b.why
-	})
-	renewal := send("/api/v1/proxies/renew", func(s *session) (string, []byte, string) {
+		return keyed("/api/v1/orders", b.key, lines(o.code, 1, 1)), b.why == ""
+	}
+	renewal := func(s *session) (request, bool) {
 		r := s.renew("one")
-		return r.key, renewBody(r.ids, 60), r.why
-	})
-	conflict := func(ask func(*session) reply) func(*session) finding {
-		return func(s *session) finding {
+		return keyed("/api/v1/proxies/renew", r.key, string(renewBody(r.ids, 60))), r.why == ""
+	}
+	conflict := func(again func(*session) (request, bool)) func(*session) finding {
+		return asks(func(s *session) (request, string) {
 			if why := s.affordAgain(); why != "" {
-				return notRun("%s", why)
+				return request{}, why
 			}
-			r := ask(s)
-			if r.status == 0 && r.err == nil {
-				return notRun("there is no key that was used")
+			r, used := again(s)
+			if !used {
+				return r, "there is no key that was used"
 			}
-			return refused(r, "idempotency_key_conflict")
-		}
+			return r, ""
+		}, refusing("idempotency_key_conflict"))
 	}
 	return []Check{
 		{ID: "idempotency.conflict.order", Section: secIdempotency, Costs: true, Sentence: "an order's key with another body is refused with idempotency_key_conflict", run: conflict(order)},
@@ -130,12 +122,18 @@ func conflictChecks() []Check {
 			if why := s.affordAgain(); why != "" {
 				return notRun("%s", why)
 			}
-			before, _ := s.balance()
-			a, b := order(s), renewal(s)
-			if after, _ := s.balance(); after != before {
-				return differs("the wallet went from %d to %d cents", before, after)
+			var replies [2]reply
+			wallet := s.around(func() {
+				for i, again := range []func(*session) (request, bool){order, renewal} {
+					if r, used := again(s); used {
+						replies[i] = s.send(r)
+					}
+				}
+			})
+			if f := wallet.unmoved(); f.verdict != OK {
+				return f
 			}
-			return ok("%s, %s", a.seen(), b.seen())
+			return ok("%s, %s", replies[0].seen(), replies[1].seen())
 		}},
 	}
 }
@@ -150,29 +148,20 @@ func (s *session) affordAgain() string {
 // keyChoices record what the document leaves open about keys.
 func keyChoices() []Check {
 	return []Check{
-		{ID: "idempotency.conflict.whitespace", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether white space makes another body", run: func(s *session) finding {
+		{ID: "idempotency.conflict.whitespace", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether white space makes another body", run: asks(func(s *session) (request, string) {
 			b := s.buy("plain")
-			if why := cmp.Or(b.why, s.affordAgain()); why != "" {
-				return notRun("%s", why)
-			}
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: append([]byte(" "), b.body...)}))
-		}},
-		{ID: "idempotency.conflict.other_endpoint", Section: secIdempotency, Costs: true, Open: true, Sentence: "what an order's key gets at the renewal", run: func(s *session) finding {
+			return keyed("/api/v1/orders", b.key, " "+string(b.body)), cmp.Or(b.why, s.affordAgain())
+		}, recorded)},
+		{ID: "idempotency.conflict.other_endpoint", Section: secIdempotency, Costs: true, Open: true, Sentence: "what an order's key gets at the renewal", run: asks(func(s *session) (request, string) {
 			b := s.buy("plain")
-			if b.why != "" {
-				return notRun("%s", b.why)
-			}
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: b.key, body: renewBody([]string{unknown}, 30)}))
-		}},
-		{ID: "idempotency.other_scenario", Section: secIdempotency, Costs: true, only: onlySandbox, Open: true, Sentence: "what an order's key and body get under another scenario", run: func(s *session) finding {
+			return keyed("/api/v1/proxies/renew", b.key, string(renewBody([]string{unknown}, 30))), b.why
+		}, recorded)},
+		{ID: "idempotency.other_scenario", Section: secIdempotency, Costs: true, only: onlySandbox, Open: true, Sentence: "what an order's key and body get under another scenario", run: asks(func(s *session) (request, string) {
 			b := s.buy("success")
-			if why := cmp.Or(b.why, s.affordAgain()); why != "" {
-				return notRun("%s", why)
-			}
 			r := b.request()
 			r.scenario = "partial"
-			return ok("%s", sendSeen(s, r))
-		}},
+			return r, cmp.Or(b.why, s.affordAgain())
+		}, recorded)},
 		{ID: "idempotency.after_refusal", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a refusal leaves its key free for another body", run: afterRefusal},
 		{ID: "idempotency.second_key", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a key is shared by the API keys of an account", run: func(s *session) finding {
 			second, b := s.keyOf(RoleSame, ""), s.buy("plain")
@@ -181,28 +170,21 @@ func keyChoices() []Check {
 			}
 			r := b.request()
 			r.as, r.body = second, []byte(`{}`) // another body: a shared key is a conflict, a free one is not valid
-			return ok("%s", sendSeen(s, r))
+			return recorded(s.send(r))
 		}},
 	}
 }
 
-func sendSeen(s *session, r request) string {
-	got := s.send(r)
-	return got.seen()
-}
-
 // afterRefusal sends an invalid order and then a good one under one key.
 func afterRefusal(s *session) finding {
-	o, why := s.chosenOffer()
-	if why == "" {
-		why = s.afford(o.estimate(findPurchase(purchases, "after_refusal")))
-	}
+	good, _, why := s.orderOf("after_refusal")
 	if why != "" {
 		return notRun("%s", why)
 	}
-	key := s.newKey("after-refusal")
-	s.send(keyed("/api/v1/orders", key, `{"duration_days":45,"items":[{"offer_code":"`+o.code+`","quantity":1}]}`))
-	return recorded(s.send(keyed("/api/v1/orders", key, lines(o.code, 1, 1))))
+	invalid := good
+	invalid.body = bytes.Replace(good.body, []byte(`"duration_days":30`), []byte(`"duration_days":45`), 1)
+	s.send(invalid)
+	return recorded(s.send(good))
 }
 
 // race sends one request many times at once.
@@ -234,12 +216,8 @@ func (s *session) race(name string, prepare func() (request, string)) race {
 
 func (s *session) orderRace() race {
 	return s.race("order", func() (request, string) {
-		o, why := s.chosenOffer()
-		p := findPurchase(purchases, "concurrent")
-		if why == "" {
-			why = s.afford(o.estimate(p))
-		}
-		return request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("race"), body: s.orderBody(o, p)}, why
+		r, _, why := s.orderOf("concurrent")
+		return r, why
 	})
 }
 

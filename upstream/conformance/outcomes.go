@@ -11,28 +11,27 @@ import (
 
 // interruptedChecks are records in processing and unresolved records.
 func interruptedChecks() []Check {
-	unresolved := func(do func(s *session, r request, before int64) finding) func(*session) finding {
-		return given((*session).leaveUnresolved, func(s *session, l left) finding { return do(s, l.r, l.before) })
+	unresolved := func(do func(*session, left) finding) func(*session) finding {
+		return given((*session).leaveUnresolved, do)
 	}
 	return []Check{
-		{ID: "control.unresolved.code", Section: secIdempotency, Costs: true, Sentence: "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", run: unresolved(func(s *session, r request, _ int64) finding {
-			got := s.send(r)
+		{ID: "control.unresolved.code", Section: secIdempotency, Costs: true, Sentence: "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", run: unresolved(func(s *session, l left) finding {
+			got := s.send(l.r)
 			if got.status != http.StatusConflict {
 				return differs("%s", got.seen())
 			}
 			return refused(got, "idempotency_unresolved")
 		})},
-		{ID: "control.unresolved.stays", Section: secIdempotency, Costs: true, Sentence: "it stays so, two days later too", run: unresolved(func(s *session, r request, _ int64) finding {
-			return s.atClock(48*time.Hour, func() finding { return refused(s.send(r), "idempotency_unresolved") })
+		{ID: "control.unresolved.stays", Section: secIdempotency, Costs: true, Sentence: "it stays so, two days later too", run: unresolved(func(s *session, l left) finding {
+			return s.atClock(48*time.Hour, func() finding { return refused(s.send(l.r), "idempotency_unresolved") })
 		})},
-		{ID: "control.unresolved.charged_once", Section: secIdempotency, Costs: true, Sentence: "repeating it never charges again", run: unresolved(func(s *session, r request, before int64) finding {
-			s.send(r)
-			o, _ := s.chosenOffer()
+		{ID: "control.unresolved.charged_once", Section: secIdempotency, Costs: true, Sentence: "repeating it never charges again", run: unresolved(func(s *session, l left) finding {
+			s.send(l.r)
 			now, _ := s.balance()
-			if spent := before - now; spent != 0 && spent != o.estimate(findPurchase(purchases, "unresolved")) {
+			if spent := l.before - now; spent != 0 && spent != l.sum {
 				return differs("%d cents are gone", spent)
 			}
-			return ok("%d cents are gone", before-now)
+			return ok("%d cents are gone", l.before-now)
 		})},
 		{ID: "control.processing.code", Section: secIdempotency, Costs: true, Sentence: "a key whose first request is under way gets idempotency_processing, and its result later", run: whileHanging},
 	}
@@ -41,6 +40,7 @@ func interruptedChecks() []Check {
 // left is a request whose record stays unresolved, with the wallet from before.
 type left struct {
 	r      request
+	sum    int64 // what it costs
 	before int64
 	why    string
 }
@@ -48,15 +48,11 @@ type left struct {
 // leaveUnresolved makes one order whose record is left interrupted.
 func (s *session) leaveUnresolved() (left, string) {
 	got := memo(s, "unresolved", func() left {
-		o, why := s.chosenOffer()
-		p := findPurchase(purchases, "unresolved")
-		if why == "" {
-			why = s.afford(o.estimate(p))
-		}
+		r, sum, why := s.orderOf("unresolved")
 		if why != "" {
 			return left{why: why}
 		}
-		out := left{r: request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("unresolved"), body: s.orderBody(o, p)}}
+		out := left{r: r, sum: sum}
 		out.before, _ = s.balance()
 		f := s.withFault(map[string]any{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, func() finding {
 			s.send(out.r)
@@ -73,15 +69,10 @@ func (s *session) leaveUnresolved() (left, string) {
 // whileHanging repeats a request while the first one hangs, lets the first one
 // go, and asks for the result.
 func whileHanging(s *session) finding {
-	o, why := s.chosenOffer()
-	p := findPurchase(purchases, "hanging")
-	if why == "" {
-		why = s.afford(o.estimate(p))
-	}
+	r, sum, why := s.orderOf("hanging")
 	if why != "" {
 		return notRun("%s", why)
 	}
-	r := request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("hanging"), body: s.orderBody(o, p)}
 	return s.withFault(map[string]any{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func() finding {
 		before, _ := s.balance()
 		ctx, leave := context.WithCancel(s.ctx)
@@ -100,7 +91,7 @@ func whileHanging(s *session) finding {
 		var later reply
 		s.until(func() bool { later = s.send(r); return later.code() != "idempotency_processing" })
 		after, _ := s.balance()
-		if during.code() != "idempotency_processing" || !later.succeeded() || before-after != o.estimate(p) {
+		if during.code() != "idempotency_processing" || !later.succeeded() || before-after != sum {
 			return differs("meanwhile %s, later %s, %d cents charged", during.seen(), later.seen(), before-after)
 		}
 		return ok("meanwhile %s, later %s", during.seen(), later.seen())

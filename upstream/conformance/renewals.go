@@ -23,14 +23,13 @@ func renewChecks() []Check {
 			}
 			return succeeds(r.reply)
 		}},
-		Check{ID: "renewal.foreign", Section: secProxies, only: onlySandbox, Sentence: "another account's proxy is refused with proxy_not_found", run: foreignRenewal},
-		Check{ID: "renewal.with_unknown", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal of a good and an unknown proxy gets", run: func(s *session) finding {
-			ids := s.ownProxies()
-			if len(ids) == 0 {
-				return notRun("the run has no proxy of its own")
+		Check{ID: "renewal.foreign", Section: secProxies, only: onlySandbox, Sentence: "another account's proxy is refused with proxy_not_found", run: asks(foreignRenewal, refusing("proxy_not_found"))},
+		Check{ID: "renewal.with_unknown", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal of a good and an unknown proxy gets", run: asks(func(s *session) (request, string) {
+			if len(s.ownProxies()) == 0 {
+				return request{}, "the run has no proxy of its own"
 			}
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "mixed", body: renewBody([]string{unknown}, 30)}))
-		}},
+			return post("/api/v1/proxies/renew", "mixed", string(renewBody([]string{unknown}, 30))), ""
+		}, recorded)},
 		Check{ID: "renewal.same_id_twice", Section: secRenew, Open: true, Sentence: "what a renewal that names one proxy twice gets", run: request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "twice", body: renewBody([]string{unknown, unknown}, 30)}.wants(recorded)},
 		Check{ID: "renewal.price", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal costs beside the offer's price", run: given(renewalMade("one"), func(s *session, r *renewed) finding {
 			o, _ := s.chosenOffer()
@@ -155,17 +154,16 @@ func sameSet(a, b []string) bool {
 }
 
 // foreignRenewal asks to renew this account's proxy with another account's key.
-func foreignRenewal(s *session) finding {
-	key := s.keyOf(RoleOther, "")
+func foreignRenewal(s *session) (request, string) {
 	one, why := s.anyProxy()
+	key := s.keyOf(RoleOther, "")
 	switch {
 	case key == nil:
-		return notRun("needs a key of another account")
+		why = "needs a key of another account"
 	case s.limit == 0:
-		return notRun("nothing may be spent")
-	case why != "":
-		return notRun("%s", why)
+		why = "nothing may be spent"
 	}
-	id := word(one.data(), "proxy_id")
-	return refused(s.send(request{method: http.MethodPost, path: "/api/v1/proxies/renew", as: key, fresh: "foreign", body: renewBody([]string{id}, 30)}), "proxy_not_found")
+	r := post("/api/v1/proxies/renew", "foreign", string(renewBody([]string{word(one.data(), "proxy_id")}, 30)))
+	r.as = key
+	return r, why
 }
