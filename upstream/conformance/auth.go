@@ -65,6 +65,18 @@ var authDetails = []authFailure{
 	{"no_timestamp", "without a timestamp", nil, func(_ *session, d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
 }
 
+// withNonce is a request with a nonce of the caller's choice, signed well.
+func withNonce(nonce string) request {
+	return request{method: http.MethodGet, path: "/api/v1/account", resign: true, damage: func(d *draft) { d.nonce = nonce }}
+}
+
+// unsigned is a request without a signature.
+func unsigned() request {
+	r := get("/api/v1/account")
+	r.damage = func(d *draft) { d.header.Del("X-Api-Signature") }
+	return r
+}
+
 func (s *session) stamp(shift time.Duration) string {
 	return s.now().Add(shift).UTC().Format(time.RFC3339)
 }
@@ -102,7 +114,7 @@ func (f authFailure) check(id string, e endpoint) Check {
 		sentence += " with " + strings.Join(f.codes, " or ")
 	}
 	return Check{ID: "auth." + id, Section: f.section, Sentence: sentence, run: func(s *session) finding {
-		r := e.harmless(s)
+		r := e.harmless()
 		r.damage, r.resign = func(d *draft) { f.damage(s, d) }, f.resign
 		got := s.send(r)
 		if len(f.codes) == 0 {
@@ -114,7 +126,7 @@ func (f authFailure) check(id string, e endpoint) Check {
 
 // replayNonce uses a nonce twice, with everything else correct both times.
 func replayNonce(s *session, e endpoint) finding {
-	r, nonce := e.harmless(s), newNonce()
+	r, nonce := e.harmless(), newNonce()
 	r.damage, r.resign = func(d *draft) { d.nonce = nonce }, true
 	if first := s.send(r); first.code() == "invalid_signature" || first.envelope == nil {
 		return differs("the first use: %s", first.seen())
@@ -157,21 +169,14 @@ func stampChecks() []Check {
 				return signatureAccepted(s.get("/api/v1/account"))
 			}},
 		Check{ID: "auth.user_agent.script", Section: secHeaders, Open: true, Sentence: "whether a default script identifier is rejected",
-			run: func(s *session) finding {
-				r := s.send(request{method: http.MethodGet, path: "/api/v1/account", damage: func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }})
-				return ok("%s", r.seen())
-			}})
+			run: request{method: http.MethodGet, path: "/api/v1/account", damage: func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }}.wants(recorded)})
 }
 
 func burntNonce(s *session) finding {
-	nonce := newNonce()
-	use := func(secret string) reply {
-		return s.send(request{method: http.MethodGet, path: "/api/v1/account", resign: true, damage: func(d *draft) {
-			d.nonce = nonce
-			d.secret += secret
-		}})
-	}
-	use("x")
-	again := use("")
+	right := withNonce(newNonce())
+	wrong := right
+	wrong.damage = func(d *draft) { right.damage(d); d.secret += "x" }
+	s.send(wrong)
+	again := s.send(right)
 	return ok("afterwards the right one: %s", again.seen())
 }

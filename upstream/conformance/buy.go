@@ -163,17 +163,16 @@ func (s *session) planCents() int64 {
 
 // bought is an order from its creation to its end.
 type bought struct {
-	why           string // why there is none
-	key           string
-	body          []byte
-	scenario      string
-	created       reply
-	before, after int64 // wallet around the creation
-	walletKnown   bool
-	orderNo       string
-	reads         []reply // of the detail, the last one at the end
-	ended         bool
-	closing       int64 // wallet at the end
+	why      string // why there is none
+	key      string
+	body     []byte
+	scenario string
+	created  reply
+	around   // the creation
+	orderNo  string
+	reads    []reply // of the detail, the last one at the end
+	ended    bool
+	closing  int64 // wallet at the end
 }
 
 func (b *bought) last() *reply {
@@ -204,10 +203,7 @@ func (s *session) buy(name string) *bought {
 			return &bought{why: why}
 		}
 		b := &bought{key: s.newKey(name), body: s.orderBody(o, p), scenario: p.scenario}
-		before, knownBefore := s.balance()
-		b.created = s.send(b.request())
-		after, knownAfter := s.balance()
-		b.before, b.after, b.walletKnown = before, after, knownBefore && knownAfter
+		b.around = s.around(func() { b.created = s.send(b.request()) })
 		if b.orderNo = word(b.created.data(), "order_no"); b.orderNo == "" {
 			b.why = "no order came of it: " + b.created.seen()
 			return b
@@ -219,6 +215,21 @@ func (s *session) buy(name string) *bought {
 
 func (b *bought) request() request {
 	return request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: b.body, scenario: b.scenario}
+}
+
+// orderOf is a request for a purchase of the table, not sent yet, under a key of
+// its own, or why it may not be sent.
+func (s *session) orderOf(name string) (request, int64, string) {
+	o, why := s.chosenOffer()
+	p := findPurchase(purchases, name)
+	sum := o.estimate(p)
+	if why == "" {
+		why = s.afford(sum)
+	}
+	if why != "" {
+		return request{}, 0, why
+	}
+	return request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey(name), body: s.orderBody(o, p)}, sum, ""
 }
 
 func (s *session) orderBody(o offer, p purchase) []byte {
@@ -272,4 +283,34 @@ func (b *bought) final() (map[string]any, string) {
 		return nil, "the order did not end in the time that the run waits"
 	}
 	return b.last().data(), ""
+}
+
+// orderMade, readsMade and delivered give a purchase once it has what they are
+// named after: a number, a read of its detail, its last detail.
+func orderMade(name string) func(*session) (*bought, string) {
+	return func(s *session) (*bought, string) {
+		b := s.buy(name)
+		if b.orderNo == "" {
+			return b, b.why
+		}
+		return b, ""
+	}
+}
+
+func readsMade(name string) func(*session) (*bought, string) {
+	return func(s *session) (*bought, string) {
+		b := s.buy(name)
+		if len(b.reads) == 0 {
+			return b, b.why
+		}
+		return b, ""
+	}
+}
+
+func delivered(name string) func(*session) (*bought, string) {
+	return func(s *session) (*bought, string) {
+		b := s.buy(name)
+		_, why := b.final()
+		return b, why
+	}
 }

@@ -15,22 +15,16 @@ func canonicalChecks() []Check {
 	out := make([]Check, 0, 48)
 	for _, v := range queryVariants {
 		out = append(out, Check{ID: "canonical.query." + v.id, Section: secCanonical, Open: v.open, Sentence: "the signature of a query with " + v.what + " is accepted",
-			run: func(s *session) finding {
-				return signatureAccepted(s.send(request{method: http.MethodGet, path: "/api/v1/offers", pairs: v.pairs, query: v.sent}))
-			}})
+			run: request{method: http.MethodGet, path: "/api/v1/offers", pairs: v.pairs, query: v.sent}.wants(signatureAccepted)})
 	}
 	for _, v := range wrongCanonical {
 		out = append(out, Check{ID: "canonical.wrong." + v.id, Section: secCanonical, Sentence: "a canonical query " + v.what + " is refused with invalid_signature",
-			run: func(s *session) finding {
-				return refused(s.send(request{method: http.MethodGet, path: "/api/v1/offers", pairs: v.pairs, query: v.sent, resign: true,
-					damage: func(d *draft) { d.canonical = v.signed }}), "invalid_signature")
-			}})
+			run: request{method: http.MethodGet, path: "/api/v1/offers", pairs: v.pairs, query: v.sent, resign: true,
+				damage: func(d *draft) { d.canonical = v.signed }}.wants(refusing("invalid_signature"))})
 	}
 	for _, v := range bodyVariants {
 		out = append(out, Check{ID: "canonical.body." + v.id, Section: secCanonical, Sentence: "a body with " + v.what + " is signed exactly as sent",
-			run: func(s *session) finding {
-				return signatureAccepted(s.post("/api/v1/proxies/renew", s.newKey("body"), v.body))
-			}})
+			run: post("/api/v1/proxies/renew", "body", v.body).wants(signatureAccepted)})
 	}
 	return append(append(out, hostChecks()...), pathChecks()...)
 }
@@ -109,12 +103,9 @@ func hostChecks() []Check {
 		{ID: "canonical.host.without_port", Section: secCanonical, Open: true, Sentence: "whether the host is signed without an explicit port", run: func(s *session) finding {
 			return s.signedWith(s.base.Hostname())
 		}},
-		{ID: "canonical.signature.upper_case", Section: secCanonical, Open: true, Sentence: "what a signature in upper case gets", run: func(s *session) finding {
-			r := s.send(request{method: http.MethodGet, path: "/api/v1/account", damage: func(d *draft) {
-				d.header.Set("X-Api-Signature", strings.ToUpper(d.header.Get("X-Api-Signature")))
-			}})
-			return ok("%s", r.seen())
-		}},
+		{ID: "canonical.signature.upper_case", Section: secCanonical, Open: true, Sentence: "what a signature in upper case gets", run: request{method: http.MethodGet, path: "/api/v1/account", damage: func(d *draft) {
+			d.header.Set("X-Api-Signature", strings.ToUpper(d.header.Get("X-Api-Signature")))
+		}}.wants(recorded)},
 	}
 }
 
@@ -131,10 +122,7 @@ func pathChecks() []Check {
 		for _, resource := range []string{"orders", "proxies"} {
 			out = append(out, Check{ID: fmt.Sprintf("canonical.path.%s.%s", resource, id.name), Section: secCanonical, Open: true,
 				Sentence: fmt.Sprintf("what an identifier of %s with a %s gets, signed as it is sent", resource, id.name),
-				run: func(s *session) finding {
-					r := s.get("/api/v1/" + resource + "/" + rfc3986(id.id))
-					return ok("%s", r.seen())
-				}})
+				run:      get("/api/v1/" + resource + "/" + rfc3986(id.id)).wants(recorded)})
 		}
 	}
 	return out

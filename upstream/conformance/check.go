@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -78,6 +79,11 @@ func refused(r reply, codes ...string) finding {
 	return differs("%s", r.seen())
 }
 
+// refusing is refused as what a request wants.
+func refusing(codes ...string) func(reply) finding {
+	return func(r reply) finding { return refused(r, codes...) }
+}
+
 // refusedAnyhow wants a refusal whose code the document does not give.
 func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
 
@@ -90,6 +96,70 @@ func signatureAccepted(r reply) finding {
 		return differs("%s", r.seen())
 	}
 	return ok("%s", r.seen())
+}
+
+// succeeds wants a success.
+func succeeds(r reply) finding {
+	if !r.succeeded() {
+		return differs("%s", r.seen())
+	}
+	return ok("%s", r.seen())
+}
+
+// recorded wants nothing: the document leaves open what comes.
+func recorded(r reply) finding { return ok("%s", r.seen()) }
+
+// get and post are the two plain requests. A post has a key of its own, named
+// after fresh; without a name it has none.
+func get(path string, pairs ...pair) request {
+	return request{method: http.MethodGet, path: path, pairs: pairs}
+}
+
+func post(path, fresh, body string) request {
+	return request{method: http.MethodPost, path: path, fresh: fresh, body: []byte(body)}
+}
+
+// keyed is a post under a given key: the same key twice is a retry.
+func keyed(path, key, body string) request {
+	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
+}
+
+// wants sends the request and judges the reply: most statements are no more.
+func (r request) wants(judge func(reply) finding) func(*session) finding {
+	return func(s *session) finding { return judge(s.send(r)) }
+}
+
+// given judges what a step of the run made, or says why there is nothing to judge.
+func given[T any](made func(*session) (T, string), judge func(*session, T) finding) func(*session) finding {
+	return func(s *session) finding {
+		got, why := made(s)
+		if why != "" {
+			return notRun("%s", why)
+		}
+		return judge(s, got)
+	}
+}
+
+// asks sends the request that a step of the run makes possible.
+func asks(made func(*session) (request, string), judge func(reply) finding) func(*session) finding {
+	return given(made, func(s *session, r request) finding { return judge(s.send(r)) })
+}
+
+// group is what the checks of one subject have in common.
+type group struct {
+	prefix, section, what string
+	costs                 bool
+	only                  environment
+}
+
+func (g group) check(id, sentence string, run func(*session) finding) Check {
+	return Check{ID: g.prefix + "." + id, Section: g.section, Costs: g.costs, only: g.only, Sentence: g.what + " " + sentence, run: run}
+}
+
+func (g group) open(id, sentence string, run func(*session) finding) Check {
+	c := g.check(id, sentence, run)
+	c.Open = true
+	return c
 }
 
 // The sections of the API document, as its headings have them.

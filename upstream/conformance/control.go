@@ -122,7 +122,7 @@ func (s *session) whileRevoked(e endpoint) finding {
 	if err := set(revoked); err != nil {
 		return notRun("%s", err)
 	}
-	r := s.send(e.harmless(s))
+	r := s.send(e.harmless())
 	if err := set(active); err != nil {
 		return differs("the key could not be enabled again: %s", err)
 	}
@@ -149,86 +149,72 @@ func clockChecks() []Check {
 		{ID: "control.clock.server_behind_6m", Section: secHeaders, Sentence: "a server six minutes behind refuses with stale_timestamp", run: signedBefore(-6 * time.Minute)},
 		{ID: "control.clock.server_ahead_4m", Section: secHeaders, Sentence: "a server four minutes ahead accepts", run: signedBefore(4 * time.Minute)},
 		{ID: "control.clock.server_behind_4m", Section: secHeaders, Sentence: "a server four minutes behind accepts", run: signedBefore(-4 * time.Minute)},
-		{ID: "control.retention.23h", Section: secIdempotency, Costs: true, Sentence: "after 23 hours a key is still replayed, and charges nothing", run: func(s *session) finding {
-			return s.laterReplay(23 * time.Hour)
-		}},
-		{ID: "control.retention.25h", Section: secIdempotency, Costs: true, Open: true, Sentence: "what a key gets after 25 hours", run: func(s *session) finding {
-			return s.laterReplay(25 * time.Hour)
-		}},
-		{ID: "control.nonce.after_9m", Section: secHeaders, Open: true, Sentence: "whether a nonce is remembered after nine minutes", run: func(s *session) finding {
-			return s.laterNonce(9 * time.Minute)
-		}},
-		{ID: "control.nonce.after_1d", Section: secHeaders, Open: true, Sentence: "whether a nonce is remembered after a day", run: func(s *session) finding {
-			return s.laterNonce(24 * time.Hour)
-		}},
-		{ID: "control.page_token.after_2d", Section: secPagination, Open: true, Sentence: "what a page token gets after two days", run: func(s *session) finding {
-			token, why := s.firstToken(pagedLists[0])
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return s.atClock(48*time.Hour, func() finding {
-				return ok("%s", sendSeen(s, request{method: http.MethodGet, path: "/api/v1/offers", pairs: []pair{{"page_size", "1"}, {"page_token", token}}}))
-			})
-		}},
+		{ID: "control.retention.23h", Section: secIdempotency, Costs: true, Sentence: "after 23 hours a key is still replayed, and charges nothing", run: laterReplay(23 * time.Hour)},
+		{ID: "control.retention.25h", Section: secIdempotency, Costs: true, Open: true, Sentence: "what a key gets after 25 hours", run: laterReplay(25 * time.Hour)},
+		{ID: "control.nonce.after_9m", Section: secHeaders, Open: true, Sentence: "whether a nonce is remembered after nine minutes", run: laterNonce(9 * time.Minute)},
+		{ID: "control.nonce.after_1d", Section: secHeaders, Open: true, Sentence: "whether a nonce is remembered after a day", run: laterNonce(24 * time.Hour)},
+		{ID: "control.page_token.after_2d", Section: secPagination, Open: true, Sentence: "what a page token gets after two days", run: given(pagedLists[0].second, func(s *session, r request) finding {
+			return s.atClock(48*time.Hour, func() finding { return recorded(s.send(r)) })
+		})},
 	}
 }
 
 // laterReplay repeats an order after a while of the server's clock.
-func (s *session) laterReplay(by time.Duration) finding {
-	b := s.buy("kept")
-	if b.orderNo == "" {
-		return notRun("%s", b.why)
-	}
-	if o, _ := s.chosenOffer(); s.afford(o.cents) != "" {
-		return notRun("%s", s.afford(o.cents))
-	}
-	return s.atClock(by, func() finding {
-		before, _ := s.balance()
-		r := s.send(b.request())
-		after, _ := s.balance()
-		seen := fmt.Sprintf("%s, the same order: %t, charged %d cents", r.seen(), word(r.data(), "order_no") == b.orderNo, before-after)
-		if word(r.data(), "order_no") != b.orderNo || before != after {
-			return differs("%s", seen)
+func laterReplay(by time.Duration) func(*session) finding {
+	kept := func(s *session) (*bought, string) {
+		b := s.buy("kept")
+		if b.orderNo == "" {
+			return b, b.why
 		}
-		return ok("%s", seen)
+		o, _ := s.chosenOffer()
+		return b, s.afford(o.cents)
+	}
+	return given(kept, func(s *session, b *bought) finding {
+		return s.atClock(by, func() finding {
+			before, _ := s.balance()
+			r := s.send(b.request())
+			after, _ := s.balance()
+			seen := fmt.Sprintf("%s, the same order: %t, charged %d cents", r.seen(), word(r.data(), "order_no") == b.orderNo, before-after)
+			if word(r.data(), "order_no") != b.orderNo || before != after {
+				return differs("%s", seen)
+			}
+			return ok("%s", seen)
+		})
 	})
 }
 
-func (s *session) laterNonce(by time.Duration) finding {
-	nonce := newNonce()
-	r := request{method: http.MethodGet, path: "/api/v1/account", resign: true, damage: func(d *draft) { d.nonce = nonce }}
-	s.send(r)
-	return s.atClock(by, func() finding { return ok("%s", sendSeen(s, r)) })
+func laterNonce(by time.Duration) func(*session) finding {
+	return func(s *session) finding {
+		r := withNonce(newNonce())
+		s.send(r)
+		return s.atClock(by, func() finding { return recorded(s.send(r)) })
+	}
 }
 
 // poorChecks observe that a wallet that is too low is charged nothing.
 func poorChecks() []Check {
-	try := func(r func(*session) (request, string)) func(*session) finding {
-		return func(s *session) finding {
-			req, why := r(s)
-			if why != "" {
-				return notRun("%s", why)
-			}
+	try := func(made func(*session) (request, string)) func(*session) finding {
+		return given(made, func(s *session, r request) finding {
 			return s.withWallet(1, func() finding {
-				got := s.send(req)
+				got := s.send(r)
 				if left, _ := s.balance(); left != 1 {
 					return differs("%s, and of 1 cent %d are left", got.seen(), left)
 				}
 				return refused(got, "insufficient_wallet_balance")
 			})
-		}
+		})
 	}
 	return []Check{
 		{ID: "control.poor.order", Section: secCreate, Sentence: "an order that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", run: try(func(s *session) (request, string) {
 			o, why := s.chosenOffer()
-			return request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("poor"), body: []byte(lines(o.code, 1, 2))}, why
+			return request{method: http.MethodPost, path: "/api/v1/orders", fresh: "poor", body: []byte(lines(o.code, 1, 2))}, why
 		})},
 		{ID: "control.poor.renewal", Section: secRenew, Costs: true, Sentence: "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", run: try(func(s *session) (request, string) {
 			ids := s.ownProxies()
 			if len(ids) == 0 {
 				return request{}, "the run has no proxy of its own"
 			}
-			return request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("poor"), body: renewBody(ids, 30)}, ""
+			return request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "poor", body: renewBody(ids, 30)}, ""
 		})},
 	}
 }

@@ -81,16 +81,7 @@ func envelopeChecks() []Check {
 	var out []Check
 	for _, e := range endpoints {
 		out = append(out, Check{ID: "envelope." + e.name + ".succeeds", Section: secEnvelope, Costs: e.name == "order_create" || e.name == "renew",
-			Sentence: fmt.Sprintf("%s %s answers with success true and code ok", e.method, e.name), run: func(s *session) finding {
-				r, why := s.replyOf(e.name)
-				switch {
-				case why != "":
-					return notRun("%s", why)
-				case !r.succeeded():
-					return differs("%s", r.seen())
-				}
-				return ok("%s", r.seen())
-			}})
+			Sentence: fmt.Sprintf("%s %s answers with success true and code ok", e.method, e.name), run: given(func(s *session) (reply, string) { return s.replyOf(e.name) }, func(_ *session, r reply) finding { return succeeds(r) })})
 		for _, f := range envelopeFields {
 			out = append(out, Check{ID: "envelope." + e.name + "." + f.name, Section: secEnvelope, Costs: e.name == "order_create" || e.name == "renew",
 				Sentence: fmt.Sprintf("a success of %s %s has %s: %s", e.method, e.name, f.name, f.says()), run: f.in(envelopeOf(e.name))})
@@ -132,22 +123,18 @@ func (f field) in(of subject) func(*session) finding {
 func failureEnvelopes() []Check {
 	kinds := []struct {
 		name, what string
-		ask        func(*session) reply
+		request
 	}{
-		{"unsigned", "an unsigned request", func(s *session) reply {
-			return s.send(request{method: "GET", path: "/api/v1/account", damage: func(d *draft) { d.header.Del("X-Api-Signature") }})
-		}},
-		{"order_not_found", "an unknown order", func(s *session) reply { return s.get("/api/v1/orders/conformance-unknown") }},
-		{"proxy_not_found", "an unknown proxy", func(s *session) reply { return s.get("/api/v1/proxies/conformance-unknown") }},
-		{"page_token", "a bad page token", func(s *session) reply { return s.get("/api/v1/offers", pair{"page_token", "conformance"}) }},
-		{"no_key", "an order without a key", func(s *session) reply { return s.post("/api/v1/orders", "", "{}") }},
-		{"validation", "an empty order", func(s *session) reply { return s.post("/api/v1/orders", s.newKey("empty"), "{}") }},
-		{"empty_renewal", "an empty renewal", func(s *session) reply { return s.post("/api/v1/proxies/renew", s.newKey("empty"), "{}") }},
-		{"unknown_path", "a path that the API does not have", func(s *session) reply { return s.get("/api/v1/conformance-unknown") }},
-		{"deeper_path", "a path below an order", func(s *session) reply { return s.get("/api/v1/orders/a/b") }},
-		{"unknown_method", "a method that the API does not have", func(s *session) reply {
-			return s.send(request{method: "DELETE", path: "/api/v1/orders"})
-		}},
+		{"unsigned", "an unsigned request", unsigned()},
+		{"order_not_found", "an unknown order", get("/api/v1/orders/" + unknown)},
+		{"proxy_not_found", "an unknown proxy", get("/api/v1/proxies/" + unknown)},
+		{"page_token", "a bad page token", get("/api/v1/offers", pair{"page_token", "conformance"})},
+		{"no_key", "an order without a key", post("/api/v1/orders", "", "{}")},
+		{"validation", "an empty order", post("/api/v1/orders", "empty", "{}")},
+		{"empty_renewal", "an empty renewal", post("/api/v1/proxies/renew", "empty", "{}")},
+		{"unknown_path", "a path that the API does not have", get("/api/v1/" + unknown)},
+		{"deeper_path", "a path below an order", get("/api/v1/orders/a/b")},
+		{"unknown_method", "a method that the API does not have", request{method: "DELETE", path: "/api/v1/orders"}},
 	}
 	var out []Check
 	for _, k := range kinds {
@@ -155,7 +142,7 @@ func failureEnvelopes() []Check {
 		if k.name == "unknown_method" {
 			only = onlySandbox // in production nothing is tried that the document does not have
 		}
-		observe := func(s *session) reply { return memo(s, "failure "+k.name, func() reply { return k.ask(s) }) }
+		observe := func(s *session) reply { return memo(s, "failure "+k.name, func() reply { return s.send(k.request) }) }
 		for _, f := range envelopeFields {
 			if f.name == "data" {
 				f = field{"data", object, true}

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"bytes"
 	"cmp"
 	"net/http"
 	"reflect"
@@ -28,8 +29,8 @@ func idempotencyChecks() []Check {
 type again struct {
 	why           string
 	first, second reply
-	before, after int64
-	rest          bool // what must not have happened twice did not
+	around
+	rest bool // what must not have happened twice did not
 }
 
 func (s *session) orderAgain(name string) again {
@@ -39,9 +40,7 @@ func (s *session) orderAgain(name string) again {
 			return again{why: b.why}
 		}
 		a := again{first: b.created}
-		a.before, _ = s.balance()
-		a.second = s.send(b.request())
-		a.after, _ = s.balance()
+		a.around = s.around(func() { a.second = s.send(b.request()) })
 		a.rest = word(a.second.data(), "order_no") == b.orderNo
 		return a
 	})
@@ -54,9 +53,7 @@ func (s *session) renewalAgain(name string) again {
 			return again{why: r.why}
 		}
 		a, before := again{first: r.reply}, s.expiries(r.ids)
-		a.before, _ = s.balance()
-		a.second = s.send(r.request())
-		a.after, _ = s.balance()
+		a.around = s.around(func() { a.second = s.send(r.request()) })
 		a.rest = reflect.DeepEqual(before, s.expiries(r.ids))
 		return a
 	})
@@ -64,21 +61,10 @@ func (s *session) renewalAgain(name string) again {
 
 func replayChecks(id, what string, only environment, repeat func(*session) again) []Check {
 	of := func(do func(again) finding) func(*session) finding {
-		return func(s *session) finding {
-			a := repeat(s)
-			if a.why != "" {
-				return notRun("%s", a.why)
-			}
-			return do(a)
-		}
+		return given(func(s *session) (again, string) { a := repeat(s); return a, a.why }, func(_ *session, a again) finding { return do(a) })
 	}
-	check := func(suffix, sentence string, run func(*session) finding) Check {
-		return Check{ID: "idempotency." + id + "." + suffix, Section: secIdempotency, Costs: true, only: only, Sentence: "the same key and body of " + what + " " + sentence, run: run}
-	}
-	open := check("same_frame", "has the first timestamp and trace_id", of(func(a again) finding {
-		return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
-	}))
-	open.Open = true
+	g := group{"idempotency." + id, secIdempotency, "the same key and body of " + what, true, only}
+	check := g.check
 	return []Check{
 		check("replayed", "get the first response's code and status", of(func(a again) finding {
 			if a.second.status != a.first.status || a.second.code() != a.first.code() {
@@ -92,53 +78,41 @@ func replayChecks(id, what string, only environment, repeat func(*session) again
 			}
 			return ok("the same data")
 		})),
-		check("not_charged", "charge nothing", of(func(a again) finding {
-			if a.before != a.after {
-				return differs("the wallet went from %d to %d cents", a.before, a.after)
-			}
-			return ok("the same before and after")
-		})),
+		check("not_charged", "charge nothing", of(func(a again) finding { return a.unmoved() })),
 		check("not_done_twice", "do nothing a second time", of(func(a again) finding {
 			if !a.rest {
 				return differs("another order, or another expiry, came of it")
 			}
 			return ok("nothing moved")
 		})),
-		open,
+		g.open("same_frame", "has the first timestamp and trace_id", of(func(a again) finding {
+			return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
+		})),
 	}
 }
 
 // conflictChecks send a key with another body.
 func conflictChecks() []Check {
-	send := func(path string, change func(s *session) (key string, body []byte, why string)) func(*session) reply {
-		return func(s *session) reply {
-			key, body, why := change(s)
-			if why != "" {
-				return reply{}
-			}
-			return s.send(request{method: http.MethodPost, path: path, key: key, body: body})
-		}
-	}
-	order := send("/api/v1/orders", func(s *session) (string, []byte, string) {
+	order := func(s *session) (request, bool) {
 		b := s.buy("plain")
 		o, _ := s.chosenOffer()
-		return b.key, []byte(lines(o.code, 1, 1)), b.why
-	})
-	renewal := send("/api/v1/proxies/renew", func(s *session) (string, []byte, string) {
+		return keyed("/api/v1/orders", b.key, lines(o.code, 1, 1)), b.why == ""
+	}
+	renewal := func(s *session) (request, bool) {
 		r := s.renew("one")
-		return r.key, renewBody(r.ids, 60), r.why
-	})
-	conflict := func(ask func(*session) reply) func(*session) finding {
-		return func(s *session) finding {
+		return keyed("/api/v1/proxies/renew", r.key, string(renewBody(r.ids, 60))), r.why == ""
+	}
+	conflict := func(again func(*session) (request, bool)) func(*session) finding {
+		return asks(func(s *session) (request, string) {
 			if why := s.affordAgain(); why != "" {
-				return notRun("%s", why)
+				return request{}, why
 			}
-			r := ask(s)
-			if r.status == 0 && r.err == nil {
-				return notRun("there is no key that was used")
+			r, used := again(s)
+			if !used {
+				return r, "there is no key that was used"
 			}
-			return refused(r, "idempotency_key_conflict")
-		}
+			return r, ""
+		}, refusing("idempotency_key_conflict"))
 	}
 	return []Check{
 		{ID: "idempotency.conflict.order", Section: secIdempotency, Costs: true, Sentence: "an order's key with another body is refused with idempotency_key_conflict", run: conflict(order)},
@@ -148,12 +122,18 @@ func conflictChecks() []Check {
 			if why := s.affordAgain(); why != "" {
 				return notRun("%s", why)
 			}
-			before, _ := s.balance()
-			a, b := order(s), renewal(s)
-			if after, _ := s.balance(); after != before {
-				return differs("the wallet went from %d to %d cents", before, after)
+			var replies [2]reply
+			wallet := s.around(func() {
+				for i, again := range []func(*session) (request, bool){order, renewal} {
+					if r, used := again(s); used {
+						replies[i] = s.send(r)
+					}
+				}
+			})
+			if f := wallet.unmoved(); f.verdict != OK {
+				return f
 			}
-			return ok("%s, %s", a.seen(), b.seen())
+			return ok("%s, %s", replies[0].seen(), replies[1].seen())
 		}},
 	}
 }
@@ -168,29 +148,20 @@ func (s *session) affordAgain() string {
 // keyChoices record what the document leaves open about keys.
 func keyChoices() []Check {
 	return []Check{
-		{ID: "idempotency.conflict.whitespace", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether white space makes another body", run: func(s *session) finding {
+		{ID: "idempotency.conflict.whitespace", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether white space makes another body", run: asks(func(s *session) (request, string) {
 			b := s.buy("plain")
-			if why := cmp.Or(b.why, s.affordAgain()); why != "" {
-				return notRun("%s", why)
-			}
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: append([]byte(" "), b.body...)}))
-		}},
-		{ID: "idempotency.conflict.other_endpoint", Section: secIdempotency, Costs: true, Open: true, Sentence: "what an order's key gets at the renewal", run: func(s *session) finding {
+			return keyed("/api/v1/orders", b.key, " "+string(b.body)), cmp.Or(b.why, s.affordAgain())
+		}, recorded)},
+		{ID: "idempotency.conflict.other_endpoint", Section: secIdempotency, Costs: true, Open: true, Sentence: "what an order's key gets at the renewal", run: asks(func(s *session) (request, string) {
 			b := s.buy("plain")
-			if b.why != "" {
-				return notRun("%s", b.why)
-			}
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: b.key, body: renewBody([]string{unknown}, 30)}))
-		}},
-		{ID: "idempotency.other_scenario", Section: secIdempotency, Costs: true, only: onlySandbox, Open: true, Sentence: "what an order's key and body get under another scenario", run: func(s *session) finding {
+			return keyed("/api/v1/proxies/renew", b.key, string(renewBody([]string{unknown}, 30))), b.why
+		}, recorded)},
+		{ID: "idempotency.other_scenario", Section: secIdempotency, Costs: true, only: onlySandbox, Open: true, Sentence: "what an order's key and body get under another scenario", run: asks(func(s *session) (request, string) {
 			b := s.buy("success")
-			if why := cmp.Or(b.why, s.affordAgain()); why != "" {
-				return notRun("%s", why)
-			}
 			r := b.request()
 			r.scenario = "partial"
-			return ok("%s", sendSeen(s, r))
-		}},
+			return r, cmp.Or(b.why, s.affordAgain())
+		}, recorded)},
 		{ID: "idempotency.after_refusal", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a refusal leaves its key free for another body", run: afterRefusal},
 		{ID: "idempotency.second_key", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a key is shared by the API keys of an account", run: func(s *session) finding {
 			second, b := s.keyOf(RoleSame, ""), s.buy("plain")
@@ -199,72 +170,59 @@ func keyChoices() []Check {
 			}
 			r := b.request()
 			r.as, r.body = second, []byte(`{}`) // another body: a shared key is a conflict, a free one is not valid
-			return ok("%s", sendSeen(s, r))
+			return recorded(s.send(r))
 		}},
 	}
 }
 
-func sendSeen(s *session, r request) string {
-	got := s.send(r)
-	return got.seen()
-}
-
 // afterRefusal sends an invalid order and then a good one under one key.
 func afterRefusal(s *session) finding {
-	o, why := s.chosenOffer()
-	if why == "" {
-		why = s.afford(o.estimate(findPurchase(purchases, "after_refusal")))
-	}
+	good, _, why := s.orderOf("after_refusal")
 	if why != "" {
 		return notRun("%s", why)
 	}
-	key := s.newKey("after-refusal")
-	s.post("/api/v1/orders", key, `{"duration_days":45,"items":[{"offer_code":"`+o.code+`","quantity":1}]}`)
-	r := s.post("/api/v1/orders", key, lines(o.code, 1, 1))
-	return ok("%s", r.seen())
+	invalid := good
+	invalid.body = bytes.Replace(good.body, []byte(`"duration_days":30`), []byte(`"duration_days":45`), 1)
+	s.send(invalid)
+	return recorded(s.send(good))
 }
 
 // race sends one request many times at once.
 type race struct {
-	why           string
-	replies       []reply
-	before, after int64
-	expected      int64
+	why     string
+	replies []reply
+	around
 }
 
 const racers = 8
 
-func (s *session) race(name string, prepare func() (request, int64, string)) race {
+func (s *session) race(name string, prepare func() (request, string)) race {
 	return memo(s, "race "+name, func() race {
-		r, expected, why := prepare()
+		r, why := prepare()
 		if why != "" {
 			return race{why: why}
 		}
-		out := race{replies: make([]reply, racers), expected: expected}
-		out.before, _ = s.balance()
-		var all sync.WaitGroup
-		for i := range racers {
-			all.Go(func() { out.replies[i] = s.send(r) })
-		}
-		all.Wait()
-		out.after, _ = s.balance()
+		out := race{replies: make([]reply, racers)}
+		out.around = s.around(func() {
+			var all sync.WaitGroup
+			for i := range racers {
+				all.Go(func() { out.replies[i] = s.send(r) })
+			}
+			all.Wait()
+		})
 		return out
 	})
 }
 
 func (s *session) orderRace() race {
-	return s.race("order", func() (request, int64, string) {
-		o, why := s.chosenOffer()
-		p := findPurchase(purchases, "concurrent")
-		if why == "" {
-			why = s.afford(o.estimate(p))
-		}
-		return request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("race"), body: s.orderBody(o, p)}, 0, why
+	return s.race("order", func() (request, string) {
+		r, _, why := s.orderOf("concurrent")
+		return r, why
 	})
 }
 
 func (s *session) renewRace() race {
-	return s.race("renewal", func() (request, int64, string) {
+	return s.race("renewal", func() (request, string) {
 		o, why := s.chosenOffer()
 		ids := s.ownProxies()
 		switch {
@@ -275,9 +233,9 @@ func (s *session) renewRace() race {
 			why = s.afford(o.estimate(findPurchase(renewals, "concurrent")))
 		}
 		if why != "" {
-			return request{}, 0, why
+			return request{}, why
 		}
-		return request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("race"), body: renewBody(ids[:1], 30)}, 0, ""
+		return request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("race"), body: renewBody(ids[:1], 30)}, ""
 	})
 }
 

@@ -4,7 +4,6 @@ package conformance
 
 import (
 	"fmt"
-	"net/http"
 )
 
 // keyChecks need further keys, or the other environment.
@@ -13,9 +12,9 @@ func keyChecks() []Check {
 	for _, e := range endpoints {
 		out = append(out,
 			Check{ID: "auth.revoked." + e.name, Section: secCredentials, Sentence: fmt.Sprintf("a disabled key is refused on %s %s", e.method, e.name),
-				run: func(s *session) finding { return asRole(s, RoleRevoked, e, "api_key_revoked") }},
+				run: asks(as(RoleRevoked, "", "a key of the role "+string(RoleRevoked), e.harmless()), refusing("api_key_revoked"))},
 			Check{ID: "auth.outside." + e.name, Section: secCredentials, Sentence: fmt.Sprintf("a source outside the allowed range is refused on %s %s", e.method, e.name),
-				run: func(s *session) finding { return asRole(s, RoleOutside, e, "insufficient_scope") }})
+				run: asks(as(RoleOutside, "", "a key of the role "+string(RoleOutside), e.harmless()), refusing("insufficient_scope"))})
 	}
 	return append(append(out, thereChecks()...),
 		Check{ID: "auth.environments_not_mixed", Section: secCredentials, Sentence: "the key is refused in the other environment", run: otherEnvironment},
@@ -28,16 +27,6 @@ func keyChecks() []Check {
 			}
 			return ok("%d replies looked at", s.requests.Load())
 		}})
-}
-
-func asRole(s *session, role Role, e endpoint, code string) finding {
-	key := s.keyOf(role, "")
-	if key == nil {
-		return notRun("needs a key of the role %s", role)
-	}
-	r := e.harmless(s)
-	r.as = key
-	return refused(s.send(r), code)
 }
 
 // elsewhere sends to the other environment's address.
@@ -56,7 +45,7 @@ func (s *session) elsewhere(r request) (reply, string) {
 
 // otherEnvironment asks the other environment with this key.
 func otherEnvironment(s *session) finding {
-	r, why := s.elsewhere(request{method: http.MethodGet, path: "/api/v1/account"})
+	r, why := s.elsewhere(get("/api/v1/account"))
 	if why != "" {
 		return notRun("%s", why)
 	}
@@ -84,20 +73,11 @@ func thereChecks() []Check {
 	}
 	out := make([]Check, 0, 2+len(pagedLists))
 	out = append(out,
-		Check{ID: "errors.order_not_found.there", Section: secDetail, Sentence: "an order is order_not_found in the other environment", run: there("order_not_found", func(s *session) (request, string) {
-			r, why := s.anyOrder()
-			return request{method: http.MethodGet, path: "/api/v1/orders/" + rfc3986(word(r.data(), "order_no"))}, why
-		})},
-		Check{ID: "errors.proxy_not_found.there", Section: secProxies, Sentence: "a proxy is proxy_not_found in the other environment", run: there("proxy_not_found", func(s *session) (request, string) {
-			r, why := s.anyProxy()
-			return request{method: http.MethodGet, path: "/api/v1/proxies/" + rfc3986(word(r.data(), "proxy_id"))}, why
-		})})
+		Check{ID: "errors.order_not_found.there", Section: secDetail, Sentence: "an order is order_not_found in the other environment", run: there("order_not_found", orderAt("orders"))},
+		Check{ID: "errors.proxy_not_found.there", Section: secProxies, Sentence: "a proxy is proxy_not_found in the other environment", run: there("proxy_not_found", proxyAt("proxies"))})
 	for _, p := range pagedLists {
 		out = append(out, Check{ID: "page.token." + p.name + ".there", Section: secPagination, Sentence: "a token of " + p.name + " is refused with invalid_page_token in the other environment",
-			run: there("invalid_page_token", func(s *session) (request, string) {
-				token, why := s.firstToken(p)
-				return request{method: http.MethodGet, path: p.path, pairs: []pair{{"page_size", "1"}, {"page_token", token}}}, why
-			})})
+			run: there("invalid_page_token", p.second)})
 	}
 	return out
 }
@@ -110,8 +90,7 @@ func noncePerKey(s *session) finding {
 	if second == nil {
 		return notRun("needs a second key")
 	}
-	nonce := newNonce()
-	r := request{method: http.MethodGet, path: "/api/v1/account", resign: true, damage: func(d *draft) { d.nonce = nonce }}
+	r := withNonce(newNonce())
 	s.send(r)
 	r.as = second
 	return signatureAccepted(s.send(r))
@@ -123,42 +102,42 @@ func scopeChecks() []Check {
 	out := make([]Check, 0, len(scopes)*len(endpoints))
 	for _, scope := range scopes {
 		for _, e := range endpoints {
-			verb := "does not open"
+			verb, want := "does not open", refusing("insufficient_scope")
 			if e.scope == scope {
-				verb = "opens"
+				verb, want = "opens", opened
 			}
 			out = append(out, Check{ID: "scope." + scope + "." + e.name, Section: secCredentials,
-				Sentence: fmt.Sprintf("%s alone %s %s %s", scope, verb, e.method, e.name), run: func(s *session) finding { return tryScope(s, scope, e) }})
+				Sentence: fmt.Sprintf("%s alone %s %s %s", scope, verb, e.method, e.name), run: asks(as(RoleScope, scope, "a key with the scope "+scope+" alone", e.harmless()), want)})
 		}
 	}
 	return out
 }
 
-func tryScope(s *session, scope string, e endpoint) finding {
-	key := s.keyOf(RoleScope, scope)
-	if key == nil {
-		return notRun("needs a key with the scope %s alone", scope)
+// as sends the request with a further key, and says what key that needs.
+func as(role Role, scope, what string, r request) func(*session) (request, string) {
+	return func(s *session) (request, string) {
+		if r.as = s.keyOf(role, scope); r.as == nil {
+			return r, "needs " + what
+		}
+		return r, ""
 	}
-	r := e.harmless(s)
-	r.as = key
-	got := s.send(r)
-	if e.scope != scope {
-		return refused(got, "insufficient_scope")
-	}
-	if got.envelope == nil || got.code() == "insufficient_scope" {
-		return differs("%s", got.seen())
-	}
-	return signatureAccepted(got)
 }
 
-// foreign asks for something of this account with another account's key.
-func foreign(s *session, path, code string, why string) finding {
-	key := s.keyOf(RoleOther, "")
-	switch {
-	case key == nil:
-		return notRun("needs a key of another account")
-	case why != "":
-		return notRun("%s", why)
+// foreign makes a request for something of this account with another account's key.
+func foreign(made func(*session) (request, string)) func(*session) (request, string) {
+	return func(s *session) (request, string) {
+		r, why := made(s)
+		if r.as = s.keyOf(RoleOther, ""); r.as == nil {
+			why = "needs a key of another account"
+		}
+		return r, why
 	}
-	return refused(s.send(request{method: http.MethodGet, path: path, as: key}), code)
+}
+
+// opened wants anything but a refusal of the signature or of the scope.
+func opened(r reply) finding {
+	if r.code() == "insufficient_scope" {
+		return differs("%s", r.seen())
+	}
+	return signatureAccepted(r)
 }

@@ -76,14 +76,36 @@ func frameChecks() []Check {
 			}
 			return ok("%s", at.UTC().Format(time.RFC3339))
 		}},
-		{ID: "envelope.code.ok", Section: secEnvelope, Sentence: "code is ok and success is true on success", run: func(s *session) finding {
-			r := s.get("/api/v1/account")
-			if !r.succeeded() {
-				return differs("%s", r.seen())
-			}
-			return ok("%s", r.seen())
-		}},
+		{ID: "envelope.code.ok", Section: secEnvelope, Sentence: "code is ok and success is true on success", run: get("/api/v1/account").wants(succeeds)},
 	}
+}
+
+// around is the wallet before and after something that may charge.
+type around struct {
+	before, after int64
+	walletKnown   bool
+}
+
+// around runs do between two reads of the wallet.
+func (s *session) around(do func()) around {
+	before, knownBefore := s.balance()
+	do()
+	after, knownAfter := s.balance()
+	return around{before, after, knownBefore && knownAfter}
+}
+
+// unmoved wants that nothing was charged.
+func (a around) unmoved() finding {
+	if a.before != a.after {
+		return differs("the wallet went from %d to %d cents", a.before, a.after)
+	}
+	return ok("the same before and after")
+}
+
+// debited compares the wallet with an amount that a result names.
+func (a around) debited(data map[string]any, name string) finding {
+	amount, has := cents(data, name)
+	return debited(a.before, a.after, a.walletKnown, amount, has)
 }
 
 // debited compares the wallet around a purchase with what the purchase says.

@@ -42,31 +42,18 @@ func (o ordered) section() string {
 // checks of any order that is delivered.
 func (o ordered) checks() []Check {
 	of := func(do func(*session, *bought, map[string]any) finding) func(*session) finding {
-		return func(s *session) finding {
-			b := s.buy(o.name)
-			data, why := b.final()
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return do(s, b, data)
-		}
+		return given(delivered(o.name), func(s *session, b *bought) finding { return do(s, b, b.last().data()) })
 	}
-	check := func(id, sentence string, run func(*session) finding) Check {
-		return Check{ID: "order." + o.name + "." + id, Section: o.section(), Costs: true, only: o.only, Sentence: o.what + " " + sentence, run: run}
-	}
+	check := group{"order." + o.name, o.section(), o.what, true, o.only}.check
 	return []Check{
 		check("created", "gives HTTP 201 and an order_no", func(s *session) finding { return createdWell(s.buy(o.name)) }),
-		check("poll_in_reply", "says poll_after_seconds, an integer or null, in its reply", func(s *session) finding {
-			b := s.buy(o.name)
+		check("poll_in_reply", "says poll_after_seconds, an integer or null, in its reply", given(orderMade(o.name), func(_ *session, b *bought) finding {
 			v, there := b.created.data()["poll_after_seconds"]
-			if b.orderNo == "" {
-				return notRun("%s", b.why)
-			}
 			if !there || v != nil && !integer.fits(v) {
 				return differs("it is %s", typeName(v))
 			}
 			return ok("%s", typeName(v))
-		}),
+		})),
 		check("same_order", "is read under the order_no that its creation gave", of(func(_ *session, b *bought, data map[string]any) finding {
 			if word(data, "order_no") != b.orderNo {
 				return differs("another order_no came")
@@ -74,8 +61,7 @@ func (o ordered) checks() []Check {
 			return ok("the same")
 		})),
 		check("debited", "debits the wallet by exactly total_cents", of(func(_ *session, b *bought, data map[string]any) finding {
-			total, has := cents(data, "total_cents")
-			return debited(b.before, b.after, b.walletKnown, total, has)
+			return b.debited(data, "total_cents")
 		})),
 		check("total_agrees", "has total as the decimal string of total_cents", of(func(_ *session, _ *bought, data map[string]any) finding {
 			return decimalsAgree([]map[string]any{data}, "total_cents", "total")
@@ -95,9 +81,7 @@ func (o ordered) checks() []Check {
 			}
 			return ok("null")
 		})),
-		check("listed", "stands in the list of proxies with every proxy", of(func(s *session, _ *bought, data map[string]any) finding {
-			return ownProxiesRead(s, data)
-		})),
+		check("listed", "stands in the list of proxies with every proxy", of(ownProxiesRead)),
 	}
 }
 
@@ -124,7 +108,7 @@ func countsAgree(data map[string]any, quantity int64) finding {
 }
 
 // ownProxiesRead asks for each proxy of an order by its id.
-func ownProxiesRead(s *session, data map[string]any) finding {
+func ownProxiesRead(s *session, _ *bought, data map[string]any) finding {
 	proxies := things(data, "proxies")
 	for _, p := range proxies {
 		id := word(p, "proxy_id")
@@ -140,13 +124,7 @@ func ownProxiesRead(s *session, data map[string]any) finding {
 func immediateChecks() []Check {
 	return []Check{
 		{ID: "scenario.absent.at_once", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "without the header all test IPs are there at the first read",
-			run: func(s *session) finding {
-				b := s.buy("plain")
-				if len(b.reads) == 0 {
-					return notRun("%s", b.why)
-				}
-				return countsAgree(b.reads[0].data(), 2)
-			}},
+			run: given(readsMade("plain"), func(_ *session, b *bought) finding { return countsAgree(b.reads[0].data(), 2) })},
 		{ID: "order.proxy_differs_from_proxy", Section: secDetail, Costs: true, Open: true, Sentence: "whether an order's proxy has the members of a proxy's detail",
 			run: func(s *session) finding {
 				one, why := s.anyProxy()
@@ -157,13 +135,9 @@ func immediateChecks() []Check {
 				return ok("%d members there, %d here", len(proxies[0]), len(one.data()))
 			}},
 		{ID: "order.creation_reply", Section: secCreate, Costs: true, Open: true, Sentence: "what the reply to a creation holds beyond order_no and poll_after_seconds",
-			run: func(s *session) finding {
-				b := s.buy("plain")
-				if b.orderNo == "" {
-					return notRun("%s", b.why)
-				}
+			run: given(orderMade("plain"), func(_ *session, b *bought) finding {
 				return ok("%d members, credentials: %t", len(b.created.data()), secretIn(b.created.data()) != "")
-			}},
+			})},
 		{ID: "order.items_structure", Section: secOrder, Open: true, Sentence: "what a line of items holds", run: func(s *session) finding {
 			r, why := s.anyOrder()
 			items := things(r.data(), "items")
@@ -178,11 +152,7 @@ func immediateChecks() []Check {
 // orderListChecks observe that the list is a stable summary and holds no credentials.
 func orderListChecks() []Check {
 	return []Check{
-		{ID: "orders.key", Section: secOrders, Open: true, Sentence: "the key that holds the orders", run: func(s *session) finding {
-			r, _ := s.replyOf("order_list")
-			key, _, found := onlyArray(r.data())
-			return ok("%q, exactly one array: %t", brief(key), found)
-		}},
+		{ID: "orders.key", Section: secOrders, Open: true, Sentence: "the key that holds the orders", run: listKey("order_list")},
 		{ID: "orders.no_credentials", Section: secOrders, Sentence: "the list of orders holds no credentials", run: func(s *session) finding {
 			s.buy("plain")
 			r := s.get("/api/v1/orders")
@@ -199,24 +169,25 @@ func orderListChecks() []Check {
 			s.buy("plain")
 			return sameOrder(s, "/api/v1/orders", "order_no")
 		}},
-		{ID: "orders.holds_new", Section: secOrders, Costs: true, Sentence: "a new order stands in the list", run: func(s *session) finding {
-			b := s.buy("plain")
-			if b.orderNo == "" {
-				return notRun("%s", b.why)
-			}
+		{ID: "orders.holds_new", Section: secOrders, Costs: true, Sentence: "a new order stands in the list", run: given(orderMade("plain"), func(s *session, b *bought) finding {
 			w := s.walk("/api/v1/orders", "order_no", 50)
 			if w.why != "" || !w.ids[b.orderNo] {
 				return differs("%d orders, %s", len(w.ids), w.why)
 			}
 			return ok("among %d", len(w.ids))
-		}},
-		{ID: "orders.summary", Section: secOrders, Open: true, Sentence: "what a summary holds", run: func(s *session) finding {
-			items, why := listed("order_list")(s)
-			if why != "" {
-				return notRun("%s", why)
-			}
+		})},
+		{ID: "orders.summary", Section: secOrders, Open: true, Sentence: "what a summary holds", run: given(listed("order_list"), func(_ *session, items []map[string]any) finding {
 			return ok("%d members, order_no: %t", len(items[0]), word(items[0], "order_no") != "")
-		}},
+		})},
+	}
+}
+
+// listKey records under which key a list stands.
+func listKey(name string) func(*session) finding {
+	return func(s *session) finding {
+		r, _ := s.replyOf(name)
+		key, _, found := onlyArray(r.data())
+		return ok("%q, exactly one array: %t", brief(key), found)
 	}
 }
 

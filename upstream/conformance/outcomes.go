@@ -11,56 +11,48 @@ import (
 
 // interruptedChecks are records in processing and unresolved records.
 func interruptedChecks() []Check {
-	unresolved := func(do func(s *session, r request, before int64) finding) func(*session) finding {
-		return func(s *session) finding {
-			r, before, why := s.leaveUnresolved()
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return do(s, r, before)
-		}
+	unresolved := func(do func(*session, left) finding) func(*session) finding {
+		return given((*session).leaveUnresolved, do)
 	}
 	return []Check{
-		{ID: "control.unresolved.code", Section: secIdempotency, Costs: true, Sentence: "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", run: unresolved(func(s *session, r request, _ int64) finding {
-			got := s.send(r)
+		{ID: "control.unresolved.code", Section: secIdempotency, Costs: true, Sentence: "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", run: unresolved(func(s *session, l left) finding {
+			got := s.send(l.r)
 			if got.status != http.StatusConflict {
 				return differs("%s", got.seen())
 			}
 			return refused(got, "idempotency_unresolved")
 		})},
-		{ID: "control.unresolved.stays", Section: secIdempotency, Costs: true, Sentence: "it stays so, two days later too", run: unresolved(func(s *session, r request, _ int64) finding {
-			return s.atClock(48*time.Hour, func() finding { return refused(s.send(r), "idempotency_unresolved") })
+		{ID: "control.unresolved.stays", Section: secIdempotency, Costs: true, Sentence: "it stays so, two days later too", run: unresolved(func(s *session, l left) finding {
+			return s.atClock(48*time.Hour, func() finding { return refused(s.send(l.r), "idempotency_unresolved") })
 		})},
-		{ID: "control.unresolved.charged_once", Section: secIdempotency, Costs: true, Sentence: "repeating it never charges again", run: unresolved(func(s *session, r request, before int64) finding {
-			s.send(r)
-			o, _ := s.chosenOffer()
+		{ID: "control.unresolved.charged_once", Section: secIdempotency, Costs: true, Sentence: "repeating it never charges again", run: unresolved(func(s *session, l left) finding {
+			s.send(l.r)
 			now, _ := s.balance()
-			if spent := before - now; spent != 0 && spent != o.estimate(findPurchase(purchases, "unresolved")) {
+			if spent := l.before - now; spent != 0 && spent != l.sum {
 				return differs("%d cents are gone", spent)
 			}
-			return ok("%d cents are gone", before-now)
+			return ok("%d cents are gone", l.before-now)
 		})},
 		{ID: "control.processing.code", Section: secIdempotency, Costs: true, Sentence: "a key whose first request is under way gets idempotency_processing, and its result later", run: whileHanging},
 	}
 }
 
+// left is a request whose record stays unresolved, with the wallet from before.
+type left struct {
+	r      request
+	sum    int64 // what it costs
+	before int64
+	why    string
+}
+
 // leaveUnresolved makes one order whose record is left interrupted.
-func (s *session) leaveUnresolved() (request, int64, string) {
-	type left struct {
-		r      request
-		before int64
-		why    string
-	}
+func (s *session) leaveUnresolved() (left, string) {
 	got := memo(s, "unresolved", func() left {
-		o, why := s.chosenOffer()
-		p := findPurchase(purchases, "unresolved")
-		if why == "" {
-			why = s.afford(o.estimate(p))
-		}
+		r, sum, why := s.orderOf("unresolved")
 		if why != "" {
 			return left{why: why}
 		}
-		out := left{r: request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("unresolved"), body: s.orderBody(o, p)}}
+		out := left{r: r, sum: sum}
 		out.before, _ = s.balance()
 		f := s.withFault(map[string]any{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, func() finding {
 			s.send(out.r)
@@ -71,21 +63,16 @@ func (s *session) leaveUnresolved() (request, int64, string) {
 		}
 		return out
 	})
-	return got.r, got.before, got.why
+	return got, got.why
 }
 
 // whileHanging repeats a request while the first one hangs, lets the first one
 // go, and asks for the result.
 func whileHanging(s *session) finding {
-	o, why := s.chosenOffer()
-	p := findPurchase(purchases, "hanging")
-	if why == "" {
-		why = s.afford(o.estimate(p))
-	}
+	r, sum, why := s.orderOf("hanging")
 	if why != "" {
 		return notRun("%s", why)
 	}
-	r := request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey("hanging"), body: s.orderBody(o, p)}
 	return s.withFault(map[string]any{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func() finding {
 		before, _ := s.balance()
 		ctx, leave := context.WithCancel(s.ctx)
@@ -104,7 +91,7 @@ func whileHanging(s *session) finding {
 		var later reply
 		s.until(func() bool { later = s.send(r); return later.code() != "idempotency_processing" })
 		after, _ := s.balance()
-		if during.code() != "idempotency_processing" || !later.succeeded() || before-after != o.estimate(p) {
+		if during.code() != "idempotency_processing" || !later.succeeded() || before-after != sum {
 			return differs("meanwhile %s, later %s, %d cents charged", during.seen(), later.seen(), before-after)
 		}
 		return ok("meanwhile %s, later %s", during.seen(), later.seen())
@@ -128,6 +115,7 @@ func (s *session) until(done func() bool) bool {
 
 // unsuccessfulChecks are renewals in which not every item succeeds.
 func unsuccessfulChecks(name string) []Check {
+	renewal := func(s *session) (*renewed, string) { r := s.renewUnsuccessfully(name); return r, r.why }
 	result := func(s *session) (map[string]any, []string, string) {
 		r := s.renewUnsuccessfully(name)
 		why := r.why
@@ -146,15 +134,8 @@ func unsuccessfulChecks(name string) []Check {
 			})})
 	}
 	return append(out,
-		Check{ID: prefix + ".status", Section: secRenewState, Costs: true, Sentence: what + " says so", run: func(s *session) finding { return unsuccessfulStatus(s.renewUnsuccessfully(name), name) }},
-		Check{ID: prefix + ".debited", Section: secRenewState, Costs: true, Sentence: what + " debits the wallet by charged_cents", run: func(s *session) finding {
-			r := s.renewUnsuccessfully(name)
-			if r.why != "" {
-				return notRun("%s", r.why)
-			}
-			charged, has := cents(r.reply.data(), "charged_cents")
-			return debited(r.before, r.after, r.walletKnown, charged, has)
-		}},
+		Check{ID: prefix + ".status", Section: secRenewState, Costs: true, Sentence: what + " says so", run: given(renewal, func(_ *session, r *renewed) finding { return unsuccessfulStatus(r, name) })},
+		Check{ID: prefix + ".debited", Section: secRenewState, Costs: true, Sentence: what + " debits the wallet by charged_cents", run: given(renewal, func(_ *session, r *renewed) finding { return r.debited(r.reply.data(), "charged_cents") })},
 		Check{ID: prefix + ".only_failed_refunded", Section: secRenewState, Costs: true, Sentence: what + " refunds its failed lines, and only those", run: func(s *session) finding {
 			data, _, why := result(s)
 			if why != "" {
@@ -162,9 +143,7 @@ func unsuccessfulChecks(name string) []Check {
 			}
 			return onlyFailedRefunded(data)
 		}},
-		Check{ID: prefix + ".only_succeeded_move", Section: secRenewState, Costs: true, Sentence: what + " moves the expiry of what succeeded, and no other", run: func(s *session) finding {
-			return onlySucceededMove(s.renewUnsuccessfully(name))
-		}})
+		Check{ID: prefix + ".only_succeeded_move", Section: secRenewState, Costs: true, Sentence: what + " moves the expiry of what succeeded, and no other", run: given(renewal, onlySucceededMove)})
 }
 
 // renewUnsuccessfully asks for a shape of the result and renews two proxies.
@@ -188,18 +167,12 @@ func (s *session) renewUnsuccessfully(name string) *renewed {
 }
 
 func unsuccessfulStatus(r *renewed, name string) finding {
-	if r.why != "" {
-		return notRun("%s", r.why)
-	}
 	data := r.reply.data()
 	if word(data, "status") != name {
 		return differs("%s, status %q", r.reply.seen(), brief(word(data, "status")))
 	}
 	if name != "failed" {
-		if !r.reply.succeeded() {
-			return differs("%s", r.reply.seen())
-		}
-		return ok("%s", r.reply.seen())
+		return succeeds(r.reply)
 	}
 	charged, known := cents(data, "charged_cents")
 	if _, hasWallet := data["wallet"]; r.reply.status != http.StatusUnprocessableEntity || r.reply.code() != "operation_failed" || !known || charged != 0 || !hasWallet {
@@ -220,10 +193,7 @@ func onlyFailedRefunded(data map[string]any) finding {
 	return ok("%d lines", len(things(data, "line_items")))
 }
 
-func onlySucceededMove(r *renewed) finding {
-	if r.why != "" {
-		return notRun("%s", r.why)
-	}
+func onlySucceededMove(_ *session, r *renewed) finding {
 	for _, line := range things(r.reply.data(), "line_items") {
 		id := word(line, "proxy_id")
 		if moved := !r.expiry[0][id].Equal(r.expiry[1][id]); moved != (word(line, "status") == "succeeded") {

@@ -105,6 +105,18 @@ func (s *session) firstToken(p paged) (string, string) {
 	return token, ""
 }
 
+var badToken = refusing("invalid_page_token")
+
+// second asks for the page after that one.
+func (p paged) second(s *session) (request, string) {
+	token, why := s.firstToken(p)
+	return p.at(p.path, token), why
+}
+
+func (p paged) at(path, token string) request {
+	return get(path, pair{"page_size", "1"}, pair{"page_token", token})
+}
+
 func pageChecks() []Check {
 	var out []Check
 	for _, p := range pagedLists {
@@ -113,11 +125,7 @@ func pageChecks() []Check {
 		out = append(out, p.sizeChecks()...)
 	}
 	return append(out,
-		Check{ID: "proxies.key", Section: secProxies, Open: true, Sentence: "the key that holds the proxies", run: func(s *session) finding {
-			r, _ := s.replyOf("proxy_list")
-			key, _, found := onlyArray(r.data())
-			return ok("%q, exactly one array: %t", brief(key), found)
-		}},
+		Check{ID: "proxies.key", Section: secProxies, Open: true, Sentence: "the key that holds the proxies", run: listKey("proxy_list")},
 		Check{ID: "proxies.stable", Section: secProxies, Open: true, Sentence: "whether two reads of the list of proxies have one order", run: func(s *session) finding {
 			return sameOrder(s, "/api/v1/proxies", "proxy_id")
 		}},
@@ -146,19 +154,18 @@ func pageChecks() []Check {
 
 // withToken sends a list's token along with pairs that it does not belong to.
 func (s *session) withToken(p paged, pairs ...pair) finding {
-	token, why := s.firstToken(p)
-	if why != "" {
-		return notRun("%s", why)
-	}
-	return refused(s.get(p.path, append(pairs, pair{"page_token", token})...), "invalid_page_token")
+	return asks(func(s *session) (request, string) {
+		token, why := s.firstToken(p)
+		return get(p.path, append(pairs, pair{"page_token", token})...), why
+	}, badToken)(s)
 }
 
 func (p paged) checks() []Check {
-	check := func(id, section, sentence string, run func(*session) finding) Check {
-		return Check{ID: "page." + p.name + "." + id, Section: section, Sentence: "the list of " + p.name + " " + sentence, run: run}
-	}
+	shape := group{prefix: "page." + p.name, section: secPage, what: "the list of " + p.name}
+	rules := shape
+	rules.section = secPagination
 	return []Check{
-		check("one_array", secPage, "is the only array of data", func(s *session) finding {
+		shape.check("one_array", "is the only array of data", func(s *session) finding {
 			r := s.get(p.path)
 			key, items, found := onlyArray(r.data())
 			if !found {
@@ -170,7 +177,7 @@ func (p paged) checks() []Check {
 			r := s.get(p.path, pair{"page_size", "7"})
 			return ok("%s, page_size is %s", r.seen(), typeName(r.data()["page_size"]))
 		}},
-		check("size_kept", secPagination, "gives no page that is longer than its page_size", func(s *session) finding {
+		rules.check("size_kept", "gives no page that is longer than its page_size", func(s *session) finding {
 			p.filled(s)
 			w := s.walk(p.path, p.identity, 1)
 			if w.why != "" || slices.Max(append(w.sizes, 0)) > 1 {
@@ -178,19 +185,19 @@ func (p paged) checks() []Check {
 			}
 			return ok("%d pages of one", w.pages)
 		}),
-		check("walk_unique", secPagination, "gives no entry twice on its pages", func(s *session) finding {
+		rules.check("walk_unique", "gives no entry twice on its pages", func(s *session) finding {
 			p.filled(s)
 			w := s.walk(p.path, p.identity, 1)
 			return w.unique()
 		}),
-		check("walk_ends", secPagination, "comes to an end, or to other entries all the time", func(s *session) finding {
+		rules.check("walk_ends", "comes to an end, or to other entries all the time", func(s *session) finding {
 			w := s.walk(p.path, p.identity, 50)
 			if w.why != "" || w.pages == maxPages && len(w.ids) < maxPages {
 				return differs("%d pages, %d entries, %s", w.pages, len(w.ids), w.why)
 			}
 			return ok("%d entries on %d pages", len(w.ids), w.pages)
 		}),
-		check("sizes_agree", secPagination, "begins with the same entries whatever the page size", func(s *session) finding {
+		rules.check("sizes_agree", "begins with the same entries whatever the page size", func(s *session) finding {
 			p.filled(s)
 			one, fifty := s.walk(p.path, p.identity, 1), s.walk(p.path, p.identity, 50)
 			n := min(len(one.order), len(fifty.order))
@@ -199,7 +206,7 @@ func (p paged) checks() []Check {
 			}
 			return ok("%d entries compared", n)
 		}),
-		check("token_when_more", secPage, "has a next_page_token exactly while has_more", func(s *session) finding {
+		shape.check("token_when_more", "has a next_page_token exactly while has_more", func(s *session) finding {
 			r := s.get(p.path, pair{"page_size", "1"})
 			if truth(r.data(), "has_more") != (word(r.data(), "next_page_token") != "") {
 				return differs("has_more %t, next_page_token is %s", truth(r.data(), "has_more"), typeName(r.data()["next_page_token"]))
@@ -211,86 +218,56 @@ func (p paged) checks() []Check {
 
 // tokenChecks observe that a token is bound to its list, its account and its bytes.
 func (p paged) tokenChecks() []Check {
-	check := func(id, sentence string, run func(*session) finding) Check {
-		return Check{ID: "page.token." + p.name + "." + id, Section: secPagination, Sentence: "a token of " + p.name + " " + sentence, run: run}
-	}
-	with := func(use func(s *session, token string) reply) func(*session) finding {
-		return func(s *session) finding {
-			token, why := s.firstToken(p)
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return refused(use(s, token), "invalid_page_token")
-		}
-	}
-	at := func(s *session, path, token string) reply {
-		return s.get(path, pair{"page_size", "1"}, pair{"page_token", token})
+	check := group{prefix: "page.token." + p.name, section: secPagination, what: "a token of " + p.name}.check
+	token := func(s *session) (string, string) { return s.firstToken(p) }
+	with := func(use func(token string) request, judge func(reply) finding) func(*session) finding {
+		return given(token, func(s *session, token string) finding { return judge(s.send(use(token))) })
 	}
 	out := []Check{
-		check("altered", "that was altered is refused with invalid_page_token", with(func(s *session, token string) reply {
+		check("altered", "that was altered is refused with invalid_page_token", with(func(token string) request {
 			middle := len(token) / 2
-			return at(s, p.path, flip(token[:middle])+token[middle:])
+			return p.at(p.path, flip(token[:middle])+token[middle:])
+		}, badToken)),
+		check("altered_last", "whose last character was altered is refused with invalid_page_token", given(token, func(s *session, token string) finding {
+			return refused(s.anyAccepted(p, token), "invalid_page_token")
 		})),
-		check("altered_last", "whose last character was altered is refused with invalid_page_token", with(func(s *session, token string) reply {
-			return s.anyAccepted(p.path, token)
-		})),
-		check("shortened", "that was shortened is refused with invalid_page_token", with(func(s *session, token string) reply {
-			return at(s, p.path, token[:len(token)/2])
-		})),
-		check("made_up", "that was made up is refused with invalid_page_token", func(s *session) finding {
-			return refused(at(s, p.path, "conformance"), "invalid_page_token")
-		}),
-		check("other_account", "is refused with invalid_page_token to another account", p.foreignToken),
-		check("works", "gives the next page", func(s *session) finding {
-			token, why := s.firstToken(p)
+		check("shortened", "that was shortened is refused with invalid_page_token", with(func(token string) request { return p.at(p.path, token[:len(token)/2]) }, badToken)),
+		check("made_up", "that was made up is refused with invalid_page_token", p.at(p.path, "conformance").wants(badToken)),
+		check("other_account", "is refused with invalid_page_token to another account", asks(func(s *session) (request, string) {
+			r, why := p.second(s)
 			if why != "" {
-				return notRun("%s", why)
+				return r, why
 			}
-			if r := at(s, p.path, token); !r.succeeded() {
+			return foreign(p.second)(s)
+		}, badToken)),
+		check("works", "gives the next page", asks(p.second, func(r reply) finding {
+			if !r.succeeded() {
 				return differs("%s", r.seen())
 			}
 			return ok("a page")
-		}),
-		{ID: "page.token." + p.name + ".other_size", Section: secPagination, Open: true, Sentence: "what a token of " + p.name + " gets with another page_size", run: func(s *session) finding {
-			token, why := s.firstToken(p)
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return ok("%s", sendSeen(s, request{method: "GET", path: p.path, pairs: []pair{{"page_size", "2"}, {"page_token", token}}}))
-		}},
+		})),
+		{ID: "page.token." + p.name + ".other_size", Section: secPagination, Open: true, Sentence: "what a token of " + p.name + " gets with another page_size", run: with(func(token string) request {
+			return get(p.path, pair{"page_size", "2"}, pair{"page_token", token})
+		}, recorded)},
 	}
 	for _, other := range pagedLists {
 		if other.name != p.name {
-			out = append(out, check("at_"+other.name, "is refused with invalid_page_token at "+other.name, with(func(s *session, token string) reply {
-				return at(s, other.path, token)
-			})))
+			out = append(out, check("at_"+other.name, "is refused with invalid_page_token at "+other.name, with(func(token string) request { return p.at(other.path, token) }, badToken)))
 		}
 	}
 	return out
 }
 
-func (p paged) foreignToken(s *session) finding {
-	token, why := s.firstToken(p)
-	key := s.keyOf(RoleOther, "")
-	switch {
-	case why != "":
-		return notRun("%s", why)
-	case key == nil:
-		return notRun("needs a key of another account")
-	}
-	return refused(s.send(request{method: "GET", path: p.path, as: key, pairs: []pair{{"page_size", "1"}, {"page_token", token}}}), "invalid_page_token")
-}
-
 // anyAccepted tries other last characters: of some encodings the last one has
 // bits that a server ignores. It gives the first reply that is no refusal.
-func (s *session) anyAccepted(path, token string) reply {
+func (s *session) anyAccepted(p paged, token string) reply {
 	var last reply
 	for _, c := range "ABCDQRSTghijwxyz0123" {
 		altered := token[:len(token)-1] + string(c)
 		if altered == token {
 			continue
 		}
-		if last = s.get(path, pair{"page_size", "1"}, pair{"page_token", altered}); last.succeeded() {
+		if last = s.send(p.at(p.path, altered)); last.succeeded() {
 			return last
 		}
 	}

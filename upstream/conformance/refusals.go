@@ -120,11 +120,7 @@ func refusalChecks(prefix, section, path string, table []refusal) []Check {
 	}
 	return append(out,
 		Check{ID: prefix + ".refused.no_charge", Section: section, Sentence: "none of the refusals charged anything", run: func(s *session) finding {
-			b := s.refusals(prefix, path, table)
-			if b.before != b.after {
-				return differs("the wallet went from %d to %d cents", b.before, b.after)
-			}
-			return ok("the same before and after")
+			return s.refusals(prefix, path, table).unmoved()
 		}},
 		Check{ID: prefix + ".refused.errors", Section: secErrors, Sentence: "a validation_error of " + articled[prefix] + " carries data.errors", run: func(s *session) finding {
 			r := s.refusals(prefix, path, table).replies["days_45"]
@@ -148,7 +144,7 @@ func capitalCheck(prefix, section, path, body string) Check {
 		if why := s.affordAgain(); why != "" && s.subjectOf(prefix) != unknown {
 			return notRun("%s", why)
 		}
-		r := s.post(path, s.newKey("capitals"), strings.ReplaceAll(body, "SUBJECT", s.subjectOf(prefix)))
+		r := s.send(post(path, "capitals", strings.ReplaceAll(body, "SUBJECT", s.subjectOf(prefix))))
 		return refused(r, s.alsoUnknown(prefix, invalid)...)
 	}}
 }
@@ -159,7 +155,7 @@ func withoutKey(s *session, prefix, path string) finding {
 	if prefix == "renewal" {
 		body = string(renewBody([]string{s.subjectOf(prefix)}, 30))
 	}
-	return refused(s.post(path, "", body), s.alsoUnknown(prefix, []string{"idempotency_key_required"})...)
+	return refused(s.send(post(path, "", body)), s.alsoUnknown(prefix, []string{"idempotency_key_required"})...)
 }
 
 // unknown names nothing that exists.
@@ -175,19 +171,19 @@ func (s *session) alsoUnknown(prefix string, codes []string) []string {
 }
 
 type batch struct {
-	before, after int64
-	replies       map[string]reply
+	around
+	replies map[string]reply
 }
 
 func (s *session) refusals(prefix, path string, table []refusal) batch {
 	return memo(s, "refusals "+prefix, func() batch {
 		about := s.subjectOf(prefix)
 		b := batch{replies: map[string]reply{}}
-		b.before, _ = s.balance()
-		for _, f := range table {
-			b.replies[f.id] = s.post(path, s.newKey(f.id), f.body(s, about))
-		}
-		b.after, _ = s.balance()
+		b.around = s.around(func() {
+			for _, f := range table {
+				b.replies[f.id] = s.send(post(path, f.id, f.body(s, about)))
+			}
+		})
 		return b
 	})
 }

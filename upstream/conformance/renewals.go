@@ -21,50 +21,30 @@ func renewChecks() []Check {
 			if r.reply.status == 0 {
 				return notRun("%s", r.why)
 			}
-			if !r.reply.succeeded() {
-				return differs("%s", r.reply.seen())
+			return succeeds(r.reply)
+		}},
+		Check{ID: "renewal.foreign", Section: secProxies, only: onlySandbox, Sentence: "another account's proxy is refused with proxy_not_found", run: asks(foreignRenewal, refusing("proxy_not_found"))},
+		Check{ID: "renewal.with_unknown", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal of a good and an unknown proxy gets", run: asks(func(s *session) (request, string) {
+			if len(s.ownProxies()) == 0 {
+				return request{}, "the run has no proxy of its own"
 			}
-			return ok("%s", r.reply.seen())
-		}},
-		Check{ID: "renewal.foreign", Section: secProxies, only: onlySandbox, Sentence: "another account's proxy is refused with proxy_not_found", run: foreignRenewal},
-		Check{ID: "renewal.with_unknown", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal of a good and an unknown proxy gets", run: func(s *session) finding {
-			ids := s.ownProxies()
-			if len(ids) == 0 {
-				return notRun("the run has no proxy of its own")
-			}
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("mixed"), body: renewBody([]string{unknown}, 30)}))
-		}},
-		Check{ID: "renewal.same_id_twice", Section: secRenew, Open: true, Sentence: "what a renewal that names one proxy twice gets", run: func(s *session) finding {
-			return ok("%s", sendSeen(s, request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("twice"), body: renewBody([]string{unknown, unknown}, 30)}))
-		}},
-		Check{ID: "renewal.price", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal costs beside the offer's price", run: func(s *session) finding {
-			r := s.renew("one")
+			return post("/api/v1/proxies/renew", "mixed", string(renewBody([]string{unknown}, 30))), ""
+		}, recorded)},
+		Check{ID: "renewal.same_id_twice", Section: secRenew, Open: true, Sentence: "what a renewal that names one proxy twice gets", run: request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "twice", body: renewBody([]string{unknown, unknown}, 30)}.wants(recorded)},
+		Check{ID: "renewal.price", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal costs beside the offer's price", run: given(renewalMade("one"), func(s *session, r *renewed) finding {
 			o, _ := s.chosenOffer()
-			if r.why != "" {
-				return notRun("%s", r.why)
-			}
 			total, _ := cents(r.reply.data(), "total_cents")
 			return ok("%d cents, the offer's price is %d for %d days", total, o.cents, o.base)
-		}},
-		Check{ID: "renewal.extends_from", Section: secRenew, Costs: true, Open: true, Sentence: "from when a renewal counts", run: func(s *session) finding {
-			r := s.renew("one")
-			if r.why != "" {
-				return notRun("%s", r.why)
-			}
+		})},
+		Check{ID: "renewal.extends_from", Section: secRenew, Costs: true, Open: true, Sentence: "from when a renewal counts", run: given(renewalMade("one"), func(_ *session, r *renewed) finding {
 			return ok("the expiry moved by %s", r.expiry[1][r.ids[0]].Sub(r.expiry[0][r.ids[0]]))
-		}})
+		})})
 }
 
 // completedChecks of a renewal in which every item succeeds.
 func completedChecks(name string) []Check {
 	of := func(do func(r *renewed, data map[string]any) finding) func(*session) finding {
-		return func(s *session) finding {
-			r := s.renew(name)
-			if r.why != "" {
-				return notRun("%s", r.why)
-			}
-			return do(r, r.reply.data())
-		}
+		return given(renewalMade(name), func(_ *session, r *renewed) finding { return do(r, r.reply.data()) })
 	}
 	check := func(id, section, sentence string, run func(*session) finding) Check {
 		return Check{ID: "renewal." + name + "." + id, Section: section, Costs: true, Sentence: "a renewal of " + name + " " + sentence, run: run}
@@ -75,10 +55,7 @@ func completedChecks(name string) []Check {
 			if r.reply.status == 0 && r.reply.err == nil {
 				return notRun("%s", r.why)
 			}
-			if !r.reply.succeeded() {
-				return differs("%s", r.reply.seen())
-			}
-			return ok("%s", r.reply.seen())
+			return succeeds(r.reply)
 		}),
 		check("completed", secRenewState, "is completed, with every id among the successful", of(func(r *renewed, data map[string]any) finding {
 			if got := words(data, "successful_proxy_ids"); word(data, "status") != "completed" || !sameSet(got, r.ids) {
@@ -93,8 +70,7 @@ func completedChecks(name string) []Check {
 			return ok("0")
 		})),
 		check("debited", secRenewal, "debits the wallet by exactly charged_cents", of(func(r *renewed, data map[string]any) finding {
-			charged, has := cents(data, "charged_cents")
-			return debited(r.before, r.after, r.walletKnown, charged, has)
+			return r.debited(data, "charged_cents")
 		})),
 		check("expiry_moves", secRenewal, "moves every expires_at that the proxies endpoints show", of(func(r *renewed, _ map[string]any) finding {
 			for _, id := range r.ids {
@@ -121,11 +97,9 @@ func sumChecks(prefix, section, what string, result func(*session) (data map[str
 			return do(data, ids)
 		}
 	}
-	check := func(id, sentence string, run func(*session) finding) Check {
-		return Check{ID: prefix + "." + id, Section: section, Costs: true, Sentence: what + " " + sentence, run: run}
-	}
-	sum := func(name string) func(map[string]any, []string) finding {
-		return func(data map[string]any, _ []string) finding { return sumAgrees(data, name) }
+	check := group{prefix: prefix, section: section, what: what, costs: true}.check
+	sum := func(total, part string) func(map[string]any, []string) finding {
+		return func(data map[string]any, _ []string) finding { return sumAgrees(data, total, part) }
 	}
 	return []Check{
 		check("partition", "names every id in exactly one of the three lists", of(func(data map[string]any, ids []string) finding {
@@ -136,29 +110,20 @@ func sumChecks(prefix, section, what string, result func(*session) (data map[str
 			return ok("%d ids", len(ids))
 		})),
 		check("lines_match_lists", "has one line item for every id, of the state of its list", of(linesMatch)),
-		check("charged_sum", "has charged_cents = the sum over its line items", of(sum("charged_cents"))),
-		check("refunded_sum", "has refunded_cents = the sum over its line items", of(sum("refunded_cents"))),
-		check("total_sum", "has total_cents = the sum of amount_cents over its line items", of(func(data map[string]any, _ []string) finding {
-			var sum int64
-			for _, line := range things(data, "line_items") {
-				n, _ := cents(line, "amount_cents")
-				sum += n
-			}
-			if total, known := cents(data, "total_cents"); !known || total != sum {
-				return differs("%d, the lines sum to %d", total, sum)
-			}
-			return ok("%d cents", sum)
-		})),
+		check("charged_sum", "has charged_cents = the sum over its line items", of(sum("charged_cents", "charged_cents"))),
+		check("refunded_sum", "has refunded_cents = the sum over its line items", of(sum("refunded_cents", "refunded_cents"))),
+		check("total_sum", "has total_cents = the sum of amount_cents over its line items", of(sum("total_cents", "amount_cents"))),
 		check("amount_agrees", "has amount as the decimal string of amount_cents in every line", of(func(data map[string]any, _ []string) finding {
 			return decimalsAgree(things(data, "line_items"), "amount_cents", "amount")
 		})),
 	}
 }
 
-func sumAgrees(data map[string]any, name string) finding {
+// sumAgrees compares an amount of the result with the sum of its parts.
+func sumAgrees(data map[string]any, name, part string) finding {
 	var sum int64
 	for _, line := range things(data, "line_items") {
-		n, _ := cents(line, name)
+		n, _ := cents(line, part)
 		sum += n
 	}
 	if total, known := cents(data, name); !known || total != sum {
@@ -189,17 +154,16 @@ func sameSet(a, b []string) bool {
 }
 
 // foreignRenewal asks to renew this account's proxy with another account's key.
-func foreignRenewal(s *session) finding {
-	key := s.keyOf(RoleOther, "")
+func foreignRenewal(s *session) (request, string) {
 	one, why := s.anyProxy()
+	key := s.keyOf(RoleOther, "")
 	switch {
 	case key == nil:
-		return notRun("needs a key of another account")
+		why = "needs a key of another account"
 	case s.limit == 0:
-		return notRun("nothing may be spent")
-	case why != "":
-		return notRun("%s", why)
+		why = "nothing may be spent"
 	}
-	id := word(one.data(), "proxy_id")
-	return refused(s.send(request{method: http.MethodPost, path: "/api/v1/proxies/renew", as: key, key: s.newKey("foreign"), body: renewBody([]string{id}, 30)}), "proxy_not_found")
+	r := post("/api/v1/proxies/renew", "foreign", string(renewBody([]string{word(one.data(), "proxy_id")}, 30)))
+	r.as = key
+	return r, why
 }

@@ -10,15 +10,14 @@ import (
 
 // renewed is one renewal of proxies that the run bought.
 type renewed struct {
-	why           string
-	key           string
-	body          []byte
-	ids           []string
-	days          int64
-	reply         reply
-	before, after int64 // wallet around it
-	walletKnown   bool
-	expiry        [2]map[string]time.Time // of each id before and after
+	why   string
+	key   string
+	body  []byte
+	ids   []string
+	days  int64
+	reply reply
+	around
+	expiry [2]map[string]time.Time // of each id before and after
 }
 
 // renew makes one renewal of the table once.
@@ -40,10 +39,7 @@ func (s *session) renew(name string) *renewed {
 		out := &renewed{key: s.newKey("renew-" + name), ids: ids[:p.quantity], days: p.days}
 		out.body = renewBody(out.ids, p.days)
 		out.expiry[0] = s.expiries(out.ids)
-		before, knownBefore := s.balance()
-		out.reply = s.send(out.request())
-		after, knownAfter := s.balance()
-		out.before, out.after, out.walletKnown = before, after, knownBefore && knownAfter
+		out.around = s.around(func() { out.reply = s.send(out.request()) })
 		out.expiry[1] = s.expiries(out.ids)
 		if !out.reply.succeeded() && name != "failed" {
 			out.why = "the renewal was refused: " + out.reply.seen()
@@ -68,4 +64,12 @@ func (s *session) expiries(ids []string) map[string]time.Time {
 		out[id], _ = timeOf(r.data()["expires_at"])
 	}
 	return out
+}
+
+// renewalMade gives a renewal that was carried out.
+func renewalMade(name string) func(*session) (*renewed, string) {
+	return func(s *session) (*renewed, string) {
+		r := s.renew(name)
+		return r, r.why
+	}
 }

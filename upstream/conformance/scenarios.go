@@ -21,11 +21,7 @@ func stateChecks() []Check {
 
 // reads judges every read of an order's detail, from the first to the last.
 func reads(name string, judge func(data map[string]any) string) func(*session) finding {
-	return func(s *session) finding {
-		b := s.buy(name)
-		if len(b.reads) == 0 {
-			return notRun("%s", b.why)
-		}
+	return given(readsMade(name), func(_ *session, b *bought) finding {
 		for i, r := range b.reads {
 			if !r.succeeded() {
 				return differs("read %d: %s", i+1, r.seen())
@@ -35,13 +31,11 @@ func reads(name string, judge func(data map[string]any) string) func(*session) f
 			}
 		}
 		return ok("%d reads", len(b.reads))
-	}
+	})
 }
 
 func (o ordered) course() []Check {
-	check := func(id, sentence string, run func(*session) finding) Check {
-		return Check{ID: "state." + o.name + "." + id, Section: secOrderState, Costs: true, only: o.only, Sentence: o.what + ": " + sentence, run: run}
-	}
+	check := group{"state." + o.name, secOrderState, o.what + ":", true, o.only}.check
 	return []Check{
 		check("poll_while_in_progress", "while paid or procuring, poll_after_seconds is an integer or null", reads(o.name, func(data map[string]any) string {
 			if v, there := data["poll_after_seconds"]; inProgress(word(data, "status")) && (!there || v != nil && !integer.fits(v)) {
@@ -76,12 +70,12 @@ func (o ordered) course() []Check {
 			}
 			return ""
 		})),
-		check("counts_never_fall", "delivered_count never falls", func(s *session) finding { return neverFalls(s.buy(o.name)) }),
-		check("ends", "it ends, and poll_after_seconds is null then", func(s *session) finding { return endsWell(s, s.buy(o.name)) }),
+		check("counts_never_fall", "delivered_count never falls", given(readsMade(o.name), neverFalls)),
+		check("ends", "it ends, and poll_after_seconds is null then", given(readsMade(o.name), endsWell)),
 	}
 }
 
-func neverFalls(b *bought) finding {
+func neverFalls(_ *session, b *bought) finding {
 	var before int64
 	for i := range b.reads {
 		now, _ := cents(b.reads[i].data(), "delivery.delivered_count")
@@ -89,9 +83,6 @@ func neverFalls(b *bought) finding {
 			return differs("from %d to %d", before, now)
 		}
 		before = now
-	}
-	if len(b.reads) == 0 {
-		return notRun("%s", b.why)
 	}
 	return ok("%d reads", len(b.reads))
 }
@@ -101,8 +92,6 @@ func endsWell(s *session, b *bought) finding {
 	data := b.last().data()
 	v, there := data["poll_after_seconds"]
 	switch {
-	case len(b.reads) == 0:
-		return notRun("%s", b.why)
 	case !b.ended && s.cfg.Production && b.last().succeeded():
 		return notShown("still %q after %d reads in %s", brief(word(data, "status")), len(b.reads), s.cfg.Patience)
 	case !b.ended:
@@ -121,55 +110,36 @@ func scenarioChecks() []Check {
 			Check{ID: "scenario." + o.name + ".created", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "scenario " + o.name + " is accepted with HTTP 201",
 				run: func(s *session) finding { return createdWell(s.buy(o.name)) }},
 			Check{ID: "scenario." + o.name + ".asynchronous", Section: secScenario, Costs: true, only: onlySandbox,
-				Sentence: "scenario " + o.name + " is not finished when it is accepted", run: func(s *session) finding { return beginsUnfinished(s.buy(o.name), o.name) }},
+				Sentence: "scenario " + o.name + " is not finished when it is accepted", run: given(readsMade(o.name), func(_ *session, b *bought) finding { return beginsUnfinished(b, o.name) })},
 			Check{ID: "scenario." + o.name + ".debited", Section: secScenario, Costs: true, only: onlySandbox,
-				Sentence: "scenario " + o.name + " debits the test wallet by total_cents first", run: func(s *session) finding {
-					b := s.buy(o.name)
-					if len(b.reads) == 0 {
-						return notRun("%s", b.why)
-					}
-					total, has := cents(b.reads[0].data(), "total_cents")
-					return debited(b.before, b.after, b.walletKnown, total, has)
-				}})
+				Sentence: "scenario " + o.name + " debits the test wallet by total_cents first", run: given(readsMade(o.name), func(_ *session, b *bought) finding {
+					return b.debited(b.reads[0].data(), "total_cents")
+				})})
 		if o.name != "rejected" {
 			out = append(out, Check{ID: "scenario." + o.name + ".delivers_all", Section: secScenario, Costs: true, only: onlySandbox,
-				Sentence: "scenario " + o.name + " ends with all test IPs", run: func(s *session) finding { return finalCounts(s, o) }})
+				Sentence: "scenario " + o.name + " ends with all test IPs", run: given(delivered(o.name), func(_ *session, b *bought) finding { return countsAgree(b.last().data(), o.quantity) })})
 		}
 	}
 	out = append(out, Check{ID: "scenario.partial.progress", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "scenario partial shows some of its IPs counted before all are delivered",
-		run: func(s *session) finding { return someProgress(s.buy("partial")) }})
+		run: given(readsMade("partial"), someProgress)})
 	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
 }
 
 // someProgress looks for a read between none and all. Reads are as far apart as
 // the server says, so that none may have been at that moment.
-func someProgress(b *bought) finding {
+func someProgress(_ *session, b *bought) finding {
 	for i := range b.reads {
 		delivered, _ := cents(b.reads[i].data(), "delivery.delivered_count")
 		if expected, _ := cents(b.reads[i].data(), "delivery.expected_count"); delivered > 0 && delivered < expected {
 			return ok("%d of %d at read %d", delivered, expected, i+1)
 		}
 	}
-	if len(b.reads) == 0 {
-		return notRun("%s", b.why)
-	}
 	return notShown("no read met it")
-}
-
-func finalCounts(s *session, o ordered) finding {
-	data, why := s.buy(o.name).final()
-	if why != "" {
-		return notRun("%s", why)
-	}
-	return countsAgree(data, o.quantity)
 }
 
 // beginsUnfinished observes that an order that is delayed, or partial first, is not
 // finished at once.
 func beginsUnfinished(b *bought, scenario string) finding {
-	if len(b.reads) == 0 {
-		return notRun("%s", b.why)
-	}
 	first := b.reads[0].data()
 	if truth(first, "delivery.complete") || len(things(first, "proxies")) > 0 || first["refund"] != nil {
 		if scenario == "delayed" || scenario == "partial" {
@@ -182,18 +152,9 @@ func beginsUnfinished(b *bought, scenario string) finding {
 
 func rejectedChecks() []Check {
 	of := func(do func(b *bought, data map[string]any) finding) func(*session) finding {
-		return func(s *session) finding {
-			b := s.buy("rejected")
-			data, why := b.final()
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return do(b, data)
-		}
+		return given(delivered("rejected"), func(_ *session, b *bought) finding { return do(b, b.last().data()) })
 	}
-	check := func(id, sentence string, run func(*session) finding) Check {
-		return Check{ID: "scenario.rejected." + id, Section: secScenario, Costs: true, only: onlySandbox, Sentence: "a rejected order " + sentence, run: run}
-	}
+	check := group{"scenario.rejected", secScenario, "a rejected order", true, onlySandbox}.check
 	return []Check{
 		check("delivers_none", "delivers no IP", of(func(_ *bought, data map[string]any) finding {
 			delivered, _ := cents(data, "delivery.delivered_count")
@@ -234,10 +195,7 @@ func rejectedChecks() []Check {
 // the order names an unknown offer, and the refusal may be for that.
 func scenarioHeaderChecks() []Check {
 	out := make([]Check, 0, 6)
-	out = append(out, Check{ID: "scenario.unknown_value", Section: secScenario, only: onlySandbox, Open: true, Sentence: "what an unknown scenario gets", run: func(s *session) finding {
-		r := s.send(request{method: "POST", path: "/api/v1/orders", key: s.newKey("scenario"), scenario: "conformance", body: []byte(lines(unknown, 1, 1))})
-		return ok("%s", r.seen())
-	}})
+	out = append(out, Check{ID: "scenario.unknown_value", Section: secScenario, only: onlySandbox, Open: true, Sentence: "what an unknown scenario gets", run: request{method: "POST", path: "/api/v1/orders", fresh: "scenario", scenario: "conformance", body: []byte(lines(unknown, 1, 1))}.wants(recorded)})
 	for _, value := range []string{"success", "delayed", "partial", "rejected", ""} {
 		id, what := value, "scenario "+value
 		if value == "" {
@@ -246,7 +204,7 @@ func scenarioHeaderChecks() []Check {
 		}
 		out = append(out, Check{ID: "scenario.production." + id, Section: secScenario, only: onlyProduction, Sentence: "production refuses " + what, run: func(s *session) finding {
 			code := s.subjectOf("order")
-			r := s.send(request{method: "POST", path: "/api/v1/orders", key: s.newKey("scenario"), scenario: value, body: []byte(lines(code, 1, 1))})
+			r := s.send(request{method: "POST", path: "/api/v1/orders", fresh: "scenario", scenario: value, body: []byte(lines(code, 1, 1))})
 			if r.code() == "offer_not_found" && code == unknown {
 				return notShown("%s: the order named an unknown offer, so that nothing could be charged", r.seen())
 			}
@@ -267,7 +225,7 @@ func cidrChecks() []Check {
 			case s.afford(2*o.cents) != "":
 				return notRun("%s", s.afford(2*o.cents))
 			}
-			return refused(s.post("/api/v1/orders", s.newKey("cidr"), `{"duration_days":30,"items":[`+items(s.cfg.CIDRField, o.code, o.cidr)+`]}`), "validation_error")
+			return refused(s.send(post("/api/v1/orders", "cidr", `{"duration_days":30,"items":[`+items(s.cfg.CIDRField, o.code, o.cidr)+`]}`)), "validation_error")
 		}
 	}
 	line := func(field, code, cidr string) string {

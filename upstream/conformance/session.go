@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -96,14 +95,7 @@ func (s *session) noteLimit(r reply) {
 	s.limited = append(s.limited, r)
 }
 
-func (s *session) get(path string, pairs ...pair) reply {
-	return s.send(request{method: http.MethodGet, path: path, pairs: pairs})
-}
-
-// post sends a body as it is under a key; the same key twice is a retry.
-func (s *session) post(path, key, body string) reply {
-	return s.send(request{method: http.MethodPost, path: path, key: key, body: []byte(body)})
-}
+func (s *session) get(path string, pairs ...pair) reply { return s.send(get(path, pairs...)) }
 
 // keyOf gives the further key of a role and, for scopes, of one scope.
 func (s *session) keyOf(role Role, scope string) *Key {

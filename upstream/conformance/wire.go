@@ -26,6 +26,7 @@ type request struct {
 	query        string // as sent; empty: the canonical form of pairs
 	body         []byte
 	key          string // Idempotency-Key
+	fresh        string // instead: what a key of its own is named after, made when it is sent
 	scenario     string
 	as           *Key         // nil: the run's own key
 	damage       func(*draft) // changes what is signed or sent
@@ -69,6 +70,9 @@ const (
 // wait, it gives up, and the check says nothing. A GET that got no reply
 // is asked again.
 func (s *session) send(r request) reply {
+	if r.fresh != "" {
+		r.key = s.newKey(r.fresh)
+	}
 	for try := 0; ; try++ {
 		out := s.sendOnce(r)
 		wait := time.Second
