@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +38,7 @@ func benchUnderWay(t *testing.T) (cmd *exec.Cmd, dir string, stderr *bytes.Buffe
 	cmd = exec.CommandContext(t.Context(), self, "bench", "--commands", "2500", "--in-flight", "1", "--concurrency", "32")
 	cmd.Stderr, cmd.WaitDelay = stderr, time.Minute
 	must(t, cmd.Start())
-	eventually(t, "commands are published", func() bool { return len(benchProcesses(t, dir, loadName)) == 1 })
+	eventually(t, "commands are published", func() bool { return len(benchProcesses(t, dir, "load")) == 1 })
 	return cmd, dir, stderr
 }
 
@@ -53,14 +55,14 @@ func TestBenchLeavesNothingWhenItIsInterrupted(t *testing.T) {
 }
 
 func TestBenchEndsWithEachOfItsProcesses(t *testing.T) {
-	for command, says := range map[string]string{"sandbox": "the sandbox has ended", loadName: "the producer and follower has ended"} {
+	for task, says := range map[string]string{"sandbox": "the sandbox process has ended", "load": "the load process has ended"} {
 		cmd, dir, stderr := benchUnderWay(t)
-		for _, pid := range benchProcesses(t, dir, command) {
+		for _, pid := range benchProcesses(t, dir, task) {
 			must(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 		_ = cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != ExitFailed || !strings.Contains(stderr.String(), says) {
-			t.Errorf("%s killed: exit %d\n%s", command, code, stderr)
+			t.Errorf("%s killed: exit %d\n%s", task, code, stderr)
 		}
 		nothingLeft(t, dir)
 	}
@@ -71,4 +73,36 @@ func TestBenchHelpersEndWithAKilledBenchmark(t *testing.T) {
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	eventually(t, "all of its processes have ended", func() bool { return len(benchProcesses(t, dir, "")) == 0 })
+}
+
+// benchProcesses are, on Linux, the processes with that temporary directory which run that task
+// of a benchmark.
+func benchProcesses(t *testing.T, dir, task string) (pids []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	must(t, err)
+	for _, file := range all {
+		environ, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00TMPDIR="+dir+"\x00")) {
+			continue // it has ended, or is another's
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		must(t, err)
+		args, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		if fields := strings.Split(string(args), "\x00"); pid != os.Getpid() && len(fields) > 1 && (task == "" || len(fields) > 2 && fields[2] == task) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// nothingLeft fails where a process or a file of a benchmark is there.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	if pids := benchProcesses(t, dir, ""); len(pids) > 0 {
+		t.Errorf("processes are left: %v", pids)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("files are left: %v %v", files, err)
+	}
 }

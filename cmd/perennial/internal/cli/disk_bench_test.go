@@ -8,14 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"perennial/cmd/perennial/internal/bench"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/upstream"
+	"perennial/upstream/sandbox"
 )
 
 // BenchmarkDisk measures what renewals take of the disk, before and behind
@@ -39,28 +43,36 @@ const diskProxies = 20_000
 type disk struct {
 	*testing.B
 
-	bench bench
-	c     *config.Config
-	app   *app
+	c   *config.Config
+	app *app
 }
 
 func newDisk(b *testing.B, size int) *disk {
 	b.Helper()
-	b.Setenv("PERENNIAL_TEST_EXEC", "1") // the sandbox of the benchmark is this binary: main_test.go
 	a := &app{stdout: io.Discard, stderr: io.Discard}
-	d := &disk{B: b, app: a, bench: bench{app: a, kind: "renew", commands: diskProxies / 2, concurrency: 16, accounts: 1, dir: b.TempDir()}}
-	_, stop, err := d.bench.startSandbox(b.Context())
+	d := &disk{B: b, app: a}
+	fixture := sandbox.DefaultFixture()
+	fixture.Accounts[0].Wallet.SandboxCents = diskProxies * 1000
+	fixture.Proxies = []sandbox.FixtureProxy{{
+		Count: diskProxies, Prefix: "px_", AccountID: fixture.Accounts[0].AccountID, Environment: "sandbox", OfferCode: fixture.Offers[0].OfferCode, ExpiresIn: "24h..240h",
+	}}
+	box, err := sandbox.Start(b.Context(), sandbox.Options{Fixture: fixture, ChargesNoSync: true, Clock: time.Now})
 	d.must(err)
-	b.Cleanup(stop)
-	d.must(d.bench.openClients())
-	b.Cleanup(d.bench.closeClients)
-	d.c = d.bench.config()
+	b.Cleanup(func() { d.must(box.Close()) })
+	account := upstream.Config{BaseURL: box.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret, Clock: time.Now}
+	client, err := upstream.New(account)
+	d.must(err)
+	b.Cleanup(client.Close)
+	d.c = &config.Config{DataDir: b.TempDir(), NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: map[string]*config.Account{
+		"bench": {BaseURL: account.BaseURL, AppID: account.AppID, Secret: account.Secret, RatePerSecond: 1e6, Concurrency: 16, Location: time.UTC, Replicas: 1},
+	}}
+	d.c.Defaults()
 	h, err := daemon.Start(b.Context(), d.c, a.logger())
 	d.must(err)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
-	d.must(d.bench.list(ctx, h, d.bench.embeddedLoad()))
+	d.must(bench.List(ctx, client, h.Accounts[0].Ledger()))
 	d.renew(ctx, h, size)
 	cancel()
 	d.must(<-done)
@@ -75,7 +87,7 @@ func (d *disk) renew(ctx context.Context, h *daemon.Host, size int) {
 	for n := 0; n < diskProxies; n += size {
 		var ids []string
 		for k := range size {
-			ids = append(ids, `"`+proxyName(0, n+k)+`"`)
+			ids = append(ids, `"`+"px_"+strconv.Itoa(n+k+1)+`"`)
 		}
 		data := fmt.Sprintf(`{"id":"keep-2026-11-21-%06d","proxy_ids":[%s],"duration_days":30,"labels":{"team":"search"}}`, n, strings.Join(ids, ","))
 		commands = append(commands, queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(data)})
@@ -148,7 +160,7 @@ func (d *disk) head() (h ledger.Head) {
 
 // rebuilt is the size of the ledger without its cache of the provider's listings.
 func (d *disk) rebuilt(name string) int64 {
-	path := filepath.Join(d.bench.dir, name+".db")
+	path := filepath.Join(d.TempDir(), name+".db")
 	d.open(func(l *ledger.Ledger) error { _, err := l.Rebuild(d.Context(), path); return err })
 	return d.size(path)
 }

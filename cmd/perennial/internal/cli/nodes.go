@@ -72,7 +72,7 @@ func nodesOfRun(ctx context.Context, dataDir string) (nodes []daemon.Node, err e
 	if err != nil {
 		return nil, err
 	}
-	code, err := loginCode(dataDir, web.Person{Name: operator(), Role: web.Viewer})
+	code, err := daemon.LoginCode(dataDir, web.Person{Name: operator(), Role: web.Viewer})
 	if err != nil {
 		return nil, err
 	}

@@ -164,7 +164,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{ExitUsage, plainFlag(err)} })
 	root.AddCommand(a.initCommand(), a.demoCommand(), a.runCommand(), a.sandboxCommand(), a.orderCommand(), a.renewCommand(), a.submitCommand(),
 		a.statusCommand(), a.watchCommand(), a.retryCommand(), a.cancelCommand(), a.releaseCommand(), a.ledgerCommand(),
-		a.reviewCommand(), a.accountCommand(), a.walletCommand(), a.offersCommand(), a.ordersCommand(), a.proxiesCommand(), a.deadCommand(), a.doctorCommand(), a.schemaCommand(), a.sweepCommand(), a.schedulesCommand(), a.conformanceCommand(), a.benchCommand(), a.benchLoadCommand(), a.benchFillCommand(), a.natsConfigCommand(), a.configCommand(), a.nodesCommand(), a.webhookCommand(), a.webCommand(), a.versionCommand(), a.manualCommand())
+		a.reviewCommand(), a.accountCommand(), a.walletCommand(), a.offersCommand(), a.ordersCommand(), a.proxiesCommand(), a.deadCommand(), a.doctorCommand(), a.schemaCommand(), a.sweepCommand(), a.schedulesCommand(), a.conformanceCommand(), a.benchCommand(), a.benchProcessCommand(), a.natsConfigCommand(), a.configCommand(), a.nodesCommand(), a.webhookCommand(), a.webCommand(), a.versionCommand(), a.manualCommand())
 	addExamples(root)
 	a.addCompletions(root)
 	for _, c := range root.Commands() {

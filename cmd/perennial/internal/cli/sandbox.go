@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +20,6 @@ type SandboxReadyLine struct {
 func (a *app) sandboxCommand() *cobra.Command {
 	var o sandbox.Options
 	var fixture string
-	var helps bool
 	c := &cobra.Command{
 		Use:   "sandbox",
 		Short: "Serve the customer API locally, both environments, with faults on demand",
@@ -29,11 +27,6 @@ func (a *app) sandboxCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := serving(cmd.Context())
 			defer stop()
-			if helps {
-				until, cancel := untilInputEnds(ctx, json.NewDecoder(a.stdin), nil)
-				defer cancel()
-				ctx = until
-			}
 			o.Fixture = sandbox.DefaultFixture()
 			if fixture != "" {
 				var err error
@@ -70,10 +63,5 @@ func (a *app) sandboxCommand() *cobra.Command {
 	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "how long an order of the scenario delayed takes")
 	wholeVar(f, &o.MoodSeed, "mood-seed", 0, "seed of what the moods draw")
 	f.BoolVar(&o.ChargesNoSync, "charges-nosync", false, "do not sync the referee's file (for benchmarks)")
-	f.BoolVar(&helps, helpsFlag, false, "end with the standard input: `bench` started it")
-	_ = f.MarkHidden(helpsFlag)
 	return c
 }
-
-// helpsFlag ends a sandbox with the program that started it.
-const helpsFlag = "until-input-ends"

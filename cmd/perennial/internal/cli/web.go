@@ -51,7 +51,7 @@ func (a *app) webLogin() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			code, err := loginCode(c.DataDir, web.Person{Name: name, Role: as})
+			code, err := daemon.LoginCode(c.DataDir, web.Person{Name: name, Role: as})
 			if err != nil {
 				return err
 			}
@@ -69,15 +69,6 @@ func (a *app) webLogin() *cobra.Command {
 	c.Flags().StringVar(&name, "by", operator(), "who signs in: changes are made in this name")
 	c.Flags().StringVar(&role, "role", string(web.Operator), "viewer looks, operator changes too")
 	return c
-}
-
-// loginCode is a code that signs a person in to the pages of the runner of a data directory.
-func loginCode(dataDir string, p web.Person) (string, error) {
-	key, err := web.Key(daemon.KeyFile(dataDir), false)
-	if err != nil {
-		return "", err
-	}
-	return web.Link(key, p, time.Now()), nil
 }
 
 func (a *app) webToken() *cobra.Command {

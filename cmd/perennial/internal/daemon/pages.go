@@ -20,6 +20,15 @@ import (
 // KeyFile is where a data directory keeps the key that signs sessions and one-time links.
 func KeyFile(dataDir string) string { return filepath.Join(dataDir, "web.key") }
 
+// LoginCode is a code that signs a person in to the pages of the runner of a data directory.
+func LoginCode(dataDir string, p web.Person) (string, error) {
+	key, err := web.Key(KeyFile(dataDir), false)
+	if err != nil {
+		return "", err
+	}
+	return web.Link(key, p, time.Now()), nil
+}
+
 // newPages makes the pages of all accounts.
 func newPages(h *Host) (*web.Server, error) {
 	key, err := web.Key(KeyFile(h.Config.DataDir), true)

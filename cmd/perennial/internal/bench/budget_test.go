@@ -3,7 +3,7 @@
 // What a whole command may allocate in the runner: a count, which is the same on every
 // machine within what the size of a group changes.
 
-package cli
+package bench
 
 import "testing"
 
@@ -18,7 +18,9 @@ var allocationsBudget = map[string]float64{
 
 func TestACommandKeepsItsBudget(t *testing.T) {
 	for kind, most := range allocationsBudget {
-		out, _ := benched(t, "--kind", kind, "--drain", "--commands", "1500", "--concurrency", "64")
+		o := small()
+		o.Kind, o.Drain, o.Commands, o.Concurrency = kind, true, 1500, 64
+		out := measured(t, o)
 		if got := out.Drained.Allocations; got > most {
 			t.Errorf("%s: %.0f allocations of %.0f: say here why it is worth more, or use less", kind, got, most)
 		} else {

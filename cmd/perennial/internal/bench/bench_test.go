@@ -1,0 +1,195 @@
+// Small benchmarks of every part: what they measure, that the books agree, and that nothing
+// is left.
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/ledger/files"
+	"perennial/ledger/testrun"
+)
+
+// TestMain is the processes of the tests' benchmarks too.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == Command {
+		if Serve(context.Background(), os.Args[2], os.Stdin, os.Stdout, quiet()) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	remove := testrun.Prepare()
+	code := m.Run()
+	remove()
+	os.Exit(code)
+}
+
+func quiet() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// small is a benchmark that takes moments.
+func small() Options {
+	return Options{
+		Kind: "renew", Commands: 61, Concurrency: 4, Accounts: 1, Log: quiet(), Stderr: io.Discard,
+		Write: func(path string, write func(io.Writer) error) error { return files.Write(path, 0o600, write) },
+	}
+}
+
+// measured runs a benchmark, and fails the test unless it ends well and leaves nothing in
+// the temporary directory.
+func measured(t *testing.T, o Options) Result {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	must(t, o.Check())
+	out, err := Run(t.Context(), o)
+	if must(t, err); !out.Agree() || out.DirectPerSecond <= 0 || out.DirectCPUMicros <= 0 || out.PerSecond <= 0 || out.Ratio != out.PerSecond/out.DirectPerSecond {
+		t.Errorf("%+v", out)
+	}
+	if out.CPUMicros <= 0 || out.Allocations < 10 || out.P50Millis <= 0 || out.P99Millis < out.P50Millis || out.PeakMemoryBytes <= 0 || out.LedgerBytes <= 0 {
+		t.Errorf("%+v", out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %v %v", left, err)
+	}
+	return out
+}
+
+func TestEveryPartOfTheEmbeddedRunnerIsMeasured(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "p")
+	o := small()
+	o.Accounts, o.Drain, o.OpenPages, o.Rows, o.Profiles = 3, true, 3, 1001, dir
+	out := measured(t, o)
+	// Each account has the money of 21 commands a part: one that got more would fail.
+	if left := int64(3*21-61) * 4 * cents; out.Accounts != 3 || out.WalletCents != left || out.InFlight != batchSize {
+		t.Errorf("%+v, and %d cents should be left", out, left)
+	}
+	if out.RowsBefore < 1001 || out.RowsBefore > 1001+20 {
+		t.Errorf("%d rows before", out.RowsBefore)
+	}
+	if d := out.Drained; d.PerSecond <= 0 || d.Ratio != d.PerSecond/out.DirectPerSecond || d.CPUMicros <= 0 || d.Allocations < 10 || !d.BooksAgree || d.RowsBefore < out.RowsBefore+20*3 {
+		t.Errorf("%+v", d)
+	}
+	if p := out.Pages; p.Open != 3 || p.Loaded < 3 || p.PerSecond <= 0 || p.Ratio != p.PerSecond/out.PerSecond || p.CPUMicros <= 0 || p.P99Millis < p.P50Millis || p.P50Millis <= 0 {
+		t.Errorf("%+v", p)
+	}
+	for _, part := range []string{"", "drained.", "pages."} {
+		for _, kind := range []string{"cpu", "allocs", "allocs-before", "heap", "mutex"} {
+			text, err := os.ReadFile(filepath.Join(dir, part+kind+".pprof"))
+			if must(t, err); !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) { // gzip, as pprof reads it
+				t.Errorf("%s%s.pprof: %d bytes", part, kind, len(text))
+			}
+		}
+	}
+}
+
+func TestInFlightIsWhatAUserWaits(t *testing.T) {
+	for _, inFlight := range []int{1, 4} {
+		o := small()
+		o.Kind, o.InFlight, o.Drain = "order", inFlight, inFlight == 4
+		out := measured(t, o)
+		// As many as are under way at once finish in the time that each takes.
+		if under := out.PerSecond * out.P50Millis / 1000; under > 2*float64(inFlight) || out.InFlight != inFlight || out.WalletCents != 0 {
+			t.Errorf("%d in flight: %.1f commands under way on average: %+v", inFlight, under, out)
+		}
+	}
+}
+
+// TestAFilledLedgerIsOneThatARunnerWrote: the projections, the books and the chain hold
+// what was filled in.
+func TestAFilledLedgerIsOneThatARunnerWrote(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ledger.db")
+	task := history{Path: path, Rows: 3999, AppID: "sbx_app_x", WalletCents: 77, Binding: fact.Binding{AccountID: "acc_x", Environment: "sandbox", BaseURL: "http://x", Currency: "USD", Epoch: "e"}}
+	must(t, task.fill(t.Context()))
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
+	must(t, err)
+	defer func() { must(t, l.Close()) }()
+	v, err := l.Verify(t.Context())
+	if must(t, err); v.Rows != 4001 {
+		t.Errorf("%d rows are verified", v.Rows)
+	}
+	b, err := l.Balance(t.Context(), "x")
+	if must(t, err); b.WalletCents != 77 || b.ChargedCents != 1000*cents {
+		t.Errorf("%+v", b)
+	}
+	bound, err := l.Binding(t.Context())
+	if must(t, err); bound != task.Binding {
+		t.Errorf("%+v", bound)
+	}
+	id, proxy := filled(999)
+	operations, err := l.OperationsOf(t.Context(), id)
+	if must(t, err); len(operations) != 1 || operations[0].State != fact.StateCompleted {
+		t.Errorf("%+v", operations)
+	}
+	last, err := l.LastRenewal(t.Context(), proxy)
+	if must(t, err); time.Since(last.SettledAt) < 23*time.Hour || time.Since(last.SettledAt) > fillPast {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestAProcessNeedsATask(t *testing.T) {
+	for _, name := range []string{"load", "sandbox", "another"} {
+		if err := Serve(t.Context(), name, strings.NewReader(""), io.Discard, quiet()); !errors.Is(err, ErrNoTask) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheTableHasEveryPart(t *testing.T) {
+	u, l := Used{100, 200, 300}, Latency{1, 2}
+	r := Result{
+		Kind: "renew", Commands: 10, Concurrency: 4, InFlight: 512, Accounts: 2, Cores: 2, DirectPerSecond: 400, DirectCPUMicros: 50, Used: u, Ratio: .25, Latency: l,
+		PeakMemoryBytes: 64 << 20, BooksAgree: true, LedgerBytes: 3 << 20, RowsBefore: 7, ledgerBytesBefore: 2 << 20,
+		Drained: &Drained{Used: u, Ratio: .25}, Pages: &Pages{Open: 3, PerSecond: 90, Ratio: .9, CPUMicros: 210, PagesLoaded: PagesLoaded{5, l}},
+		Outer: &Outer{Servers: 3, Replicas: 3, Used: u, Latency: l, Groups: 4, RowsPerGroup: 10, PublishMillis: 5, PublishShare: .3, BetweenMillis: 6, ProviderMillis: 7, LedgerBytes: 100, EventsBytes: 200},
+	}
+	var text strings.Builder
+	for _, row := range r.Table() {
+		fmt.Fprintln(&text, strings.Join(row, "|"))
+	}
+	const want = `commands|10 at concurrency 4 on 2 cores each, for 2 accounts, behind 7 rows (2 MiB)
+direct|400/s, 50 us of CPU each
+runner|100/s, 200 us of CPU and 300 allocations each
+ratio|0.25
+publish to event|p50 1.0 ms, p99 2.0 ms, 512 in flight
+full queue|100/s (ratio 0.25), 200 us of CPU and 300 allocations each
+3 open pages|90/s (0.90 of the runner alone), 210 us of CPU each; 5 pages loaded, p50 1.0 ms, p99 2.0 ms
+peak memory|64 MiB
+ledger|104858 bytes a command
+books agree|true
+|
+with --nats|3 servers, 3 replicas
+runner|100/s, 200 us of CPU each (embedded: 100/s, 200 us)
+publish to event|p50 1.0 ms, p99 2.0 ms (embedded: 1.0, 2.0)
+events stream|4 groups of 10.0 rows, 5.00 ms each: 30% of the time
+all else of the writer|6.00 ms between two groups: gathering, SQLite, the commit
+provider|7.00 ms a request
+disk|ledger 10, events 20 bytes a command
+books agree|false
+`
+	if got := text.String(); got != want || r.Agree() {
+		t.Errorf("%s", got)
+	}
+}

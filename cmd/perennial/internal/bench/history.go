@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+)
+
+// history is what a ledger holds before the runner opens it.
+type history struct {
+	Path        string       `json:"path"`
+	Rows        int64        `json:"rows"`
+	Binding     fact.Binding `json:"binding"`
+	AppID       string       `json:"app_id"`
+	WalletCents int64        `json:"wallet_cents"` // that it ends with
+}
+
+const (
+	// fillRows is how many rows a renewal of one proxy leaves: accepted, sending,
+	// completed, finished.
+	fillRows = 4
+	// fillGroup is how many renewals one transaction holds.
+	fillGroup = 500
+	// fillFleet is how many proxies the history renews in turn, at most.
+	fillFleet = 100_000
+	// fillPast is how long ago the history begins; it ends a day ago.
+	fillPast = 365 * 24 * time.Hour
+)
+
+// fill writes finished renewals through the ledger, as the runner would have: every
+// projection holds them, and every row is in the chain.
+func (h history) fill(ctx context.Context) (err error) {
+	renewals := (h.Rows + fillRows - 1) / fillRows
+	var done atomic.Int64
+	begin := time.Now().Add(-fillPast)
+	l, err := ledger.Open(ctx, ledger.Config{Path: h.Path, Clock: func() time.Time {
+		return begin.Add(time.Duration(float64(fillPast-24*time.Hour) * float64(done.Load()) / float64(renewals)))
+	}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := l.Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerOpened{
+			AccountID: h.Binding.AccountID, Environment: h.Binding.Environment, BaseURL: h.Binding.BaseURL, Currency: h.Binding.Currency,
+			OpeningCents: h.WalletCents + renewals*cents, Epoch: h.Binding.Epoch,
+		})
+	}); err != nil {
+		return err
+	}
+	for first := int64(0); first < renewals; first = done.Load() {
+		end := min(first+fillGroup, renewals)
+		if err := l.Write(ctx, func(tx *ledger.Tx) error {
+			for n := first; n < end; n++ {
+				if err := h.renew(tx, n); err != nil {
+					return fmt.Errorf("renewal %d: %w", n, err)
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		done.Store(end)
+	}
+	return nil
+}
+
+// filled is the n-th renewal of the history.
+func filled(n int64) (id, proxy string) {
+	return "filled-" + strconv.FormatInt(n, 10), "px_of_old_" + strconv.FormatInt(n%fillFleet, 10)
+}
+
+// renew writes one whole renewal: a command that is accepted, sent, completed and charged.
+func (h history) renew(tx *ledger.Tx, n int64) error {
+	id, proxy := filled(n)
+	ids := []string{proxy}
+	cmd, err := command.Parse(fact.KindRenewal, renewal(id, proxy), command.Rules{Environment: upstream.Environment(h.Binding.Environment)})
+	if err != nil {
+		return err
+	}
+	content, hash, err := cmd.Content()
+	if err != nil {
+		return err
+	}
+	body, err := upstream.RenewBody(upstream.RenewRequest{ProxyIDs: ids, DurationDays: cmd.DurationDays})
+	if err != nil {
+		return err
+	}
+	planned := cmd.Operations(h.Binding, ids, false)
+	ref := fact.Ref{CommandID: id, OperationID: planned[0].OperationID}
+	return tx.Append(
+		fact.CommandAccepted{Ref: fact.Ref{CommandID: id}, Kind: fact.KindRenewal, ContentHash: hash, Content: content, DurationDays: cmd.DurationDays, Operations: planned},
+		fact.OperationSending{
+			Ref: ref, Attempt: 1, Key: planned[0].Key, Body: string(body), SentAt: tx.Now(), AppID: h.AppID,
+			Observed: map[string]time.Time{proxy: tx.Now().Add(24 * time.Hour)},
+		},
+		fact.RenewalSettled{
+			Ref: ref, Status: upstream.RenewalCompleted, Attempt: 1,
+			Lines: fact.Lines{ChargedCents: cents, Items: []fact.Line{{ProxyID: proxy, State: fact.LineSucceeded, ChargedCents: cents}}},
+		})
+}

@@ -1,0 +1,320 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/cookiejar"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/queue"
+)
+
+// loadTask publishes the commands in a closed loop, as producers do, and follows the
+// events, as subscribers do: it takes the time until each command's last event.
+type loadTask struct {
+	Target    config.NATS `json:"target"`
+	Accounts  []string    `json:"accounts"` // commands go to them in turn
+	Kind      string      `json:"kind"`
+	Commands  int         `json:"commands"`
+	First     int         `json:"first"`     // the id of the first command
+	FromProxy int         `json:"from"`      // which of each account's proxies is renewed first
+	InFlight  int         `json:"in_flight"` // commands of an account published and not finished, at most
+	Fill      bool        `json:"fill"`      // all are published before it is ready
+	Logins    []string    `json:"logins"`    // one-time links of people who look at the pages meanwhile
+
+	queue     *queue.Queue
+	rooms     []chan struct{} // of each account: as many places as commands may be under way
+	begin     time.Time
+	sent      []atomic.Int64  // nanoseconds after begin, by the command's number, from 0
+	latencies []time.Duration // likewise
+	finished  atomic.Int64
+	stall     *time.Timer
+}
+
+// loaded is what a load measures.
+type loaded struct {
+	Latency
+	Pages *PagesLoaded `json:"pages,omitempty"`
+}
+
+const (
+	// batchSize is how many commands of an account one atomic batch publishes, where so
+	// many may be under way. Where fewer may be, each is published separately.
+	batchSize = 512
+	// stallAfter is after how long without an event the load gives up: a runner that works
+	// finishes something in it.
+	stallAfter = 2 * time.Minute
+)
+
+func (*loadTask) name() string { return "load" }
+
+func (t *loadTask) do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (out answer, err error) {
+	if t.queue, err = queue.Connect(queue.ConnectConfig{URL: t.Target.URL, CredsFile: t.Target.CredsFile, Name: OuterAccount, Log: log}); err != nil {
+		return out, err
+	}
+	defer t.queue.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if t.Fill {
+		t.InFlight = t.Commands
+	}
+	t.begin, t.sent, t.latencies = time.Now(), make([]atomic.Int64, t.Commands), make([]time.Duration, t.Commands)
+	t.stall = time.AfterFunc(stallAfter, func() {
+		cancel(fmt.Errorf("no command has finished for %s: %d of %d had", stallAfter, t.finished.Load(), t.Commands))
+	})
+	t.stall.Stop()
+	followed, err := t.follow(ctx, cancel)
+	if err != nil {
+		return out, err
+	}
+	if t.Fill {
+		if err := t.publish(ctx); err != nil {
+			return out, err
+		}
+	}
+	if err := ready(answer{}); err != nil {
+		return out, err
+	}
+	closed, err := openPages(ctx, t.Logins, t.Accounts)
+	if err != nil {
+		return out, err
+	}
+	t.stall.Reset(stallAfter)
+	defer t.stall.Stop()
+	if !t.Fill {
+		err = t.publish(ctx)
+	}
+	if err == nil {
+		err = followed()
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Load = &loaded{Latency: latency(t.latencies)}
+	out.Load.Pages, err = closed()
+	return out, err
+}
+
+// latency is the percentiles of what was taken.
+func latency(took []time.Duration) Latency {
+	slices.Sort(took)
+	millis := func(p int) float64 { return float64(took[len(took)*p/100].Microseconds()) / 1000 }
+	return Latency{millis(50), millis(99)}
+}
+
+// publish publishes all commands: those of each account by producers of its own, and no
+// more of them at once than may be under way.
+func (t *loadTask) publish(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	producers, size := 1, batchSize
+	if t.InFlight < batchSize && !t.Fill {
+		producers, size = t.InFlight, 1 // each publishes a command and waits for its end
+	}
+	for i := range t.Accounts {
+		var next atomic.Int64
+		for range producers {
+			group.Go(func() error {
+				for {
+					end := int(next.Add(int64(size)))
+					if i+(end-size)*len(t.Accounts) >= t.Commands {
+						return nil
+					}
+					if err := t.publishBatch(ctx, i, end-size, end); err != nil {
+						return err
+					}
+				}
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// publishBatch publishes an account's commands from first to end, in its own count, as soon
+// as all of them may be under way.
+func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) error {
+	var batch []queue.Outgoing
+	number := func(k int) int { return account + k*len(t.Accounts) }
+	for k := first; k < end && number(k) < t.Commands; k++ {
+		select {
+		case t.rooms[account] <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		batch = append(batch, t.command(account, k, t.First+number(k)))
+	}
+	now := time.Since(t.begin).Nanoseconds()
+	for k := range batch {
+		t.sent[number(first+k)].Store(now)
+	}
+	if len(batch) == 1 {
+		return t.queue.PublishOne(ctx, t.Accounts[account], batch[0])
+	}
+	return t.queue.PublishCommands(ctx, t.Accounts[account], batch)
+}
+
+// command asks for a renewal of the account's n-th proxy, or for another proxy.
+func (t *loadTask) command(account, n, id int) queue.Outgoing {
+	if t.Kind == "renew" {
+		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(id), proxyName(account, t.FromProxy+n))}
+	}
+	return queue.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil, `{"id":"%d","duration_days":%d,"items":[{"offer_code":"%s","quantity":1}]}`, id, days, offer)}
+}
+
+// renewal is a command that renews one proxy.
+func renewal(id, proxy string) []byte {
+	return fmt.Appendf(nil, `{"id":"%s","proxy_ids":["%s"],"duration_days":%d}`, id, proxy, days)
+}
+
+// follow begins to hear the events. wait returns when every command has had its last one;
+// one that does not succeed ends ctx.
+func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (wait func() error, err error) {
+	var group errgroup.Group
+	for i, account := range t.Accounts {
+		room := make(chan struct{}, t.InFlight)
+		t.rooms = append(t.rooms, room)
+		live, err := t.queue.Live(ctx, account, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+		if err != nil {
+			return nil, err
+		}
+		group.Go(func() error {
+			err := t.followOne(live, shareOf(t.Commands, len(t.Accounts), i), room)
+			if err != nil {
+				cancel(err)
+			}
+			return err
+		})
+	}
+	return group.Wait, nil
+}
+
+// followOne takes the time of each command's last event.
+func (t *loadTask) followOne(events iter.Seq2[queue.ReceivedEvent, error], commands int, room <-chan struct{}) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		switch e.Type {
+		case "renewal.completed", "order.delivered":
+		case "command.rejected", "operation.review", "renewal.failed", "order.refunded":
+			return fmt.Errorf("a command did not succeed: %s", e.Data)
+		default:
+			continue
+		}
+		// The measurement shares the cores with the runner: it decodes no whole event.
+		_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
+		id, _, _ := bytes.Cut(rest, []byte(`"`))
+		n, err := strconv.Atoi(string(id))
+		if n -= t.First; err != nil || n < 0 || n >= len(t.sent) {
+			return fmt.Errorf("an event names no command of this run: %q", id)
+		}
+		t.latencies[n] = time.Since(t.begin) - time.Duration(t.sent[n].Load())
+		<-room
+		t.finished.Add(1)
+		t.stall.Reset(stallAfter)
+		if commands--; commands == 0 {
+			return nil
+		}
+	}
+	return errors.New("the events ended before the commands did")
+}
+
+// openPages signs in by each link and opens a page. What it returns closes them.
+func openPages(ctx context.Context, links, accounts []string) (end func() (*PagesLoaded, error), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	reading, ctx := errgroup.WithContext(ctx)
+	took, opened := make([][]time.Duration, len(links)), make(chan struct{}, len(links))
+	for i, link := range links {
+		account := "/a/" + accounts[i%len(accounts)]
+		pages := []string{"/", account + "/operations", account + "/money", account + "/proxies"}
+		reading.Go(func() error { return read(ctx, link, pages[i%len(pages)], &took[i], opened) })
+	}
+	end = func() (*PagesLoaded, error) {
+		cancel()
+		err := reading.Wait()
+		if all := slices.Concat(took...); err == nil && len(all) > 0 {
+			return &PagesLoaded{Loaded: len(all), Latency: latency(all)}, nil
+		}
+		return nil, err
+	}
+	for range links {
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			_, err := end()
+			return nil, fmt.Errorf("open a page: %w", err)
+		}
+	}
+	return end, nil
+}
+
+// read is a person with one page open, which is loaded again whenever the runner says that
+// something has changed, as the script of a page does. It ends with ctx.
+func read(ctx context.Context, link, page string, took *[]time.Duration, opened chan<- struct{}) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Jar: jar}
+	base, _, _ := strings.Cut(link, "/login")
+	get := func(address string) (io.ReadCloser, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		if response.StatusCode != http.StatusOK {
+			return nil, errors.Join(fmt.Errorf("%s answers %s", request.URL.Path, response.Status), response.Body.Close())
+		}
+		return response.Body, nil
+	}
+	load := func(address string) (time.Duration, error) {
+		begin := time.Now()
+		body, err := get(address)
+		if err != nil {
+			return 0, err
+		}
+		_, err = io.Copy(io.Discard, body)
+		return time.Since(begin), errors.Join(err, body.Close())
+	}
+	if _, err := load(link); err != nil {
+		return err
+	}
+	changes, err := get(base + "/changes")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = changes.Close() }()
+	again := func() error {
+		one, err := load(base + page)
+		*took = append(*took, one)
+		return err
+	}
+	err = again()
+	opened <- struct{}{}
+	for lines := bufio.NewScanner(changes); err == nil && lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "event: changed") {
+			err = again()
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

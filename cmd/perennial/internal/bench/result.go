@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Used is the rate, in commands a second of all accounts together, and what the runner's
+// process used for each command.
+type Used struct {
+	PerSecond   float64 `json:"runner_per_second"`
+	CPUMicros   float64 `json:"runner_cpu_us_per_command"`
+	Allocations float64 `json:"allocations_per_command"` // on the heap
+}
+
+// Latency is of each command, from its publication to its last event, or of each page.
+type Latency struct {
+	P50Millis float64 `json:"p50_ms"`
+	P99Millis float64 `json:"p99_ms"`
+}
+
+// Result is what a benchmark measured.
+type Result struct {
+	Kind            string  `json:"kind"`
+	Commands        int     `json:"commands"`
+	Concurrency     int     `json:"concurrency"`
+	InFlight        int     `json:"in_flight"` // commands published and not finished, at most
+	Accounts        int     `json:"accounts"`
+	Cores           int     `json:"cores"`
+	DirectPerSecond float64 `json:"direct_per_second"`
+	Ratio           float64 `json:"ratio"` // of the runner to direct
+	DirectCPUMicros float64 `json:"direct_cpu_us_per_command"`
+	Used
+	Latency
+	PeakMemoryBytes  int64 `json:"peak_memory_bytes"`
+	WalletCents      int64 `json:"wallet_cents"`
+	BooksAgree       bool  `json:"books_agree"` // of every part on the embedded server
+	LedgerBytes      int64 `json:"ledger_bytes"`
+	RowsBefore       int64 `json:"rows_before"` // of each journal, when the measurement began
+	SandboxProcesses int   `json:"sandbox_processes"`
+
+	Drained *Drained `json:"drained,omitempty"` // with --drain
+	Pages   *Pages   `json:"pages,omitempty"`   // with --open-pages
+	Outer   *Outer   `json:"outer,omitempty"`   // with --nats
+
+	ledgerBytesBefore int64
+}
+
+// Drained is a queue that was full when the runner came, from the first command that it
+// takes to the last event.
+type Drained struct {
+	Used
+	Ratio      float64 `json:"ratio"` // to direct
+	RowsBefore int64   `json:"rows_before"`
+	BooksAgree bool    `json:"books_agree"`
+}
+
+// Pages is the runner while people have its pages open.
+type Pages struct {
+	Open      int     `json:"open"`
+	PerSecond float64 `json:"runner_per_second"`
+	Ratio     float64 `json:"ratio"` // to the runner alone, in the same run
+	CPUMicros float64 `json:"runner_cpu_us_per_command"`
+	PagesLoaded
+}
+
+// PagesLoaded is how often pages were loaded, and how long one took.
+type PagesLoaded struct {
+	Loaded int `json:"loaded"`
+	Latency
+}
+
+// Outer is the runner with another NATS server or cluster, whose processes are not counted.
+type Outer struct {
+	Servers  int `json:"servers"` // that the connected server names
+	Replicas int `json:"replicas"`
+	Used
+	Latency
+	Groups         int64   `json:"groups"` // atomic batches, one before each COMMIT
+	RowsPerGroup   float64 `json:"rows_per_group"`
+	PublishMillis  float64 `json:"publish_ms"`    // of a group, until the cluster has it
+	PublishShare   float64 `json:"publish_share"` // of the time, 0 to 1
+	BetweenMillis  float64 `json:"between_ms"`    // from one group's acknowledgement to the next one's sending
+	ProviderMillis float64 `json:"provider_ms"`   // of a request
+	LedgerBytes    int64   `json:"ledger_bytes"`  // at the end
+	EventsBytes    int64   `json:"events_bytes"`  // of one copy of the stream
+	BooksAgree     bool    `json:"books_agree"`
+	Rows           int64   `json:"rows"` // of the journal
+}
+
+// Agree is false where the books of a part do not agree with the provider's wallet.
+func (r *Result) Agree() bool { return r.BooksAgree && (r.Outer == nil || r.Outer.BooksAgree) }
+
+// Table is the result for people, in rows of a name and what was measured.
+func (r *Result) Table() (rows [][]string) {
+	add := func(name, format string, args ...any) {
+		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	add("commands", "%s", r.what())
+	add("direct", "%.0f/s, %.0f us of CPU each", r.DirectPerSecond, r.DirectCPUMicros)
+	add("runner", "%.0f/s, %.0f us of CPU and %.0f allocations each", r.PerSecond, r.CPUMicros, r.Allocations)
+	add("ratio", "%.2f", r.Ratio)
+	add("publish to event", "p50 %.1f ms, p99 %.1f ms, %d in flight", r.P50Millis, r.P99Millis, r.InFlight)
+	if d := r.Drained; d != nil {
+		add("full queue", "%.0f/s (ratio %.2f), %.0f us of CPU and %.0f allocations each", d.PerSecond, d.Ratio, d.CPUMicros, d.Allocations)
+	}
+	if p := r.Pages; p != nil {
+		add(strconv.Itoa(p.Open)+" open pages", "%.0f/s (%.2f of the runner alone), %.0f us of CPU each; %d pages loaded, p50 %.1f ms, p99 %.1f ms",
+			p.PerSecond, p.Ratio, p.CPUMicros, p.Loaded, p.P50Millis, p.P99Millis)
+	}
+	add("peak memory", "%.0f MiB", float64(r.PeakMemoryBytes)/(1<<20))
+	add("ledger", "%.0f bytes a command", float64(r.LedgerBytes-r.ledgerBytesBefore)/float64(r.Commands))
+	add("books agree", "%t", r.BooksAgree)
+	o := r.Outer
+	if o == nil {
+		return rows
+	}
+	where := "one server"
+	if o.Servers > 1 {
+		where = fmt.Sprintf("%d servers", o.Servers)
+	}
+	add("", "")
+	add("with --nats", "%s, %d replicas", where, o.Replicas)
+	add("runner", "%.0f/s, %.0f us of CPU each (embedded: %.0f/s, %.0f us)", o.PerSecond, o.CPUMicros, r.PerSecond, r.CPUMicros)
+	add("publish to event", "p50 %.1f ms, p99 %.1f ms (embedded: %.1f, %.1f)", o.P50Millis, o.P99Millis, r.P50Millis, r.P99Millis)
+	add("events stream", "%d groups of %.1f rows, %.2f ms each: %.0f%% of the time", o.Groups, o.RowsPerGroup, o.PublishMillis, 100*o.PublishShare)
+	add("all else of the writer", "%.2f ms between two groups: gathering, SQLite, the commit", o.BetweenMillis)
+	add("provider", "%.2f ms a request", o.ProviderMillis)
+	add("disk", "ledger %.0f, events %.0f bytes a command", float64(o.LedgerBytes)/float64(r.Commands), float64(o.EventsBytes)/float64(r.Commands))
+	add("books agree", "%t", o.BooksAgree)
+	return rows
+}
+
+// what was carried out, and where.
+func (r *Result) what() string {
+	text := fmt.Sprintf("%d at concurrency %d on %d cores", r.Commands, r.Concurrency, r.Cores)
+	if r.Accounts > 1 {
+		text += fmt.Sprintf(" each, for %d accounts", r.Accounts)
+	}
+	if r.ledgerBytesBefore > 0 {
+		text += fmt.Sprintf(", behind %d rows (%.0f MiB)", r.RowsBefore, float64(r.ledgerBytesBefore)/(1<<20))
+	}
+	return text
+}

@@ -1,0 +1,421 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/web"
+	"perennial/internal/failpoint"
+	"perennial/jobs"
+	"perennial/ledger"
+	"perennial/ledger/sleep"
+	"perennial/queue"
+	"perennial/upstream"
+)
+
+// part is one run of the runner. The runners of the embedded server share their ledgers.
+type part struct {
+	what       string // in errors
+	profiles   string // before the names of its profiles
+	cpuProfile bool   // by --cpuprofile
+	pages      int    // that are open meanwhile
+	reached    func(point string)
+	full       *firstTaken  // the queue is filled before the runner comes
+	nats       *config.NATS // another server
+	replicas   int
+
+	n        int // which part it is: the direct client was the 0th
+	config   *config.Config
+	accounts []string // in the order of the sandbox's
+}
+
+// carried is what a part measures.
+type carried struct {
+	Used
+	loaded
+
+	took                     time.Duration
+	walletCents, ledgerBytes int64
+	rowsBefore, rows         int64 // of each journal, on average
+	booksAgree               bool
+}
+
+// carryOut has the commands carried out by the runner of the next part.
+func (b *bench) carryOut(ctx context.Context, p part) (got carried, err error) {
+	b.done++
+	p.n = b.done
+	b.configure(&p)
+	if p.n == 1 {
+		b.out.ledgerBytesBefore = p.ledgerBytes()
+	}
+	if err := b.work(ctx, p, &got); err != nil {
+		return got, fmt.Errorf("%s: %w", p.what, err)
+	}
+	got.ledgerBytes = p.ledgerBytes()
+	if p.nats == nil {
+		b.out.WalletCents, b.out.BooksAgree = got.walletCents, b.out.BooksAgree && got.booksAgree
+	}
+	return got, nil
+}
+
+// configure is the configuration of a part's runner.
+func (b *bench) configure(p *part) {
+	first, data, nats := "bench", "data", config.NATS{Listen: "127.0.0.1:0"}
+	if p.nats != nil {
+		first, data, nats = OuterAccount, "outer", *p.nats
+	}
+	p.config = &config.Config{DataDir: filepath.Join(b.dir, data), NATS: nats, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: map[string]*config.Account{}}
+	for i := range b.Accounts {
+		name := strings.TrimSuffix(first+"-"+ordinal(i), "-")
+		p.accounts = append(p.accounts, name)
+		p.config.Accounts[name] = &config.Account{
+			BaseURL: b.base, AppID: appID(i), Secret: secret, RatePerSecond: 1e6, Concurrency: b.Concurrency, Location: time.UTC, Replicas: max(p.replicas, 1),
+		}
+	}
+	p.config.Defaults()
+}
+
+// ledgerBytes is what the ledgers have on the disk while they are closed.
+func (p part) ledgerBytes() (bytes int64) {
+	for _, name := range p.accounts {
+		if info, err := os.Stat(p.config.LedgerPath(name)); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
+}
+
+// work is the runner from its start to its end.
+func (b *bench) work(ctx context.Context, p part, got *carried) error {
+	if p.reached != nil {
+		ctx = failpoint.With(ctx, p.reached)
+	}
+	h, err := daemon.Start(ctx, p.config, b.Log)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	measured, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	var runner errgroup.Group
+	run := func() {
+		runner.Go(func() error {
+			err := h.Run(running)
+			if running.Err() == nil {
+				cancel(errors.Join(errors.New("the runner has stopped"), err))
+			}
+			return err
+		})
+	}
+	err = because(measured, b.workload(measured, p, h, run, got))
+	stop()
+	if err := errors.Join(err, runner.Wait()); err != nil { // a ledger in use must not be closed
+		return err
+	}
+	got.booksAgree = true
+	return p.eachLedger(h, func(i int, book *ledger.Ledger) error {
+		balance, err := book.Balance(ctx, p.accounts[i])
+		if err != nil {
+			return err
+		}
+		wallet, err := b.clients[i].Wallet(ctx)
+		if err != nil {
+			return err
+		}
+		got.walletCents += balance.WalletCents
+		got.booksAgree = got.booksAgree && balance.WalletCents == wallet.BalanceCents
+		return p.count(ctx, book, &got.rows)
+	})
+}
+
+// workload tells the runner what there is, starts the producer and follower, and measures
+// from the first publication, or from the first command that is taken from a full queue, to
+// the last event.
+func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *carried) (err error) {
+	if p.full == nil {
+		run()
+		if err := awaitBound(ctx, h); err != nil {
+			return err
+		}
+		if err := h.AwaitStored(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.eachLedger(h, func(i int, book *ledger.Ledger) error {
+		return errors.Join(List(ctx, b.clients[i], book), p.count(ctx, book, &got.rowsBefore))
+	}); err != nil {
+		return err
+	}
+	t := &loadTask{
+		Target: config.NATS{URL: h.NATSURL()}, Accounts: p.accounts, Kind: b.Kind, Commands: b.Commands,
+		First: p.n * b.Commands, FromProxy: p.n * b.share(), InFlight: b.window(), Fill: p.full != nil,
+	}
+	if p.nats != nil {
+		t.Target = *p.nats
+	}
+	for i := range p.pages {
+		code, err := daemon.LoginCode(p.config.DataDir, web.Person{Name: "reader-" + strconv.Itoa(i+1), Role: web.Viewer})
+		if err != nil {
+			return err
+		}
+		t.Logins = append(t.Logins, h.Ready().HTTP+"/login?code="+url.QueryEscape(code))
+	}
+	load, _, err := b.start(ctx, t, func(error) {})
+	if err != nil {
+		return err
+	}
+	defer load.stop()
+	if p.full != nil {
+		run()
+	}
+	return b.profiled(p, func() error {
+		begin := usedNow()
+		load.order("go")
+		a, err := load.answer()
+		if err != nil {
+			return err
+		}
+		if err := h.AwaitStored(ctx); err != nil {
+			return err
+		}
+		end := usedNow()
+		if p.full != nil {
+			begin = <-p.full.at // it was there before the last event
+		}
+		got.loaded, got.took, got.Used = *a.Load, end.at.Sub(begin.at), end.since(begin, b.Commands)
+		return nil
+	})
+}
+
+// eachLedger does something with each account's ledger; i is the account's place in the
+// sandbox.
+func (p part) eachLedger(h *daemon.Host, do func(i int, book *ledger.Ledger) error) error {
+	for _, a := range h.Accounts {
+		if err := do(slices.Index(p.accounts, a.Name), a.Ledger()); err != nil {
+			return fmt.Errorf("account %s: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+// count adds the ledger's part of the rows that a journal has on average.
+func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error {
+	seq, _, err := book.Head(ctx)
+	*rows += seq / int64(len(p.accounts))
+	return err
+}
+
+// startWithin is how long the runner may take until it works: on a cluster, streams and
+// their leaders are made first.
+const startWithin = time.Minute
+
+// awaitBound waits until the provider's wallets are in the ledgers.
+func awaitBound(ctx context.Context, h *daemon.Host) error {
+	limited, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	for _, a := range h.Accounts {
+		for {
+			_, err := a.Ledger().Binding(limited)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, ledger.ErrNotFound) {
+				return err
+			}
+			if err := sleep.For(limited, 20*time.Millisecond); err != nil {
+				return fmt.Errorf("the runner did not begin within %s: its log says why: %w", startWithin, err)
+			}
+		}
+	}
+	return nil
+}
+
+// List fills a ledger's table of proxies, as a listing pass does: a proxy that was never
+// seen is read before it is paid for. No pass runs beside what is measured.
+func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) error {
+	var listed []ledger.Proxy
+	for p, err := range client.Proxies(ctx, 200) {
+		if err != nil {
+			return fmt.Errorf("list the proxies: %w", err)
+		}
+		listed = append(listed, jobs.Observed(p, time.Now()))
+	}
+	now := time.Now()
+	return book.Write(ctx, func(tx *ledger.Tx) error {
+		return errors.Join(tx.Observe(1, listed...), tx.KeepListing(ledger.Listing{Pass: 1, Began: now, Finished: now}))
+	})
+}
+
+// used is what this process had used at an instant.
+type used struct {
+	at      time.Time
+	cpu     int64 // nanoseconds, user and system
+	mallocs uint64
+}
+
+func usedNow() used {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	r := resources()
+	return used{time.Now(), r.Utime.Nano() + r.Stime.Nano(), m.Mallocs}
+}
+
+// since is what each of so many commands used.
+func (u used) since(begin used, commands int) Used {
+	n := float64(commands)
+	return Used{n / u.at.Sub(begin.at).Seconds(), float64(u.cpu-begin.cpu) / 1000 / n, float64(u.mallocs-begin.mallocs) / n}
+}
+
+// resources is what this process has used so far; zero where the system does not say.
+func resources() (r syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return r
+}
+
+// firstTaken notes what the process has used when the runner takes its first command.
+type firstTaken struct {
+	once sync.Once
+	at   chan used
+}
+
+func (f *firstTaken) reached(point string) {
+	if point == "intake.delivered" {
+		f.once.Do(func() { f.at <- usedNow() })
+	}
+}
+
+// mutexFraction is how many contended locks stand for one in the profile: seldom enough
+// to cost nothing that a measurement would show.
+const mutexFraction = 100
+
+// profiled runs a part of the runner under the profilers that were asked for. What was
+// allocated before it is in a file of its own, to be taken off: go tool pprof -base.
+func (b *bench) profiled(p part, do func() error) (err error) {
+	cpu := func(path string) error {
+		return b.Write(path, func(w io.Writer) error {
+			if err := pprof.StartCPUProfile(w); err != nil {
+				return err
+			}
+			defer pprof.StopCPUProfile()
+			return do()
+		})
+	}
+	if b.CPUProfile != "" && p.cpuProfile {
+		return cpu(b.CPUProfile)
+	}
+	if b.Profiles == "" {
+		return do()
+	}
+	path := func(kind string) string { return filepath.Join(b.Profiles, p.profiles+kind+".pprof") }
+	write := func(name, kind string) {
+		if name != "mutex" {
+			runtime.GC() // the profile shows allocations after the next collection
+		}
+		if err == nil {
+			err = b.Write(path(kind), func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
+		}
+	}
+	err = os.MkdirAll(b.Profiles, 0o700)
+	write("allocs", "allocs-before")
+	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(mutexFraction))
+	if err == nil {
+		err = cpu(path("cpu"))
+	}
+	write("allocs", "allocs")
+	write("heap", "heap")
+	write("mutex", "mutex")
+	return err
+}
+
+const (
+	// OuterAccount is the account of the benchmark on another server. It is one name for
+	// all benchmarks, so that two of them are never measured together.
+	OuterAccount = "perennial-bench"
+	// outerReplicas is how many copies the streams have on a cluster of as many servers.
+	outerReplicas = 3
+	// removeWithin bounds the removal of what the benchmark made.
+	removeWithin = 30 * time.Second
+)
+
+// endTrial removes all that the benchmark made on another server, also after an interrupt.
+func endTrial(ctx context.Context, trial *queue.Trial) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+	defer cancel()
+	return trial.End(limited)
+}
+
+// measureOuter has the commands carried out with another NATS server or cluster.
+func (b *bench) measureOuter(ctx context.Context) error {
+	var c clocks
+	p := part{what: "runner with " + b.Queue.URL(), profiles: "nats.", cpuProfile: true, reached: c.reached, nats: b.NATS, replicas: outerReplicas}
+	if b.Queue.CheckReplicas(outerReplicas) != nil {
+		p.replicas = 1
+	}
+	got, err := b.carryOut(ctx, p)
+	if err != nil {
+		return err
+	}
+	state, err := b.Queue.EventsState(ctx, OuterAccount)
+	if err != nil {
+		return err
+	}
+	mean := func(d time.Duration, n int64) float64 { return float64(d.Microseconds()) / 1000 / float64(max(n, 1)) }
+	b.out.Outer = &Outer{
+		Servers: b.Queue.Servers(), Replicas: p.replicas, Used: got.Used, Latency: got.Latency,
+		LedgerBytes: got.ledgerBytes, EventsBytes: int64(state.Bytes), BooksAgree: got.booksAgree, Rows: got.rows,
+		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // the few of the runner's start are among them
+		PublishMillis: mean(c.publishing, c.groups), PublishShare: min(1, c.publishing.Seconds()/got.took.Seconds()),
+		BetweenMillis: mean(c.between, c.groups-1), ProviderMillis: mean(c.provider, c.requests),
+	}
+	return nil
+}
+
+// clocks take the time between the moments that a runner passes (docs/reliability.md).
+type clocks struct {
+	mu                  sync.Mutex
+	groups, requests    int64
+	begin               time.Time // any instant
+	sending, answered   time.Time // the latest group's, after begin
+	publishing, between time.Duration
+	provider            time.Duration // from each request to its reply: ends less begins need no pairs
+}
+
+func (c *clocks) reached(point string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.begin.IsZero() {
+		c.begin = now
+	}
+	switch point {
+	case "ledger.publishing":
+		if c.sending = now; c.groups > 0 {
+			c.between += now.Sub(c.answered)
+		}
+	case "ledger.published":
+		c.answered, c.groups, c.publishing = now, c.groups+1, c.publishing+now.Sub(c.sending)
+	case "send.before":
+		c.provider -= now.Sub(c.begin)
+	case "send.received":
+		c.provider, c.requests = c.provider+now.Sub(c.begin), c.requests+1
+	}
+}
