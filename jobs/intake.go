@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue"
 )

@@ -18,12 +18,12 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/upstream"

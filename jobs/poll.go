@@ -7,8 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/decide"
+	"perennial/ledger/failpoint"
 	"perennial/upstream"
 )
 

@@ -49,7 +49,7 @@ type reconciling struct {
 
 // LastReconciliation is what the latest one showed, or why there is none.
 type LastReconciliation struct {
-	At              time.Time `json:"at,omitzero" doc:"Of the last one that came to its end."`
+	At              time.Time `json:"at,omitzero" doc:"Of the last one that ended."`
 	OK              *bool     `json:"ok" doc:"Nil where the wallet could not be compared."`
 	Quiet           bool      `json:"quiet" doc:"Nothing was under way when the wallet was read."`
 	Findings        int       `json:"findings" doc:"How many differences there were."`

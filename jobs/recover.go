@@ -6,11 +6,11 @@ import (
 	"context"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // inheritWait is after how long a request of another runner is out of date: the provider

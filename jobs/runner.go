@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/queue"
 	"perennial/upstream"
 )

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/upstream"
 )
 

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 )
 

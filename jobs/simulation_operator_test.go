@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/upstream/sandbox"
 )
 

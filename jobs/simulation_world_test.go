@@ -20,8 +20,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger"
+	"perennial/ledger/failpoint"
 	"perennial/queue"
 	"perennial/queue/queuetest"
 	"perennial/upstream"

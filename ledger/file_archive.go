@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/internal/failpoint"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
 )
 

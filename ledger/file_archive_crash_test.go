@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // crashEnv carries, to a process of this test's own program, what it is to

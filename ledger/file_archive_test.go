@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // daily is a clock on which every fact is a day after the one before, so that

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // writeArchive folds the rows that go into a file of their own and gives it its
@@ -49,7 +49,7 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *A
 }
 
 // foldArchive makes the archive's tables by the one fold there is, so that they
-// are those of the ledger as it stood behind the last row.
+// are those of the ledger as it was after the last row.
 func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"perennial/internal/failpoint"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
 )
 

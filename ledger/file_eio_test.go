@@ -10,9 +10,9 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger/disktest"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // onDisk gives the disk to the process that runs the test's part on it. To the

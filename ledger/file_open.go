@@ -21,7 +21,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
 	"github.com/pressly/goose/v3"
 
-	"perennial/internal/failpoint"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 const (

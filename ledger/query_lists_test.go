@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // listedBook has operations in every state, many of one instant, with labels, some of a

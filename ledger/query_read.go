@@ -174,7 +174,7 @@ type Balance struct {
 	WalletCents   int64     `json:"wallet_cents" doc:"What the book says that the wallet holds."`
 	ChargedCents  int64     `json:"charged_cents" doc:"What was charged, gross: before refunds."`
 	RefundedCents int64     `json:"refunded_cents" doc:"What came back."`
-	SuspenseCents int64     `json:"suspense_cents" doc:"What was charged and waits for a person's answer."`
+	SuspenseCents int64     `json:"suspense_cents" doc:"What was charged and needs review."`
 	FundingCents  int64     `json:"funding_cents" doc:"What was put in: the opening balance and top-ups."`
 	ExternalCents int64     `json:"external_cents" doc:"What was spent outside Perennial."`
 	Head          Head      `json:"head"`

@@ -15,7 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"perennial/internal/failpoint"
+	"perennial/ledger/failpoint"
 )
 
 // boundMark is the stream's metadata key while its first events are removed; the

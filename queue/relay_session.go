@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"perennial/internal/failpoint"
+	"perennial/ledger/failpoint"
 )
 
 // relaySession is one unbroken run of publishing. Only the first and the last

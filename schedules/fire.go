@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/upstream"

@@ -10,9 +10,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )

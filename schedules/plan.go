@@ -136,7 +136,7 @@ type Plan struct {
 	SpentTodayCents  int64             `json:"spent_today_cents" doc:"What was spent today."`
 	SpentMonthCents  int64             `json:"spent_month_cents" doc:"What was spent in this month."`
 	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
-	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the sweep goes on with by itself once this is published."`
+	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the sweep continues with by itself once this is published."`
 
 	standsFor bool // Hash is that of a plan which an earlier slot holds
 	planned   []fact.PlannedCommand

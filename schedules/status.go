@@ -24,9 +24,9 @@ type Status struct {
 	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
-	Why         string                `json:"why" doc:"The last slot came to this."`
+	Why         string                `json:"why" doc:"How the last slot ended."`
 	Problem     string                `json:"problem,omitempty" doc:"The sweep that is due cannot be made: it is tried again."`
-	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last sweep goes on with by itself."`
+	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last sweep continues with by itself."`
 	Paused      *ledger.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
 	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is not configured any more, what of it still counts, and what to do."`
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`

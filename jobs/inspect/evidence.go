@@ -28,7 +28,7 @@ type Evidence struct {
 	Expiries     []ExpiryEvidence   `json:"expiries"`
 	Orders       []OrderEvidence    `json:"unknown_orders"`
 	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
-	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one behind its last fact."`
+	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
 }

@@ -52,7 +52,7 @@ type OperationStatus struct {
 	Attempts       int64                `json:"attempts" doc:"How often its operations were sent."`
 	Ambiguous      int64                `json:"ambiguous_attempts" doc:"How many of the attempts may have been carried out without a reply."`
 	FirstSentAt    *time.Time           `json:"first_sent_at" doc:"When it was sent first."`
-	NextAt         *time.Time           `json:"next_at" doc:"When it goes on, at the earliest."`
+	NextAt         *time.Time           `json:"next_at" doc:"When it continues, at the earliest."`
 	OrderNo        string               `json:"order_no" doc:"The provider's number of the order."`
 	ExpectedCount  int64                `json:"expected_count,omitempty" doc:"How many proxies the order is for."`
 	DeliveredCount int64                `json:"delivered_count,omitempty" doc:"How many proxies are available."`

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"perennial/internal/failpoint"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/upstream"
 )
 

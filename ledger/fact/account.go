@@ -20,7 +20,7 @@ type SweepPlanned struct {
 	Commands      []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
 	Planned       []PlannedCommand  `json:"planned,omitempty" doc:"'planned' says of each of 'commands' what it is expected to cost."`
 	Of            *time.Time        `json:"of,omitempty" doc:"'of' is the first slot of the sweep whose rest this slot takes."`
-	Left          *SweepLeft        `json:"left,omitempty" doc:"'left' is what the sweep goes on with by itself, under further slots."`
+	Left          *SweepLeft        `json:"left,omitempty" doc:"'left' is what the sweep continues with by itself, in further slots."`
 	Unusable      int               `json:"unusable,omitempty" doc:"'unusable' counts the proxies that no sweep renews: those of 'due' whose id or expiry no command can say, and the entries of the listing that could not be read."`
 	By            string            `json:"by,omitempty" doc:"Of a sweep that a person asked for, as 'reason' and 'user'."`
 	Reason        string            `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
@@ -37,7 +37,7 @@ type SweepHeld struct {
 	Schedule       string        `json:"schedule" doc:"The name of the schedule."`
 	Slot           time.Time     `json:"slot" doc:"The planned firing."`
 	Plan           string        `json:"plan" doc:"The hash of the plan."`
-	Code           SweepHeldCode `json:"code,omitempty" doc:"'code' says for programs what it waits for; facts of before this field have none."`
+	Code           SweepHeldCode `json:"code,omitempty" doc:"'code' says for programs what it waits for; older facts have none."`
 	Reason         string        `json:"reason" doc:"Why, for people; it may be reworded."`
 	LeftOut        int           `json:"left_out" doc:"How many due proxies are left out."`
 	ShortfallCents int64         `json:"shortfall_cents" doc:"'shortfall_cents' is what is missing for what is left out: more budget, or money in the wallet."`

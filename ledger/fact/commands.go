@@ -140,7 +140,7 @@ func (CommandConflict) FactType() string { return "command.conflict" }
 // CommandHeld keeps an operation from being sent until it is released.
 type CommandHeld struct {
 	Ref
-	Code          HeldCode   `json:"code,omitempty" doc:"Why, for programs; facts of before this field have none."`
+	Code          HeldCode   `json:"code,omitempty" doc:"Why, for programs; older facts have none."`
 	Reason        string     `json:"reason" doc:"Why, for people; it may be reworded."`
 	EstimateCents int64      `json:"estimate_cents,omitempty" doc:"What it is expected to cost, where that is known."`
 	Until         *time.Time `json:"until,omitempty" doc:"'until' is when it is looked at again; without it only a person releases it."`
@@ -212,7 +212,7 @@ type OperationUnsent struct {
 	Ref
 	Attempt int64     `json:"attempt" doc:"Which send of the operation it was, from 1."`
 	Reason  string    `json:"reason" doc:"Why, for people; it may be reworded."`
-	NextAt  time.Time `json:"next_at" doc:"When it goes on, at the earliest."`
+	NextAt  time.Time `json:"next_at" doc:"When it continues, at the earliest."`
 }
 
 // FactType implements Fact.
@@ -227,7 +227,7 @@ type OperationWaiting struct {
 	HTTPStatus int       `json:"http_status,omitempty" doc:"The HTTP status of the reply."`
 	Reason     string    `json:"reason" doc:"Why, for people; it may be reworded."`
 	Ambiguous  bool      `json:"ambiguous" doc:"'ambiguous': this attempt may have executed."`
-	NextAt     time.Time `json:"next_at" doc:"When it goes on, at the earliest."`
+	NextAt     time.Time `json:"next_at" doc:"When it continues, at the earliest."`
 }
 
 // FactType implements Fact.
@@ -284,7 +284,7 @@ type OrderAccepted struct {
 	Ref
 	Attempt int64     `json:"attempt" doc:"Which send of the operation it was, from 1."`
 	OrderNo string    `json:"order_no" doc:"The provider's number of the order."`
-	NextAt  time.Time `json:"next_at" doc:"When it goes on, at the earliest."`
+	NextAt  time.Time `json:"next_at" doc:"When it continues, at the earliest."`
 }
 
 // FactType implements Fact.
@@ -308,7 +308,7 @@ type OrderState struct {
 // OrderProgressed says that the order is not finished, and is read again at NextAt.
 type OrderProgressed struct {
 	OrderState
-	NextAt time.Time `json:"next_at" doc:"When it goes on, at the earliest."`
+	NextAt time.Time `json:"next_at" doc:"When it continues, at the earliest."`
 	Reason string    `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }
 

@@ -73,7 +73,7 @@ type ScheduleConfigured struct {
 	Cron     string    `json:"cron" doc:"When it fires, as cron writes it."`
 	Timezone string    `json:"timezone" doc:"The time zone that days and slots are of."`
 	Since    time.Time `json:"since" doc:"From when on."`
-	Was      string    `json:"was,omitempty" doc:"'was' is its name of before: what that has spent, holds and is paused for is the schedule's."`
+	Was      string    `json:"was,omitempty" doc:"'was' is its earlier name: what that one has spent, holds and is paused for is the schedule's."`
 }
 
 // FactType implements Fact.

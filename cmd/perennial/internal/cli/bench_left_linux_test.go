@@ -96,7 +96,7 @@ func benchProcesses(t *testing.T, dir, task string) (pids []int) {
 	return pids
 }
 
-// nothingLeft fails where a process or a file of a benchmark is there.
+// nothingLeft fails where a process or a file of a benchmark is left.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	if pids := benchProcesses(t, dir, ""); len(pids) > 0 {

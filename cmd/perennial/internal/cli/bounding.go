@@ -15,9 +15,9 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/webhook"
-	"perennial/internal/failpoint"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/queue"
 )
 

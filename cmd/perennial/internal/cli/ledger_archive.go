@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/internal/failpoint"
 	"perennial/ledger"
+	"perennial/ledger/failpoint"
 	"perennial/queue"
 )
 

@@ -190,7 +190,7 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	return a.operatorCommand("cancel ID", "Withdraw what was surely not executed", verbs.Cancel)
+	return a.operatorCommand("cancel ID", "Cancel what was not executed", verbs.Cancel)
 }
 
 func (a *app) releaseCommand() *cobra.Command {

@@ -56,7 +56,7 @@ func (n NATS) validate() error {
 		says   string
 	}{
 		{n.URL != "" && n.Context != "", "nats.url and nats.context exclude each other: keep one"},
-		{n.SyncAlways && !n.External(), "nats.sync_always is said of nats.url or nats.context, and both are empty: leave it out"},
+		{n.SyncAlways && !n.External(), "nats.sync_always belongs to nats.url or nats.context, and both are empty: leave it out"},
 		{n.PasswordFile != "" && n.URL == "", "nats.password_file is for nats.url, which is empty"},
 		{n.PasswordFile != "" && n.CredsFile != "", "nats.password_file and nats.creds_file exclude each other: keep one"},
 		{n.NKeyFile != "" && (n.PasswordFile != "" || n.CredsFile != ""), "nats.nkey_file excludes nats.password_file and nats.creds_file: keep one"},

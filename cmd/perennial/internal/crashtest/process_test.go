@@ -21,7 +21,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/internal/failpoint"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/testrun"
 	"perennial/queue/queuetest"
 )

@@ -11,7 +11,7 @@ import (
 )
 
 // TestEveryVerbHasAHandlerAndARole: one that is declared and not served would be in the
-// schemas and in the rights of users, and be answered by nobody.
+// schemas and in the rights of users, and have no answer.
 func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
 	names := func(all []queue.Verb) (names []string) {
 		for _, v := range all {

@@ -9,11 +9,11 @@ import (
 	"fmt"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/internal/failpoint"
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/queue"
 )
 

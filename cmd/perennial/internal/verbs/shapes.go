@@ -15,7 +15,7 @@ import (
 )
 
 // OperatorRequest is an operator's change of one command or operation. ID is of either,
-// and one of the other two says of which: commands of before may have an operation's id.
+// and one of the other two says which is meant: older commands may have an operation's id.
 type OperatorRequest struct {
 	ID          string `json:"id,omitempty" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
@@ -143,7 +143,7 @@ type DeadRequest struct {
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// ProxiesRequest asks for the proxies behind one of them, in the order of their ids.
+// ProxiesRequest asks for the proxies after one of them, in the order of their ids.
 type ProxiesRequest struct {
 	After string `json:"after,omitempty" doc:"How many lines were read before."`
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
@@ -155,11 +155,11 @@ func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 // ProxiesAnswer is one page.
 type ProxiesAnswer struct {
 	Proxies []ListedProxy `json:"proxies" doc:"How many proxies."`
-	Next    string        `json:"next,omitempty" doc:"'next' is where the page behind it begins; left out on the last one."`
+	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; left out on the last one."`
 }
 
-// ListedProxy is a proxy without what is known to be out of date: the expiry of before its
-// last renewal is no expiry.
+// ListedProxy is a proxy without what is known to be out of date: an expiry from before its
+// last renewal is left out.
 type ListedProxy struct {
 	ledger.Proxy
 
@@ -195,20 +195,20 @@ type RevealRequest struct {
 	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// WaitRequest asks what a command came to, and waits for it. Without a time the answer
+// WaitRequest asks how a command ended, and waits until it has. Without a time the answer
 // comes at once.
 type WaitRequest struct {
 	ID             string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"At most an hour."`
 }
 
-// WaitAnswer is the data of the command's last command.finished, once it is over.
+// WaitAnswer is the data of the command's last command.finished, once it has ended.
 type WaitAnswer struct {
-	Finished bool                  `json:"finished" doc:"The command is over."`
+	Finished bool                  `json:"finished" doc:"The command has ended."`
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
-// LinesRequest asks for the lines of a command behind the first so many.
+// LinesRequest asks for the lines of a command after the first so many.
 type LinesRequest struct {
 	ID    string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	After int    `json:"after,omitempty" doc:"How many lines were read before."`

@@ -83,7 +83,7 @@ var (
 		Required: []string{"ids"}, Example: `{"ids":["restock-7","keep-7"]}`, AnswerExample: `{"restock-7":"delivered","keep-7":"sending"}`,
 	})
 	Wait = declare[WaitRequest, WaitAnswer](Spec{
-		Verb: queue.Verb{Name: "wait", Roles: forAskers, Pace: queue.Parked}, Help: "Answer what a command came to, as soon as it is over.",
+		Verb: queue.Verb{Name: "wait", Roles: forAskers, Pace: queue.Parked}, Help: "Answer how a command ended, as soon as it has.",
 		Required: []string{"id"}, Example: `{"id":"restock-7","timeout_seconds":60}`,
 	})
 	Lines = declare[LinesRequest, ledger.FinishedPage](Spec{
@@ -187,11 +187,11 @@ var (
 		Unread: []string{"by", "reason"}, Example: `{"id":"keep-7/0001"}`,
 	})
 	Order = declare[command.OrderCommand, fact.CommandFinished](Spec{
-		Verb: queue.Verb{Name: string(queue.KindOrderCreate), Roles: forProducers, Pace: queue.Parked}, Help: "Carry out an order, and answer what it came to.",
+		Verb: queue.Verb{Name: string(queue.KindOrderCreate), Roles: forProducers, Pace: queue.Parked}, Help: "Carry out an order, and answer how it ended.",
 		Example: `{"id":"restock-7","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":2}],"max_total_cents":1000,"labels":{"ticket":"OPS-7"}}`,
 	})
 	Renew = declare[command.RenewalCommand, fact.CommandFinished](Spec{
-		Verb: queue.Verb{Name: string(queue.KindProxyRenew), Roles: forProducers, Pace: queue.Parked}, Help: "Carry out a renewal, and answer what it came to.",
+		Verb: queue.Verb{Name: string(queue.KindProxyRenew), Roles: forProducers, Pace: queue.Parked}, Help: "Carry out a renewal, and answer how it ended.",
 		Example: `{"id":"keep-7","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"2026-11-25T00:00:00Z","labels":{"ticket":"OPS-7"}}`,
 	})
 )

@@ -820,7 +820,7 @@ export interface CommandHeldData {
    */
   tracestate?: string;
   /**
-   * Why, for programs; facts of before this field have none.
+   * Why, for programs; older facts have none.
    */
   code?: "daily_limit" | "unknown_price" | "no_cidr_field";
   /**
@@ -1223,7 +1223,7 @@ export interface LedgerArchivedData {
    */
   last_time: string;
   /**
-   * `snapshot_hash` is over every projection as it stood behind the last row.
+   * `snapshot_hash` is over every projection as it was after the last row.
    */
   snapshot_hash: string;
   /**
@@ -1231,7 +1231,7 @@ export interface LedgerArchivedData {
    */
   file: string;
   /**
-   * The book behind the last row, as `ledger balance` shows it.
+   * The book after the last row, as `ledger balance` shows it.
    */
   currency: string;
   /**
@@ -1247,7 +1247,7 @@ export interface LedgerArchivedData {
    */
   refunded_cents: number;
   /**
-   * What was charged and waits for a person's answer.
+   * What was charged and needs review.
    */
   suspense_cents: number;
   /**
@@ -1318,7 +1318,7 @@ export interface LedgerArchived extends CloudEvent {
  */
 export interface LedgerBoundedData {
   /**
-   * `first_seq` is the event that the stream begins with: those before it may be gone at any moment behind this fact.
+   * `first_seq` is the event that the stream begins with: those before it may be gone at any moment after this fact.
    */
   first_seq: number;
   /**
@@ -1330,7 +1330,7 @@ export interface LedgerBoundedData {
    */
   last_hash: string;
   /**
-   * The hash over every projection behind the last row.
+   * The hash over every projection after the last row.
    */
   snapshot_hash: string;
   /**
@@ -2589,7 +2589,7 @@ export interface OperationUnsentData {
    */
   reason: string;
   /**
-   * When it goes on, at the earliest.
+   * When it continues, at the earliest.
    */
   next_at: string;
 }
@@ -2681,7 +2681,7 @@ export interface OperationWaitingData {
    */
   ambiguous: boolean;
   /**
-   * When it goes on, at the earliest.
+   * When it continues, at the earliest.
    */
   next_at: string;
 }
@@ -2761,7 +2761,7 @@ export interface OrderAcceptedData {
    */
   order_no: string;
   /**
-   * When it goes on, at the earliest.
+   * When it continues, at the earliest.
    */
   next_at: string;
 }
@@ -3208,7 +3208,7 @@ export interface OrderProgressedData {
     currency: string;
   };
   /**
-   * When it goes on, at the earliest.
+   * When it continues, at the earliest.
    */
   next_at: string;
   /**
@@ -3967,7 +3967,7 @@ export interface ProxySkippedData {
    */
   proxy_id?: string;
   /**
-   * Why, for programs; facts of before this field have none.
+   * Why, for programs; older facts have none.
    */
   code?:
     | "claimed"
@@ -3993,7 +3993,7 @@ export interface ProxySkippedData {
    */
   skipped?: {
     /**
-     * Why, for programs; facts of before this field have none.
+     * Why, for programs; older facts have none.
      */
     code?:
       | "claimed"
@@ -4563,7 +4563,7 @@ export interface ScheduleConfiguredData {
    */
   since: string;
   /**
-   * `was` is its name of before: what that has spent, holds and is paused for is the schedule's.
+   * `was` is its earlier name: what that one has spent, holds and is paused for is the schedule's.
    */
   was?: string;
 }
@@ -4885,7 +4885,7 @@ export interface SweepHeldData {
    */
   plan: string;
   /**
-   * `code` says for programs what it waits for; facts of before this field have none.
+   * `code` says for programs what it waits for; older facts have none.
    */
   code?: "approval" | "earlier_plan" | "budget" | "daily_budget" | "monthly_budget" | "daily_limit" | "wallet";
   /**
@@ -5066,7 +5066,7 @@ export interface SweepPlannedData {
    */
   of?: string;
   /**
-   * `left` is what the sweep goes on with by itself, under further slots.
+   * `left` is what the sweep continues with by itself, in further slots.
    */
   left?: {
     /**
