@@ -73,6 +73,17 @@ func Fill(selector, value string) Action {
 	return Holds(fmt.Sprintf("((field) => field !== null && ((field.value = %q), true))(document.querySelector(%q))", value, selector))
 }
 
+// Click clicks on the first element that a selector or an XPath expression finds, once there
+// is one, in one script: the page may be loaded again at any time, and what is under a place
+// of the screen may have moved.
+func Click(selector string) Action {
+	find := fmt.Sprintf("document.querySelector(%q)", selector)
+	if strings.HasPrefix(selector, "/") {
+		find = fmt.Sprintf("document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue", selector)
+	}
+	return Holds(fmt.Sprintf("((found) => found !== null && found.getClientRects().length > 0 && (found.click(), true))(%s)", find))
+}
+
 // Says is what a script of the page's comes to.
 func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	t.Helper()

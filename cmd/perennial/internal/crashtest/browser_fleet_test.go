@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"perennial/cmd/perennial/internal/browsertest"
 )
 
 // charted waits until two charts stand on the page, each with its canvas, and no other one
@@ -40,13 +42,13 @@ func TestBrowserFleetJourneys(t *testing.T) {
 
 	// What expires, and what will it cost?
 	day := known.ExpiresAt.UTC().Format(time.DateOnly)
-	does(ctx, t, chromedp.Click(`//a[text()="Calendar of expiries"]`), shows("Expiries in"),
+	does(ctx, t, browsertest.Click(`//a[text()="Calendar of expiries"]`), shows("Expiries in"),
 		chromedp.Navigate(line.HTTP+"/a/main/calendar?month="+day[:7]), shows("is expected to cost"),
-		chromedp.Click(`a[href*="from=`+day+`"]`), shows("What expires from "+day), shows("px_5"))
+		browsertest.Click(`a[href*="from=`+day+`"]`), shows("What expires from "+day), shows("px_5"))
 
 	// Why was this IP not renewed?
-	does(ctx, t, chromedp.Click(`//td/a[text()="px_5"]`), shows("It is not renewed: no schedule of this account matches it."),
-		chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("in review"), chromedp.Click(`.verdict a`), shows("What a person may answer"))
+	does(ctx, t, browsertest.Click(`//td/a[text()="px_5"]`), shows("It is not renewed: no schedule of this account matches it."),
+		chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("in review"), browsertest.Click(`.verdict a`), shows("What a person may answer"))
 	if len(failures) > 0 {
 		t.Errorf("%q", failures)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
 	"perennial/cmd/perennial/internal/browsertest"
@@ -36,7 +37,7 @@ func TestBrowserMoneyJourney(t *testing.T) {
 	}
 	ctx := chromium(t)
 	w.signIn(ctx)
-	does(ctx, t, chromedp.Click(`//dt[text()="Wallet, by the book"]/following-sibling::dd/a`), shows("Is it right?"))
+	does(ctx, t, browsertest.Click(`//dt[text()="Wallet, by the book"]/following-sibling::dd/a`), shows("Is it right?"))
 	for _, x := range []struct {
 		name  string
 		cents int64
@@ -47,14 +48,14 @@ func TestBrowserMoneyJourney(t *testing.T) {
 	}
 	// What is pressed is answered on the page, which follows by itself: nothing else happens
 	// that would have it loaded again.
-	does(ctx, t, chromedp.Click(`//button[text()="Verify"]`), shows("rows folded again to the same tables and balances"))
-	does(ctx, t, chromedp.Click(`//button[text()="Compare"]`), shows("Books and provider agree to the cent"))
+	does(ctx, t, browsertest.Click(`//button[text()="Verify"]`), shows("rows folded again to the same tables and balances"))
+	does(ctx, t, browsertest.Click(`//button[text()="Compare"]`), shows("Books and provider agree to the cent"))
 
-	does(ctx, t, chromedp.Click(`//a[text()="Statements, by month and label"]`), shows("Statement of "+time.Now().UTC().Format("January 2006")), shows("team=shop"))
+	does(ctx, t, browsertest.Click(`//a[text()="Statements, by month and label"]`), shows("Statement of "+time.Now().UTC().Format("January 2006")), shows("team=shop"))
 	if got, want := w.sumOf(ctx, "Balance carried forward"), fmt.Sprintf("%d.%02d", b.WalletCents/100, b.WalletCents%100); got != want {
 		t.Errorf("the statement's wallet is %s, not %s", got, want)
 	}
-	does(ctx, t, chromedp.Click(`//td/a[text()="team=shop"]`), shows("renewed/0001"))
+	does(ctx, t, browsertest.Click(`//td/a[text()="team=shop"]`), shows("renewed/0001"))
 	if browsertest.Says[bool](ctx, t, `document.querySelector("main").innerText.includes("bought/1")`) {
 		t.Error("an operation of another label is shown")
 	}
@@ -90,4 +91,11 @@ func TestBrowserOpenPageFollows(t *testing.T) {
 	does(ctx, t, chromedp.Focus(`input[name="label"]`))
 	w.mustCLI("renew", "px_1", "--id", "typed", "--wait")
 	does(ctx, t, chromedp.Blur(`input[name="label"]`), unloaded(first+`"typed/0001"`))
+	// Nor between press and release: the click would be lost.
+	link := browsertest.Says[[]float64](ctx, t, `(({ x, y, width, height }) => [x + width / 2, y + height / 2])(document.querySelector("main tbody a").getBoundingClientRect())`)
+	does(ctx, t, chromedp.Evaluate[chromedp.Void](`new BroadcastChannel("perennial changes").onmessage = ({ data }) => { window.edition = data ?? undefined; }; undefined`),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, link[0], link[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	w.mustCLI("renew", "px_2", "--id", "pressed", "--wait")
+	does(ctx, t, holds(`window.edition !== undefined && window.edition !== document.getElementById("content").dataset.edition`), unloaded(first+`"typed/0001"`))
+	does(ctx, t, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, link[0], link[1], chromedp.ButtonLeft, chromedp.ClickCount(1)), shows("Equivalent: perennial status typed/0001"))
 }

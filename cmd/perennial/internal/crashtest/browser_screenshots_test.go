@@ -115,7 +115,7 @@ func TestBrowserScreenshots(t *testing.T) {
 	ctx := chromium(t)
 	w.signIn(ctx)
 	for _, check := range []string{"Verify", "Compare"} {
-		does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/money"), chromedp.Click(`//button[text()="`+check+`"]`), shows(check+" again"))
+		does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/money"), browsertest.Click(`//button[text()="`+check+`"]`), shows(check+" again"))
 	}
 	all := 0
 	for _, page := range []struct{ name, path, shows string }{

@@ -56,18 +56,18 @@ func TestBrowserJourneys(t *testing.T) {
 	ctx := chromium(t)
 	w.signIn(ctx)
 	does(ctx, t,
-		shows("Waits for a person"), chromedp.Click(`//dt[text()="Waits for a person"]/following-sibling::dd/a`), shows("lost/0001"),
-		chromedp.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
-		chromedp.Click(`input[value="charged"]`), browsertest.Fill(`input[name="amount"]`, "3.00"), chromedp.Click(`input[name="sure"]`), browsertest.Fill(`form.act input[name="reason"]`, "the provider's site shows it"),
-		chromedp.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial review resolve lost/0001 --charged 300"),
-		chromedp.Click(`//a[text()="Schedules"]`), shows("keep"), chromedp.Click(`//td/a[text()="keep"]`), shows("is held"),
-		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), chromedp.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
+		shows("Waits for a person"), browsertest.Click(`//dt[text()="Waits for a person"]/following-sibling::dd/a`), shows("lost/0001"),
+		browsertest.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
+		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`input[name="amount"]`, "3.00"), browsertest.Click(`input[name="sure"]`), browsertest.Fill(`form.act input[name="reason"]`, "the provider's site shows it"),
+		browsertest.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial review resolve lost/0001 --charged 300"),
+		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("is held"),
+		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
 	)
 	for _, id := range []string{"px_3", "px_4"} {
 		await(t, id+" is renewed", func() bool { return w.renewals()[id] == 1 })
 	}
 	w.mustCLI("ledger", "reconcile")
-	does(ctx, t, chromedp.Click(`//a[text()="main"]`), shows("Operations"), chromedp.Click(`//a[text()="Money"]`), shows("Wallet"))
+	does(ctx, t, browsertest.Click(`//a[text()="main"]`), shows("Operations"), browsertest.Click(`//a[text()="Money"]`), shows("Wallet"))
 
 	// An open page follows what happens.
 	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("lost/0001"))
@@ -78,7 +78,7 @@ func TestBrowserJourneys(t *testing.T) {
 	awaitReady(t, line)
 	w.mustCLI("renew", "px_6", "--id", "afterwards", "--wait")
 	does(ctx, t, shows("afterwards/0001"))
-	does(ctx, t, chromedp.Click(`//button[text()="Sign out"]`), shows("Sign in"), chromedp.Navigate(line.HTTP+"/a/main/money"), shows("Sign in"))
+	does(ctx, t, browsertest.Click(`//button[text()="Sign out"]`), shows("Sign in"), chromedp.Navigate(line.HTTP+"/a/main/money"), shows("Sign in"))
 }
 
 // TestBrowserManyPagesAreOpen: more than a browser has connections to a server, each loads and

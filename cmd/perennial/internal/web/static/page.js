@@ -25,12 +25,19 @@ function showHeard() {
   stale = isStale;
 }
 
-// A page on which somebody types is left alone.
+// Between press and release a page keeps its elements: a click belongs to one element.
+let pressed = false;
+addEventListener("pointerdown", () => { pressed = true; });
+for (const end of ["pointerup", "pointercancel", "dragend", "blur"]) {
+  addEventListener(end, () => setTimeout(() => { pressed = false; reload(); })); // after the click
+}
+
+// A page that somebody presses or fills in is left alone.
 function busy() {
   const fields = [...document.querySelectorAll("main input:not([type=hidden])")];
   const filled = fields.some((e) => ["radio", "checkbox"].includes(e.type) ? e.checked !== e.defaultChecked : e.value !== e.defaultValue)
     || [...document.querySelectorAll("main option")].some((e) => e.selected !== e.defaultSelected && (e.defaultSelected || e.index > 0));
-  return filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]");
+  return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]");
 }
 
 // The page carries the edition that it is made of, and every word of the server's the one of
