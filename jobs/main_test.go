@@ -32,7 +32,11 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.DurationVar(&patience, "patience", patience, "bounds every waiting")
-	_ = flag.Set("rapid.checks", "1000") // a default: the command line may ask for more
+	checks := "200"
+	if testrun.Check {
+		checks = "1000"
+	}
+	_ = flag.Set("rapid.checks", checks) // a default: the command line may ask for more
 	_ = flag.Set("test.parallel", "8")   // a default too: these tests wait more than they compute
 	flag.Parse()
 	testrun.Main(m)

@@ -88,7 +88,7 @@ func (h *rig) completed() int {
 // read from the ledger in many parts. Each goes again once, and nothing is logged.
 func TestWhatAKilledRunSentGoesAgainOnceAndInSilence(t *testing.T) {
 	t.Parallel()
-	const n = 1500
+	const n = 1100 // more than are loaded at once
 	log := logrus.New()
 	var said spoken
 	log.SetOutput(&said)

@@ -17,6 +17,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/testrun"
 	"perennial/upstream"
 )
 
@@ -273,13 +274,19 @@ func (s *simulation) sameEverywhere(ctx context.Context) {
 	}
 }
 
-// simOnMachines is one of how many seeds of -sim.seeds that are driven on several machines.
-const simOnMachines = 6
+// seedsOnMachines is how many of -sim.seeds are driven on several machines: each takes as
+// long as four on one.
+func seedsOnMachines() int {
+	if testrun.Check {
+		return max(*simSeeds/6, min(*simSeeds, 30))
+	}
+	return max(*simSeeds/12, min(*simSeeds, 16))
+}
 
 // TestSimulationOnSeveralMachines is TestSimulation with three machines: lives begin on
 // any of them, behind publications whose answers are lost.
 func TestSimulationOnSeveralMachines(t *testing.T) {
-	n := max(*simSeeds/simOnMachines, min(*simSeeds, 30))
+	n := seedsOnMachines()
 	template, dir := ledgerTemplate(t), simDir(t)
 	var workers errgroup.Group
 	workers.SetLimit(runtime.NumCPU())

@@ -418,7 +418,7 @@ func strideOfValues() int {
 	case testrun.Check:
 		return 11
 	}
-	return 151
+	return 307
 }
 
 const (

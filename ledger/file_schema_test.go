@@ -14,6 +14,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/testrun"
 )
 
 // changedSchemas are changes of a ledger's schema that leave every row as it is.
@@ -242,6 +243,9 @@ func TestALedgerOfAnOlderSchemaIsMigratedWhole(t *testing.T) {
 	for version := range known {
 		if files, err := filepath.Glob(fmt.Sprintf("migrations/%05d_*.sql", version)); err != nil || len(files) == 0 {
 			continue // no migration has this number
+		}
+		if !testrun.Check && version%4 != 0 && version < known-2 {
+			continue // a ledger of each schema is in TestTheKeptLedgersAreOpenedVerifiedAndCarriedOn
 		}
 		path := atVersion(t, version, historyOf(version)...)
 		reader, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})

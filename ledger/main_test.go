@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	checks := "8"
+	checks := "5"
 	if testrun.Check {
 		checks = "40"
 	}

@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 const (
@@ -274,7 +275,7 @@ func (p *planner) due(proxy ledger.Proxy) bool {
 
 // add puts one due proxy in or leaves it out.
 func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
-	if len(p.plan.Included) == maxPlanned && p.in.barredBy(p.filter, proxy) == "" {
+	if len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned)) && p.in.barredBy(p.filter, proxy) == "" {
 		p.leaveOut(proxy, ReasonBeyond)
 		return nil
 	}

@@ -45,7 +45,7 @@ func TestTheRestOfASweepSurvivesARestart(t *testing.T) {
 func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	due := map[string]time.Duration{}
-	for i := range maxPlanned + 500 {
+	for i := range plannedInBubbles + 500 {
 		due[fmt.Sprintf("px_%05d", i)] = 30*time.Hour + time.Duration(i)*time.Second
 	}
 	hourly := keepalive()
@@ -58,7 +58,7 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 		<-b.stream.arrived
 		synctest.Wait()
 		b.end()
-		want(t, "published at first", len(b.stream.commands), maxPlanned/100)
+		want(t, "published at first", len(b.stream.commands), plannedInBubbles/100)
 		b.start()
 		synctest.Wait()
 		list, err := b.List(t.Context())
@@ -68,7 +68,7 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 		<-b.stream.arrived
 		synctest.Wait()
 		last := b.stream.commands[len(b.stream.commands)-5:]
-		want(t, "the rest", last[0].ProxyIDs[0], fmt.Sprintf("px_%05d", maxPlanned))
+		want(t, "the rest", last[0].ProxyIDs[0], fmt.Sprintf("px_%05d", plannedInBubbles))
 		list, err = b.List(t.Context())
 		check(t, err)
 		want(t, "left at the end", list[0].Left, (*fact.SweepLeft)(nil))
@@ -103,7 +103,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 	s := dailySchedule()
 	s.ApproveOverCents = 300
 	due := map[string]time.Duration{}
-	for i := range maxPlanned + 1 {
+	for i := range plannedInBubbles + 1 {
 		due[fmt.Sprintf("px_%05d", i)] = 30*time.Hour + time.Duration(i)*time.Second
 	}
 	inBubble(t, s, due, func(t *testing.T, b *bench) {
@@ -111,7 +111,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Observe(0, ledger.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
-		plan, err := b.RunNow(t.Context(), "keepalive", "ann", "due")
+		plan, err := b.RunNow(fewPlanned(t), "keepalive", "ann", "due")
 		check(t, err)
 		want(t, "state", plan.State, StateHeld)
 		go func() { <-b.stream.arrived; <-b.stream.arrived }()

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/upstream"
 )
 
@@ -56,12 +57,19 @@ func inBubble(t *testing.T, schedule Schedule, proxies map[string]time.Duration,
 	})
 }
 
+// plannedInBubbles is how many proxies one plan of a bench takes.
+const plannedInBubbles = 1000
+
+func fewPlanned(t *testing.T) context.Context {
+	return failpoint.WithSize(t.Context(), "plan.most", plannedInBubbles)
+}
+
 func (b *bench) start() {
 	var err error
 	b.Sweeper, err = New(b.config)
 	check(b.t, err)
 	var ctx context.Context
-	ctx, b.stop = context.WithCancel(b.t.Context())
+	ctx, b.stop = context.WithCancel(fewPlanned(b.t))
 	b.done = make(chan error, 1)
 	go func() { b.done <- b.Run(ctx) }()
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/failpoint"
 	"perennial/queue"
 	"perennial/upstream"
 )
@@ -101,17 +102,18 @@ func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *mi
 // takes three plans.
 func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 	t.Parallel()
-	const due = maxPlanned + 500
+	const most, due = 1000, 1500
+	ctx := failpoint.WithSize(t.Context(), "plan.most", most)
 	s, out, _ := large(t, due+500, due, keepalive())
 	var rest *remainder
 	for slots := 0; ; slots++ {
-		plan, err := s.fire(t.Context(), s.runners[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), rest: rest})
+		plan, err := s.fire(ctx, s.runners[0], firing{slot: noon.Add(time.Duration(slots) * time.Second), rest: rest})
 		check(t, err)
 		if rest = s.runners[0].rest.Load(); rest == nil {
 			want(t, "plans", slots+1, 2)
 			break
 		}
-		want(t, "left", plan.Left.Proxies, due-(slots+1)*maxPlanned)
+		want(t, "left", plan.Left.Proxies, due-(slots+1)*most)
 	}
 	want(t, "commands", out.commands, due/100)
 	for i := 1; i < len(out.expiries); i++ {

@@ -17,7 +17,7 @@ import (
 // binds and a wallet that is not filled in time. Outside of the larger run it is two months.
 func TestAYearOfAnAccount(t *testing.T) {
 	t.Parallel()
-	steps := 60
+	steps := 45
 	if testrun.Check {
 		steps = 365
 	}
@@ -36,7 +36,7 @@ func TestTheSameSeedIsTheSameTrace(t *testing.T) {
 	t.Parallel()
 	trace := func(seed uint64) []string {
 		y := newYear(t, 60, seed)
-		for range 45 {
+		for range 20 {
 			y.step()
 		}
 		y.audit()

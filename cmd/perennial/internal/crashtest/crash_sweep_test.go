@@ -6,13 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
-	"perennial/ledger/testrun"
 	"perennial/upstream/sandbox"
 )
 
@@ -69,36 +67,6 @@ func TestCrashMatrixSweepsKilled(t *testing.T) {
 			if code := run.terminate(); code != cli.ExitDone {
 				t.Errorf("run ended with code %d\n%s", code, run.stderr)
 			}
-			checkSwept(t, w, m.proxies)
-		})
-	}
-}
-
-// TestCrashMatrixSweepsStopped stops it there with SIGSTOP, on a NATS of its
-// own, until its lease has run out, and lets it go on. Outside of the larger run that is
-// one moment.
-func TestCrashMatrixSweepsStopped(t *testing.T) {
-	t.Parallel()
-	moments := sweepMoments()
-	if !testrun.Check {
-		moments = moments[2:3] // a plan is published, and its slot has not ended
-	}
-	for _, m := range moments {
-		t.Run(m.point, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, m.proxies)
-			n := startOuterNATS(t, w)
-			w.sweepEverySecond(m, n.url())
-			run := w.runUntil(m.point + " stop")
-			run.awaitStopped()
-			n.hurry()
-			n.awaitLeaseGone()
-			_ = run.cmd.Process.Signal(syscall.SIGCONT)
-			w.awaitSwept(m.proxies)
-			if code := run.terminate(); code != cli.ExitDone {
-				t.Errorf("run ended with code %d\n%s", code, run.stderr)
-			}
-			n.server.Shutdown()
 			checkSwept(t, w, m.proxies)
 		})
 	}

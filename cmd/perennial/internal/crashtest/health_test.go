@@ -1,8 +1,9 @@
+//go:build check
+
 package crashtest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -128,29 +129,6 @@ func pausedUntil(until time.Time) func(context.Context, jetstream.JetStream) err
 		_, err := js.PauseConsumer(ctx, queue.CommandsStream("main"), "perennial-proxy-renew", until)
 		return err
 	}
-}
-
-// verbose reads /readyz?verbose.
-func (w *world) verbose(line daemon.ReadyLine) (v daemon.Readiness) {
-	w.t.Helper()
-	text, err := w.get(line.HTTP + "/readyz?verbose")
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &v)
-	}
-	if err != nil || len(v.Accounts) != 1 {
-		w.t.Fatalf("%s: %v", text, err)
-	}
-	return v
-}
-
-// ok is a check of the one account that is there, well, and has a time.
-func passes(v daemon.Readiness, name string) bool {
-	for _, c := range v.Accounts[0].Checks {
-		if c.Name == name {
-			return c.OK && !c.Since.IsZero()
-		}
-	}
-	return false
 }
 
 func (w *world) pageHas(line daemon.ReadyLine, path string, texts ...string) {

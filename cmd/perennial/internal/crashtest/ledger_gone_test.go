@@ -1,3 +1,5 @@
+//go:build check
+
 package crashtest
 
 import (
@@ -139,22 +141,5 @@ func removeLedger(t testing.TB, file string) {
 		if err := os.Remove(file + ending); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func (w *world) mustSubmit(id, proxy string) {
-	w.t.Helper()
-	w.mustCLI("renew", proxy, "--id", id)
-}
-
-// onlyFirstIsCharged looks at the referee.
-func (w *world) onlyFirstIsCharged() {
-	w.t.Helper()
-	text, err := os.ReadFile(w.charges)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if n := strings.Count(string(text), `"kind":"charge"`); n != 1 {
-		w.t.Errorf("%d charges:\n%s", n, text)
 	}
 }

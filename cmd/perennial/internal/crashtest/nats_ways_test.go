@@ -1,3 +1,5 @@
+//go:build check
+
 // The servers and configurations of docs/nats.md, as they stand there.
 
 package crashtest

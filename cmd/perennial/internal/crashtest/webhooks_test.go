@@ -1,3 +1,5 @@
+//go:build check
+
 // Webhooks over sockets, from runners that are killed.
 
 package crashtest
