@@ -49,7 +49,7 @@ func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolu
 		if err != nil {
 			return err
 		}
-		if len(e.Orders) == 1 { // what `review show` proposes
+		if len(e.Orders) == 1 { // what `reviews show` proposes
 			expected = max(expected, e.Orders[0].NetCents)
 		}
 	}

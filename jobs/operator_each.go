@@ -218,7 +218,7 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fac
 		accepted, err := l.Acceptance(ctx, one.CommandID)
 		return []fact.Operation{one}, accepted.Ref, err
 	case errors.Is(err, ledger.ErrNotFound):
-		return nil, of, command.RefuseUnknown("%s is not an accepted command or an operation: see `perennial status`", id)
+		return nil, of, command.RefuseUnknown("%s is not an accepted command or an operation: see `perennial operations list`", id)
 	}
 	if err != nil {
 		return nil, of, err

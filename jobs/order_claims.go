@@ -100,12 +100,12 @@ func (r *Runner) shownAs(ctx context.Context, o fact.Operation, no string) (read
 	read, err = r.ReadOrder(ctx, no)
 	switch {
 	case errors.Is(err, upstream.CodeOrderNotFound):
-		return read, command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: see `perennial review show %s`", no, o.ID, o.ID)
+		return read, command.Refuse("the provider does not show order %s to this account, so %s cannot be said to have made it: see `perennial reviews show %s`", no, o.ID, o.ID)
 	case err != nil:
 		return read, command.Refuse("order %s could not be compared with what %s asked for: %v. Answer again when the provider shows it, %s", no, o.ID, err, without)
 	}
 	if why := m.CannotHaveMade(reconcile.ForeignOf(read)); why != "" {
-		return read, command.Refuse("order %s is not of %s: %s. `perennial review show %s` names the orders that may be", no, o.ID, why, o.ID)
+		return read, command.Refuse("order %s is not of %s: %s. `perennial reviews show %s` names the orders that may be", no, o.ID, why, o.ID)
 	}
 	r.noteDelivered(ctx, o.ID, at, read)
 	return read, nil

@@ -228,7 +228,7 @@ func untilText(until *time.Time, now time.Time) string {
 	if until == nil || until.Sub(now) < askAgain {
 		return ""
 	}
-	return "; that is until " + until.Format(time.RFC3339) + ", unless the provider answers a read before, or `perennial account resume` ends it"
+	return "; that is until " + until.Format(time.RFC3339) + ", unless the provider answers a read before, or `perennial accounts resume` ends it"
 }
 
 // resume ends a pause as it was seen; one that was made longer meanwhile stays.

@@ -123,7 +123,7 @@ func (r *Runner) Unsettled() string {
 		case readOrder:
 			what, state = "no order could be read", fact.StateOpen
 		}
-		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial status --state %s`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, state, decide.Bounded(x.why)))
+		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial operations list --state %s`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, state, decide.Bounded(x.why)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -199,7 +199,7 @@ func (r *Runner) readable() error {
 	if _, blocked := r.pauses.untilBut(lanePoll, ledger.CauseRestored); !blocked {
 		return nil
 	}
-	return command.Refuse("the account is paused, so the provider is not asked: see `perennial account show`")
+	return command.Refuse("the account is paused, so the provider is not asked: see `perennial accounts show`")
 }
 
 // scheduledReading reads the wallet while operations go on.

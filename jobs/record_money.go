@@ -248,13 +248,13 @@ func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact
 func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	o, err := tx.Operation(f.OperationID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return command.RefuseUnknown("%s is not an operation: see `perennial status`", f.OperationID)
+		return command.RefuseUnknown("%s is not an operation: see `perennial operations list`", f.OperationID)
 	}
 	if err != nil {
 		return err
 	}
 	if !o.State.Ended() {
-		return command.Refuse("%s is %s: what it costs is booked when it ends; a review is answered with `perennial review resolve`", o.ID, o.State)
+		return command.Refuse("%s is %s: what it costs is booked when it ends; a review is answered with `perennial reviews resolve`", o.ID, o.State)
 	}
 	net := o.ChargedCents - o.RefundedCents
 	if o.Kind.OfProxies() {
@@ -292,7 +292,7 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) (net int64, er
 	case i < 0:
 		return 0, command.RefuseUnknown("%s has no line %.80q", f.OperationID, f.ProxyID)
 	case lines[i].State == fact.LineUnresolved:
-		return 0, command.Refuse("line %s of %s needs review: answer it with `perennial review resolve`", f.ProxyID, f.OperationID)
+		return 0, command.Refuse("line %s of %s needs review: answer it with `perennial reviews resolve`", f.ProxyID, f.OperationID)
 	}
 	return lines[i].ChargedCents - lines[i].RefundedCents, nil
 }

@@ -60,7 +60,7 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	}
 	o, err := r.Ledger.Operation(ctx, x.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return command.RefuseUnknown("%s is not an operation: see `perennial review list`", x.ID)
+		return command.RefuseUnknown("%s is not an operation: see `perennial reviews list`", x.ID)
 	}
 	if err != nil {
 		return err

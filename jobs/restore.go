@@ -100,7 +100,7 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 	if _, paused := r.pauses.restored(); !paused {
 		return
 	}
-	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial account resume`"
+	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial accounts resume`"
 	if x.Detail == detail {
 		return // it was found by an earlier run
 	}

@@ -127,6 +127,19 @@ func (q *Queue) Letters(ctx context.Context, account string, after uint64) iter.
 	}
 }
 
+// CountLetters is how many dead commands an account has.
+func (q *Queue) CountLetters(ctx context.Context, account string) (int64, error) {
+	stream, err := q.deadStream(ctx, account)
+	if err != nil {
+		return 0, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(DeadSubject(account)))
+	if err != nil {
+		return 0, err
+	}
+	return int64(info.State.Subjects[DeadSubject(account)]), nil //nolint:gosec // a count
+}
+
 // ErrNoLetter is the error for a sequence at which no dead command is stored.
 var ErrNoLetter = errors.New("there is no such dead letter")
 

@@ -283,12 +283,12 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 	case plan.standsFor:
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldEarlierPlan,
-			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial sweep approve %s` carries it out, and what has come due since is planned then", plan.Hash),
+			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldApproval, UnknownPrice: plan.Unpriced,
-			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial sweep approve %s` carries it out",
+			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial schedules approve %s` carries it out",
 				plan.Estimate().Text(plan.Currency), fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
 		}), StateHeld
 	case len(planned.Commands) > 0:

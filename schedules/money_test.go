@@ -201,7 +201,7 @@ func TestAWaitingPlanSaysWhatMoneyLeavesOut(t *testing.T) {
 	want(t, "missing for the approval", said[1].ShortfallCents, int64(0))
 	all, err := h.List(t.Context())
 	check(t, err)
-	for _, why := range []string{"daily_budget_cents (6.00) does not reach for 1 proxies", "perennial sweep approve " + plan.Hash} {
+	for _, why := range []string{"daily_budget_cents (6.00) does not reach for 1 proxies", "perennial schedules approve " + plan.Hash} {
 		if !strings.Contains(all[0].Why, why) {
 			t.Errorf("the list does not say %q: %s", why, all[0].Why)
 		}

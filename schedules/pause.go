@@ -52,7 +52,7 @@ func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error
 			if unknown != nil {
 				return unknown
 			}
-			return command.Refuse("schedule %.64q is not paused: see `perennial sweep list`", schedule)
+			return command.Refuse("schedule %.64q is not paused: see `perennial schedules list`", schedule)
 		} else if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func TestARenameMayBeDeclaredLater(t *testing.T) {
 	want(t, "removed", len(gone), 1)
 	want(t, "spent", gone[0].SpentCents, int64(600))
 	want(t, "held", gone[0].Plan, plans[1])
-	for _, says := range []string{"keepalive is not configured any more", "6.00", "`was: keepalive`", "perennial sweep approve " + plans[1]} {
+	for _, says := range []string{"keepalive is not configured any more", "6.00", "`was: keepalive`", "perennial schedules approve " + plans[1]} {
 		if !strings.Contains(gone[0].Text+gone[0].Advice, says) {
 			t.Errorf("%+v does not say %q", gone[0], says)
 		}

@@ -153,7 +153,7 @@ func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) {
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial sweep list`", name, ErrNoSchedule)
+	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial schedules list`", name, ErrNoSchedule)
 }
 
 // why says how a slot ended, from its facts: those of what is held are around the plan,
@@ -221,7 +221,7 @@ func planSaid(f fact.SweepPlanned, currency string) string {
 	}
 	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), fact.Sum{Cents: f.EstimateCents, Lacks: unpriced}.Text(currency))
 	if f.Unusable > 0 {
-		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial sweep plan %s` names them)", f.Unusable, f.Schedule)
+		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial schedules plan %s` names them)", f.Unusable, f.Schedule)
 	}
 	if f.By != "" {
 		text += fmt.Sprintf(", asked for by %s: %s", fact.Signed(f.By, f.User), f.Reason)

@@ -23,11 +23,11 @@ func TestAListSaysThatAPlanWasApproved(t *testing.T) {
 		check(t, err)
 		return all[0]
 	}
-	if why := listed().Why; !strings.Contains(why, "sweep approve "+plan.Hash) {
+	if why := listed().Why; !strings.Contains(why, "schedules approve "+plan.Hash) {
 		t.Fatalf("before: %s", why)
 	}
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))
-	if now := listed(); strings.Contains(now.Why, "sweep approve") || !strings.Contains(now.Why, "approved") || now.Plan != "" {
+	if now := listed(); strings.Contains(now.Why, "schedules approve") || !strings.Contains(now.Why, "approved") || now.Plan != "" {
 		t.Fatalf("afterwards: %+v", now)
 	}
 }

@@ -68,7 +68,7 @@ type OrderEvidence struct {
 
 // Answer is one way to resolve the review, and what it would book.
 type Answer struct {
-	Say          string           `json:"say" doc:"The flags of 'review resolve'."`
+	Say          string           `json:"say" doc:"The flags of 'reviews resolve'."`
 	ProxyID      string           `json:"line,omitempty" doc:"The proxy that the answer is for; the whole operation where it is left out."`
 	Bookings     []ledger.Booking `json:"books"`
 	NewOperation string           `json:"new_operation_id,omitempty" doc:"'new_operation_id' and 'new_idempotency_key' are what --send-again would send under."`

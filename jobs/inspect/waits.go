@@ -46,8 +46,8 @@ func PauseText(p ledger.Pause) string {
 	if p.Until != nil {
 		return text + ", until " + p.Until.UTC().Format(time.RFC3339)
 	}
-	if strings.Contains(p.Detail, "`perennial account resume`") {
+	if strings.Contains(p.Detail, "`perennial accounts resume`") {
 		return text
 	}
-	return text + " (`perennial account resume` ends it)"
+	return text + " (`perennial accounts resume` ends it)"
 }

@@ -11,9 +11,9 @@ import (
 // TestAPauseSaysOnceWhatEndsIt: that of a restore names the command in its own words.
 func TestAPauseSaysOnceWhatEndsIt(t *testing.T) {
 	t.Parallel()
-	for _, detail := range []string{"by ann: a look", "the wallet differs. Look at it, then `perennial account resume`"} {
+	for _, detail := range []string{"by ann: a look", "the wallet differs. Look at it, then `perennial accounts resume`"} {
 		text := PauseText(ledger.Pause{Scope: decide.ScopeAccount, Detail: detail})
-		if strings.Count(text, "perennial account resume") != 1 {
+		if strings.Count(text, "perennial accounts resume") != 1 {
 			t.Errorf("%s", text)
 		}
 	}

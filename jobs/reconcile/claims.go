@@ -40,7 +40,7 @@ func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, er
 
 // CannotHaveMade says why the operation cannot have made an order that the
 // provider shows; "" when nothing that is shown excludes it. It is the one rule for
-// what `review show` offers, for what a person's answer may name, and for whether an
+// what `reviews show` offers, for what a person's answer may name, and for whether an
 // order is taken for one made elsewhere.
 func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	switch {

@@ -1,4 +1,4 @@
-// `perennial account move`: a person gives an account to a runner.
+// `perennial accounts move`: a person gives an account to a runner.
 
 package cli
 
@@ -17,7 +17,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// Moved is what `account move` prints.
+// Moved is what `accounts move` prints.
 type Moved struct {
 	Account string `json:"account"`
 	From    string `json:"from"` // the runner that had the account before; "" where none had
@@ -25,7 +25,7 @@ type Moved struct {
 	Pinned  bool   `json:"pinned"`
 }
 
-// move is what `account move` is to do.
+// move is what `accounts move` is to do.
 type move struct {
 	account, to string
 	anywhere    bool
@@ -35,7 +35,7 @@ type move struct {
 func (a *app) accountMove() *cobra.Command {
 	var m move
 	c := &cobra.Command{
-		Use: "move NAME (--to NODE | --anywhere)", Short: "Have a runner of `perennial nodes` run an account, as long as it lives", Args: cobra.ExactArgs(1),
+		Use: "move NAME (--to NODE | --anywhere)", Short: "Pin an account to a runner", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m.account = args[0]
 			if (m.to == "") != m.anywhere {
@@ -144,7 +144,7 @@ func awaitActive(ctx context.Context, r *remote, m move) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		why := "account %s is not run by %s after %s: it moves there as soon as that runner can run it\n`perennial nodes` shows both, and `perennial account move %s --anywhere` takes this back"
+		why := "account %s is not run by %s after %s: it moves there as soon as that runner can run it\n`perennial runners` shows both, and `perennial accounts move %s --anywhere` takes this back"
 		return &exitError{ExitPartly, fmt.Errorf(why, m.account, m.to, m.timeout, m.account)}
 	}
 }

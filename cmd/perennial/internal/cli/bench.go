@@ -18,7 +18,7 @@ func (a *app) benchCommand() *cobra.Command {
 	o := bench.Options{Stderr: a.stderr, Write: func(path string, write func(io.Writer) error) error { return a.outputs().write(path, 0o600, write) }}
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure this machine: the runner against a bare API client, in one run",
+		Short: "Benchmark the runner against a bare HTTP client",
 		Long:  benchLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

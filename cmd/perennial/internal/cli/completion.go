@@ -44,18 +44,18 @@ func (a *app) addCompletions(root *cobra.Command) {
 	}))
 	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies, "retry": a.knownCommands}
 	one := map[string]completions{
-		"cancel": a.openCommands, "release": a.openCommands, "status": a.knownCommands,
-		"review show": a.inReview, "review resolve": a.inReview,
-		"sweep plan": a.scheduleNames, "sweep run": a.scheduleNames, "sweep history": a.scheduleNames, "sweep forecast": a.scheduleNames, "sweep approve": a.heldPlans,
+		"cancel": a.openCommands, "release": a.openCommands, "status": a.knownCommands, "operations show": a.knownCommands, "schedules show": a.scheduleNames,
+		"reviews show": a.inReview, "reviews resolve": a.inReview,
+		"schedules plan": a.scheduleNames, "schedules run": a.scheduleNames, "schedules history": a.scheduleNames, "schedules forecast": a.scheduleNames, "schedules approve": a.heldPlans,
 		"schedules pause": a.scheduleNames, "schedules resume": a.scheduleNames,
-		"webhook test": a.webhookNames, "webhook replay": a.webhookNames,
+		"webhooks test": a.webhookNames, "webhooks replay": a.webhookNames,
 	}
 	flags := map[string]map[string][]string{
 		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},
-		"status":        {"state": namesOf(fact.States), "kind": namesOf(jobs.Kinds())},
-		"retry":         {"state": {string(fact.StateRejected)}, "kind": namesOf(jobs.Kinds())},
-		"ledger export": {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html"}},
-		"ledger record": {"kind": {"top-up", "external", "charge", "refund"}}, "bench": {"kind": {"renew", "order"}}, "watch": {"type": eventTypes()},
+		"operations list": {"state": namesOf(fact.States), "kind": namesOf(jobs.Kinds())},
+		"retry":           {"state": {string(fact.StateRejected)}, "kind": namesOf(jobs.Kinds())},
+		"ledger export":   {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html"}},
+		"ledger record": {"kind": {"top-up", "external", "charge", "refund"}}, "bench": {"kind": {"renew", "order"}}, "events": {"type": eventTypes()},
 	}
 	walk(root, func(path string, c *cobra.Command) {
 		switch {

@@ -11,9 +11,9 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "The configuration: show"}
+	c := &cobra.Command{Use: "config", Short: "Show the configuration"}
 	c.AddCommand(&cobra.Command{
-		Use: "show", Short: "Every key with its effective value, and where that comes from; no secrets",
+		Use: "show", Short: "Show every key with its value and source",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)

@@ -34,7 +34,7 @@ func (a *app) conformanceCommand() *cobra.Command {
 	var in conformanceFlags
 	c := &cobra.Command{
 		Use:   "conformance --base-url URL --app-id ID",
-		Short: "Observe any server of the customer API, statement by statement of its document",
+		Short: "Test a server against the API document",
 		Long: "Observe any server of the customer API and say, statement by statement of its document, whether it behaves so.\n" +
 			"Says first what it may spend. In production it only reads, and tries refusals that cannot charge, unless --max-cents allows more.",
 		Args: cobra.NoArgs,

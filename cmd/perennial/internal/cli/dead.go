@@ -1,4 +1,4 @@
-// `perennial dead`: list, show, requeue and drop dead letters.
+// `perennial dead-letters`: list, show, requeue and drop dead letters.
 
 package cli
 
@@ -18,10 +18,9 @@ import (
 	"perennial/queue"
 )
 
-func (a *app) deadCommand() *cobra.Command {
-	c := &cobra.Command{Use: "dead", Short: "Commands that could not be read at all"}
-	c.AddCommand(a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
-	return c
+func (a *app) deadLettersCommand() *cobra.Command {
+	return noun(&cobra.Command{Use: "dead-letters", Aliases: []string{"dead-letter", "dead", "dlq"}, Short: "List, show, requeue and drop unreadable commands"},
+		a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
 }
 
 // letterLine is a dead command as -o json prints it. A body that is no text is
@@ -42,7 +41,7 @@ func lineOf(l queue.Letter) letterLine {
 func (a *app) deadList() *cobra.Command {
 	limit := math.MaxInt
 	c := &cobra.Command{
-		Use: "list", Short: "The commands that could not be read, and why", Args: cobra.NoArgs,
+		Use: "list", Short: "List commands that could not be read, with the reason", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.connect()
 			if err != nil {
@@ -74,7 +73,7 @@ func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter)
 	return func(cmd *cobra.Command, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil {
-			return usage("%q is no sequence of a dead letter: `perennial dead list` shows them", args[0])
+			return usage("%q is no sequence of a dead letter: `perennial dead-letters list` shows them", args[0])
 		}
 		r, err := a.connect()
 		if err != nil {
@@ -91,7 +90,7 @@ func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter)
 
 func (a *app) deadShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show SEQ", Short: "One dead command in full", Args: cobra.ExactArgs(1),
+		Use: "show SEQ", Short: "Show a dead letter in full", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(_ context.Context, _ *remote, l queue.Letter) error {
 			line := lineOf(l)
 			if a.output == "json" {
@@ -107,7 +106,7 @@ func (a *app) deadRequeue() *cobra.Command {
 	var file string
 	var q verbs.DeadRequest
 	c := &cobra.Command{
-		Use: "requeue SEQ", Short: "Publish a dead command again, as it was or corrected, and remove it from the list", Args: cobra.ExactArgs(1),
+		Use: "requeue SEQ", Short: "Requeue a dead letter, unchanged or from --file", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
 			if q.Seq = l.Seq; file == "" {
 				if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
@@ -152,7 +151,7 @@ func (a *app) deadDrop() *cobra.Command {
 	var q verbs.DeadRequest
 	var which letterFilter
 	c := &cobra.Command{
-		Use: "drop [SEQ]", Short: "Remove a dead command for good, or all that flags choose", Args: cobra.MaximumNArgs(1),
+		Use: "drop [SEQ]", Aliases: []string{"delete"}, Short: "Delete a dead letter, or all that flags select", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := which.check(args); err != nil {
 				return err

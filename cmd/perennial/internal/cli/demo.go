@@ -31,7 +31,7 @@ func (a *app) demoCommand() *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show commands from publication to event in one process, on embedded parts and a temporary directory",
+		Short: "Run a full example in one process and check the books",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
 	}

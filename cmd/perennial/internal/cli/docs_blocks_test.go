@@ -25,6 +25,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
@@ -136,9 +137,9 @@ func TestTheChecksOfBlocksRefuse(t *testing.T) {
 	}{
 		{checkShell, "perennial ordr"}, {checkShell, "perennial order --item a=1 --dayz 30"}, {checkShell, "perennial ledger backup"},
 		{checkShell, "echo 'open"}, {checkShell, "frobnicate"}, {checkShell, "go run ./cmd/none"}, {checkShell, "go run ./cmd/perennial demos"},
-		{checkShell, "make none"}, {checkShell, "cd docs && npm ci"}, {checkShell, `A=1 perennial status | perennial watch --none`},
+		{checkShell, "make none"}, {checkShell, "cd docs && npm ci"}, {checkShell, `A=1 perennial status | perennial events --none`},
 		{checkShell, `nats req perennial.commands.main.order.create '{"id":"a"}'`}, {checkShell, `nats req perennial.svc.main.none '{"id":"a"}'`},
-		{checkDrawing, "perennial review show ID\nperennial review resolve ID\n    --chargd CENTS\n"}, {checkDrawing, "perennial ledger balances [-o json]"},
+		{checkDrawing, "perennial reviews show ID\nperennial reviews resolve ID\n    --chargd CENTS\n"}, {checkDrawing, "perennial ledger balances [-o json]"},
 		{checkYAML, "nats:\n  urll: a\n"}, {checkYAML, "schedules:\n  - {name: a, cron: never, renew_before: 72h, duration_days: 30}\n"},
 		{checkYAML, "    replace: {enabled: true, most_cents: 4}\n"}, {checkYAML, "accounts: []\noffers:\n  - {offer: a}\n"},
 		{checkJSON, `{"nats":"a","htttp":"b"}`}, {checkJSON, `{"a":1}`}, {checkJSON, `{`}, {checkJSON, `{"specversion":"1.0","type":"perennial.order.delivered.v1"}`},
@@ -200,7 +201,7 @@ func checkJSON(t *testing.T, b fenced) error {
 		into any
 	}{
 		{"nats", &daemon.ReadyLine{}}, {"production", &SandboxReadyLine{}}, {"operations", &inspect.CommandStatus{}},
-		{"wallet_cents", &ledger.Balance{}}, {"findings", &reconcile.Reconciliation{}},
+		{"wallet_cents", &ledger.Balance{}}, {"findings", &reconcile.Reconciliation{}}, {"needs", &verbs.Summary{}},
 	} {
 		if keys[shape.key] == nil {
 			continue

@@ -45,7 +45,7 @@ type doctor struct {
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Clock, signature, scopes, environment, NATS, streams, disk: each ok, or what to do", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check credentials, clock, NATS and disk", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.examine(cmd.Context()) },
 	}
 }
@@ -154,7 +154,7 @@ func (d *doctor) provider(ctx context.Context) {
 func refusedKey(err *upstream.Error) string {
 	switch {
 	case errors.Is(err, upstream.CodeAPIKeyRevoked):
-		return "enable the key at the provider, or make another there: `perennial account rotate --app-id ID --secret-file FILE`, then start `perennial run` again"
+		return "enable the key at the provider, or make another there: `perennial accounts rotate --app-id ID --secret-file FILE`, then start `perennial run` again"
 	case errors.Is(err, upstream.CodeRateLimited):
 		return "call this again later: the provider asks to wait"
 	case err.Code == "":

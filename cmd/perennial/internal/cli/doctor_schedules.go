@@ -72,7 +72,7 @@ func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []schedules.Sc
 			d.warn("schedule "+s.Name, late, "lengthen renew_before, or add slots to the cron")
 		}
 		if silent, err := schedules.Silent(ctx, l, time.Now(), s); err == nil && silent != "" {
-			d.warn("schedule "+s.Name, silent, "start `perennial run`; where it runs, `/readyz` and `perennial sweep list` say what is in the way")
+			d.warn("schedule "+s.Name, silent, "start `perennial run`; where it runs, `/readyz` and `perennial schedules list` say what is in the way")
 		}
 	}
 }

@@ -13,6 +13,6 @@ func (d *doctor) webhooks() {
 			d.bad(check, err, "give it a secret: `echo whsec_$(openssl rand -base64 32)` makes one")
 			continue
 		}
-		d.ok(check, "%s; its secret can be read, and `perennial webhook test %s` tries it", webhook.Host(w.URL), w.Name)
+		d.ok(check, "%s; its secret can be read, and `perennial webhooks test %s` tries it", webhook.Host(w.URL), w.Name)
 	}
 }

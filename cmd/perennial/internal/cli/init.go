@@ -37,7 +37,7 @@ type setup struct {
 func (a *app) initCommand() *cobra.Command {
 	s := &setup{app: a}
 	c := &cobra.Command{
-		Use: "init", Short: "Write perennial.yaml and a secret file, and run the doctor", Args: cobra.NoArgs,
+		Use: "init", Short: "Create perennial.yaml and a secret file", Args: cobra.NoArgs,
 		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags say them.\nThe secret goes to a file of its own that only this user may read.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.in = bufio.NewReader(cmd.InOrStdin())

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
-	c := &cobra.Command{Use: "ledger", Short: "Money: balance, entries, verification, reconciliation, copies"}
+	c := &cobra.Command{Use: "ledger", Short: "Balances, entries, statements and reconciliation"}
 	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(),
 		a.ledgerReconcile(), a.ledgerRecord(), a.ledgerRebuild(), a.ledgerBackup(), a.ledgerRestore(), a.ledgerArchive())
 	return c
@@ -82,7 +82,7 @@ func (a *app) ledgerBalance() *cobra.Command {
 	var by string
 	var limit int
 	c := &cobra.Command{
-		Use: "balance", Short: "What the books say: wallet, charges, refunds, suspense", Args: cobra.NoArgs,
+		Use: "balance", Short: "Show wallet, charges, refunds and suspense", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if by != "" {
 				return a.listTotals(cmd.Context(), by, limit)
@@ -163,7 +163,7 @@ func (a *app) ledgerEntries() *cobra.Command {
 	var from int64
 	var limit int
 	c := &cobra.Command{
-		Use: "entries", Short: "Postings in the order they were booked", Args: cobra.NoArgs,
+		Use: "entries", Short: "List postings in the order they were booked", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
 			if a.output == "json" {
 				out := bufio.NewWriter(a.stdout)

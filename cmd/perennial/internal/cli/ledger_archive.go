@@ -20,7 +20,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 	var before, dir string
 	var e eventsChoice
 	c := &cobra.Command{
-		Use: "archive", Short: "Move old journal rows into a file of their own, and their events off the stream; needs the runner of this directory stopped", Args: cobra.NoArgs,
+		Use: "archive", Short: "Move old rows to an archive file (runner must be stopped)", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := dayOrInstant("--before", before)
 			if err != nil {
@@ -118,7 +118,7 @@ func (a *app) printArchived(account string, before time.Time, out ArchiveResult)
 			out.File, humanize.IBytes(uint64(out.BytesAfter)), humanize.IBytes(uint64(out.BytesBefore)), out.Head)
 	}
 	if out.HeldBy != "" {
-		fmt.Fprintf(a.stdout, "Older rows stay because %s has not ended: see `perennial status` and `perennial review list`.\n", out.HeldBy)
+		fmt.Fprintf(a.stdout, "Older rows stay because %s has not ended: see `perennial operations list` and `perennial reviews list`.\n", out.HeldBy)
 	}
 	if out.Events == nil {
 		return nil
@@ -136,7 +136,7 @@ func (a *app) printBounded(e boundedEvents) error {
 	}
 	if name := queue.WebhookOf(e.HeldBy); name != "" {
 		_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because webhook %s has not delivered them.\n"+
-			"Let it deliver and say the same again; where it is not needed any more, take it out of the configuration and say `perennial webhook remove %s`; or say --may-lose '%s'.\n", e.FirstSeq, name, name, e.HeldBy)
+			"Let it deliver and say the same again; where it is not needed any more, take it out of the configuration and say `perennial webhooks remove %s`; or say --may-lose '%s'.\n", e.FirstSeq, name, name, e.HeldBy)
 		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because the durable consumer %s has not acknowledged them.\n"+

@@ -17,7 +17,7 @@ import (
 func (a *app) ledgerRebuild() *cobra.Command {
 	var out string
 	c := &cobra.Command{
-		Use: "rebuild", Short: "Make every table again from the journal, in a new file, and compare", Args: cobra.NoArgs,
+		Use: "rebuild", Short: "Rebuild the ledger from its journal and compare", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
 				if out == "" {
@@ -45,7 +45,7 @@ func (a *app) ledgerRebuild() *cobra.Command {
 func (a *app) ledgerBackup() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "backup FILE", Short: "Write a verified copy of the ledger, beside a running runner or without one", Args: cobra.ExactArgs(1),
+		Use: "backup FILE", Short: "Write a verified copy of the ledger", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
 				if err := a.outputs().checkCopy(args[0]); err != nil {

@@ -16,7 +16,7 @@ func (a *app) ledgerExport() *cobra.Command {
 	var from, to, format, file string
 	var included bool
 	c := &cobra.Command{
-		Use: "export", Short: "The double entries of a period as CSV, JSON lines or Beancount", Args: cobra.NoArgs,
+		Use: "export", Short: "Export the entries of a period: CSV, JSON lines, Beancount", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
 			p, err := period(from, to)
 			if err != nil {
@@ -44,7 +44,7 @@ func (a *app) ledgerExport() *cobra.Command {
 func (a *app) ledgerStatement() *cobra.Command {
 	var month, format, file string
 	c := &cobra.Command{
-		Use: "statement", Short: "A month of the book for people: what moved, by day and by label", Args: cobra.NoArgs,
+		Use: "statement", Short: "Print a month's statement, by day and by label", Args: cobra.NoArgs,
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
 			begin := time.Now().UTC()
 			if month != "" {

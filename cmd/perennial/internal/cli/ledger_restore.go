@@ -23,7 +23,7 @@ func (a *app) ledgerRestore() *cobra.Command {
 	var from string
 	var fromEvents, replace, without bool
 	c := &cobra.Command{
-		Use: "restore", Short: "Make the ledger again, from a backup or from the events stream", Args: cobra.NoArgs,
+		Use: "restore", Short: "Restore the ledger from a backup or from events", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (from == "") != fromEvents {
 				return usage("say either --from FILE, a backup, or --from-events")
@@ -164,6 +164,6 @@ func (a *app) printRestored(account string, out ledger.Restored) error {
 	if !out.Proven {
 		fmt.Fprintln(a.stdout, "What was published behind it, if anything, is not known.")
 	}
-	_, err := fmt.Fprintln(a.stdout, "The account starts paused (restored) until the provider's lists hold nothing that the ledger does not know: see `perennial account show`.")
+	_, err := fmt.Fprintln(a.stdout, "The account starts paused (restored) until the provider's lists hold nothing that the ledger does not know: see `perennial accounts show`.")
 	return err
 }

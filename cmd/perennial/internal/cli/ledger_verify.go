@@ -40,7 +40,7 @@ type proof struct {
 func (a *app) ledgerVerify() *cobra.Command {
 	var p proof
 	c := &cobra.Command{
-		Use: "verify [FILE]", Short: "Check schema, chain, balances, projections and the file itself", Args: cobra.MaximumNArgs(1),
+		Use: "verify [FILE]", Short: "Verify the ledger's chain, balances and file", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return a.withFile(cmd.Context(), args[0], func(ctx context.Context, l *ledger.Ledger) error {

@@ -17,7 +17,7 @@ import (
 func (a *app) natsConfigCommand() *cobra.Command {
 	var nsc bool
 	c := &cobra.Command{
-		Use: "nats-config", Short: "Print the accounts, users and permissions of an external NATS server for nats.users", Args: cobra.NoArgs,
+		Use: "nats-config", Short: "Print NATS server configuration for nats.users", Args: cobra.NoArgs,
 		Long: `Print the part of a NATS server's configuration that gives nats.users their roles,
 as the embedded server has it: an account for the runner, where the streams are, and
 one for each user, which can do what its roles say and nothing else. Include it in the

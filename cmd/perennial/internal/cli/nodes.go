@@ -1,4 +1,4 @@
-// `perennial nodes`: who runs which account.
+// `perennial runners`: who runs which account.
 
 package cli
 
@@ -19,9 +19,9 @@ import (
 	"perennial/cmd/perennial/internal/web"
 )
 
-func (a *app) nodesCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "nodes", Short: "Show which runner runs which account, and which follow", Args: cobra.NoArgs,
+func (a *app) runnersCommand() *cobra.Command {
+	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes"}, Short: "List runners: active and standby, per account"}, &cobra.Command{
+		Use: "list", Short: "List runners: active and standby, per account", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			nodes, err := a.nodes(cmd.Context())
 			if err != nil {
@@ -29,7 +29,7 @@ func (a *app) nodesCommand() *cobra.Command {
 			}
 			return a.printNodes(nodes)
 		},
-	}
+	})
 }
 
 // nodesTimeout bounds the question.

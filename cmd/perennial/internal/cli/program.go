@@ -118,7 +118,7 @@ func errorLine(args []string, code int, err error) string {
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		switch {
-		case arg == "-ojson", arg == "-o=json", arg == "--output=json":
+		case arg == "--json", arg == "-ojson", arg == "-o=json", arg == "--output=json":
 			return true
 		case (arg == "-o" || arg == "--output") && i+1 < len(args) && args[i+1] == "json":
 			return true
@@ -146,25 +146,30 @@ func (a *app) root() *cobra.Command {
 		Short:         "Keeps a fleet of rented proxy IPs alive",
 		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes, keeps the books to the cent, and renews what is about to expire.",
 		SilenceErrors: true, SilenceUsage: true,
+		SuggestionsMinimumDistance: 1, // else `run` is suggested for `buy`
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
 	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
-	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one; of several, commands that only look take all)")
+	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one; required for changes where there are several)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
-	flags.BoolVar(&a.json, "json", false, "print the ready line as JSON even in a terminal")
+	flags.BoolVar(&a.json, "json", false, "same as -o json; of long-running commands, the ready line too")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // no default of the flag: help would print its password
+		if a.json && cmd.Flags().Changed("output") && a.output != "json" {
+			return usage("--json and -o %s exclude each other", a.output)
+		}
+		if a.json {
+			a.output = "json"
+		}
 		if a.output != "table" && a.output != "json" {
 			return usage("-o %s is not known: use table or json", a.output)
 		}
 		return nil
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{ExitUsage, plainFlag(err)} })
-	root.AddCommand(a.initCommand(), a.demoCommand(), a.runCommand(), a.sandboxCommand(), a.orderCommand(), a.renewCommand(), a.submitCommand(),
-		a.statusCommand(), a.watchCommand(), a.retryCommand(), a.cancelCommand(), a.releaseCommand(), a.ledgerCommand(),
-		a.reviewCommand(), a.accountCommand(), a.walletCommand(), a.offersCommand(), a.ordersCommand(), a.proxiesCommand(), a.deadCommand(), a.doctorCommand(), a.schemaCommand(), a.sweepCommand(), a.schedulesCommand(), a.conformanceCommand(), a.benchCommand(), a.benchProcessCommand(), a.natsConfigCommand(), a.configCommand(), a.nodesCommand(), a.webhookCommand(), a.webCommand(), a.versionCommand(), a.manualCommand())
+	a.tree(root)
 	addExamples(root)
 	a.addCompletions(root)
 	for _, c := range root.Commands() {

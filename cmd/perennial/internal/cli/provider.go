@@ -60,8 +60,8 @@ func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args 
 }
 
 func (a *app) walletCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "wallet", Short: "What the provider says the wallet holds", Args: cobra.NoArgs,
+	return noun(&cobra.Command{Use: "wallet", Short: "Show the provider's wallet balance"}, &cobra.Command{
+		Use: "show", Short: "Show the provider's wallet balance", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.eachAccount(cmd.Context(), func(one *app, account string) error {
 				return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
@@ -73,7 +73,7 @@ func (a *app) walletCommand() *cobra.Command {
 				})(cmd, nil)
 			})
 		},
-	}
+	})
 }
 
 // printWallet prints a wallet; account is empty where there is only one.
@@ -91,7 +91,7 @@ func (a *app) printWallet(account string, w upstream.Wallet) error {
 func (a *app) offersCommand() *cobra.Command {
 	var f upstream.OfferFilter
 	c := &cobra.Command{
-		Use: "offers", Short: "What can be bought, at the prices of the asked quantity and duration", Args: cobra.NoArgs,
+		Use: "list", Short: "List offers and prices", Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			list := a.listing("OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
 			currency := a.currencyOf(ctx, client)
@@ -114,7 +114,7 @@ func (a *app) offersCommand() *cobra.Command {
 	flags.StringVar(&f.IPType, "ip-type", "", "only this IP type")
 	wholeVar(flags, &f.Quantity, "quantity", 0, "prices for this many")
 	wholeVar(flags, &f.DurationDays, "days", 0, "prices for this many days")
-	return c
+	return noun(&cobra.Command{Use: "offers", Aliases: []string{"offer"}, Short: c.Short}, c)
 }
 
 func offerLine(o upstream.Offer) map[string]any {
@@ -142,8 +142,9 @@ func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 }
 
 func (a *app) ordersCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "orders", Short: "All orders that the provider lists, also those made elsewhere", Args: cobra.NoArgs,
+	short := "List the provider's orders, including those made elsewhere"
+	return noun(&cobra.Command{Use: "orders", Short: short}, &cobra.Command{
+		Use: "list", Short: short, Args: cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
 			for o, err := range client.Orders(ctx, 0) {
@@ -159,15 +160,13 @@ func (a *app) ordersCommand() *cobra.Command {
 			}
 			return list.end(nil)
 		}),
-	}
-	c.AddCommand(a.ordersGet())
-	return c
+	}, a.ordersGet())
 }
 
 // ordersGet shows one order whole, but for its credentials.
 func (a *app) ordersGet() *cobra.Command {
 	return &cobra.Command{
-		Use: "get ORDER_NO", Short: "One order as the provider shows it now, without credentials", Args: cobra.ExactArgs(1),
+		Use: "get ORDER_NO", Short: "Show an order as the provider has it now", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
 			o, err := client.Order(ctx, args[0])
 			if err != nil {
@@ -221,16 +220,15 @@ func orderObject(o upstream.Order, ids []string) map[string]any {
 }
 
 func (a *app) proxiesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "proxies", Short: "The fleet: what is known of each proxy"}
-	c.AddCommand(a.proxiesList(), a.proxiesGet(), a.proxiesRetire())
-	return c
+	return noun(&cobra.Command{Use: "proxies", Aliases: []string{"proxy"}, Short: "List, show and retire proxies"},
+		a.proxiesList(), a.proxiesGet(), a.proxiesRetire())
 }
 
 func (a *app) proxiesList() *cobra.Command {
 	var within time.Duration
 	var live, uncovered bool
 	c := &cobra.Command{
-		Use: "list", Short: "Proxies as they were last listed, the nearest expiry first", Args: cobra.NoArgs,
+		Use: "list", Short: "List proxies by expiry", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
 			if live && uncovered {
@@ -285,7 +283,7 @@ func addProxy(list *listing, account string, p ledger.Proxy) error {
 func (a *app) proxiesGet() *cobra.Command {
 	var reveal bool
 	c := &cobra.Command{
-		Use: "get ID…", Short: "Proxies as the provider shows them now", Args: cobra.MinimumNArgs(1),
+		Use: "get ID…", Short: "Show proxies as the provider has them now", Args: cobra.MinimumNArgs(1),
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
 			for i, id := range args {
 				if i > 0 && a.output != "json" {

@@ -11,7 +11,7 @@ import (
 func (a *app) proxiesRetire() *cobra.Command {
 	var q verbs.RetireRequest
 	c := &cobra.Command{
-		Use: "retire ID…", Short: "Let proxies expire: no sweep renews them any more", Args: cobra.RangeArgs(1, verbs.MaxRetired),
+		Use: "retire ID…", Short: "Stop renewing proxies", Args: cobra.RangeArgs(1, verbs.MaxRetired),
 		Long: "Takes proxies out of every sweep. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ProxyIDs = args

@@ -28,7 +28,7 @@ import (
 
 func (a *app) ledgerReconcile() *cobra.Command {
 	return &cobra.Command{
-		Use: "reconcile", Short: "Compare the books with the provider: orders, renewals, wallet", Args: cobra.NoArgs,
+		Use: "reconcile", Short: "Compare the books with the provider", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			x, err := a.reconcileNow(cmd.Context())
 			if err != nil {
@@ -135,7 +135,7 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 		_, err := fmt.Fprintln(a.stdout, "not compared: the provider does not show the last bookings yet; say the same again in ten minutes")
 		return err
 	case x.OK == nil:
-		_, err := fmt.Fprintf(a.stdout, "not compared: the cost of %s is not known, so nothing can be said of the wallet\nanswer what needs review: perennial review list\n", daemon.FirstFew(x.Wallet.Unknown))
+		_, err := fmt.Fprintf(a.stdout, "not compared: the cost of %s is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list\n", daemon.FirstFew(x.Wallet.Unknown))
 		return err
 	}
 	rows := make([][]string, 0, len(x.Findings))
@@ -161,7 +161,7 @@ func boundsText(x reconcile.Reconciliation) string {
 func (a *app) ledgerRecord() *cobra.Command {
 	var x jobs.Recording
 	c := &cobra.Command{
-		Use: "record", Short: "Book money that no reply showed: a top-up, what was spent elsewhere, a late charge or refund", Args: cobra.NoArgs,
+		Use: "record", Short: "Record money that no reply showed", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := x.Check(); err != nil {
 				return usage("%w", err)

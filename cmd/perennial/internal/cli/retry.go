@@ -37,7 +37,7 @@ func (a *app) retryCommand() *cobra.Command {
 	var which retryFilter
 	as := ""
 	c := &cobra.Command{
-		Use: "retry [ID...]", Short: "Ask again for what ended with nothing charged",
+		Use: "retry [ID...]", Short: "Retry a command that failed without a charge",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			of, err := idOf(as)
 			if err == nil {

@@ -1,4 +1,4 @@
-// `perennial review` and `perennial account`: what waits for an operator, and the
+// `perennial reviews` and `perennial account`: what waits for an operator, and the
 // state of an account.
 
 package cli
@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,15 +18,14 @@ import (
 	"perennial/ledger"
 )
 
-func (a *app) reviewCommand() *cobra.Command {
-	c := &cobra.Command{Use: "review", Short: "What waits for an operator"}
-	c.AddCommand(a.reviewList(), a.reviewShow(), a.reviewResolve(), a.reviewLog())
-	return c
+func (a *app) reviewsCommand() *cobra.Command {
+	return noun(&cobra.Command{Use: "reviews", Aliases: []string{"review"}, Short: "List, show and resolve operations with an unknown outcome"},
+		a.reviewList(), a.reviewShow(), a.reviewResolve(), hidden(a.auditCommand("log")))
 }
 
 func (a *app) reviewList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "Operations and lines whose outcome is not known", Args: cobra.NoArgs,
+		Use: "list", Short: "List operations and lines whose outcome is not known", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := a.listing("OPERATION", "LINE", "SINCE", "AT STAKE", "REASON", "TRACE ID")
 			err := a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
@@ -51,7 +51,7 @@ func (a *app) reviewList() *cobra.Command {
 
 func (a *app) reviewShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "The evidence: attempts, replies, expiries, unknown orders, and what each answer would book", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show the evidence and the possible answers", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.readEvidence(cmd.Context(), args[0])
 			if err != nil {
@@ -67,7 +67,7 @@ func (a *app) reviewResolve() *cobra.Command {
 	var notCharged bool
 	var confirm int64
 	c := &cobra.Command{
-		Use: "resolve ID", Short: "Book an operator's answer: charged, or not charged, or not charged and sent again", Args: cobra.ExactArgs(1),
+		Use: "resolve ID", Short: "Record whether the provider charged", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			charged := cmd.Flags().Changed("charged")
 			x.ID, x.Charged = args[0], &charged
@@ -109,10 +109,9 @@ func (a *app) sendResolution(ctx context.Context, x jobs.Resolution) error {
 	return err
 }
 
-func (a *app) accountCommand() *cobra.Command {
-	c := &cobra.Command{Use: "account", Short: "The account: show, pause, resume, move, rotate"}
+func (a *app) accountsCommand() *cobra.Command {
 	show := &cobra.Command{
-		Use: "show", Short: "The provider's account, what is paused, how far events are published", Args: cobra.NoArgs,
+		Use: "show", Short: "Show an account: provider, pauses, event lag", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := askOnce(cmd.Context(), a, verbs.Show, struct{}{})
 			if err != nil {
@@ -121,10 +120,31 @@ func (a *app) accountCommand() *cobra.Command {
 			return a.printAccount(v)
 		},
 	}
-	c.AddCommand(show, a.accountRotate(), a.accountMove(),
-		a.accountChange("pause", "Send nothing until it is resumed", verbs.Pause),
-		a.accountChange("resume", "End every pause, also one with a time set", verbs.Resume))
-	return c
+	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume, move and rotate accounts"},
+		a.accountsList(), show, a.accountRotate(), a.accountMove(),
+		a.accountChange("pause", "Stop sending requests to the provider", verbs.Pause),
+		a.accountChange("resume", "Start sending again (ends all pauses)", verbs.Resume))
+}
+
+func (a *app) accountsList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the accounts", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := a.listing("NAME", "STATUS", "ENVIRONMENT", "ADDRESS", "PAUSED", "NOT READY")
+			err := a.eachAccount(cmd.Context(), func(one *app, _ string) error {
+				v, err := askOnce(cmd.Context(), one, verbs.Show, struct{}{})
+				if err != nil {
+					return err
+				}
+				var paused []string
+				for _, p := range v.Paused {
+					paused = append(paused, p.Scope)
+				}
+				return list.add("", v, v.Account, v.Status, v.Environment, v.BaseURL, strings.Join(paused, ", "), v.NotReady)
+			})
+			return list.end(err)
+		},
+	}
 }
 
 func (a *app) accountChange(use, short string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {

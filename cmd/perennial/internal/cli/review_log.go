@@ -1,4 +1,4 @@
-// `perennial review log`: what people decided.
+// `perennial audit`: what people decided.
 
 package cli
 
@@ -13,10 +13,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-func (a *app) reviewLog() *cobra.Command {
+// auditCommand is `audit`, and `reviews log` as it was called.
+func (a *app) auditCommand(name string) *cobra.Command {
 	var from, to string
 	c := &cobra.Command{
-		Use: "log", Short: "What people decided: answers, releases, approvals, pauses, records; from the ledger file", Args: cobra.NoArgs,
+		Use: name, Short: "List who changed what, and why", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := period(from, to)
 			if err != nil {

@@ -1,4 +1,4 @@
-// `perennial review show`: the evidence for one operation.
+// `perennial reviews show`: the evidence for one operation.
 
 package cli
 
@@ -37,7 +37,7 @@ func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, er
 	}
 	e, err = inspect.CollectEvidence(ctx, l, nil, of)
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = &exitError{ExitFailed, fmt.Errorf("there is no operation %q: see `perennial review list`", id)}
+		err = &exitError{ExitFailed, fmt.Errorf("there is no operation %q: see `perennial reviews list`", id)}
 	}
 	return e, err
 }

@@ -10,7 +10,7 @@ import (
 	"perennial/ledger"
 )
 
-// TestAPauseSaysUntilWhen: in the table of `account show` as on /readyz.
+// TestAPauseSaysUntilWhen: in the table of `accounts show` as on /readyz.
 func TestAPauseSaysUntilWhen(t *testing.T) {
 	until := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	v := verbs.AccountView{Paused: []ledger.Pause{{Scope: "account", Cause: "rate_limited", Until: &until}, {Scope: "account", Cause: "person"}}}

@@ -1,4 +1,4 @@
-// `perennial account rotate`: new credentials for the same account.
+// `perennial accounts rotate`: new credentials for the same account.
 
 package cli
 
@@ -24,7 +24,7 @@ import (
 	"perennial/upstream"
 )
 
-// rotation is what `account rotate` does: new credentials for the same account.
+// rotation is what `accounts rotate` does: new credentials for the same account.
 type rotation struct {
 	app    *app
 	appID  string
@@ -35,7 +35,7 @@ type rotation struct {
 	account string
 }
 
-// RotationResult is what `account rotate` prints as JSON.
+// RotationResult is what `accounts rotate` prints as JSON.
 type RotationResult struct {
 	Account    string `json:"account"`
 	OldAppID   string `json:"old_app_id"`
@@ -47,7 +47,7 @@ type RotationResult struct {
 func (a *app) accountRotate() *cobra.Command {
 	r := &rotation{app: a, secret: setup{app: a}}
 	c := &cobra.Command{
-		Use: "rotate", Short: "New credentials: proves them, then puts them into the configuration", Args: cobra.NoArgs,
+		Use: "rotate", Aliases: []string{"rotate-key"}, Short: "Check new credentials and write them to the configuration", Args: cobra.NoArgs,
 		Long: "Proves with GETs that the new key is of the same account and environment, writes its secret to a file of its own\n" +
 			"and changes app_id and secret_file in the configuration, both at once. `perennial run` uses it from its next start.\n" +
 			"An operation that may have been executed under the old App ID is not sent under another: while there is one, wait.",

@@ -22,7 +22,7 @@ func (a *app) runCommand() *cobra.Command {
 	var refill bool
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Run the job runner (without configuration: on embedded NATS and sandbox)",
+		Short: "Start the runner",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(a.configFile)

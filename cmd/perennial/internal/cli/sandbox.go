@@ -22,7 +22,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 	var fixture string
 	c := &cobra.Command{
 		Use:   "sandbox",
-		Short: "Serve the customer API locally, both environments, with faults on demand",
+		Short: "Run a local copy of the provider's API",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := serving(cmd.Context())

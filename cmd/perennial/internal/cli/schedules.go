@@ -1,4 +1,4 @@
-// `perennial schedules`: pause and resume.
+// `perennial schedules pause` and `resume`.
 
 package cli
 
@@ -10,21 +10,15 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-func (a *app) schedulesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "schedules", Short: "Schedules: pause, resume (`sweep` has the rest)"}
-	c.AddCommand(a.schedulesPause(), a.schedulesResume())
-	return c
-}
-
 func (a *app) schedulesPause() *cobra.Command {
 	var q verbs.SchedulePauseRequest
 	var until string
 	c := &cobra.Command{
-		Use: "pause SCHEDULE", Short: "Fire no slot of a schedule until it is resumed, or until an instant", Args: cobra.ExactArgs(1),
+		Use: "pause SCHEDULE", Short: "Pause a schedule", Args: cobra.ExactArgs(1),
 		Long: `Fire no slot of a schedule until it is resumed, or until an instant.
 
 What it should have renewed meanwhile may expire: proxy.expiring is still published.
-Commands that it has published go on (see cancel), and sweep run still sweeps. When
+Commands that it has published continue (see cancel), and schedules run still sweeps. When
 the pause ends, one sweep at once serves every slot that passed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
@@ -46,7 +40,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 func (a *app) schedulesResume() *cobra.Command {
 	var q verbs.SchedulePauseRequest
 	c := &cobra.Command{
-		Use: "resume SCHEDULE", Short: "Fire the slots of a schedule again; one sweep at once serves those that passed", Args: cobra.ExactArgs(1),
+		Use: "resume SCHEDULE", Short: "Resume a schedule and catch up missed runs", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
 			return sendChange(cmd.Context(), a, verbs.ScheduleResume, q)

@@ -27,7 +27,7 @@ import (
 func (a *app) schemaCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
-		Use: "schema [NAME]", Short: "JSON Schemas of commands, events and verbs, and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
+		Use: "schema [NAME]", Short: "Print JSON Schemas and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
 		Long: "Without a name: the AsyncAPI document, with every schema in it. NAME is a kind of command (order.create), a type of event (order.delivered), " +
 			"what a verb of the service takes (svc.status.request) or answers (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error.",
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -1,4 +1,4 @@
-// `perennial status`, `watch`, `retry`, `cancel` and `release`.
+// `perennial status ID` and `operations`.
 
 package cli
 
@@ -21,13 +21,15 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var q verbs.ListRequest
-	var since time.Duration
 	var as string
+	var f listFlags
 	c := &cobra.Command{
 		Use:   "status [ID]",
-		Short: "Show operations, or one command in full",
-		Args:  cobra.MaximumNArgs(1),
+		Short: "Show the account's health, or one command",
+		Long: `Show each account at a glance: whether it works, what needs you, what expires, how long
+the wallet lasts, and whether the books agree with the provider; then the last operations.
+With an ID, show that command or operation in full.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				of, err := idOf(as)
@@ -36,23 +38,76 @@ func (a *app) statusCommand() *cobra.Command {
 				}
 				return a.showStatus(cmd.Context(), args[0], of)
 			}
-			if err := checkList(q); err != nil {
-				return err
+			if f.given(cmd) { // as before there was 'operations list'
+				return a.listAsFlagged(cmd.Context(), &f)
 			}
-			if since > 0 {
-				q.Since = time.Now().Add(-since)
-			}
-			return a.listOperations(cmd.Context(), q)
+			return a.showAccounts(cmd.Context())
 		},
 	}
-	c.Flags().BoolVar(&q.All, "all", true, "show operations that have ended too")
-	c.Flags().StringVar(&q.State, "state", "", "only operations in this state, such as review")
-	c.Flags().StringVar(&q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
-	c.Flags().StringToStringVar(&q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
-	c.Flags().Var(span{&since}, "since", "only what was accepted within this time, such as 1d or 12h")
-	limitFlag(c, &q.Limit, 50, "how many, the last accepted first")
+	f.add(c)
+	for _, name := range listFlagNames {
+		_ = c.Flags().MarkHidden(name)
+	}
 	asFlag(c, &as)
 	return c
+}
+
+func (a *app) operationsCommand() *cobra.Command {
+	var as string
+	show := &cobra.Command{
+		Use: "show ID", Short: "Show a command or an operation in full", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, err := idOf(as)
+			if err != nil {
+				return err
+			}
+			return a.showStatus(cmd.Context(), args[0], of)
+		},
+	}
+	asFlag(show, &as)
+	var f listFlags
+	list := &cobra.Command{
+		Use: "list", Short: "List operations, the last accepted first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.listAsFlagged(cmd.Context(), &f) },
+	}
+	f.add(list)
+	list.Flags().BoolVar(&f.open, "open", false, "only operations that have not ended")
+	return noun(&cobra.Command{Use: "operations", Aliases: []string{"operation"}, Short: "List and show operations"}, list, show)
+}
+
+// listFlags choose operations.
+type listFlags struct {
+	q     verbs.ListRequest
+	since time.Duration
+	open  bool
+}
+
+var listFlagNames = []string{"all", "state", "kind", "label", "since", "limit"}
+
+func (f *listFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.q.All, "all", true, "show operations that have ended too")
+	_ = c.Flags().MarkHidden("all") // true by default: --open is its opposite
+	c.Flags().StringVar(&f.q.State, "state", "", "only operations in this state, such as review")
+	c.Flags().StringVar(&f.q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
+	c.Flags().StringToStringVar(&f.q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
+	c.Flags().Var(span{&f.since}, "since", "only what was accepted within this time, such as 1d or 12h")
+	limitFlag(c, &f.q.Limit, 50, "how many, the last accepted first")
+}
+
+func (f *listFlags) given(c *cobra.Command) bool {
+	return slices.ContainsFunc(listFlagNames, func(name string) bool { return c.Flags().Changed(name) })
+}
+
+func (a *app) listAsFlagged(ctx context.Context, f *listFlags) error {
+	q := f.q
+	q.All = q.All && !f.open
+	if err := checkList(q); err != nil {
+		return err
+	}
+	if f.since > 0 {
+		q.Since = time.Now().Add(-f.since)
+	}
+	return a.listOperations(ctx, q)
 }
 
 // readStatus asks the runner, and reads the ledger itself when none answers.
@@ -105,37 +160,51 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	return errors.Join(usage("%q is an id in several accounts (%s): say which with --account", id, strings.Join(names, ", ")), err)
 }
 
-// listOperations prints the operations that were accepted last, of all accounts
-// together.
-func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
-	type row struct {
-		account   string
-		operation inspect.OperationStatus
+// operationRows are operations of several accounts.
+type operationRows []operationRow
+
+type operationRow struct {
+	account   string
+	operation inspect.OperationStatus
+}
+
+// read adds operations of one account, and warns of its sweeps.
+func (rows *operationRows) read(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
+	r, err := a.connect()
+	if err != nil {
+		return err
 	}
-	var rows []row
-	err := a.eachAccount(ctx, func(one *app, account string) error {
-		r, err := one.connect()
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		list, err := ask(ctx, r, verbs.List, q)
-		for _, o := range list {
-			rows = append(rows, row{account, o})
-		}
-		if err != nil {
-			return err
-		}
-		return one.warnOfSweeps(ctx, r, account)
-	})
-	slices.SortStableFunc(rows, func(x, y row) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
+	defer r.Close()
+	list, err := ask(ctx, r, verbs.List, q)
+	for _, o := range list {
+		*rows = append(*rows, operationRow{account, o})
+	}
+	if err != nil {
+		return err
+	}
+	return a.warnOfSweeps(ctx, r, account)
+}
+
+// listOperations prints the operations that were accepted last, of all accounts together.
+func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
+	var rows operationRows
+	err := a.eachAccount(ctx, func(one *app, account string) error { return rows.read(ctx, one, account, q) })
+	if err != nil && len(rows) == 0 {
+		return err
+	}
+	return errors.Join(a.printOperations(rows, q.Limit), err)
+}
+
+// printOperations prints the last accepted first.
+func (a *app) printOperations(rows operationRows, limit int) error {
+	slices.SortStableFunc(rows, func(x, y operationRow) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON")
-	for _, r := range rows[:min(len(rows), q.Limit)] {
+	for _, r := range rows[:min(len(rows), limit)] {
 		o := r.operation
 		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
 			money(o.RefundedCents, o.Currency), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
 			return err
 		}
 	}
-	return list.end(err)
+	return list.end(nil)
 }

@@ -27,7 +27,7 @@ func (a *app) submitCommand() *cobra.Command {
 	s := &submitting{app: a}
 	c := &cobra.Command{
 		Use:   "submit FILE…",
-		Short: "Publish commands from JSON lines or CSV (- for stdin) and follow them to the end",
+		Short: "Publish commands from a CSV or JSON lines file",
 		Long: "Each JSON line is one command: with proxy_ids a renewal, else an order. A CSV file has a heading with\n" +
 			"id, duration_days, and offer_code and quantity, or proxy_ids separated by spaces; cidrs, max_total_cents,\n" +
 			"not_after, due_before and label.NAME may be added. Every file is read to its end before anything is\n" +

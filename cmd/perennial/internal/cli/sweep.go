@@ -1,10 +1,13 @@
-// `perennial sweep`: list, plan, run and approve.
+// `perennial schedules`: list, show, plan, run and approve.
 
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,22 +18,23 @@ import (
 	"perennial/schedules"
 )
 
-func (a *app) sweepCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sweep", Short: "Schedules: list, plan, run, forecast, approve, history"}
-	c.AddCommand(
+func (a *app) schedulesCommand() *cobra.Command {
+	return noun(&cobra.Command{Use: "schedules", Aliases: []string{"schedule", "sweep"}, Short: "List, plan, run, approve, pause and resume schedules"},
 		a.sweepList(),
-		a.sweepOne("plan SCHEDULE", "Show what a sweep would renew and cost; changes nothing", verbs.Plan, &verbs.SweepRequest{}),
+		a.sweepShow(),
+		a.sweepOne("plan SCHEDULE", "Preview the next run (changes nothing)", verbs.Plan, &verbs.SweepRequest{}),
 		a.sweepRun(),
-		a.sweepForecast(),
 		a.sweepApprove(),
-		a.sweepHistory())
-	return c
+		a.sweepForecast(),
+		a.sweepHistory(),
+		a.schedulesPause(),
+		a.schedulesResume())
 }
 
 func (a *app) sweepApprove() *cobra.Command {
 	var q verbs.SweepRequest
 	c := &cobra.Command{
-		Use: "approve PLAN", Short: "Carry out exactly the held plan with this hash", Args: cobra.ExactArgs(1),
+		Use: "approve PLAN", Short: "Approve a plan that is on hold", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
 			return sendChange(cmd.Context(), a, verbs.Approve, q)
@@ -44,10 +48,10 @@ func (a *app) sweepApprove() *cobra.Command {
 
 func (a *app) sweepList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "The state of every schedule", Args: cobra.NoArgs,
+		Use: "list", Short: "List schedules with their last and next run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "HELD PLAN", "WHY")
+			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "PENDING PLAN", "REASON")
 			err := a.eachAccount(ctx, func(one *app, account string) error {
 				all, err := askOnce(ctx, one, verbs.Sweeps, struct{}{})
 				if err != nil {
@@ -60,33 +64,71 @@ func (a *app) sweepList() *cobra.Command {
 	}
 }
 
+func (a *app) sweepShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := askOnce(cmd.Context(), a, verbs.Sweeps, struct{}{})
+			if err != nil {
+				return err
+			}
+			at := slices.IndexFunc(all, func(s schedules.Status) bool { return s.Schedule == args[0] })
+			if at < 0 {
+				return noSchedule(args[0], all)
+			}
+			s := all[at]
+			if a.output == "json" {
+				return printJSON(a.stdout, s)
+			}
+			return a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
+				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.State}, {"next run", stamp(s.NextSlot)},
+				{"pending plan", s.Plan}, {"reason", whyOf(s)},
+			})
+		},
+	}
+}
+
+// noSchedule names the schedules that there are.
+func noSchedule(name string, all []schedules.Status) error {
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Schedule
+	}
+	return usage("no schedule %q\nschedules: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
+}
+
 // addSweeps adds an account's schedules. Their JSON names the account anyway.
 func addSweeps(list *listing, account string, all []schedules.Status) error {
 	for _, s := range all {
 		if list.app.output == "json" {
 			account = ""
 		}
-		why := s.Why
-		if s.Left != nil {
-			why += "; " + leftText(*s.Left)
-		}
-		if s.MatchesNone != "" {
-			why = s.MatchesNone + " " + why
-		}
-		if s.Paused != nil {
-			why = pausedText(*s.Paused) + "; " + why
-		}
-		if s.Removed != "" {
-			why = s.Removed
-		}
-		if s.Problem != "" {
-			why = "NOT MADE: " + s.Problem + "; before: " + why
-		}
-		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, stamp(s.NextSlot), s.Plan, why); err != nil {
+		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, stamp(s.NextSlot), s.Plan, whyOf(s)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// whyOf is why a schedule is in its state.
+func whyOf(s schedules.Status) string {
+	why := s.Why
+	if s.Left != nil {
+		why += "; " + leftText(*s.Left)
+	}
+	if s.MatchesNone != "" {
+		why = s.MatchesNone + " " + why
+	}
+	if s.Paused != nil {
+		why = pausedText(*s.Paused) + "; " + why
+	}
+	if s.Removed != "" {
+		why = s.Removed
+	}
+	if s.Problem != "" {
+		why = "NOT MADE: " + s.Problem + "; before: " + why
+	}
+	return why
 }
 
 // warnOfSweeps says on stderr which sweeps cannot be made; account is empty where
@@ -137,7 +179,7 @@ func leftText(x fact.SweepLeft) string {
 
 func (a *app) sweepRun() *cobra.Command {
 	var q verbs.SweepRequest
-	c := a.sweepOne("run SCHEDULE", "Fire a slot now", verbs.Sweep, &q)
+	c := a.sweepOne("run SCHEDULE", "Run a schedule now", verbs.Sweep, &q)
 	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
 	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
 	return c

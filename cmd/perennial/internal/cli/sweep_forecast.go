@@ -1,4 +1,4 @@
-// `perennial sweep forecast`: what comes due, and what it costs, day by day.
+// `perennial schedules forecast`: what comes due, and what it costs, day by day.
 
 package cli
 
@@ -19,7 +19,7 @@ import (
 func (a *app) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
-		Use: "forecast [SCHEDULE]", Short: "What the next days' renewals cost, and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
+		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
 		Long: "Takes every proxy that is listed now as renewed when it comes due, or as many as keep asks for, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Days < 1 || q.Days > schedules.MaxForecastDays {

@@ -1,4 +1,4 @@
-// `perennial sweep history`: what became of a schedule's slots.
+// `perennial schedules history`: what became of a schedule's slots.
 
 package cli
 
@@ -26,7 +26,7 @@ type SlotHistory struct {
 func (a *app) sweepHistory() *cobra.Command {
 	var limit int64
 	c := &cobra.Command{
-		Use: "history SCHEDULE", Short: "What became of a schedule's slots, the latest first; from the ledger file",
+		Use: "history SCHEDULE", Short: "List past runs of a schedule",
 		Args: cobra.ExactArgs(1),
 	}
 	wholeVar(c.Flags(), &limit, "limit", 20, "how many slots")
@@ -44,7 +44,7 @@ func (a *app) printSlots(ctx context.Context, l *ledger.Ledger, schedule string,
 		return err
 	}
 	if len(slots) == 0 {
-		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no slot in the ledger: it has not fired yet, or it is called otherwise\nlook at `perennial sweep list`")}
+		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no slot in the ledger: it has not fired yet, or it is called otherwise\nlook at `perennial schedules list`")}
 	}
 	currency, err := l.Currency(ctx)
 	if err != nil {

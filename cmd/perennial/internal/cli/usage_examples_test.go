@@ -55,8 +55,8 @@ func shellWords(line string) (words []string) {
 func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"schedules list": "it has pause, resume", "ledger balanc": "archive, backup, balance,", "webhook lst": "list, remove, replay, test",
-		"help nope": `unknown command "nope"`, "help webhook lst": "list, remove, replay, test", "help schedules list": "it has pause, resume",
+		"schedules lst": "it has approve, forecast, history, list, pause, plan, resume, run, show", "ledger balanc": "archive, backup, balance,", "webhook lst": "list, remove, replay, test",
+		"help nope": `unknown command "nope"`, "help webhook lst": "list, remove, replay, test", "help schedules lst": "it has approve, forecast",
 	} {
 		var out, errs bytes.Buffer
 		code := Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}.Main(t.Context())
@@ -64,7 +64,7 @@ func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
 			t.Errorf("%s ended with %d: %s%s", line, code, out.String(), errs.String())
 		}
 	}
-	for line, want := range map[string]string{"help ledger balance": "perennial ledger balance [flags]", "help": "Available Commands"} {
+	for line, want := range map[string]string{"help ledger balance": "perennial ledger balance [flags]", "help": "Needs attention:"} {
 		var out, errs bytes.Buffer
 		if code := (Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}).Main(t.Context()); code != ExitDone || !strings.Contains(out.String(), want) {
 			t.Errorf("%s ended with %d: %s%s", line, code, out.String(), errs.String())
@@ -84,7 +84,7 @@ func TestCompletionOffersWhatIsKnown(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"-o j": "json", "wallet -a s": "shop", "wallet --account ": "main shop", "sweep run ": "keep", "sweep run keep ": "",
-		"order --priority ": "high bulk", "order --scenario p": "partial", "ledger export --format b": "beancount", "status --state rev": "review",
+		"order --priority ": "high bulk", "order --scenario p": "partial", "ledger export --format b": "beancount", "operations list --state rev": "review",
 		"watch --type sweep.": "sweep.* sweep.failed sweep.finished sweep.held sweep.missed sweep.planned", "renew px_": "",
 	} {
 		var out, errs bytes.Buffer

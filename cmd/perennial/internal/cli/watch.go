@@ -1,4 +1,4 @@
-// `perennial watch`: events as they come, or as the stream holds them.
+// `perennial events`: events as they come, or as the stream holds them.
 
 package cli
 
@@ -24,13 +24,13 @@ import (
 	"perennial/queue"
 )
 
-func (a *app) watchCommand() *cobra.Command {
+func (a *app) eventsCommand() *cobra.Command {
 	var from uint64
 	var types []string
 	var stored bool
 	c := &cobra.Command{
-		Use:   "watch",
-		Short: "Show events as they are published",
+		Use: "events", Aliases: []string{"event", "watch"},
+		Short: "Stream events as they happen",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkTypes(types); err != nil {
@@ -190,11 +190,11 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	return a.operatorCommand("cancel ID", "Cancel what was not executed", verbs.Cancel)
+	return a.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", verbs.Cancel)
 }
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.operatorCommand("release ID", "Let go what was held", verbs.Release)
+	return a.operatorCommand("release ID", "Release a command that is on hold", verbs.Release)
 }
 
 // operatorCommand is an operator's change of one command or operation.

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) webCommand() *cobra.Command {
-	c := &cobra.Command{Use: "web", Short: "The pages of `run`: login, token"}
+	c := &cobra.Command{Use: "web", Short: "Sign in to the web pages: login, token"}
 	c.AddCommand(a.webLogin(), a.webToken())
 	return c
 }
@@ -34,7 +34,7 @@ func roleOf(text string) (web.Role, error) {
 func (a *app) webLogin() *cobra.Command {
 	var name, role string
 	c := &cobra.Command{
-		Use: "login", Short: "Print a link that signs one person in to the pages, once, within five minutes", Args: cobra.NoArgs,
+		Use: "login", Short: "Print a sign-in link that works once", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			as, err := roleOf(role)
 			if err != nil {
@@ -75,7 +75,7 @@ func (a *app) webToken() *cobra.Command {
 	var role string
 	var accounts []string
 	c := &cobra.Command{
-		Use: "token NAME", Short: "Make a token that signs a person in to the pages, in the file of http.tokens_file; it is printed once", Args: cobra.ExactArgs(1),
+		Use: "token NAME", Short: "Create a token that signs a person in", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			as, err := roleOf(role)
 			if err != nil {

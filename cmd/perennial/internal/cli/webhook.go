@@ -1,4 +1,4 @@
-// `perennial webhook`: list, test, replay and remove webhooks.
+// `perennial webhooks`: list, test, replay and remove webhooks.
 
 package cli
 
@@ -20,13 +20,12 @@ import (
 	"perennial/queue"
 )
 
-func (a *app) webhookCommand() *cobra.Command {
-	c := &cobra.Command{Use: "webhook", Short: "Endpoints that get an account's events over HTTP"}
-	c.AddCommand(a.webhookList(), a.webhookTest(), a.webhookReplay(), a.webhookRemove())
-	return c
+func (a *app) webhooksCommand() *cobra.Command {
+	return noun(&cobra.Command{Use: "webhooks", Aliases: []string{"webhook"}, Short: "List, test, replay and remove webhooks"},
+		a.webhookList(), a.webhookTest(), a.webhookReplay(), a.webhookRemove())
 }
 
-// States of a webhook, as `webhook list` shows them.
+// States of a webhook, as `webhooks list` shows them.
 const (
 	webhookNew        = "new"        // the runner has not begun with it
 	webhookDelivering = "delivering" // nothing fails
@@ -35,7 +34,7 @@ const (
 	webhookOrphaned   = "removable"  // it is not configured, and keeps events from `ledger archive`
 )
 
-// webhookLine is a webhook as `webhook list -o json` prints it.
+// webhookLine is a webhook as `webhooks list -o json` prints it.
 type webhookLine struct {
 	Name        string     `json:"name"`
 	Account     string     `json:"account"`
@@ -50,7 +49,7 @@ type webhookLine struct {
 
 func (a *app) webhookList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "The webhooks: how far each is, and what its endpoint said last; with or without a runner", Args: cobra.NoArgs,
+		Use: "list", Short: "List webhooks with their position and last error", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(a.configFile)
 			if err != nil {
@@ -162,7 +161,7 @@ func lineOfWebhook(c *config.Config, account, name string, p queue.WebhookPositi
 	return l
 }
 
-// webhookTested is what `webhook test -o json` prints.
+// webhookTested is what `webhooks test -o json` prints.
 type webhookTested struct {
 	Name    string `json:"name"`
 	URL     string `json:"url"` // scheme and host
@@ -175,7 +174,7 @@ type webhookTested struct {
 
 func (a *app) webhookTest() *cobra.Command {
 	return &cobra.Command{
-		Use: "test NAME", Short: "Send one signed event of the type perennial.webhook.test.v1, and say what the endpoint answers; needs no runner", Args: cobra.ExactArgs(1),
+		Use: "test NAME", Short: "Send one signed test event", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, w, err := a.namedWebhook(args[0])
 			if err != nil {
@@ -213,7 +212,7 @@ func (a *app) namedWebhook(name string) (c *config.Config, w config.Webhook, err
 	}
 	w, ok := c.Webhook(name)
 	if !ok {
-		return nil, w, usage("no webhook %q is configured\n`perennial webhook list` shows those that are", name)
+		return nil, w, usage("no webhook %q is configured\n`perennial webhooks list` shows those that are", name)
 	}
 	return c, w, nil
 }
@@ -238,7 +237,7 @@ func (a *app) printTested(t webhookTested) error {
 
 func (a *app) webhookRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Forget how far a webhook was that is not configured any more: it keeps no events from `ledger archive` then", Args: cobra.ExactArgs(1),
+		Use: "remove NAME", Aliases: []string{"delete"}, Short: "Delete the position of a webhook that was removed", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := config.Load(a.configFile)
 			if err != nil {
@@ -270,5 +269,5 @@ func (a *app) removeWebhook(ctx context.Context, q *queue.Queue, accounts []stri
 			return err
 		}
 	}
-	return errors.New("no webhook " + name + " has begun\n`perennial webhook list` shows those that have")
+	return errors.New("no webhook " + name + " has begun\n`perennial webhooks list` shows those that have")
 }

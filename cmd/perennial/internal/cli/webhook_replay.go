@@ -1,4 +1,4 @@
-// `perennial webhook replay`: a webhook delivers again what it has delivered.
+// `perennial webhooks replay`: a webhook delivers again what it has delivered.
 
 package cli
 
@@ -15,7 +15,7 @@ import (
 	"perennial/queue"
 )
 
-// replay is what `webhook replay` is to do.
+// replay is what `webhooks replay` is to do.
 type replay struct {
 	seq        uint64
 	time       string
@@ -25,7 +25,7 @@ type replay struct {
 func (a *app) webhookReplay() *cobra.Command {
 	var x replay
 	c := &cobra.Command{
-		Use: "replay NAME (--from-seq N | --from-time TIME)", Short: "Have a webhook deliver events again, in order, from one on", Args: cobra.ExactArgs(1),
+		Use: "replay NAME (--from-seq N | --from-time TIME)", Short: "Redeliver events to a webhook from a point in time", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (x.seq == 0) == (x.time == "") {
 				return usage("webhook replay: say --from-seq N, or --from-time TIME")
@@ -54,7 +54,7 @@ func (a *app) webhookReplay() *cobra.Command {
 // replayTries bounds how often a position is read that the runner writes at the same time.
 const replayTries = 10
 
-// Replayed is what `webhook replay -o json` prints.
+// Replayed is what `webhooks replay -o json` prints.
 type Replayed struct {
 	Name    string `json:"name"`
 	FromSeq uint64 `json:"from_seq"`

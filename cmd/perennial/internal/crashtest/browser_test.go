@@ -59,7 +59,7 @@ func TestBrowserJourneys(t *testing.T) {
 		shows("Waits for a person"), browsertest.Click(`//dt[text()="Waits for a person"]/following-sibling::dd/a`), shows("lost/0001"),
 		browsertest.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
 		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`input[name="amount"]`, "3.00"), browsertest.Click(`input[name="sure"]`), browsertest.Fill(`form.act input[name="reason"]`, "the provider's site shows it"),
-		browsertest.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial review resolve lost/0001 --charged 300"),
+		browsertest.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial reviews resolve lost/0001 --charged 300"),
 		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("is held"),
 		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
 	)

@@ -121,7 +121,7 @@ func TestTheDoctorSaysWhatKeepsTheAccountFromSending(t *testing.T) {
 	says("scope offers:read", "HTTP 500", "call this again")
 
 	w.mustCLI("account", "pause", "--reason", "prices change")
-	says("paused", "prices change", "perennial account resume")
+	says("paused", "prices change", "perennial accounts resume")
 	w.mustCLI("account", "resume", "--reason", "they have changed")
 
 	w.control("POST", "/accounts", []byte(`{"account_id":"acc_alpha","status":"suspended"}`))
@@ -140,5 +140,5 @@ func TestTheDoctorSaysWhatKeepsTheAccountFromSending(t *testing.T) {
 	examined(t, w, cli.ExitDone)
 
 	w.control("POST", "/keys", []byte(`{"app_id":"`+worldAppID+`","revoked":true}`))
-	says("signature", "api_key_revoked", "perennial account rotate")
+	says("signature", "api_key_revoked", "perennial accounts rotate")
 }

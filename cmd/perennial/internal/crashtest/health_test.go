@@ -33,7 +33,7 @@ type illness struct {
 }
 
 // TestHealthShowsEveryFaultThatStopsWork: /readyz in both forms, the
-// metrics, `account show` and the log say it while nothing is being sent, and all
+// metrics, `accounts show` and the log say it while nothing is being sent, and all
 // say when it is over.
 func TestHealthShowsEveryFaultThatStopsWork(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func TestNothingOfABodyBecomesASubject(t *testing.T) {
 			t.Errorf("%s has a tag that was an id: %v", path, err)
 		}
 	}
-	if out := w.mustCLI("status"); strings.Count(out, "\n") != len(ids)+1 {
+	if out := w.mustCLI("operations"); strings.Count(out, "\n") != len(ids)+1 {
 		t.Errorf("%d operations and this table:\n%s", len(ids), out)
 	}
 	if code := run.terminate(); code != 0 {

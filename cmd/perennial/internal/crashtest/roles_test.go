@@ -296,7 +296,7 @@ func TestEachRoleDoesWhatItIsFor(t *testing.T) {
 func (w *world) refusedAs(line daemon.ReadyLine, user string) {
 	w.t.Helper()
 	for args, subject := range map[string]string{
-		"account pause --by ann --reason r": "perennial.svc.main.pause", "status": "perennial.svc.main.list",
+		"account pause --by ann --reason r": "perennial.svc.main.pause", "operations list": "perennial.svc.main.list", "status": "perennial.svc.main.summary",
 		"watch": "$JS.API.STREAM.INFO.PERENNIAL_EVENTS_main", "dead list": "$JS.API.STREAM.INFO.PERENNIAL_DEAD_main",
 	} {
 		_, errs, code := w.cli(slices.Concat(strings.Fields(args), w.login(line, user), []string{"-a", "main"})...)

@@ -13,7 +13,7 @@ import (
 
 // TestPartsOfASweepOverMaxPayloadAddUp: more proxies are due than one sweep plans, and
 // the default max_payload of the NATS server is less than half of the plan. The plan adds
-// up, `sweep run` answers with what it publishes, and `sweep list` shows what is left until
+// up, `schedules run` answers with what it publishes, and `schedules list` shows what is left until
 // nothing is.
 func TestPartsOfASweepOverMaxPayloadAddUp(t *testing.T) {
 	t.Parallel()
@@ -86,7 +86,7 @@ func checkParts(t testing.TB, p schedules.Plan) {
 	}
 }
 
-// sweepLeft is the number of proxies that `sweep list` shows as left of the only schedule.
+// sweepLeft is the number of proxies that `schedules list` shows as left of the only schedule.
 func (w *world) sweepLeft() int {
 	w.t.Helper()
 	var s schedules.Status

@@ -24,7 +24,7 @@ func TestEveryEventThatIsPublishedFitsItsSchema(t *testing.T) {
 	} {
 		w.cli(strings.Fields(args)...)
 	}
-	out, _, _ := w.cli("status", "-o", "json")
+	out, _, _ := w.cli("operations", "list", "-o", "json")
 	l, seen := w.journal(t), map[string]bool{}
 	for _, row := range l {
 		event, err := row.Event("main")

@@ -151,7 +151,7 @@ func TestMistakesOnTheCommandLineSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	for args, want := range map[string]string{
-		"ordr":                       "did you mean order or orders?",
+		"ordr":                       "did you mean order?",
 		"ledger":                     "Available Commands",
 		"status nothing -o json":     `"exit_code":`,
 		"order --item a=1@x -o json": `"error":`,

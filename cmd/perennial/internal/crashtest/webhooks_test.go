@@ -146,7 +146,7 @@ func TestAnArchiveKeepsWhatAWebhookHasNotDelivered(t *testing.T) {
 		t.Helper()
 		out := w.mustCLI(archiveArgs()...)
 		state, _ := w.eventsState(nil)
-		if !strings.Contains(out, "webhook billing has not delivered") || !strings.Contains(out, "perennial webhook remove billing") || state.First != 1 {
+		if !strings.Contains(out, "webhook billing has not delivered") || !strings.Contains(out, "perennial webhooks remove billing") || state.First != 1 {
 			t.Errorf("%+v\n%s", state, out)
 		}
 	}

@@ -1,4 +1,4 @@
-// What a runner says of itself for `perennial nodes`, and what it heard of the others.
+// What a runner says of itself for `perennial runners`, and what it heard of the others.
 
 package daemon
 
@@ -181,7 +181,7 @@ func (h *Host) living(ctx context.Context) ([]Node, error) {
 func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
 	if !s.pages.MayRead(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "sign in first: `perennial nodes` does", http.StatusUnauthorized)
+		http.Error(w, "sign in first: `perennial runners` does", http.StatusUnauthorized)
 		return
 	}
 	all, err := s.host.living(r.Context())

@@ -22,7 +22,7 @@ type laterError struct {
 }
 
 func (e *laterError) Error() string {
-	by, install := "", "the version that wrote it, or a later one: `perennial nodes` shows which versions run"
+	by, install := "", "the version that wrote it, or a later one: `perennial runners` shows which versions run"
 	if e.version != "" {
 		by, install = fmt.Sprintf(" (the runner that began last is %s)", e.version), e.version+" or a later version"
 	}

@@ -32,6 +32,6 @@ func Loops() []Progress {
 		{Loop: "relay", Is: "on a server of its own: the events stream acknowledges what waits to be committed", Check: needsEvents, After: within(slowAfter), Test: "TestAStreamThatAcknowledgesNothingIsSaid"},
 		{Loop: "follow", Is: "a standby's ledger has another row, or all that the stream has", Check: needsAccount, After: within(standbySlow + standbyEvery), Test: "TestAStandbyThatStandsStillSaysSo"},
 		{Loop: "reconcile", Is: "a comparison of the books with the provider completes", Check: needsBooks, After: "three times `reconcile_every`, and 30 min", Test: "TestALoopThatStandsStillIsSaid"},
-		{Loop: "webhook", Is: "the oldest event that its receiver has not taken is delivered", Else: "`perennial_webhook_oldest_seconds`, `perennial webhook list`", After: "at once", Test: "TestEventsThatHangLeaveRoomForACommandThatDoesNot"},
+		{Loop: "webhook", Is: "the oldest event that its receiver has not taken is delivered", Else: "`perennial_webhook_oldest_seconds`, `perennial webhooks list`", After: "at once", Test: "TestEventsThatHangLeaveRoomForACommandThatDoesNot"},
 	}
 }

@@ -47,6 +47,7 @@ func (a *account) verbs() []queue.Verb {
 		serve(verbs.Pause, a.pause),
 		serve(verbs.Resume, a.resume),
 		serve(verbs.Show, a.show),
+		serve(verbs.AtAGlance, a.summary),
 		serve(verbs.Retire, a.retire),
 		serve(verbs.Proxies, a.proxies),
 		serve(verbs.Reveal, a.reveal),

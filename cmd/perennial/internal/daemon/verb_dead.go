@@ -83,7 +83,7 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Let
 	}
 	letter, err := a.host.Queue.Letter(ctx, a.Name, q.Seq)
 	if errors.Is(err, queue.ErrNoLetter) {
-		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead list` shows them", q.Seq)
+		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead-letters list` shows them", q.Seq)
 	}
 	return letter, err
 }

@@ -116,7 +116,7 @@ type Changed struct {
 // MaxStates is how many commands one request may ask about.
 const MaxStates = 1000
 
-// AccountView is the account as `account show` prints it.
+// AccountView is the account as `accounts show` prints it.
 type AccountView struct {
 	Account      string                  `json:"account" doc:"The short name of the account."`
 	AccountID    string                  `json:"account_id" doc:"The provider's id of the account."`
@@ -218,6 +218,70 @@ type LinesRequest struct {
 // Check refuses numbers that would be read as none.
 func (q LinesRequest) Check() error {
 	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
+}
+
+// Summary is an account at a glance. What is not known is null.
+type Summary struct {
+	Account  string         `json:"account" doc:"The short name of the account."`
+	Ready    bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
+	Role     string         `json:"role,omitempty" doc:"active or standby; missing where no runner answers."`
+	NotReady string         `json:"not_ready,omitempty" doc:"Why the account does not work, a line for each reason."`
+	Paused   []ledger.Pause `json:"paused" doc:"What is paused, and why."`
+	Needs    Needs          `json:"needs" doc:"What needs a person."`
+	Expiring *Expiring      `json:"expiring" doc:"Proxies by their expiry; null before the first complete listing."`
+	Runway   *Runway        `json:"runway" doc:"How long the wallet lasts; null where that is not known."`
+	Books    Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
+}
+
+// Needs counts what needs a person. A count that is not known is null, and not in Total.
+type Needs struct {
+	Total           int64  `json:"total" doc:"The sum of the others."`
+	Reviews         int64  `json:"reviews" doc:"Operations whose outcome is not known."`
+	Plans           *int64 `json:"plans" doc:"Plans of schedules that wait for an approval."`
+	DeadLetters     *int64 `json:"dead_letters" doc:"Commands that could not be read."`
+	Paused          int64  `json:"paused" doc:"Pauses of the account without an end."`
+	PausedSchedules *int64 `json:"paused_schedules" doc:"Schedules that are paused."`
+	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose sweep cannot be made, or that match no proxy."`
+	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule renews, by the last listing."`
+	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
+}
+
+// Sum sets the total.
+func (n *Needs) Sum() {
+	n.Total = n.Reviews + n.Paused
+	for _, count := range []*int64{n.Plans, n.DeadLetters, n.PausedSchedules, n.Failing, n.Uncovered, n.Findings} {
+		if count != nil {
+			n.Total += *count
+		}
+	}
+}
+
+// Expiring counts the listed proxies. Each count includes those before it, but for Expired.
+type Expiring struct {
+	Expired   int64     `json:"expired" doc:"Already expired, and still listed."`
+	Day       int64     `json:"day" doc:"Within 24 hours."`
+	ThreeDays int64     `json:"three_days" doc:"Within 72 hours."`
+	Week      int64     `json:"week" doc:"Within 7 days."`
+	All       int64     `json:"all" doc:"All that are alive and have an expiry."`
+	ListedAt  time.Time `json:"listed_at" doc:"When the last complete listing ended."`
+}
+
+// Runway is how long the wallet lasts.
+type Runway struct {
+	Days      int    `json:"days" doc:"Whole days that the wallet pays for."`
+	More      bool   `json:"more,omitempty" doc:"The wallet pays for all days that were looked at, and perhaps for more."`
+	RunsOutOn string `json:"runs_out_on,omitempty" doc:"The first day that the wallet does not pay for."`
+	Basis     string `json:"basis" doc:"forecast: the renewals of the schedules; spending: what was spent in the last 7 days."`
+	Unpriced  int    `json:"unpriced,omitempty" doc:"Renewals of the forecast whose price is not known."`
+}
+
+// Books is the money of an account by its ledger.
+type Books struct {
+	Currency      string     `json:"currency" doc:"Of the amounts."`
+	WalletCents   int64      `json:"wallet_cents" doc:"What the wallet holds by the ledger."`
+	SuspenseCents int64      `json:"suspense_cents" doc:"Of it, what may have been charged."`
+	ComparedAt    *time.Time `json:"compared_at" doc:"When the last comparison with the provider ended; null before the first."`
+	Agree         *bool      `json:"agree" doc:"Books and provider agreed then; null where that is not known."`
 }
 
 // SweepRequest names a schedule, or a plan.

@@ -126,6 +126,10 @@ var (
 		Verb: queue.Verb{Name: "show", Roles: forReaders}, Help: "Show the account: its provider, pauses, and how far it is published.",
 		Example: `{}`,
 	})
+	AtAGlance = declare[struct{}, Summary](Spec{
+		Verb: queue.Verb{Name: "summary", Roles: forReaders}, Help: "Say whether the account works, what needs a person, what expires and how long the wallet lasts.",
+		Example: `{}`,
+	})
 	Sweeps = declare[struct{}, []schedules.Status](Spec{
 		Verb: queue.Verb{Name: "sweeps", Roles: forReaders}, Help: "List the schedules.",
 		Example: `{}`,

@@ -64,16 +64,16 @@ var changes = map[string]change{
 	"release":         ofCommand(verbs.Release.Spec, "let go what is held"),
 	"cancel":          ofCommand(verbs.Cancel.Spec, "withdraw what was never sent"),
 	"retry":           ofCommand(verbs.Retry.Spec, "ask again after not charged"),
-	"approve":         byID(verbs.Approve.Spec, "plan", "approve a plan", "sweep", "approve"),
-	"sweep":           {verb: verbs.Sweep.Spec, does: "sweep now", timeout: planWithin, takes: byID(verbs.Sweep.Spec, "schedule", "", "sweep", "run").takes},
+	"approve":         byID(verbs.Approve.Spec, "plan", "approve a plan", "schedules", "approve"),
+	"sweep":           {verb: verbs.Sweep.Spec, does: "sweep now", timeout: planWithin, takes: byID(verbs.Sweep.Spec, "schedule", "", "schedules", "run").takes},
 	"schedule-resume": byID(verbs.ScheduleResume.Spec, "schedule", "resume a schedule", "schedules", "resume"),
 	"schedule-pause":  {verb: verbs.SchedulePause.Spec, does: "pause a schedule", takes: pauseSchedule},
-	"pause":           ofAccount(verbs.Pause.Spec, "pause the account", "account", "pause"),
-	"resume":          ofAccount(verbs.Resume.Spec, "resume the account", "account", "resume"),
+	"pause":           ofAccount(verbs.Pause.Spec, "pause the account", "accounts", "pause"),
+	"resume":          ofAccount(verbs.Resume.Spec, "resume the account", "accounts", "resume"),
 	"resolve":         {verb: verbs.Resolve.Spec, does: "answer a review", takes: resolve},
 	"retire":          {verb: verbs.Retire.Spec, does: "retire a proxy", takes: retire},
-	"dead-requeue":    ofLetter(verbs.DeadRequeue.Spec, "publish a dead command again", "dead", "requeue"),
-	"dead-drop":       ofLetter(verbs.DeadDrop.Spec, "drop a dead command", "dead", "drop"),
+	"dead-requeue":    ofLetter(verbs.DeadRequeue.Spec, "publish a dead command again", "dead-letters", "requeue"),
+	"dead-drop":       ofLetter(verbs.DeadDrop.Spec, "drop a dead command", "dead-letters", "drop"),
 	"reinstate":       {verb: verbs.Retire.Spec, does: "reinstate a proxy", takes: reinstate},
 }
 
@@ -95,7 +95,7 @@ func pauseSchedule(form func(string) string) (map[string]any, []string, error) {
 // resolve is an answer to a review: of an operation, or of one line of it.
 func resolve(form func(string) string) (map[string]any, []string, error) {
 	q := map[string]any{"id": form("id")}
-	command := []string{"review", "resolve", form("id")}
+	command := []string{"reviews", "resolve", form("id")}
 	switch form("answer") {
 	case "charged":
 		cents, err := centsOf(form("amount"))

@@ -50,7 +50,7 @@ type deadView struct {
 	Next string // the sequence that the next page begins behind; "" at the end
 }
 
-// letterOf shows a letter as `perennial dead show` does: what is no text is quoted, and
+// letterOf shows a letter as `perennial dead-letters show` does: what is no text is quoted, and
 // what would move a cursor is a space.
 func letterOf(l Letter) letterView {
 	v := letterView{Letter: l}

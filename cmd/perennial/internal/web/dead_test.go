@@ -49,7 +49,7 @@ func TestDeadLettersAreShownAsText(t *testing.T) {
 	shows(10, "{")
 	shows(11, `\xff\xfe\x00\x1b[2Jwiped`)
 	shows(12, "&#34;id&#34;: &#34; ]0;title gnp")
-	shows(13, "perennial dead show 13")
+	shows(13, "perennial dead-letters show 13")
 	shows(14, "It is empty")
 	for _, seq := range []string{"9", "0", "-1", "x", "", "99999999999999999999999"} {
 		if code, _, _ := h.get("/a/main/dead?seq=" + seq); code != http.StatusNotFound {

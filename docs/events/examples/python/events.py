@@ -1,5 +1,5 @@
 """The events of an account as they were published, each one a str: those of a file with one
-a line (`perennial watch --stored -o json` prints such lines), or all that the stream holds
+a line (`perennial events --stored -o json` prints such lines), or all that the stream holds
 at this moment."""
 
 import asyncio

@@ -1,5 +1,5 @@
 // Package events reads the events of an account as they were published: from a file with
-// one a line (`perennial watch --stored -o json` prints such lines), or all that the stream
+// one a line (`perennial events --stored -o json` prints such lines), or all that the stream
 // holds at this moment.
 package events
 

@@ -1,0 +1,154 @@
+// `perennial status` without an id: each account at a glance, and the last operations.
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/verbs"
+	"perennial/queue"
+)
+
+// lastShown is how many operations follow the accounts.
+const lastShown = 10
+
+// showAccounts prints every account at a glance. Where no runner answers, it is what the
+// ledger alone knows, and the code says so.
+func (a *app) showAccounts(ctx context.Context) error {
+	var last operationRows
+	err := a.eachAccount(ctx, func(one *app, account string) error {
+		v, answered, err := askRunning(ctx, one, verbs.AtAGlance, struct{}{})
+		if !answered {
+			silent := &exitError{ExitUnreachable, cmp.Or(err, queue.ErrNoRunner)}
+			if v, err = one.summaryOfLedger(ctx); err != nil {
+				return silent
+			}
+			v.NotReady = "no runner answers"
+			return errors.Join(a.printSummary(v), silent)
+		}
+		if err == nil {
+			err = a.printSummary(v)
+		}
+		if err != nil || a.output == "json" {
+			return err
+		}
+		return last.read(ctx, one, account, verbs.ListRequest{All: true, Limit: lastShown})
+	})
+	if len(last) == 0 {
+		return err
+	}
+	_, blank := fmt.Fprintln(a.stdout)
+	return errors.Join(blank, a.printOperations(last, lastShown), err)
+}
+
+// summaryOfLedger is the account by its ledger file.
+func (a *app) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
+	l, account, err := a.openLedger(ctx)
+	if err != nil {
+		return verbs.Summary{}, err
+	}
+	defer func() { _ = l.Close() }()
+	return daemon.Summarize(ctx, l, account, time.Now())
+}
+
+// printSummary prints an account: its state, what it needs, what expires, how long the
+// wallet lasts, and the books.
+func (a *app) printSummary(v verbs.Summary) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, v)
+	}
+	state := "ready"
+	if v.Role != "" {
+		state += ", " + v.Role
+	}
+	if !v.Ready {
+		state = "NOT READY: " + strings.ReplaceAll(v.NotReady, "\n", "; ")
+	}
+	rows := [][]string{{"state", state}}
+	for _, p := range v.Paused {
+		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + daemon.UntilText(p)})
+	}
+	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring)}, []string{"runway", runwayText(v.Runway)}, []string{"books", booksText(v.Books, time.Now())})
+	return a.table([]string{"ACCOUNT", v.Account}, rows)
+}
+
+// needsText lists what needs a person, with the command that shows it.
+func needsText(n verbs.Needs) string {
+	var parts []string
+	add := func(count *int64, one, more, look string) {
+		if count != nil && *count > 0 {
+			parts = append(parts, fmt.Sprintf("%s (perennial %s)", english.Plural(int(*count), one, more), look))
+		}
+	}
+	add(&n.Reviews, "review", "", "reviews list")
+	add(n.Plans, "plan to approve", "plans to approve", "schedules list")
+	add(n.DeadLetters, "dead letter", "", "dead-letters list")
+	add(&n.Paused, "pause of the account", "pauses of the account", "accounts show")
+	add(n.PausedSchedules, "paused schedule", "", "schedules list")
+	add(n.Failing, "schedule that renews nothing", "schedules that renew nothing", "schedules list")
+	add(n.Uncovered, "proxy in no schedule", "proxies in no schedule", "proxies list --uncovered")
+	add(n.Findings, "difference from the provider", "differences from the provider", "ledger reconcile")
+	if len(parts) == 0 {
+		if n.Plans == nil {
+			return "nothing that the ledger knows of"
+		}
+		return "nothing"
+	}
+	return fmt.Sprintf("%s: %s", humanize.Comma(n.Total), strings.Join(parts, ", "))
+}
+
+func expiringText(e *verbs.Expiring) string {
+	if e == nil {
+		return "not known: no listing of the proxies is complete yet"
+	}
+	text := fmt.Sprintf("%s within 24 h, %s within 72 h, %s within 7 days, of %s whose expiry is known", humanize.Comma(e.Day), humanize.Comma(e.ThreeDays), humanize.Comma(e.Week), humanize.Comma(e.All))
+	if e.Expired > 0 {
+		text += fmt.Sprintf("; %s expired", humanize.Comma(e.Expired))
+	}
+	return text
+}
+
+func runwayText(r *verbs.Runway) string {
+	basis := map[string]string{"forecast": "by the schedules' forecast", "spending": "as spent in the last 7 days"}
+	switch {
+	case r == nil:
+		return "not known: nothing was spent, or prices are not known"
+	case r.More:
+		return fmt.Sprintf("more than %d days (%s)", r.Days, basis[r.Basis])
+	}
+	text := english.Plural(r.Days, "day", "")
+	if r.RunsOutOn != "" {
+		text += ", until " + r.RunsOutOn
+	}
+	if r.Unpriced > 0 {
+		text += fmt.Sprintf(", earlier with %s of unknown price", english.Plural(r.Unpriced, "renewal", ""))
+	}
+	return text + " (" + basis[r.Basis] + ")"
+}
+
+func booksText(b verbs.Books, now time.Time) string {
+	text := "wallet " + money(b.WalletCents, b.Currency)
+	if b.SuspenseCents != 0 {
+		text += ", of which " + money(b.SuspenseCents, b.Currency) + " in suspense"
+	}
+	switch {
+	case b.ComparedAt == nil:
+		return text + "; not compared with the provider yet"
+	case b.Agree == nil:
+		text += "; could not be compared to the cent"
+	case *b.Agree:
+		text += "; agrees with the provider"
+	default:
+		text += "; DIFFERS from the provider"
+	}
+	return text + ", compared " + humanize.RelTime(*b.ComparedAt, now, "ago", "from now")
+}

@@ -1,0 +1,66 @@
+// The commands in their groups, and the names that each answers to.
+
+package cli
+
+import "github.com/spf13/cobra"
+
+// tree adds every command to the root, in the groups of its help.
+func (a *app) tree(root *cobra.Command) {
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Get started", []*cobra.Command{a.demoCommand(), a.initCommand(), a.doctorCommand(), a.runCommand()}},
+		{"Buy and renew", []*cobra.Command{a.orderCommand(), a.renewCommand(), a.submitCommand(), a.cancelCommand(), a.retryCommand(), a.releaseCommand()}},
+		{"Watch", []*cobra.Command{a.statusCommand(), a.operationsCommand(), a.eventsCommand(), a.proxiesCommand()}},
+		{"Needs attention", []*cobra.Command{a.reviewsCommand(), a.deadLettersCommand()}},
+		{"Schedules", []*cobra.Command{a.schedulesCommand()}},
+		{"Money", []*cobra.Command{a.ledgerCommand(), a.auditCommand("audit")}},
+		{"Provider", []*cobra.Command{a.walletCommand(), a.offersCommand(), a.ordersCommand()}},
+		{"Operate", []*cobra.Command{a.accountsCommand(), a.runnersCommand(), a.webhooksCommand(), a.webCommand(), a.configCommand(), a.natsConfigCommand()}},
+		{"Develop", []*cobra.Command{a.sandboxCommand(), a.schemaCommand(), a.conformanceCommand(), a.benchCommand(), a.versionCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, c := range g.commands {
+			c.GroupID, c.SuggestFor = g.title, suggestedFor[c.Name()]
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("Develop")
+	root.SetCompletionCommandGroupID("Develop")
+	root.AddCommand(a.benchProcessCommand(), a.manualCommand())
+}
+
+// suggestedFor has names that a command is looked for under.
+var suggestedFor = map[string][]string{
+	"order": {"buy", "purchase"}, "renew": {"extend"}, "run": {"start", "serve", "up"}, "operations": {"ps", "list", "history"}, "events": {"logs", "tail", "follow"},
+	"ledger": {"balance", "statement", "backup", "restore", "entries"}, "wallet": {"money"}, "config": {"validate"}, "doctor": {"check"}, "accounts": {"pause", "resume"},
+}
+
+// others are the names of a verb that every noun takes as well.
+var others = map[string]string{"list": "ls", "show": "get", "get": "show"}
+
+// noun is a group of commands about one kind of thing. Alone it is its first command, with
+// the flags of that one.
+func noun(c, list *cobra.Command, more ...*cobra.Command) *cobra.Command {
+	for _, sub := range append([]*cobra.Command{list}, more...) {
+		if other := others[sub.Name()]; other != "" {
+			sub.Aliases = append(sub.Aliases, other)
+		}
+		c.AddCommand(sub)
+	}
+	c.Flags().AddFlagSet(list.Flags())
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return noSubcommand(cmd, args)
+		}
+		return list.RunE(cmd, nil)
+	}
+	return c
+}
+
+// hidden keeps a command out of help.
+func hidden(c *cobra.Command) *cobra.Command {
+	c.Hidden = true
+	return c
+}

@@ -1,0 +1,83 @@
+package crashtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/verbs"
+)
+
+// TestStatusSaysWhatNeedsAPerson: an operation in review, a plan that waits, a dead letter, a
+// paused account, proxies in no schedule. Without a runner it is what the ledger knows.
+func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	w.spoiled(&script{method: "POST", holds: `"px_3"`, steps: []spoil{{status: 422, body: failure("operation_failed", "words")}}})
+	w.configure("", "schedules: [{name: dear, cron: '0 0 1 1 *', renew_before: 600h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_1, px_2]}}]\n")
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "priced", "--wait")
+	if _, errs, code := w.cli("renew", "px_3", "--id", "doubt", "--wait"); code != cli.ExitPerson {
+		t.Fatalf("%d %s", code, errs)
+	}
+	if _, errs, code := w.cli("schedules", "run", "dear"); code != cli.ExitPerson {
+		t.Fatalf("%d %s", code, errs)
+	}
+	// It is published twice.
+	crashed{{id: "dead", subject: "perennial.commands.main.proxy.renew", body: []byte("{")}}.publish(t, line.NATS)
+	w.mustCLI("accounts", "pause", "--reason", "the provider moves")
+	glance := func() (v verbs.Summary) {
+		out, errs, _ := w.cli("status", "--json")
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			t.Fatalf("%s %s: %v", out, errs, err)
+		}
+		return v
+	}
+	await(t, "the dead letters are counted", func() bool { n := glance().Needs.DeadLetters; return n != nil && *n == 2 })
+	v := glance()
+	if n := v.Needs; n.Reviews != 1 || *n.Plans != 1 || n.Paused != 1 || *n.PausedSchedules != 0 || *n.Uncovered != 2 || n.Total != 7 {
+		t.Errorf("%+v", n)
+	}
+	if v.Expiring == nil || v.Expiring.All != 3 || v.Role != "active" || v.Books.WalletCents == 0 || v.Books.Agree != nil && v.Books.ComparedAt == nil {
+		t.Errorf("%+v", v)
+	}
+	out := w.mustCLI("status")
+	for _, says := range []string{"7: 1 review (perennial reviews list), 1 plan to approve", "2 dead letters", "1 pause of the account", "2 proxies in no schedule", "doubt/0001"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("%q is missing in\n%s", says, out)
+		}
+	}
+	w.stopped(run)
+	out, errs, code := w.cli("status")
+	if code != cli.ExitUnreachable || !strings.Contains(errs, "perennial run") || !strings.Contains(out, "NOT READY: no runner answers") || !strings.Contains(out, "1 review") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	if v := glance(); v.Ready || v.Needs.Plans != nil || v.Needs.Reviews != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestEarlierNamesOfCommandsWork, and what every noun takes.
+func TestEarlierNamesOfCommandsWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	_, line := w.run()
+	awaitReady(t, line)
+	for _, names := range [][]string{
+		{"schedules", "schedules list", "schedules ls", "schedule list", "sweep list"}, {"reviews", "reviews list", "review ls"}, {"dead-letters", "dead list", "dlq ls"},
+		{"operations", "operations list", "status --all"}, {"wallet", "wallet show", "wallet get"}, {"orders", "orders list"}, {"proxies", "proxies ls", "proxy list"},
+		{"webhooks", "webhook list"}, {"audit", "reviews log", "review log"}, {"accounts show", "account show", "account get"},
+	} {
+		want := w.mustCLI(append(strings.Fields(names[0]), "-o", "json")...)
+		for _, name := range names[1:] {
+			if got := w.mustCLI(append(strings.Fields(name), "--json")...); got != want {
+				t.Errorf("%s prints %s, and %s %s", name, got, names[0], want)
+			}
+		}
+	}
+	w.mustCLI("nodes")
+	w.mustCLI("offers", "--country", "US")
+	w.mustCLI("watch", "--stored")
+}

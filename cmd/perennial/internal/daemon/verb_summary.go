@@ -1,0 +1,156 @@
+// The verb `summary`: an account at a glance.
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"perennial/cmd/perennial/internal/verbs"
+	"perennial/ledger"
+	"perennial/schedules"
+)
+
+const (
+	runwayDays   = 30
+	runwayWithin = 2 * time.Second // a forecast of a large fleet takes longer
+)
+
+// Summarize is what a ledger alone knows of its account.
+func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
+	v.Account = account
+	b, err := l.Balance(ctx, account)
+	if err != nil {
+		return v, err
+	}
+	v.Books = verbs.Books{Currency: b.Currency, WalletCents: b.WalletCents, SuspenseCents: b.SuspenseCents}
+	if v.Paused, err = l.Pauses(ctx); err != nil {
+		return v, err
+	}
+	if v.Paused == nil {
+		v.Paused = []ledger.Pause{}
+	}
+	for _, p := range v.Paused {
+		if p.Until == nil {
+			v.Needs.Paused++
+		}
+	}
+	if v.Needs.Reviews, err = l.CountReviews(ctx); err != nil {
+		return v, err
+	}
+	if v.Runway, err = spendingRunway(ctx, l, b.WalletCents, now); err != nil {
+		return v, err
+	}
+	err = fleetAtAGlance(ctx, l, &v, now)
+	v.Needs.Sum()
+	return v, err
+}
+
+func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now time.Time) error {
+	listing, err := l.Listing(ctx)
+	if err != nil || listing.Finished.IsZero() {
+		return err
+	}
+	const far = 1 << 50 // microseconds: the year 37648
+	n, err := l.CountExpiring(ctx, []time.Time{now, now.Add(24 * time.Hour), now.Add(72 * time.Hour), now.Add(spentOver), time.UnixMicro(far)})
+	if err != nil {
+		return err
+	}
+	v.Expiring = &verbs.Expiring{Expired: n[0], Day: n[1] - n[0], ThreeDays: n[2] - n[0], Week: n[3] - n[0], All: n[4] - n[0], ListedAt: listing.Finished.UTC()}
+	return nil
+}
+
+// spendingRunway is how long the wallet lasts if as much is spent as in the last days; nil
+// where nothing was.
+func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, now time.Time) (*verbs.Runway, error) {
+	spent, err := l.NetSpentSince(ctx, now.Add(-spentOver))
+	if err != nil || spent <= 0 {
+		return nil, err
+	}
+	opened, err := l.OpenedAt(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil
+	}
+	over := max(min(spentOver, now.Sub(opened)), 24*time.Hour)
+	days := over.Hours() / 24 * float64(max(walletCents, 0)) / float64(spent)
+	r := &verbs.Runway{Days: int(days), Basis: "spending"}
+	if days < 1000 {
+		r.RunsOutOn = now.UTC().AddDate(0, 0, r.Days).Format(time.DateOnly)
+	}
+	return r, err
+}
+
+func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error) {
+	v, err := Summarize(ctx, a.Ledger(), a.Name, time.Now())
+	if err != nil {
+		return v, err
+	}
+	v.Role, v.NotReady = a.role(), a.notReady()
+	v.Ready = v.NotReady == ""
+	a.mu.Lock()
+	sweeper, runner := a.sweeper, a.runner
+	a.mu.Unlock()
+	if letters, err := a.host.Queue.CountLetters(ctx, a.Name); err == nil {
+		v.Needs.DeadLetters = &letters
+	}
+	if runner != nil {
+		if last := runner.LastReconciliation(); !last.At.IsZero() {
+			at, findings := last.At.UTC(), int64(last.Findings)
+			v.Books.ComparedAt, v.Books.Agree, v.Needs.Findings = &at, last.OK, &findings
+		}
+	}
+	if sweeper != nil {
+		err = addSchedules(ctx, sweeper, &v)
+	}
+	v.Needs.Sum()
+	return v, err
+}
+
+// addSchedules adds what schedules need, and the runway by their forecast where that is
+// made in time.
+func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) error {
+	all, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	if n, known := s.Uncovered(); known {
+		v.Needs.Uncovered = &n
+	}
+	var held, paused, failing int64
+	for _, one := range all {
+		switch {
+		case one.Plan != "":
+			held++
+		case one.Paused != nil:
+			paused++
+		case one.Problem != "" || one.MatchesNone != "":
+			failing++
+		}
+	}
+	v.Needs.Plans, v.Needs.PausedSchedules, v.Needs.Failing = &held, &paused, &failing
+	if len(all) == 0 || v.Expiring == nil {
+		return nil
+	}
+	soon, cancel := context.WithTimeout(ctx, runwayWithin)
+	defer cancel()
+	f, err := s.Forecast(soon, "", runwayDays)
+	if err == nil && f.WalletCents != nil {
+		v.Runway = forecastRunway(f)
+	}
+	return nil
+}
+
+// forecastRunway is nil where the renewals without a price may decide.
+func forecastRunway(f schedules.Forecast) *verbs.Runway {
+	r := &verbs.Runway{Days: len(f.Days), More: true, RunsOutOn: f.RunsOutOn, Basis: "forecast", Unpriced: f.Unpriced}
+	for n, d := range f.Days {
+		if d.Day == f.RunsOutOn {
+			r.Days, r.More = n, false
+		}
+	}
+	if r.More && f.Unpriced > 0 {
+		return nil
+	}
+	return r
+}
