@@ -137,7 +137,7 @@ func (q *Queue) CountLetters(ctx context.Context, account string) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	return int64(info.State.Subjects[DeadSubject(account)]), nil //nolint:gosec // a count
+	return int64(info.State.Subjects[DeadSubject(account)]), nil
 }
 
 // ErrNoLetter is the error for a sequence at which no dead command is stored.

@@ -4,7 +4,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -69,8 +68,8 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 		return nil, err
 	}
 	opened, err := l.OpenedAt(ctx)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, nil
+	if err != nil {
+		return nil, err // there is money, so there is a first row
 	}
 	over := max(min(spentOver, now.Sub(opened)), 24*time.Hour)
 	days := over.Hours() / 24 * float64(max(walletCents, 0)) / float64(spent)
@@ -78,7 +77,7 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 	if days < 1000 {
 		r.RunsOutOn = now.UTC().AddDate(0, 0, r.Days).Format(time.DateOnly)
 	}
-	return r, err
+	return r, nil
 }
 
 func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error) {
