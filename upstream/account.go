@@ -23,9 +23,7 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 	return getOne(ctx, c, accountPath, func(o *object, e *Envelope) Account {
 		o.need("account_id")
 		a := Account{AccountID: o.text("account_id"), Email: o.text("email"), Status: o.text("status"), TraceID: e.TraceID, ServerTime: e.Timestamp}
-		if v := o.raw("email_verified"); v != nil {
-			a.EmailVerified = v[0] == 't'
-		}
+		a.EmailVerified, _ = as[bool](o.raw("email_verified"))
 		a.CreatedAt, _ = parseTime(o.text("created_at"))
 		return a
 	})

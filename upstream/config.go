@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -43,7 +44,7 @@ func (c Config) String() string { return describe(c.BaseURL, c.AppID) }
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
 // MarshalJSON shows what String shows.
-func (c Config) MarshalJSON() ([]byte, error) { return []byte(quote(c.String())), nil }
+func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // Environment is one of the API's two environments.
 type Environment string
@@ -229,7 +230,7 @@ func (c *Client) String() string { return describe(c.BaseURL(), c.appID) }
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
 // MarshalJSON shows what String shows.
-func (c *Client) MarshalJSON() ([]byte, error) { return []byte(quote(c.String())), nil }
+func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // Close drops idle connections of the client's own transport.
 func (c *Client) Close() {

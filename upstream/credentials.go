@@ -72,12 +72,9 @@ func (c *Client) Reveal(ctx context.Context, proxyID string) (Credentials, error
 		o.need("proxy_id")
 		s := credentials{host: o.text("host"), port: o.text("port"), username: o.text("username"),
 			password: o.text("password"), socks5URI: o.text("socks5_uri")}
-		if raw := o.raw("connection"); raw != nil {
-			if text, ok := unquote(raw); ok {
-				s.connection = text
-			} else {
-				s.connection = string(raw)
-			}
+		s.connection = string(o.raw("connection"))
+		if text, ok := as[string](o.raw("connection")); ok {
+			s.connection = text
 		}
 		return Credentials{read: func() credentials { return s }}
 	})

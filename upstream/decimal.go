@@ -28,15 +28,8 @@ func AmountAgrees(amount string, cents int64) bool {
 // decimal reads a decimal string, or a number, as its text; "" for anything else,
 // which says nothing of the cents beside it.
 func (o *object) decimal(key string) string {
-	v := o.raw(key)
-	if v == nil {
+	if !isText(o.raw(key)) {
 		return ""
 	}
-	if s, ok := unquote(v); ok {
-		return bounded(s, maxDecimal+1)
-	}
-	if v[0] == '-' || v[0] >= '0' && v[0] <= '9' {
-		return bounded(string(v), maxDecimal+1)
-	}
-	return ""
+	return bounded(o.text(key), maxDecimal+1)
 }

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -58,22 +59,37 @@ type arrays struct {
 }
 
 func arraysOf(o *object, l list) (out arrays) {
-	for _, m := range o.members {
-		if m.value[0] != '[' {
-			continue
-		}
-		all := elements(m.value)
-		at := slices.IndexFunc(all, func(raw []byte) bool { return carries(raw, l.entry) })
-		switch {
-		case len(all) == 0:
-			out.empty = append(out.empty, string(m.key))
-		case at >= 0:
-			out.lists = append(out.lists, listKey{string(m.key), countMembers(all[at], l.members)})
+	for _, name := range slices.Sorted(maps.Keys(o.members)) {
+		entries, isArray := as[[]value](o.members[name])
+		switch members, carried := l.likeness(entries); {
+		case !isArray:
+		case len(entries) == 0:
+			out.empty = append(out.empty, name)
+		case carried:
+			out.lists = append(out.lists, listKey{name, members})
 		default:
-			out.others = append(out.others, string(m.key))
+			out.others = append(out.others, name)
 		}
 	}
 	return out
+}
+
+// likeness counts the document's members, null or not, of the first entry that carries
+// the one that names it.
+func (l list) likeness(entries []value) (members int, carried bool) {
+	for _, raw := range entries {
+		entry, err := parseObject("", raw)
+		if _, carried = entry.members[l.entry]; err != nil || !carried {
+			continue
+		}
+		for _, key := range l.members {
+			if _, has := entry.members[key]; has {
+				members++
+			}
+		}
+		return members, true
+	}
+	return 0, false
 }
 
 // best is the array whose entries have the most of the document's members; alone
@@ -127,27 +143,4 @@ func (k *listKeys) listOf(o *object, l list) (string, error) {
 		return all.empty[len(all.empty)-1], nil
 	}
 	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", len(all.others), l.entry)
-}
-
-// carries reports whether an array's entry is an object with the key, null or not.
-func carries(raw []byte, key string) bool {
-	if raw[0] != '{' {
-		return false
-	}
-	o, err := parseObject("", raw)
-	return err == nil && slices.ContainsFunc(o.members, func(m member) bool { return string(m.key) == key })
-}
-
-// countMembers counts the members of an entry that are among those, null or not.
-func countMembers(raw []byte, among []string) (n int) {
-	o, err := parseObject("", raw)
-	if err != nil {
-		return 0
-	}
-	for _, m := range o.members {
-		if slices.Contains(among, string(m.key)) {
-			n++
-		}
-	}
-	return n
 }

@@ -98,10 +98,7 @@ func decodeCreatedOrder(e *Envelope) (*CreatedOrder, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &CreatedOrder{OrderNo: o.str("order_no"), TraceID: e.TraceID, ServerTime: e.Timestamp}
-	if o.err == nil && out.OrderNo == "" {
-		o.fail("order_no", "missing")
-	}
+	out := &CreatedOrder{OrderNo: o.id("order_no"), TraceID: e.TraceID, ServerTime: e.Timestamp}
 	if o.err != nil {
 		return nil, o.err
 	}
@@ -118,19 +115,10 @@ type OrderSummary struct {
 }
 
 func decodeOrderSummary(o *object) OrderSummary {
-	if o.str("order_no") == "" {
-		o.fail("order_no", "missing")
-	}
 	return OrderSummary{
-		OrderNo: o.str("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
-		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.creation(),
+		OrderNo: o.id("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.instant("created_at"),
 	}
-}
-
-// creation is when an order was made; zero where that is absent or cannot be read.
-func (o *object) creation() time.Time {
-	at, _ := parseTime(o.described("created_at"))
-	return at
 }
 
 // Order is an order's detail (API: Order) without payment method, lines and
@@ -169,15 +157,23 @@ type Refund struct {
 }
 
 func decodeOrder(o *object) Order {
-	if o.str("order_no") == "" {
-		o.fail("order_no", "missing")
-	}
 	out := Order{
-		OrderNo: o.str("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
-		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.creation(),
-		PollAfterSeconds: o.optionalInt("poll_after_seconds"), Delivery: decodeDelivery(o), Refund: decodeRefund(o),
-		Total: o.decimal("total"), Items: shownItems(o),
+		OrderNo: o.id("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.instant("created_at"),
+		PollAfterSeconds: o.optionalInt("poll_after_seconds"),
+		Total:            o.decimal("total"), Items: shownItems(o),
 	}
+	o.within("delivery", func(d *object) {
+		out.Delivery = Delivery{
+			ExpectedCount: d.integer("expected_count"), DeliveredCount: d.integer("delivered_count"),
+			Complete: d.boolean("complete"), Available: d.boolean("available"),
+			Present: len(d.missing("expected_count", "delivered_count", "complete", "available")) == 0,
+		}
+	})
+	o.within("refund", func(r *object) {
+		out.Refund = &Refund{Status: r.loose("status"), Destination: r.loose("destination"), AmountCents: r.optionalInt("amount_cents"),
+			Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // what cannot be read proves no refund
+	})
 	if out.Delivery.Present && out.Delivery.Available {
 		out.Proxies, out.Unusable = decodeEach(o, "proxies", "proxy_id", decodeProxy)
 	}
@@ -187,11 +183,8 @@ func decodeOrder(o *object) Order {
 // shownItems reads the lines of an order as a request writes them. What they are
 // is not promised, so another structure is no error.
 func shownItems(o *object) (items []OrderItem) {
-	raw := o.raw("items")
-	if len(raw) == 0 || raw[0] != '[' {
-		return nil
-	}
-	for _, line := range elements(raw) {
+	lines, _ := as[[]value](o.raw("items"))
+	for _, line := range lines {
 		entry, err := parseObject("items", line)
 		if err != nil {
 			return nil
@@ -203,27 +196,4 @@ func shownItems(o *object) (items []OrderItem) {
 		items = append(items, item)
 	}
 	return items
-}
-
-func decodeDelivery(o *object) Delivery {
-	d := o.child("delivery")
-	if d == nil {
-		return Delivery{}
-	}
-	defer o.adopt(d)
-	return Delivery{
-		ExpectedCount: d.integer("expected_count"), DeliveredCount: d.integer("delivered_count"),
-		Complete: d.boolean("complete"), Available: d.boolean("available"),
-		Present: len(d.missing("expected_count", "delivered_count", "complete", "available")) == 0,
-	}
-}
-
-func decodeRefund(o *object) *Refund {
-	r := o.child("refund")
-	if r == nil {
-		return nil
-	}
-	defer o.adopt(r)
-	return &Refund{Status: r.loose("status"), Destination: r.loose("destination"), AmountCents: r.optionalInt("amount_cents"),
-		Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // what cannot be read proves no refund
 }

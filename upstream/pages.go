@@ -54,28 +54,16 @@ type Offer struct {
 }
 
 func decodeOffer(o *object) Offer {
-	if o.str("offer_code") == "" {
-		o.fail("offer_code", "missing")
-	}
 	out := Offer{
-		OfferCode: o.str("offer_code"), Name: o.loose("name"), CountryCode: o.loose("country_code"), CountryName: o.loose("country_name"),
+		OfferCode: o.id("offer_code"), Name: o.loose("name"), CountryCode: o.loose("country_code"), CountryName: o.loose("country_name"),
 		Region: o.loose("region"), LineName: o.loose("line_name"), IPType: o.loose("ip_type"), Protocol: o.loose("protocol"),
 		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.decimal("unit_price"),
-		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"),
+		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"), DurationDays: arrayOf[int64](o, "duration_days", "integers"),
 	}
-	for _, raw := range o.array("duration_days") {
-		n, err := strconv.ParseInt(string(raw), 10, 64)
-		if err != nil {
-			o.fail("duration_days", "not an array of integers")
-			return Offer{}
-		}
-		out.DurationDays = append(out.DurationDays, n)
-	}
-	if v := o.raw("cidrs"); len(v) > 0 && v[0] == '[' {
-		for _, raw := range elements(v) { // their type is not given: what is text is shown
-			if cidr, ok := unquote(raw); ok {
-				out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
-			}
+	cidrs, _ := as[[]value](o.raw("cidrs"))
+	for _, raw := range cidrs { // their type is not given: what is text is shown
+		if cidr, ok := as[string](raw); ok {
+			out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
 		}
 	}
 	return out

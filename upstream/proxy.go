@@ -21,11 +21,8 @@ type Proxy struct {
 }
 
 func decodeProxy(o *object) Proxy {
-	if o.str("proxy_id") == "" {
-		o.fail("proxy_id", "missing")
-	}
 	return Proxy{
-		ProxyID: o.str("proxy_id"), Status: o.described("status"), IPType: o.described("ip_type"), CountryCode: o.described("country_code"),
+		ProxyID: o.id("proxy_id"), Status: o.described("status"), IPType: o.described("ip_type"), CountryCode: o.described("country_code"),
 		Region: o.described("region"), LineName: o.described("line_name"), Protocol: o.described("protocol"),
 		StartsAt: o.looseTime("starts_at"), ExpiresAt: o.optionalTime("expires_at"),
 	}

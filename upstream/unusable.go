@@ -55,9 +55,7 @@ func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items
 			continue
 		}
 		bad := Unusable{Position: at + 1, Why: entry.err.Error()}
-		if v := entry.raw(id); v != nil {
-			bad.ID, _ = unquote(v)
-		}
+		bad.ID, _ = as[string](entry.raw(id))
 		if failed, ok := errors.AsType[*fieldError](entry.err); ok {
 			bad.Field = failed.field
 		}

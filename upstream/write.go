@@ -126,7 +126,7 @@ func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
 
 func hasRenewalStatus(e *Envelope) bool {
 	o, err := e.object()
-	return err == nil && o.has("status")
+	return err == nil && o.raw("status") != nil
 }
 
 // CreateOrder posts an order and turns its reply into an error or a result; a
