@@ -49,14 +49,21 @@ func DecodeEnvelope(body []byte) (Envelope, error) {
 	return e, nil
 }
 
-// consistent reports a success that says a failure's code, or the reverse.
-func (e *Envelope) consistent() bool { return e.Success == (e.Code == CodeOK) }
-
 func (e *Envelope) object() (*object, error) {
 	if e.data == nil {
 		return nil, errors.New("data is missing")
 	}
 	return parseObject("data", e.data)
+}
+
+// decodeData reads the data of an envelope with a decoder.
+func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, err error) {
+	o, err := e.object()
+	if err != nil {
+		return out, err
+	}
+	out = decode(o, e)
+	return out, o.err
 }
 
 // fieldErrors copies data.errors of a validation failure, bounded.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/shopspring/decimal"
 )
 
 // value is one JSON value as it was sent.
@@ -291,4 +292,87 @@ func bounded(s string, limit int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// maxDecimal is the longest decimal string that is read as an amount, in bytes.
+const maxDecimal = 40
+
+// AmountAgrees reports whether a decimal string in the main unit is the same money
+// as an integer count of cents (API: General conventions). A string that was not
+// given agrees with anything; one that is no amount agrees with nothing.
+func AmountAgrees(amount string, cents int64) bool {
+	if amount == "" {
+		return true
+	}
+	if len(amount) > maxDecimal || strings.ContainsAny(amount, "eE") { // an exponent costs its size to compare
+		return false
+	}
+	d, err := decimal.NewFromString(amount)
+	return err == nil && d.Equal(decimal.New(cents, -2))
+}
+
+// decimal reads a decimal string, or a number, as its text; "" for anything else,
+// which says nothing of the cents beside it.
+func (o *object) decimal(key string) string {
+	if !isText(o.raw(key)) {
+		return ""
+	}
+	return bounded(o.text(key), maxDecimal+1)
+}
+
+// Unusable is an entry of a list that cannot be read.
+type Unusable struct {
+	ID       string // opaque; empty where the id itself cannot be read
+	Position int    // in its list or page, from 1
+	// Field is the member that cannot be read; empty where the entry is no object, or a
+	// member appears twice.
+	Field string
+	Why   string // names the field and never its value
+}
+
+// UnusableError ends a complete list of which some entries cannot be read.
+type UnusableError struct {
+	First Unusable
+	Count int
+}
+
+// Error names the first entry.
+func (e *UnusableError) Error() string {
+	what := fmt.Sprintf("entry %d", e.First.Position)
+	if e.First.ID != "" {
+		what = nameOf(e.First.ID, traceLimit)
+	}
+	return fmt.Sprintf("%d entries of the list cannot be read; the others can: %s: %s", e.Count, what, e.First.Why)
+}
+
+func (e *UnusableError) add(page []Unusable) {
+	if e.Count == 0 && len(page) > 0 {
+		e.First = page[0]
+	}
+	e.Count += len(page)
+}
+
+// decodeEach reads an array of objects with one decoder. The member id names an entry.
+func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items []T, unusable []Unusable) {
+	raws := o.array(key)
+	items = make([]T, 0, len(raws))
+	for at, raw := range raws {
+		entry, err := parseObject("", raw)
+		if err != nil {
+			unusable = append(unusable, Unusable{Position: at + 1, Why: err.Error()})
+			continue
+		}
+		item := decode(entry)
+		if entry.err == nil {
+			items = append(items, item)
+			continue
+		}
+		bad := Unusable{Position: at + 1, Why: entry.err.Error()}
+		bad.ID, _ = as[string](entry.raw(id))
+		if failed, ok := errors.AsType[*fieldError](entry.err); ok {
+			bad.Field = failed.field
+		}
+		unusable = append(unusable, bad)
+	}
+	return items, unusable
 }

@@ -70,11 +70,7 @@ type RenewalLine struct {
 	Missing                                  []string
 }
 
-func decodeRenewal(e *Envelope) (*Renewal, error) {
-	o, err := e.object()
-	if err != nil {
-		return nil, err
-	}
+func decodeRenewal(o *object, _ *Envelope) *Renewal {
 	r := &Renewal{
 		Status: o.str("status"), TotalCents: o.integer("total_cents"), ChargedCents: o.integer("charged_cents"),
 		RefundedCents: o.integer("refunded_cents"), Successful: arrayOf[string](o, "successful_proxy_ids", "strings"),
@@ -84,9 +80,9 @@ func decodeRenewal(e *Envelope) (*Renewal, error) {
 	}
 	r.LineItems, r.Unusable = decodeEach(o, "line_items", "proxy_id", decodeRenewalLine)
 	if o.err != nil {
-		return nil, o.err
+		return nil
 	}
-	return r, nil
+	return r
 }
 
 func decodeRenewalLine(o *object) RenewalLine {
