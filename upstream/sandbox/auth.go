@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"perennial/ledger/connlimit"
 	"perennial/upstream"
-	"perennial/upstream/sandbox/connlimit"
 )
 
 // clockTolerance is the accepted deviation of X-API-Timestamp.

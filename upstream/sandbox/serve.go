@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perennial/upstream/sandbox/connlimit"
+	"perennial/ledger/connlimit"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"perennial/upstream/sandbox/connlimit"
+	"perennial/ledger/connlimit"
 )
 
 // Options say what a sandbox serves and where.
