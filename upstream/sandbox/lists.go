@@ -56,29 +56,29 @@ type window struct {
 	size, offset      int
 }
 
-func (s *Server) window(r *request, q query, resource, filters string) (window, reply, bool) {
+func (s *Server) window(r *request, q query, resource, filters string) (window, *refusal) {
 	w := window{resource: resource, filters: filters, size: defaultPageSize}
 	if text, ok := q["page_size"]; ok {
 		n, ok := positive(text)
 		if !ok || n > maxPageSize {
-			return w, s.invalid("page_size", "must be 1 to 200"), false
+			return w, invalid("page_size", "must be 1 to 200")
 		}
 		w.size = int(n)
 	}
 	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
 		if _, asked := q["page_size"]; asked && !s.moods.shrinksPages() {
-			return w, s.invalid("page_size", "is over the greatest"), false
+			return w, invalid("page_size", "is over the greatest")
 		}
 		w.size = most
 	}
 	token, ok := q["page_token"]
 	if !ok || token == "" {
-		return w, reply{}, true
+		return w, nil
 	}
 	if w.offset, ok = s.readToken(r.key.space, w, token); !ok || s.moods.draw(MoodShortTokens, 4) {
-		return w, s.refuse("invalid_page_token", "The page token is expired, altered or of another list."), false
+		return w, refuse("invalid_page_token", "The page token is expired, altered or of another list.")
 	}
-	return w, reply{}, true
+	return w, nil
 }
 
 // token binds offset, account, environment, resource, filters, page size and an
@@ -119,7 +119,7 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 // page renders one window over a list of total items, of which those count that
 // shown, if given, accepts. A token says where in the whole list the next page
 // begins: an item that stops being shown removes no other from the pages.
-func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(b []byte, i int) []byte) reply {
+func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(b []byte, i int) []byte) []byte {
 	b := append(make([]byte, 0, 128+512*max(min(w.size, total-w.offset), 0)), `{"`...)
 	b = append(append(b, w.resource...), `":[`...)
 	written, next := 0, -1
@@ -145,32 +145,32 @@ func (s *Server) page(r *request, w window, total int, shown func(i int) bool, i
 	} else {
 		b = append(b, "null"...)
 	}
-	return s.ok(append(b, '}'))
+	return append(b, '}')
 }
 
-func (s *Server) listProxies(r *request) reply {
-	w, out, ok := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
-	if !ok {
-		return out
+func (s *Server) listProxies(r *request) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
+	if no != nil {
+		return nil, no
 	}
 	list := r.key.space.proxies
-	return s.page(r, w, len(list), func(i int) bool { return list[i].asOf(r.asOf) != nil },
-		func(b []byte, i int) []byte { return list[i].asOf(r.asOf).appendTo(b) })
+	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
+		func(b []byte, i int) []byte { return list[i].past.asOf(r.asOf, list[i]).appendTo(b) }), nil
 }
 
-func (s *Server) listOrders(r *request) reply {
-	w, out, ok := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
-	if !ok {
-		return out
+func (s *Server) listOrders(r *request) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
+	if no != nil {
+		return nil, no
 	}
 	list := r.key.space.orders
-	return s.page(r, w, len(list), func(i int) bool { return list[i].asOf(r.asOf) != nil },
-		func(b []byte, i int) []byte { return append(list[i].asOf(r.asOf).appendSummary(b), '}') })
+	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
+		func(b []byte, i int) []byte { return append(list[i].past.asOf(r.asOf, list[i]).appendSummary(b), '}') }), nil
 }
 
 // listOffers leaves out what cannot be bought with the given quantity or
 // duration; prices are those of both, for the base duration (assumed).
-func (s *Server) listOffers(r *request) reply {
+func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
 	for _, f := range []struct {
@@ -180,15 +180,15 @@ func (s *Server) listOffers(r *request) reply {
 		if text, ok := q[f.name]; ok {
 			n, ok := positive(text)
 			if !ok {
-				return s.invalid(f.name, "must be a positive integer")
+				return nil, invalid(f.name, "must be a positive integer")
 			}
 			*f.into = n
 		}
 	}
 	filters, _ := json.Marshal([]any{want.country, want.region, want.line, want.ipType, want.quantity, want.days})
-	w, out, ok := s.window(r, q, "offers", string(filters))
-	if !ok {
-		return out
+	w, no := s.window(r, q, "offers", string(filters))
+	if no != nil {
+		return nil, no
 	}
 	list, now := s.st.offers, s.now()
 	return s.page(r, w, len(list),
@@ -197,7 +197,7 @@ func (s *Server) listOffers(r *request) reply {
 		},
 		func(b []byte, i int) []byte {
 			return r.key.space.appendOffer(b, s.moods.named(list[i], now), want.quantity, want.days)
-		})
+		}), nil
 }
 
 type offerQuery struct {

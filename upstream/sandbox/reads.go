@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-func (s *Server) account(r *request) reply {
+func (s *Server) account(r *request) ([]byte, *refusal) {
 	sp := r.key.space
 	data, _ := json.Marshal(map[string]any{"account_id": sp.accountID, "email": sp.email, "email_verified": true,
 		"status": sp.standing.status, "created_at": "2026-01-01T00:00:00Z"})
-	return s.ok(data)
+	return data, nil
 }
 
-func (s *Server) wallet(r *request) reply {
+func (s *Server) wallet(r *request) ([]byte, *refusal) {
 	sp := r.key.space
-	balance := sp.balanceAsOf(r.asOf)
+	balance := *sp.past.asOf(r.asOf, &sp.balance)
 	data, _ := json.Marshal(map[string]any{"environment": sp.env, "currency": sp.currency, "balance_cents": balance,
 		"balance": decimal(balance), "frozen_cents": sp.frozen, "cash_value": sp.env == envProduction})
-	return s.ok(data)
+	return data, nil
 }
 
-func (s *Server) order(r *request) reply {
+func (s *Server) order(r *request) ([]byte, *refusal) {
 	o := s.st.orders[r.rt.id]
 	if o != nil {
-		o = o.asOf(r.asOf)
+		o = o.past.asOf(r.asOf, o)
 	}
 	if o == nil || o.space != r.key.space {
-		return s.refuse("order_not_found", "The order is unknown.")
+		return nil, refuse("order_not_found", "The order is unknown.")
 	}
-	return s.ok(s.orderDetail(o))
+	return s.orderDetail(o), nil
 }
 
-func (s *Server) proxy(r *request) reply {
+func (s *Server) proxy(r *request) ([]byte, *refusal) {
 	p := s.st.proxies[r.rt.id]
 	if p != nil {
-		p = p.asOf(r.asOf)
+		p = p.past.asOf(r.asOf, p)
 	}
 	if p == nil || p.space != r.key.space {
-		return s.refuse("proxy_not_found", "The proxy is unknown.")
+		return nil, refuse("proxy_not_found", "The proxy is unknown.")
 	}
-	return s.ok(p.appendTo(nil))
+	return p.appendTo(nil), nil
 }
 
 // status is the order's state as text. The texts are assumed; clients decide from

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -65,13 +66,32 @@ func (s *Server) envelope(status int, code, message string, data []byte) reply {
 
 func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
-func (s *Server) refuse(code, message string) reply {
-	return s.envelope(statusOf(code), code, message, nil)
+// refusal is why a request is not carried out: a code of the API with its message, or a
+// field and what is wrong with it. The control interface refuses fields too.
+type refusal struct {
+	code, message, field string
+
+	retryAfter string // of rate_limited
 }
 
-// invalid answers validation_error and names the field (assumed structure:
-// errors maps a field to its messages).
-func (s *Server) invalid(field, message string) reply {
-	data, _ := json.Marshal(map[string]any{"errors": map[string][]string{field: {message}}})
-	return s.envelope(statusOf("validation_error"), "validation_error", "The request is not valid.", data)
+// Error is the field and what is wrong with it.
+func (e *refusal) Error() string { return e.field + ": " + e.message }
+
+func refuse(code, message string) *refusal { return &refusal{code: code, message: message} }
+
+func invalid(field, format string, args ...any) *refusal {
+	return &refusal{code: "validation_error", field: field, message: fmt.Sprintf(format, args...)}
+}
+
+// refused answers a refusal; of a field as validation_error (assumed structure: errors
+// maps a field to its messages).
+func (s *Server) refused(no *refusal) reply {
+	message, data := no.message, []byte(nil)
+	if no.field != "" {
+		message = "The request is not valid."
+		data, _ = json.Marshal(map[string]any{"errors": map[string][]string{no.field: {no.message}}})
+	}
+	out := s.envelope(statusOf(no.code), no.code, message, data)
+	out.retryAfter = no.retryAfter
+	return out
 }
