@@ -85,7 +85,6 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 	sp, result := r.key.space, renewalResult{total: total}
 	verdicts := f.verdicts(chosen)
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
-	result.lines = append(result.lines, '[')
 	for i, p := range chosen {
 		cents := sp.price(p.offer, 1, in.Days)
 		line.ProxyID = p.id
@@ -102,7 +101,6 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 		}
 		result.add(p, verdicts[i], in.Days, cents, refunded)
 	}
-	result.lines = append(result.lines, ']')
 	ch.saveWallet(sp)
 	return s.renewalReply(sp, result)
 }
@@ -120,7 +118,7 @@ func (p *proxy) extended(days int64, now time.Time) time.Time {
 type renewalResult struct {
 	total, refunded               int64
 	succeeded, failed, unresolved []string
-	lines                         []byte
+	lines                         []written
 }
 
 func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {
@@ -133,21 +131,8 @@ func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int6
 		x.succeeded = append(x.succeeded, p.id)
 	}
 	x.refunded += refunded
-	b := x.lines
-	if len(b) > 1 {
-		b = append(b, ',')
-	}
-	b = append(b, `{"proxy_id":`...)
-	b = appendString(b, p.id)
-	b = appendField(b, "host", p.host())
-	b = appendField(b, "status", verdict)
-	b = appendNumber(b, "duration_days", days)
-	b = appendNumber(b, "amount_cents", cents)
-	b = appendField(b, "amount", decimal(cents))
-	b = appendNumber(b, "charged_cents", cents-refunded)
-	b = appendNumber(b, "refunded_cents", refunded)
-	b = append(b, '}')
-	x.lines = b
+	x.lines = append(x.lines, object("proxy_id", p.id, "host", p.host(), "status", verdict, "duration_days", days, "amount_cents", cents,
+		"amount", decimal(cents), "charged_cents", cents-refunded, "refunded_cents", refunded))
 }
 
 func (x *renewalResult) status() string {
@@ -164,22 +149,11 @@ func (x *renewalResult) status() string {
 
 func (s *Server) renewalReply(sp *space, x renewalResult) reply {
 	status := x.status()
-	b := make([]byte, 0, 256+len(x.lines)+24*(len(x.succeeded)+len(x.failed)+len(x.unresolved)))
-	b = append(b, `{"status":`...)
-	b = appendString(b, status)
-	b = appendNumber(b, "total_cents", x.total)
-	b = appendNumber(b, "charged_cents", x.total-x.refunded)
-	b = appendNumber(b, "refunded_cents", x.refunded)
-	b = appendStrings(b, "successful_proxy_ids", x.succeeded)
-	b = appendStrings(b, "failed_proxy_ids", x.failed)
-	b = appendStrings(b, "unresolved_proxy_ids", x.unresolved)
-	b = append(appendKey(b, "line_items"), x.lines...)
+	data := []any{"status", status, "total_cents", x.total, "charged_cents", x.total - x.refunded, "refunded_cents", x.refunded,
+		"successful_proxy_ids", x.succeeded, "failed_proxy_ids", x.failed, "unresolved_proxy_ids", x.unresolved, "line_items", array(x.lines)}
 	if status == "failed" {
-		b = append(b, `,"wallet":{"currency":`...)
-		b = appendString(b, sp.currency)
-		b = appendNumber(b, "balance_cents", sp.balance)
-		b = append(b, '}', '}')
-		return s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", b)
+		data = append(data, "wallet", object("currency", sp.currency, "balance_cents", sp.balance))
+		return s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", object(data...))
 	}
-	return s.ok(append(b, '}'))
+	return s.ok(object(data...))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 )
 
 // reply is one envelope before it goes out. seq must be durable first; settle
@@ -44,24 +43,12 @@ func statusOf(code string) int {
 
 // envelope renders a reply; data nil is an empty object.
 func (s *Server) envelope(status int, code, message string, data []byte) reply {
-	now := s.now()
-	b := make([]byte, 0, 192+len(data))
-	b = append(b, `{"success":`...)
-	b = strconv.AppendBool(b, code == "ok")
-	b = appendField(b, "code", code)
-	b = appendField(b, "message", message)
-	b = append(b, `,"data":`...)
 	if data == nil {
-		b = append(b, '{', '}')
+		data = []byte("{}")
 	}
-	b = append(b, data...)
-	b = append(b, `,"timestamp":"`...)
-	b = now.AppendFormat(b, time.RFC3339)
-	b = append(b, `","trace_id":"`...)
-	b = append(b, s.tracePrefix...)
-	b = strconv.AppendUint(b, s.traces.Add(1), 36)
-	b = append(b, '"', '}')
-	return reply{status: status, code: code, body: b}
+	body := object("success", code == "ok", "code", code, "message", message, "data", written(data), "timestamp", s.now(),
+		"trace_id", s.tracePrefix+strconv.FormatUint(s.traces.Add(1), 36))
+	return reply{status: status, code: code, body: body}
 }
 
 func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
