@@ -61,8 +61,8 @@ var otherReplies = func() map[string]otherReply {
 		"HTTP 500": {500, "<h1>error</h1>"}, "HTTP 404 without an envelope": {404, "not found"}, "HTTP 403 of a firewall": {403, "<h1>blocked</h1>"}, "an empty body": {200, ""},
 	}
 	for _, code := range append(upstream.Codes(), "of_tomorrow") {
-		if code != string(upstream.CodeOK) && !slices.Contains(ofTheAccount, upstream.Code(code)) {
-			all[code] = otherReply{400, fmt.Sprintf(`{"success":false,"code":%q,"message":"no","data":null,"trace_id":"tr_1","timestamp":"2026-04-05T01:00:00Z"}`, code)}
+		if code != upstream.CodeOK && !slices.Contains(ofTheAccount, code) {
+			all[string(code)] = otherReply{400, fmt.Sprintf(`{"success":false,"code":%q,"message":"no","data":null,"trace_id":"tr_1","timestamp":"2026-04-05T01:00:00Z"}`, code)}
 		}
 	}
 	return all

@@ -4,7 +4,6 @@ package upstream
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -20,12 +19,10 @@ type Account struct {
 
 // Account reads the key's account (API: GET /api/v1/account, scope account:read).
 func (c *Client) Account(ctx context.Context) (Account, error) {
-	return getOne(ctx, c, accountPath, func(o *object, e *Envelope) Account {
+	return getOne(ctx, c, accountPath, "", func(o *object, e *Envelope) Account {
 		o.need("account_id")
 		a := Account{AccountID: o.text("account_id"), Email: o.text("email"), Status: o.text("status"), TraceID: e.TraceID, ServerTime: e.Timestamp}
-		if v := o.raw("email_verified"); v != nil {
-			a.EmailVerified = v[0] == 't'
-		}
+		a.EmailVerified, _ = as[bool](o.raw("email_verified"))
 		a.CreatedAt, _ = parseTime(o.text("created_at"))
 		return a
 	})
@@ -46,28 +43,10 @@ type Wallet struct {
 // Wallet reads the wallet (API: GET /api/v1/wallet, scope wallet:read). A wallet
 // without environment, currency, balance_cents or cash_value is malformed.
 func (c *Client) Wallet(ctx context.Context) (Wallet, error) {
-	return getOne(ctx, c, walletPath, func(o *object, e *Envelope) Wallet {
+	return getOne(ctx, c, walletPath, "", func(o *object, e *Envelope) Wallet {
 		o.need("environment", "currency", "balance_cents", "cash_value")
 		return Wallet{Environment: Environment(o.str("environment")), Currency: o.str("currency"), BalanceCents: o.integer("balance_cents"),
 			Balance: o.decimal("balance"), FrozenCents: o.integer("frozen_cents"), CashValue: o.boolean("cash_value"),
 			TraceID: e.TraceID, ServerTime: e.Timestamp}
 	})
-}
-
-// getOne reads one object.
-func getOne[T any](ctx context.Context, c *Client, path string, decode func(*object, *Envelope) T) (T, error) {
-	var zero T
-	e, err := c.get(ctx, path, "")
-	if err != nil {
-		return zero, err
-	}
-	o, err := e.object()
-	if err != nil {
-		return zero, malformed(http.MethodGet, path, &e, err)
-	}
-	out := decode(o, &e)
-	if o.err != nil {
-		return zero, malformed(http.MethodGet, path, &e, o.err)
-	}
-	return out, nil
 }

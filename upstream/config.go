@@ -3,10 +3,12 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"perennial/ledger/sleep"
@@ -43,7 +46,7 @@ func (c Config) String() string { return describe(c.BaseURL, c.AppID) }
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
 // MarshalJSON shows what String shows.
-func (c Config) MarshalJSON() ([]byte, error) { return []byte(quote(c.String())), nil }
+func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // Environment is one of the API's two environments.
 type Environment string
@@ -72,22 +75,29 @@ func EnvironmentOf(appID string) (Environment, error) {
 
 // Client calls one environment as one key.
 type Client struct {
-	scheme, hostPort, basePath string
-	signedHost                 string
-	appID, userAgent           string
-	secret                     func() string // a function: fmt prints unexported fields, but not what a function holds
-	environment                Environment
-	timeout                    time.Duration
-	maxBody                    int64
-	clock                      func() time.Time
-	nonce                      func() string
-	wait                       func(context.Context, time.Duration) error
-	transport                  http.RoundTripper
-	ownTransport               bool
-	observer                   func(Exchange)
-	sizes                      pageSizes
-	keys                       listKeys
+	cfg          Config        // with defaults, and without the secret
+	secret       func() string // a function: fmt prints unexported fields, but not what a function holds
+	base         *url.URL
+	basePath     string
+	signedHost   string
+	environment  Environment
+	ownTransport bool
+	sizes        byPath[int]     // greatest sizes worth asking for; 0: the size is left out
+	keys         byPath[listKey] // names under which lists came that could be nothing else
 }
+
+// byPath is what is learned of each endpoint.
+type byPath[T any] struct{ all sync.Map }
+
+func (b *byPath[T]) of(path string) (known T, ok bool) {
+	v, ok := b.all.Load(path)
+	if ok {
+		known, _ = v.(T)
+	}
+	return known, ok
+}
+
+func (b *byPath[T]) learn(path string, v T) { b.all.Store(path, v) }
 
 // New checks the configuration and makes a Client. It refuses an App ID with an
 // unknown prefix, an empty secret, and plain http to anything but loopback.
@@ -106,44 +116,38 @@ func New(cfg Config) (*Client, error) {
 	if !headerSafe(cfg.AppID) || !headerSafe(cfg.UserAgent) {
 		return nil, errors.New("upstream: app id and user agent must be printable ASCII without spaces at their ends")
 	}
-	if cfg.Transport == nil {
+	secret := cfg.Secret
+	c := &Client{secret: func() string { return secret }, base: base, basePath: strings.TrimRight(base.EscapedPath(), "/"),
+		signedHost: signedHost(base, cfg.SignPort), environment: env, ownTransport: cfg.Transport == nil}
+	if c.ownTransport {
 		if err := checkProxyVariables(); err != nil {
 			return nil, fmt.Errorf("upstream: %w", err)
 		}
+		cfg.Transport = newTransport(cfg.Roots)
 	}
-	secret := cfg.Secret
-	c := &Client{
-		scheme: base.Scheme, hostPort: base.Host, basePath: strings.TrimRight(base.EscapedPath(), "/"),
-		signedHost: signedHost(base, cfg.SignPort), appID: cfg.AppID, secret: func() string { return secret }, userAgent: cfg.UserAgent,
-		environment: env, timeout: cfg.Timeout, maxBody: cfg.MaxBody, clock: cfg.Clock, nonce: cfg.Nonce,
-		wait: cfg.Wait, transport: cfg.Transport, observer: cfg.Observe,
-	}
-	if c.transport == nil {
-		c.transport, c.ownTransport = newTransport(cfg.Roots), true
-	}
-	c.fillDefaults()
+	cfg.Secret = ""
+	c.cfg = cfg.withDefaults()
 	return c, nil
 }
 
-func (c *Client) fillDefaults() {
-	if c.userAgent == "" {
-		c.userAgent = "perennial/1"
+func (c Config) withDefaults() Config {
+	c.UserAgent = cmp.Or(c.UserAgent, "perennial/1")
+	if c.Timeout <= 0 {
+		c.Timeout = 60 * time.Second
 	}
-	if c.timeout <= 0 {
-		c.timeout = 60 * time.Second
+	if c.MaxBody <= 0 {
+		c.MaxBody = 16 << 20
 	}
-	if c.maxBody <= 0 {
-		c.maxBody = 16 << 20
+	if c.Clock == nil {
+		c.Clock = time.Now //nolint:forbidigo // the default of a client that is used on its own
 	}
-	if c.clock == nil {
-		c.clock = time.Now //nolint:forbidigo // the default of a client that is used on its own
+	if c.Nonce == nil {
+		c.Nonce = randomNonce
 	}
-	if c.nonce == nil {
-		c.nonce = randomNonce
+	if c.Wait == nil {
+		c.Wait = sleep.For
 	}
-	if c.wait == nil {
-		c.wait = sleep.For
-	}
+	return c
 }
 
 // CheckBaseURL says what is wrong with a provider's address, nil when nothing is. It
@@ -217,23 +221,23 @@ func randomNonce() string {
 func (c *Client) Environment() Environment { return c.environment }
 
 // AppID is the public half of the key.
-func (c *Client) AppID() string { return c.appID }
+func (c *Client) AppID() string { return c.cfg.AppID }
 
 // BaseURL is the address that the client calls.
-func (c *Client) BaseURL() string { return c.scheme + "://" + c.hostPort + c.basePath }
+func (c *Client) BaseURL() string { return c.base.Scheme + "://" + c.base.Host + c.basePath }
 
 // String shows where and as whom, never the secret.
-func (c *Client) String() string { return describe(c.BaseURL(), c.appID) }
+func (c *Client) String() string { return describe(c.BaseURL(), c.cfg.AppID) }
 
 // Format keeps every fmt verb from printing the secret.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
 // MarshalJSON shows what String shows.
-func (c *Client) MarshalJSON() ([]byte, error) { return []byte(quote(c.String())), nil }
+func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // Close drops idle connections of the client's own transport.
 func (c *Client) Close() {
-	if t, ok := c.transport.(*http.Transport); ok && c.ownTransport {
+	if t, ok := c.cfg.Transport.(*http.Transport); ok && c.ownTransport {
 		t.CloseIdleConnections()
 	}
 }

@@ -3,7 +3,6 @@
 package upstream
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ type Envelope struct {
 	TraceID   string    // the same, at most 256 bytes
 	Timestamp time.Time // UTC; zero when absent or not a time with a zone
 
-	data []byte // raw value of data; nil when absent or null; may hold credentials
+	data value // raw value of data; nil when absent or null; may hold credentials
 }
 
 const (
@@ -31,7 +30,7 @@ const (
 // non-empty code; message, trace_id and timestamp describe, and may be absent or of any
 // type. The data stays inside and is read by the typed decoders only.
 func DecodeEnvelope(body []byte) (Envelope, error) {
-	o, err := parseDocument(body)
+	o, err := parseObject("", body)
 	if err != nil {
 		return Envelope{}, fmt.Errorf("response: %w", err)
 	}
@@ -39,10 +38,7 @@ func DecodeEnvelope(body []byte) (Envelope, error) {
 	e := Envelope{
 		Success: o.boolean("success"), Code: codeOf(o.str("code")),
 		Message: wordsOf(o.described("message"), messageLimit), TraceID: o.loose("trace_id"),
-		data: o.raw("data"),
-	}
-	if t := o.looseTime("timestamp"); t != nil {
-		e.Timestamp = *t
+		Timestamp: o.instant("timestamp"), data: o.raw("data"),
 	}
 	if o.err == nil && e.Code == "" {
 		o.err = errors.New("code is empty")
@@ -53,14 +49,21 @@ func DecodeEnvelope(body []byte) (Envelope, error) {
 	return e, nil
 }
 
-// consistent reports a success that says a failure's code, or the reverse.
-func (e *Envelope) consistent() bool { return e.Success == (e.Code == CodeOK) }
-
 func (e *Envelope) object() (*object, error) {
 	if e.data == nil {
 		return nil, errors.New("data is missing")
 	}
 	return parseObject("data", e.data)
+}
+
+// decodeData reads the data of an envelope with a decoder.
+func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, err error) {
+	o, err := e.object()
+	if err != nil {
+		return out, err
+	}
+	out = decode(o, e)
+	return out, o.err
 }
 
 // fieldErrors copies data.errors of a validation failure, bounded.
@@ -73,8 +76,8 @@ func (e *Envelope) fieldErrors() json.RawMessage {
 		return nil
 	}
 	raw := o.raw("errors")
-	if raw == nil || len(raw) > fieldErrorsLimit {
+	if len(raw) > fieldErrorsLimit {
 		return nil
 	}
-	return bytes.Clone(raw)
+	return json.RawMessage(raw)
 }

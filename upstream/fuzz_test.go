@@ -46,7 +46,7 @@ func FuzzOrder(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if created, err := decodeCreatedOrder(&e); created != nil && created.OrderNo == "" {
+		if created, err := decodeData(&e, decodeCreatedOrder); created != nil && created.OrderNo == "" {
 			t.Errorf("created without a number, %v", err)
 		}
 		if o, err := e.object(); err == nil {
@@ -64,7 +64,7 @@ func FuzzRenewal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r, err := decodeRenewal(&e); (r == nil) == (err == nil) {
+		if r, err := decodeData(&e, decodeRenewal); (r == nil) == (err == nil) {
 			t.Error("neither result nor error, or both")
 		}
 	})
@@ -77,10 +77,14 @@ func FuzzPage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if p, err := decodePage(&listKeys{}, &e, list{entry: "proxy_id", members: proxyMembers, shown: true}, decodeProxy); err == nil && p.HasMore && p.NextPageToken == "" {
+		o, err := e.object()
+		if err != nil {
+			return
+		}
+		if p := decodePage(&byPath[listKey]{}, o, &e, list{entry: "proxy_id", members: proxyMembers, shown: true}, decodeProxy); o.err == nil && p.HasMore && p.NextPageToken == "" {
 			t.Error("more without a token")
 		}
-		_, _ = decodePage(&listKeys{}, &e, list{key: "offers"}, decodeOffer)
+		_ = decodePage(&byPath[listKey]{}, o, &e, list{key: "offers"}, decodeOffer)
 	})
 }
 

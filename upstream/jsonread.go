@@ -1,138 +1,89 @@
-// The JSON reader, by allow-list: a caller asks an object for the members it knows,
-// and everything else (credentials among it) is never turned into a value. Keys match
-// exactly, a key that appears twice is an error, and integers are integers. The input
-// was validated whole, which also bounds the nesting.
+// Reading of JSON by allow-list: a caller asks an object for the members it knows, each
+// with the rule of its field, and everything else (credentials among it) is never turned
+// into a value. A key that appears twice is an error, and integers are integers. Why the
+// replies are not structs with tags: docs/decisions/0032.
 
 package upstream
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/shopspring/decimal"
 )
 
-type member struct{ key, value []byte }
+// value is one JSON value as it was sent.
+type value []byte
+
+var errTwice = errors.New("a key appears twice") // without its name: in a broken reply it may be a secret
+
+// UnmarshalJSONFrom keeps a value, and refuses a second one for the same key.
+func (v *value) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if *v != nil {
+		return errTwice
+	}
+	raw, err := d.ReadValue()
+	*v = bytes.Clone(raw)
+	return err
+}
+
+func kindOf(v value) jsontext.Kind { return jsontext.Value(v).Kind() }
+
+func isText(v value) bool {
+	return kindOf(v) == jsontext.KindString || kindOf(v) == jsontext.KindNumber
+}
+
+// lenient leaves it to value to find keys that appear twice, and looks at no text that is
+// never asked for: a fault in one entry of a list is none of the others.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// as reads a value of one kind; ok is false for null and any other kind.
+func as[T any](v value) (out T, ok bool) {
+	if len(v) == 0 || kindOf(v) == jsontext.KindNull || json.Unmarshal(v, &out, lenient) != nil {
+		return *new(T), false
+	}
+	return out, true
+}
 
 // object collects the first error of what is asked of it.
 type object struct {
 	name    string
-	members []member
+	members map[string]value
 	err     error
 }
 
-var errNotObject = errors.New("not a JSON object")
-
-// parseDocument validates a whole body and opens its outermost object.
-func parseDocument(body []byte) (*object, error) {
-	if !jsontext.Value(body).IsValid(lenient) {
-		return nil, errors.New("not JSON")
-	}
-	return parseObject("", bytes.TrimSpace(body))
-}
-
-// parseObject opens raw, a valid JSON value without surrounding space.
+// parseObject opens a whole JSON text.
 func parseObject(name string, raw []byte) (*object, error) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil, named(name, errNotObject)
+	o := &object{name: name, members: make(map[string]value, 16)}
+	err := json.Unmarshal(raw, &o.members, lenient)
+	switch _, broken := errors.AsType[*jsontext.SyntacticError](err); {
+	case broken:
+		err = errors.New("not JSON")
+	case errors.Is(err, errTwice):
+		err = errTwice
+	case err != nil || o.members == nil:
+		err = errors.New("not a JSON object")
 	}
-	o := &object{name: name, members: make([]member, 0, 16)}
-	d := inside(raw)
-	for more(d) {
-		o.members = append(o.members, member{plainKey(next(d, raw)), next(d, raw)})
-	}
-	if d.PeekKind() != jsontext.KindEndObject {
-		return nil, named(name, errors.New("not JSON"))
-	}
-	if o.duplicate() {
-		return nil, named(name, errors.New("a key appears twice")) // without its name: in a broken reply it may be a secret
-	}
-	return o, nil
-}
-
-func (o *object) duplicate() bool {
-	if len(o.members) > 32 {
-		keys := make(map[string]struct{}, len(o.members))
-		for _, m := range o.members {
-			keys[string(m.key)] = struct{}{}
-		}
-		return len(keys) < len(o.members)
-	}
-	for i, m := range o.members {
-		if slices.ContainsFunc(o.members[:i], func(earlier member) bool { return bytes.Equal(m.key, earlier.key) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// plainKey is a key without quotes and escapes.
-func plainKey(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	text, _ := jsontext.AppendUnquote(nil, quoted)
-	return text
-}
-
-// lenient leaves it to parseObject to compare keys, and to unquote to look at text: what is
-// never opened does not matter.
-var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
-// inside reads what a valid JSON object or array holds.
-func inside(raw []byte) *jsontext.Decoder {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw), lenient)
-	_, _ = d.ReadToken() // its opening brace or bracket
-	return d
-}
-
-// more reports whether another key or value comes. What cannot be read ends it too: a reply
-// must not keep a reader in a loop.
-func more(d *jsontext.Decoder) bool {
-	kind := d.PeekKind()
-	return kind != jsontext.KindEndObject && kind != jsontext.KindEndArray && kind != jsontext.KindInvalid
-}
-
-// next is the next value, as a part of raw: what the decoder returns is valid until it reads on.
-func next(d *jsontext.Decoder, raw []byte) []byte {
-	value, _ := d.ReadValue() // valid by construction
-	end := d.InputOffset()
-	return raw[end-int64(len(value)) : end]
+	return o, named(name, err)
 }
 
 func named(name string, err error) error {
-	if name == "" {
+	if name == "" || err == nil {
 		return err
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// elements splits a JSON array into its raw values.
-func elements(raw []byte) (all [][]byte) {
-	for d := inside(raw); more(d); {
-		all = append(all, next(d, raw))
-	}
-	return all
-}
-
 // raw gives a member's value; nil when it is absent or null.
-func (o *object) raw(key string) []byte {
-	for _, m := range o.members {
-		if string(m.key) == key {
-			if m.value[0] == 'n' {
-				return nil
-			}
-			return m.value
-		}
+func (o *object) raw(key string) value {
+	if v := o.members[key]; kindOf(v) != jsontext.KindNull {
+		return v
 	}
 	return nil
 }
@@ -149,49 +100,79 @@ func (o *object) fail(key, why string) {
 	}
 }
 
-func (o *object) has(key string) bool { return o.raw(key) != nil }
-
-// need is fail for a required member that is absent or null.
-func (o *object) need(keys ...string) {
-	for _, key := range keys {
-		if !o.has(key) {
-			o.fail(key, "missing")
-		}
-	}
-}
-
 // missing lists which of the keys are absent or null.
-func (o *object) missing(keys ...string) []string {
-	var out []string
+func (o *object) missing(keys ...string) (out []string) {
 	for _, key := range keys {
-		if !o.has(key) {
+		if o.raw(key) == nil {
 			out = append(out, key)
 		}
 	}
 	return out
 }
 
-// str reads a string; "" when absent or null.
-func (o *object) str(key string) string {
+// need is fail for a required member that is absent or null.
+func (o *object) need(keys ...string) {
+	for _, key := range o.missing(keys...) {
+		o.fail(key, "missing")
+	}
+}
+
+// read gives a member of one kind; the zero value when it is absent, null, or fails.
+func read[T any](o *object, key, kind string) (out T) {
 	v := o.raw(key)
 	if v == nil {
-		return ""
+		return out
 	}
-	s, ok := unquote(v)
+	out, ok := as[T](v)
 	if !ok {
-		o.fail(key, "not a string")
+		o.fail(key, "not "+kind)
 	}
-	return s
+	return out
+}
+
+func (o *object) str(key string) string { return read[string](o, key, "a string") }
+
+// integer reads a whole number of at most 64 bits. A fraction or an exponent is
+// malformed: 1.0 cents is not an integer count.
+func (o *object) integer(key string) int64 { return read[int64](o, key, "a 64-bit integer") }
+
+func (o *object) optionalInt(key string) *int64 { return read[*int64](o, key, "a 64-bit integer") }
+
+func (o *object) boolean(key string) bool { return read[bool](o, key, "a boolean") }
+
+// array gives the elements of a member.
+func (o *object) array(key string) []value { return read[[]value](o, key, "an array") }
+
+// arrayOf reads an array of one kind, which the plural names; null is none of it.
+func arrayOf[T any](o *object, key, plural string) (out []T) {
+	all := o.array(key)
+	if all != nil {
+		out = make([]T, 0, len(all))
+	}
+	for _, v := range all {
+		one, ok := as[T](v)
+		if !ok {
+			o.fail(key, "not an array of "+plural)
+			return nil
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// id reads a string that must not be empty.
+func (o *object) id(key string) string {
+	id := o.str(key)
+	if id == "" {
+		o.fail(key, "missing")
+	}
+	return id
 }
 
 // text reads a string or a number as its text, for fields whose type the
 // document does not give.
 func (o *object) text(key string) string {
-	v := o.raw(key)
-	if v == nil {
-		return ""
-	}
-	if v[0] == '-' || v[0] >= '0' && v[0] <= '9' {
+	if v := o.raw(key); kindOf(v) == jsontext.KindNumber {
 		return string(v)
 	}
 	return o.str(key)
@@ -204,7 +185,7 @@ const NotText = "(not text)"
 // described is text for a member that only describes: one of another type does not make
 // the rest unreadable, and is not taken for an absent one.
 func (o *object) described(key string) string {
-	if v := o.raw(key); len(v) > 0 && (v[0] == '{' || v[0] == '[' || v[0] == 't' || v[0] == 'f') {
+	if v := o.raw(key); v != nil && !isText(v) {
 		return NotText
 	}
 	return o.text(key)
@@ -213,55 +194,21 @@ func (o *object) described(key string) string {
 // loose is described, as it may be kept and shown.
 func (o *object) loose(key string) string { return nameOf(o.described(key), traceLimit) }
 
-func unquote(v []byte) (string, bool) {
-	if v[0] != '"' {
-		return "", false
-	}
-	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner), true
-	}
-	var s string
-	return s, json.Unmarshal(v, &s) == nil
-}
-
-// optionalInt reads a whole number of at most 64 bits; nil when absent or null.
-// A fraction or an exponent is malformed: 1.0 cents is not an integer count.
-func (o *object) optionalInt(key string) *int64 {
+// within reads an object member with a function, and keeps its error; nothing when it is
+// absent or null.
+func (o *object) within(key string, read func(*object)) {
 	v := o.raw(key)
 	if v == nil {
-		return nil
+		return
 	}
-	n, err := strconv.ParseInt(string(v), 10, 64)
-	if err != nil {
-		o.fail(key, "not a 64-bit integer")
-		return nil
+	inner, err := parseObject(key, v)
+	if err == nil {
+		read(inner)
+		err = inner.err
 	}
-	return &n
-}
-
-func (o *object) integer(key string) int64 {
-	if n := o.optionalInt(key); n != nil {
-		return *n
+	if o.err == nil {
+		o.err = named(o.name, err)
 	}
-	return 0
-}
-
-func (o *object) optionalBool(key string) *bool {
-	v := o.raw(key)
-	if v == nil {
-		return nil
-	}
-	b := v[0] == 't'
-	if !b && v[0] != 'f' {
-		o.fail(key, "not a boolean")
-		return nil
-	}
-	return &b
-}
-
-func (o *object) boolean(key string) bool {
-	b := o.optionalBool(key)
-	return b != nil && *b
 }
 
 // optionalTime reads an ISO 8601 time with a zone as UTC; nil when absent, null
@@ -285,6 +232,12 @@ func (o *object) looseTime(key string) *time.Time {
 		return &t
 	}
 	return nil
+}
+
+// instant is a time that only describes; zero when it cannot be read.
+func (o *object) instant(key string) time.Time {
+	at, _ := parseTime(o.described(key))
+	return at
 }
 
 func parseTime(s string) (time.Time, bool) {
@@ -334,56 +287,6 @@ func writable(t time.Time) time.Time {
 	return t
 }
 
-// array gives the raw elements of a member; nil when absent or null.
-func (o *object) array(key string) [][]byte {
-	v := o.raw(key)
-	if v == nil {
-		return nil
-	}
-	if v[0] != '[' {
-		o.fail(key, "not an array")
-		return nil
-	}
-	return elements(v)
-}
-
-func (o *object) strings(key string) []string {
-	raws := o.array(key)
-	out := make([]string, 0, len(raws))
-	for _, r := range raws {
-		s, ok := unquote(r)
-		if !ok {
-			o.fail(key, "not an array of strings")
-			return nil
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// child opens an object member; nil when absent, null or not an object.
-func (o *object) child(key string) *object {
-	v := o.raw(key)
-	if v == nil {
-		return nil
-	}
-	c, err := parseObject(key, v)
-	if err != nil {
-		if o.err == nil {
-			o.err = named(o.name, err)
-		}
-		return nil
-	}
-	return c
-}
-
-// adopt takes over the error of a finished child.
-func (o *object) adopt(child *object) {
-	if child != nil && o.err == nil && child.err != nil {
-		o.err = named(o.name, child.err)
-	}
-}
-
 func bounded(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -391,7 +294,85 @@ func bounded(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-func quote(s string) string {
-	b, _ := json.Marshal(s)
-	return string(b)
+// maxDecimal is the longest decimal string that is read as an amount, in bytes.
+const maxDecimal = 40
+
+// AmountAgrees reports whether a decimal string in the main unit is the same money
+// as an integer count of cents (API: General conventions). A string that was not
+// given agrees with anything; one that is no amount agrees with nothing.
+func AmountAgrees(amount string, cents int64) bool {
+	if amount == "" {
+		return true
+	}
+	if len(amount) > maxDecimal || strings.ContainsAny(amount, "eE") { // an exponent costs its size to compare
+		return false
+	}
+	d, err := decimal.NewFromString(amount)
+	return err == nil && d.Equal(decimal.New(cents, -2))
+}
+
+// decimal reads a decimal string, or a number, as its text; "" for anything else,
+// which says nothing of the cents beside it.
+func (o *object) decimal(key string) string {
+	if !isText(o.raw(key)) {
+		return ""
+	}
+	return bounded(o.text(key), maxDecimal+1)
+}
+
+// Unusable is an entry of a list that cannot be read.
+type Unusable struct {
+	ID       string // opaque; empty where the id itself cannot be read
+	Position int    // in its list or page, from 1
+	// Field is the member that cannot be read; empty where the entry is no object, or a
+	// member appears twice.
+	Field string
+	Why   string // names the field and never its value
+}
+
+// UnusableError ends a complete list of which some entries cannot be read.
+type UnusableError struct {
+	First Unusable
+	Count int
+}
+
+// Error names the first entry.
+func (e *UnusableError) Error() string {
+	what := fmt.Sprintf("entry %d", e.First.Position)
+	if e.First.ID != "" {
+		what = nameOf(e.First.ID, traceLimit)
+	}
+	return fmt.Sprintf("%d entries of the list cannot be read; the others can: %s: %s", e.Count, what, e.First.Why)
+}
+
+func (e *UnusableError) add(page []Unusable) {
+	if e.Count == 0 && len(page) > 0 {
+		e.First = page[0]
+	}
+	e.Count += len(page)
+}
+
+// decodeEach reads an array of objects with one decoder. The member id names an entry.
+func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items []T, unusable []Unusable) {
+	raws := o.array(key)
+	items = make([]T, 0, len(raws))
+	for at, raw := range raws {
+		entry, err := parseObject("", raw)
+		if err != nil {
+			unusable = append(unusable, Unusable{Position: at + 1, Why: err.Error()})
+			continue
+		}
+		item := decode(entry)
+		if entry.err == nil {
+			items = append(items, item)
+			continue
+		}
+		bad := Unusable{Position: at + 1, Why: entry.err.Error()}
+		bad.ID, _ = as[string](entry.raw(id))
+		if failed, ok := errors.AsType[*fieldError](entry.err); ok {
+			bad.Field = failed.field
+		}
+		unusable = append(unusable, bad)
+	}
+	return items, unusable
 }

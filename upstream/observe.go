@@ -3,7 +3,7 @@
 package upstream
 
 import (
-	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,7 +28,7 @@ const codeOther = "other"
 
 // observe tells Config.Observe of a request.
 func (c *Client) observe(in *call, a *answer, e *Envelope, read bool) {
-	if c.observer == nil {
+	if c.cfg.Observe == nil {
 		return
 	}
 	x := Exchange{Route: routeOf(in.method, in.path), HTTPStatus: a.status, Sent: a.sent, TraceID: e.TraceID, Took: a.took}
@@ -37,37 +37,22 @@ func (c *Client) observe(in *call, a *answer, e *Envelope, read bool) {
 			x.Code = codeOther
 		}
 	}
-	c.observer(x)
+	c.cfg.Observe(x)
 }
 
-// routes are the endpoints by method and path (API: Endpoints).
-var routes = func() map[string]string {
-	all := map[string]string{}
-	for _, path := range []string{accountPath, walletPath, offersPath, ordersPath, proxiesPath} {
-		all[http.MethodGet+path] = http.MethodGet + " " + path
-	}
-	for _, path := range []string{ordersPath, renewPath} {
-		all[http.MethodPost+path] = http.MethodPost + " " + path
-	}
-	return all
-}()
+// routes are the endpoints (API: Endpoints).
+var routes = []string{
+	"GET " + accountPath, "GET " + walletPath, "GET " + offersPath, "GET " + ordersPath, "GET " + ordersPath + "/{id}",
+	"GET " + proxiesPath, "GET " + proxiesPath + "/{id}", "POST " + ordersPath, "POST " + renewPath,
+}
 
 // routeOf is the endpoint of a request.
 func routeOf(method, path string) string {
-	if route, ok := routes[method+path]; ok {
+	if route := method + " " + path; slices.Contains(routes, route) {
 		return route
 	}
-	if i := strings.LastIndexByte(path, '/'); i > 0 {
-		return method + " " + path[:i] + "/{id}"
-	}
-	return method + " " + path
+	return method + " " + path[:strings.LastIndexByte(path, '/')] + "/{id}"
 }
 
 // Routes are all values of Exchange.Route.
-func Routes() []string {
-	all := make([]string, 0, len(routes)+2)
-	for _, route := range routes {
-		all = append(all, route)
-	}
-	return append(all, http.MethodGet+" "+ordersPath+"/{id}", http.MethodGet+" "+proxiesPath+"/{id}")
-}
+func Routes() []string { return slices.Clone(routes) }

@@ -23,6 +23,9 @@ func TestEachRequestIsObservedOnce(t *testing.T) {
 		cfg.Clock = func() time.Time { at = at.Add(time.Second); return at }
 	})
 	order := func() { c.Post(t.Context(), upstream.Write{Kind: upstream.WriteOrder, Key: "k", Body: []byte(`{}`)}) }
+	create := func() {
+		_, _ = c.CreateOrder(t.Context(), "k", upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: "o", Quantity: 1}}})
+	}
 	detail := func() { _, _ = c.Order(t.Context(), "ord 1") }
 	for _, one := range []struct {
 		do     func()
@@ -32,6 +35,7 @@ func TestEachRequestIsObservedOnce(t *testing.T) {
 	}{
 		{order, 400, envelope("validation_error", "null"), upstream.Exchange{Route: "POST /api/v1/orders", Code: string(upstream.CodeValidationError), HTTPStatus: 400, Sent: true, TraceID: "trc_1"}},
 		{order, 400, envelope("of_their_own", "null"), upstream.Exchange{Route: "POST /api/v1/orders", Code: "other", HTTPStatus: 400, Sent: true, TraceID: "trc_1"}},
+		{create, 400, envelope("validation_error", "null"), upstream.Exchange{Route: "POST /api/v1/orders", Code: string(upstream.CodeValidationError), HTTPStatus: 400, Sent: true, TraceID: "trc_1"}},
 		{order, 502, "<html>", upstream.Exchange{Route: "POST /api/v1/orders", HTTPStatus: 502, Sent: true}},
 		{detail, 404, envelope("order_not_found", "null"), upstream.Exchange{Route: "GET /api/v1/orders/{id}", Code: string(upstream.CodeOrderNotFound), HTTPStatus: 404, Sent: true, TraceID: "trc_1"}},
 		{func() { _, _ = c.Wallet(t.Context()) }, 429, envelope("rate_limited", "null"), upstream.Exchange{Route: "GET /api/v1/wallet", Code: string(upstream.CodeRateLimited), HTTPStatus: 429, Sent: true, TraceID: "trc_1"}},

@@ -1,11 +1,13 @@
-// The body of an order, and an order's detail.
+// The body of an order, an order's detail, and waiting until one is finished.
 
 package upstream
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -93,20 +95,13 @@ type CreatedOrder struct {
 	ServerTime       time.Time
 }
 
-func decodeCreatedOrder(e *Envelope) (*CreatedOrder, error) {
-	o, err := e.object()
-	if err != nil {
-		return nil, err
-	}
-	out := &CreatedOrder{OrderNo: o.str("order_no"), TraceID: e.TraceID, ServerTime: e.Timestamp}
-	if o.err == nil && out.OrderNo == "" {
-		o.fail("order_no", "missing")
-	}
+func decodeCreatedOrder(o *object, e *Envelope) *CreatedOrder {
+	out := &CreatedOrder{OrderNo: o.id("order_no"), TraceID: e.TraceID, ServerTime: e.Timestamp}
 	if o.err != nil {
-		return nil, o.err
+		return nil
 	}
 	out.PollAfterSeconds = o.optionalInt("poll_after_seconds")
-	return out, o.err // a bad poll time does not lose the order number
+	return out // a bad poll time does not lose the order number
 }
 
 // OrderSummary is an entry of the order list. The document does not give its
@@ -118,19 +113,10 @@ type OrderSummary struct {
 }
 
 func decodeOrderSummary(o *object) OrderSummary {
-	if o.str("order_no") == "" {
-		o.fail("order_no", "missing")
-	}
 	return OrderSummary{
-		OrderNo: o.str("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
-		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.creation(),
+		OrderNo: o.id("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.instant("created_at"),
 	}
-}
-
-// creation is when an order was made; zero where that is absent or cannot be read.
-func (o *object) creation() time.Time {
-	at, _ := parseTime(o.described("created_at"))
-	return at
 }
 
 // Order is an order's detail (API: Order) without payment method, lines and
@@ -169,15 +155,23 @@ type Refund struct {
 }
 
 func decodeOrder(o *object) Order {
-	if o.str("order_no") == "" {
-		o.fail("order_no", "missing")
-	}
 	out := Order{
-		OrderNo: o.str("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
-		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.creation(),
-		PollAfterSeconds: o.optionalInt("poll_after_seconds"), Delivery: decodeDelivery(o), Refund: decodeRefund(o),
-		Total: o.decimal("total"), Items: shownItems(o),
+		OrderNo: o.id("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.instant("created_at"),
+		PollAfterSeconds: o.optionalInt("poll_after_seconds"),
+		Total:            o.decimal("total"), Items: shownItems(o),
 	}
+	o.within("delivery", func(d *object) {
+		out.Delivery = Delivery{
+			ExpectedCount: d.integer("expected_count"), DeliveredCount: d.integer("delivered_count"),
+			Complete: d.boolean("complete"), Available: d.boolean("available"),
+			Present: len(d.missing("expected_count", "delivered_count", "complete", "available")) == 0,
+		}
+	})
+	o.within("refund", func(r *object) {
+		out.Refund = &Refund{Status: r.loose("status"), Destination: r.loose("destination"), AmountCents: r.optionalInt("amount_cents"),
+			Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // what cannot be read proves no refund
+	})
 	if out.Delivery.Present && out.Delivery.Available {
 		out.Proxies, out.Unusable = decodeEach(o, "proxies", "proxy_id", decodeProxy)
 	}
@@ -187,11 +181,8 @@ func decodeOrder(o *object) Order {
 // shownItems reads the lines of an order as a request writes them. What they are
 // is not promised, so another structure is no error.
 func shownItems(o *object) (items []OrderItem) {
-	raw := o.raw("items")
-	if len(raw) == 0 || raw[0] != '[' {
-		return nil
-	}
-	for _, line := range elements(raw) {
+	lines, _ := as[[]value](o.raw("items"))
+	for _, line := range lines {
 		entry, err := parseObject("items", line)
 		if err != nil {
 			return nil
@@ -205,25 +196,62 @@ func shownItems(o *object) (items []OrderItem) {
 	return items
 }
 
-func decodeDelivery(o *object) Delivery {
-	d := o.child("delivery")
-	if d == nil {
-		return Delivery{}
+// Order reads an order's detail (API: GET /api/v1/orders/{order_no}, scope
+// orders:read). An unknown or foreign number is CodeOrderNotFound.
+func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
+	path, err := itemPath(ordersPath, orderNo)
+	if err != nil {
+		return Order{}, err
 	}
-	defer o.adopt(d)
-	return Delivery{
-		ExpectedCount: d.integer("expected_count"), DeliveredCount: d.integer("delivered_count"),
-		Complete: d.boolean("complete"), Available: d.boolean("available"),
-		Present: len(d.missing("expected_count", "delivered_count", "complete", "available")) == 0,
+	return getOne(ctx, c, path, "", func(o *object, e *Envelope) Order {
+		order := decodeOrder(o)
+		order.TraceID, order.ServerTime = e.TraceID, e.Timestamp
+		return order
+	})
+}
+
+// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The
+// key of the list is not given: it is the array whose entries carry order_no.
+func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
+	return getPage(ctx, c, list{path: ordersPath, entry: "order_no", members: orderMembers}, nil, r, decodeOrderSummary)
+}
+
+// Orders goes through all order summaries, page by page; see [Client.Offers].
+func (c *Client) Orders(ctx context.Context, pageSize int) iter.Seq2[OrderSummary, error] {
+	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) })
+}
+
+// AwaitOrder reads an order until there is nothing more to wait for, and gives
+// its last detail (API: Order status, observed rules 1 and 2): it reads again only
+// while the status is paid or procuring and poll_after_seconds is an integer, and
+// only after that many seconds, at least one. It waits as long as ctx lets it.
+//
+// The order that comes back need not be delivered: read Delivery and Refund. An
+// error ends the waiting, with the last detail that was read; ask again with the
+// same number.
+func (c *Client) AwaitOrder(ctx context.Context, orderNo string) (Order, error) {
+	var last Order
+	for {
+		o, err := c.Order(ctx, orderNo)
+		if err != nil {
+			return last, err
+		}
+		if last = o; !o.InProgress() {
+			return o, nil
+		}
+		seconds := min(max(*o.PollAfterSeconds, 1), int64(maxPollWait/time.Second))
+		if err := c.cfg.Wait(ctx, time.Duration(seconds)*time.Second); err != nil {
+			return last, err
+		}
 	}
 }
 
-func decodeRefund(o *object) *Refund {
-	r := o.child("refund")
-	if r == nil {
-		return nil
-	}
-	defer o.adopt(r)
-	return &Refund{Status: r.loose("status"), Destination: r.loose("destination"), AmountCents: r.optionalInt("amount_cents"),
-		Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // what cannot be read proves no refund
+// maxPollWait keeps an absurd poll_after_seconds within what a timer can hold.
+const maxPollWait = 365 * 24 * time.Hour
+
+// InProgress reports whether the order is to be read again after
+// PollAfterSeconds: its status is paid or procuring, and the provider said when.
+// Terminal statuses are not given by the document, so nothing else is concluded.
+func (o *Order) InProgress() bool {
+	return o.PollAfterSeconds != nil && (o.Status == OrderPaid || o.Status == OrderProcuring)
 }

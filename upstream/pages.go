@@ -1,4 +1,5 @@
-// Pages of lists, and the offers.
+// Pages of lists: how many entries each has, under which name they come, and where the list
+// ends.
 
 package upstream
 
@@ -8,7 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
-	"net/http"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,84 +35,6 @@ type PageRequest struct {
 	Token string
 }
 
-// OfferFilter narrows and quotes offers (API: GET /api/v1/offers). Zero values
-// are not sent.
-type OfferFilter struct {
-	CountryCode, Region, Line, IPType string
-	Quantity, DurationDays            int64
-}
-
-// Offer is one purchasable product line, priced for the filter's quantity and
-// duration (API: Offer). It reserves nothing.
-type Offer struct {
-	OfferCode, Name, CountryCode, CountryName, Region, LineName, IPType, Protocol string
-	UnitPriceCents                                                                *int64 // cents; nil when absent
-	UnitPrice                                                                     string // decimal string, main unit
-	BaseDurationDays                                                              int64
-	DurationDays                                                                  []int64
-	MaxQuantity                                                                   *int64
-	CIDRs                                                                         []string // those that are text
-}
-
-func decodeOffer(o *object) Offer {
-	if o.str("offer_code") == "" {
-		o.fail("offer_code", "missing")
-	}
-	out := Offer{
-		OfferCode: o.str("offer_code"), Name: o.loose("name"), CountryCode: o.loose("country_code"), CountryName: o.loose("country_name"),
-		Region: o.loose("region"), LineName: o.loose("line_name"), IPType: o.loose("ip_type"), Protocol: o.loose("protocol"),
-		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.decimal("unit_price"),
-		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"),
-	}
-	for _, raw := range o.array("duration_days") {
-		n, err := strconv.ParseInt(string(raw), 10, 64)
-		if err != nil {
-			o.fail("duration_days", "not an array of integers")
-			return Offer{}
-		}
-		out.DurationDays = append(out.DurationDays, n)
-	}
-	if v := o.raw("cidrs"); len(v) > 0 && v[0] == '[' {
-		for _, raw := range elements(v) { // their type is not given: what is text is shown
-			if cidr, ok := unquote(raw); ok {
-				out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
-			}
-		}
-	}
-	return out
-}
-
-func (f OfferFilter) pairs() []string {
-	var out []string
-	for _, p := range [...][2]string{{"country_code", f.CountryCode}, {"region", f.Region}, {"line", f.Line}, {"ip_type", f.IPType}} {
-		if p[1] != "" {
-			out = append(out, p[0]+"="+EscapeSegment(p[1]))
-		}
-	}
-	if f.Quantity > 0 {
-		out = append(out, "quantity="+strconv.FormatInt(f.Quantity, 10))
-	}
-	if f.DurationDays > 0 {
-		out = append(out, "duration_days="+strconv.FormatInt(f.DurationDays, 10))
-	}
-	return out
-}
-
-// OffersPage reads one page of offers (API: GET /api/v1/offers, scope
-// offers:read; page size at most 200).
-func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (Page[Offer], error) {
-	return getPage(ctx, c, list{path: offersPath, key: "offers", entry: "offer_code"}, f.pairs(), r, decodeOffer)
-}
-
-// Offers goes through all offers that match, page by page with one size and one
-// filter (API: Pagination rules). On invalid_page_token it starts again from the
-// first page, at most three times; an item already seen is not given twice. The
-// first error ends it; ending without one means that a complete pass was made. Entries
-// that cannot be read are left out: *UnusableError comes after all others.
-func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.Seq2[Offer, error] {
-	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) })
-}
-
 // list is one of the provider's lists: the key of its array where it is given, the
 // member that names its entries, and those that they have beside it.
 type list struct {
@@ -128,27 +51,15 @@ func readPage[T any](ctx context.Context, c *Client, list list, pairs []string, 
 	if r.Token != "" {
 		pairs = append(pairs, "page_token="+EscapeSegment(r.Token))
 	}
-	e, err := c.get(ctx, list.path, CanonicalQuery(strings.Join(pairs, "&")))
-	if err != nil {
-		return Page[T]{}, err
-	}
-	page, err := decodePage(&c.keys, &e, list, decode)
-	if err != nil {
-		return Page[T]{}, malformed(http.MethodGet, list.path, &e, err)
-	}
-	return page, nil
+	return getOne(ctx, c, list.path, CanonicalQuery(strings.Join(pairs, "&")), func(o *object, e *Envelope) Page[T] {
+		return decodePage(&c.keys, o, e, list, decode)
+	})
 }
 
-func decodePage[T any](keys *listKeys, e *Envelope, list list, decode func(*object) T) (Page[T], error) {
-	o, err := e.object()
-	if err != nil {
-		return Page[T]{}, err
-	}
+func decodePage[T any](keys *byPath[listKey], o *object, e *Envelope, list list, decode func(*object) T) Page[T] {
 	listKey := list.key
 	if listKey == "" {
-		if listKey, err = keys.listOf(o, list); err != nil {
-			return Page[T]{}, err
-		}
+		listKey, o.err = list.keyIn(o, keys)
 	}
 	o.need(listKey, "has_more")
 	items, unusable := decodeEach(o, listKey, list.entry, decode)
@@ -157,10 +68,7 @@ func decodePage[T any](keys *listKeys, e *Envelope, list list, decode func(*obje
 	if page.HasMore && page.NextPageToken == "" {
 		o.fail("next_page_token", "missing though has_more is true")
 	}
-	if o.err != nil {
-		return Page[T]{}, o.err
-	}
-	return page, nil
+	return page
 }
 
 const (
@@ -275,4 +183,170 @@ func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2
 			yield(zero, unusable)
 		}
 	}
+}
+
+// smallerPages are asked for in turn where the provider refuses a size: the
+// greatest sizes of the orders and proxies lists are not given (API: GET
+// /api/v1/orders), and that of the offers need not be what the document says.
+// Behind them the size is left out, which no provider can refuse (trap 53).
+var smallerPages = []int{100, 50, 0}
+
+// ErrPageSize is a page size that was refused in the middle of a list, where a
+// token is bound to it: the list begins again, with a smaller one.
+var ErrPageSize = errors.New("upstream: the page size was refused in the middle of a list")
+
+// RestartsList reports whether a list has to be read again from its first page:
+// its page token holds no more, or not for this size (API: Pagination rules).
+func RestartsList(err error) bool {
+	return errors.Is(err, CodeInvalidPageToken) || errors.Is(err, ErrPageSize)
+}
+
+func smallerPage(than int) int {
+	for _, size := range smallerPages {
+		if size < than {
+			return size
+		}
+	}
+	return 0
+}
+
+// getPage reads one page, of the size that was asked for or the greatest that the
+// provider takes. A request that is refused at every size is refused for another
+// reason.
+func getPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
+	if most, known := c.sizes.of(list.path); known {
+		r.Size = min(r.Size, most)
+	}
+	first, refused := r.Size, error(nil)
+	for {
+		page, err := readPage(ctx, c, list, pairs, r, decode)
+		switch {
+		case err == nil && r.Size < first:
+			c.sizes.learn(list.path, r.Size)
+			return page, nil
+		case r.Size == 0 && refused != nil && errors.Is(err, CodeValidationError):
+			return page, refused
+		case r.Size == 0 || !errors.Is(err, CodeValidationError):
+			return page, err
+		case r.Token != "":
+			c.sizes.learn(list.path, smallerPage(r.Size))
+			return page, errors.Join(ErrPageSize, err)
+		}
+		r.Size, refused = smallerPage(r.Size), err
+	}
+}
+
+// Members of an entry beside the one that names it, as the document shows them
+// (API: Proxy item, Order). They distinguish the list from another array about its entries.
+var (
+	proxyMembers = []string{
+		"status", "host", "port", "protocol", "username", "password", "connection", "socks5_uri", "ip_type", "country_code", "region", "line_name",
+		"starts_at", "expires_at",
+	}
+	orderMembers = []string{
+		"status", "payment_status", "payment_method", "currency", "subtotal_cents", "total_cents", "total", "created_at", "items", "delivery",
+		"poll_after_seconds", "refund", "proxies",
+	}
+)
+
+// listKey is the name of an array that may be the list, and how many of the
+// document's members its entries have.
+type listKey struct {
+	name    string
+	members int
+}
+
+// arrays are those of an answer by what their entries are.
+type arrays struct {
+	lists  []listKey // their entries carry the list's member
+	empty  []string
+	others []string
+}
+
+func arraysOf(o *object, l list) (out arrays) {
+	for _, name := range slices.Sorted(maps.Keys(o.members)) {
+		entries, isArray := as[[]value](o.members[name])
+		switch members, carried := l.likeness(entries); {
+		case !isArray:
+		case len(entries) == 0:
+			out.empty = append(out.empty, name)
+		case carried:
+			out.lists = append(out.lists, listKey{name, members})
+		default:
+			out.others = append(out.others, name)
+		}
+	}
+	return out
+}
+
+// likeness counts the document's members, null or not, of the first entry that carries
+// the one that names it.
+func (l list) likeness(entries []value) (members int, carried bool) {
+	for _, raw := range entries {
+		entry, err := parseObject("", raw)
+		if _, carried = entry.members[l.entry]; err != nil || !carried {
+			continue
+		}
+		for _, key := range l.members {
+			if _, has := entry.members[key]; has {
+				members++
+			}
+		}
+		return members, true
+	}
+	return 0, false
+}
+
+// best is the array whose entries have the most of the document's members; alone
+// is false when there is none, or another has as many.
+func (a arrays) best() (best listKey, alone bool) {
+	for _, one := range a.lists {
+		switch {
+		case !alone && best.name == "" || one.members > best.members:
+			best, alone = one, true
+		case one.members == best.members:
+			alone = false
+		}
+	}
+	return best, alone
+}
+
+// may reports whether the array of a name that was known before is the list here. Where
+// it is empty no other array may be as much like a list: an empty list says that every
+// proxy is gone.
+func (a arrays) may(known, best listKey) bool {
+	if slices.Contains(a.empty, known.name) {
+		return known.members > best.members
+	}
+	return known.members >= best.members && slices.ContainsFunc(a.lists, func(one listKey) bool { return one.name == known.name })
+}
+
+// keyIn finds the array whose entries carry a key (trap 30): the document gives
+// the lists of orders and proxies no name, and answers may gain other arrays, whose
+// entries may name a proxy or an order too. The list is the one whose entries are
+// most like the document's; of several alike the one whose name was known before.
+// An empty list may be any empty array. Without any array the reply is an error: taken for
+// an empty list it would say that every proxy is gone.
+func (l list) keyIn(o *object, names *byPath[listKey]) (string, error) {
+	known, _ := names.of(l.path)
+	all := arraysOf(o, l)
+	best, alone := all.best()
+	switch {
+	case slices.Contains(all.others, known.name):
+		return "", fmt.Errorf("the list %s holds entries without %s", known.name, l.entry)
+	case known.name != "" && all.may(known, best):
+		return known.name, nil
+	case len(all.lists) > 0 && !alone:
+		return "", fmt.Errorf("the list's key is not given and %d arrays hold entries with %s", len(all.lists), l.entry)
+	case alone && best.members == 0 && l.shown && len(all.empty) > 0:
+		return "", fmt.Errorf("the list's key is not given: an array is empty, and entries with %s in another show nothing else of what they name", l.entry)
+	case alone:
+		if len(all.lists) == 1 && best.members > 0 {
+			names.learn(l.path, best)
+		}
+		return best.name, nil
+	case len(all.empty) > 0:
+		return all.empty[len(all.empty)-1], nil
+	}
+	return "", fmt.Errorf("the list's key is not given, and of %d arrays none holds entries with %s, or is empty", len(all.others), l.entry)
 }

@@ -5,7 +5,6 @@ package upstream
 import (
 	"encoding/json"
 	"errors"
-	"strconv"
 )
 
 // RenewRequest is the body of a renewal (API: POST /api/v1/proxies/renew).
@@ -71,27 +70,23 @@ type RenewalLine struct {
 	Missing                                  []string
 }
 
-func decodeRenewal(e *Envelope) (*Renewal, error) {
-	o, err := e.object()
-	if err != nil {
-		return nil, err
-	}
+func decodeRenewal(o *object, _ *Envelope) *Renewal {
 	r := &Renewal{
 		Status: o.str("status"), TotalCents: o.integer("total_cents"), ChargedCents: o.integer("charged_cents"),
-		RefundedCents: o.integer("refunded_cents"), Successful: o.strings("successful_proxy_ids"),
-		Failed: o.strings("failed_proxy_ids"), Unresolved: o.strings("unresolved_proxy_ids"),
+		RefundedCents: o.integer("refunded_cents"), Successful: arrayOf[string](o, "successful_proxy_ids", "strings"),
+		Failed: arrayOf[string](o, "failed_proxy_ids", "strings"), Unresolved: arrayOf[string](o, "unresolved_proxy_ids", "strings"),
 		Missing: o.missing("status", "total_cents", "charged_cents", "refunded_cents",
 			"successful_proxy_ids", "failed_proxy_ids", "unresolved_proxy_ids", "line_items"),
 	}
 	r.LineItems, r.Unusable = decodeEach(o, "line_items", "proxy_id", decodeRenewalLine)
 	if o.err != nil {
-		return nil, o.err
+		return nil
 	}
-	return r, nil
+	return r
 }
 
 func decodeRenewalLine(o *object) RenewalLine {
-	days, _ := strconv.ParseInt(string(o.raw("duration_days")), 10, 64) // no money depends on it
+	days, _ := as[int64](o.raw("duration_days")) // no money depends on it
 	return RenewalLine{
 		ProxyID: o.str("proxy_id"), Status: o.str("status"), DurationDays: days,
 		AmountCents: o.integer("amount_cents"), ChargedCents: o.integer("charged_cents"), RefundedCents: o.integer("refunded_cents"),

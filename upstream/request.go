@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -38,27 +40,27 @@ type answer struct {
 // do signs, sends once and reads. It never follows a redirect: it uses the
 // transport directly.
 func (c *Client) do(ctx context.Context, in call) (out answer) {
-	if c.observer != nil {
-		began := c.clock()
-		defer func() { out.took = c.clock().Sub(began) }()
+	if c.cfg.Observe != nil {
+		began := c.cfg.Clock()
+		defer func() { out.took = c.cfg.Clock().Sub(began) }()
 	}
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	trace := newSentTrace()
 	req, err := c.request(httptrace.WithClientTrace(ctx, &trace.trace), in)
 	if err != nil {
 		return answer{err: err}
 	}
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.cfg.Transport.RoundTrip(req)
 	if err != nil {
 		return answer{sent: trace.maybeSent(c.ownTransport, ctx.Err() != nil), err: c.clean(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	out = answer{sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.clock())}
-	out.body, out.err = readBounded(resp, c.maxBody)
+	out = answer{sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.cfg.Clock())}
+	out.body, out.err = readBounded(resp, c.cfg.MaxBody)
 	if out.err != nil {
 		out.tooLarge, out.err = errors.Is(out.err, errTooLarge), c.clean(out.err)
 	}
@@ -110,20 +112,20 @@ func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	}
 	timestamp := in.timestamp
 	if timestamp.IsZero() {
-		timestamp = c.clock()
+		timestamp = c.cfg.Clock()
 	}
 	stamp := timestamp.UTC().Format(time.RFC3339)
-	nonce := c.nonce()
+	nonce := c.cfg.Nonce()
 	canonical := CanonicalString(in.method, c.signedHost, escaped, in.query, stamp, nonce, BodyHash(in.body))
 	header := make(http.Header, 8)
-	header["X-Api-Appid"] = []string{c.appID}
+	header["X-Api-Appid"] = []string{c.cfg.AppID}
 	header["X-Api-Timestamp"] = []string{stamp}
 	header["X-Api-Nonce"] = []string{nonce}
 	header["X-Api-Signature"] = []string{Sign(c.secret(), canonical)}
-	header["User-Agent"] = []string{c.userAgent}
+	header["User-Agent"] = []string{c.cfg.UserAgent}
 	req := &http.Request{
-		Method: in.method, Host: c.hostPort, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		URL: &url.URL{Scheme: c.scheme, Host: c.hostPort, Path: decoded, RawPath: escaped, RawQuery: in.query},
+		Method: in.method, Host: c.base.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		URL: &url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: decoded, RawPath: escaped, RawQuery: in.query},
 	}
 	if in.method == http.MethodPost {
 		header["Content-Type"] = []string{"application/json"}
@@ -140,7 +142,7 @@ func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 // clean turns a transport error into words that carry neither the secret nor what
 // the server said.
 func (c *Client) clean(err error) error {
-	if says, do := ProviderCertificate(err, c.clock()); says != "" {
+	if says, do := ProviderCertificate(err, c.cfg.Clock()); says != "" {
 		err = &unquotedError{says + ": " + do, err}
 	}
 	if strings.Contains(err.Error(), c.secret()) {
@@ -149,31 +151,53 @@ func (c *Client) clean(err error) error {
 	return unquoted(err)
 }
 
-// get performs one GET and returns its consistent success envelope.
-func (c *Client) get(ctx context.Context, path, query string) (Envelope, error) {
-	in := call{method: http.MethodGet, path: path, query: query}
-	a := c.do(ctx, in)
-	if a.err != nil && !a.tooLarge {
-		c.observe(&in, &a, &Envelope{}, false)
-		return Envelope{}, &TransportError{Method: in.method, Path: path, Sent: a.sent, Err: a.err}
-	}
-	e, failure := c.envelopeOf(a)
-	c.observe(&in, &a, &e, failure == "")
-	if failure == "" && e.Success && e.consistent() && a.status/100 == 2 {
-		return e, nil
-	}
-	if failure == "" && (e.Success || !e.consistent()) {
+// exchange sends one request and reads its envelope; failure says in words why there is none.
+func (c *Client) exchange(ctx context.Context, in *call) (a answer, e Envelope, failure string) {
+	a = c.do(ctx, *in)
+	e, failure = c.envelopeOf(a)
+	c.observe(in, &a, &e, failure == "")
+	return a, e, failure
+}
+
+// err is what stands in the way of a usable success: a failure in words, or what the
+// answer says; nil when nothing does.
+func (in *call) err(a *answer, e *Envelope, failure string) error {
+	consistent := e.Success == (e.Code == CodeOK)
+	switch {
+	case a.err != nil && !a.tooLarge:
+		return &TransportError{Method: in.method, Path: in.path, Sent: a.sent, Err: a.err}
+	case failure != "":
+	case e.Success && consistent && a.status/100 == 2:
+		return nil
+	case e.Success || !consistent:
 		failure = fmt.Sprintf("success %t contradicts code %q or the HTTP status", e.Success, e.Code)
 	}
-	return Envelope{}, &Error{Method: in.method, Path: path, HTTPStatus: a.status, Code: e.Code, Message: e.Message,
+	return &Error{Method: in.method, Path: in.path, HTTPStatus: a.status, Code: e.Code, Message: e.Message,
 		TraceID: e.TraceID, Timestamp: e.Timestamp, RetryAfter: a.retryAfter, FieldErrors: e.fieldErrors(), Failure: failure}
 }
+
+// getOne reads the data of one GET.
+func getOne[T any](ctx context.Context, c *Client, path, query string, decode func(*object, *Envelope) T) (T, error) {
+	var zero T
+	in := call{method: http.MethodGet, path: path, query: query}
+	a, e, failure := c.exchange(ctx, &in)
+	if err := in.err(&a, &e, failure); err != nil {
+		return zero, err
+	}
+	out, err := decodeData(&e, decode)
+	if err != nil {
+		return zero, in.err(&a, &e, malformed+err.Error())
+	}
+	return out, nil
+}
+
+const malformed = "malformed data: "
 
 // envelopeOf reads an answer's envelope, or says in words why there is none.
 func (c *Client) envelopeOf(a answer) (Envelope, string) {
 	switch {
 	case a.tooLarge:
-		return Envelope{}, fmt.Sprintf("response body is over %d bytes", c.maxBody)
+		return Envelope{}, fmt.Sprintf("response body is over %d bytes", c.cfg.MaxBody)
 	case a.err != nil:
 		return Envelope{}, a.err.Error()
 	case a.status >= 300 && a.status < 400:
@@ -189,8 +213,46 @@ func (c *Client) envelopeOf(a answer) (Envelope, string) {
 	return e, ""
 }
 
-// malformed is a success whose data cannot be read.
-func malformed(method, path string, e *Envelope, err error) error {
-	return &Error{Method: method, Path: path, HTTPStatus: http.StatusOK, Code: e.Code, TraceID: e.TraceID,
-		Timestamp: e.Timestamp, Failure: "malformed data: " + err.Error()}
+// RetryAfter is the Retry-After response header (API: Limits). The zero value
+// means that the header was absent.
+type RetryAfter struct {
+	Present bool          // the header was there
+	Valid   bool          // it was seconds or an HTTP date
+	Delay   time.Duration // how long to wait from now; a date in the past is 0; saturates, never wraps
+}
+
+// ParseRetryAfter reads the header's text: whole seconds, or an HTTP date
+// relative to now. Absurdly large values are valid and saturate. Anything else,
+// a negative number too, is present but not valid.
+func ParseRetryAfter(text string, now time.Time) RetryAfter {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return RetryAfter{Present: true}
+	}
+	if strings.Trim(text, "0123456789") == "" {
+		delay := time.Duration(math.MaxInt64)
+		if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds <= int64(delay/time.Second) {
+			delay = time.Duration(seconds) * time.Second
+		}
+		return RetryAfter{Present: true, Valid: true, Delay: delay}
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return RetryAfter{Present: true}
+	}
+	return RetryAfter{Present: true, Valid: true, Delay: max(at.Sub(now), 0)}
+}
+
+func retryAfterOf(h http.Header, now time.Time) RetryAfter {
+	values := h["Retry-After"]
+	if len(values) == 0 {
+		return RetryAfter{}
+	}
+	longest := RetryAfter{Present: true}
+	for _, v := range values { // several headers: the longest valid one counts
+		if r := ParseRetryAfter(v, now); r.Valid && r.Delay >= longest.Delay {
+			longest = r
+		}
+	}
+	return longest
 }

@@ -12,7 +12,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,10 +59,7 @@ func readableProxy(text string) bool {
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" {
-		return false
-	}
-	if _, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || strings.Trim(u.Port(), "0") == "") {
+	if err != nil || u.Hostname() == "" || !HasPort(u) {
 		return false
 	}
 	switch u.Scheme {

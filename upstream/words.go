@@ -1,10 +1,15 @@
 // The text of a server as it may be kept and shown: one line, printable, without
-// credentials.
+// credentials. A sentence is cut where a word for credentials is followed by words that may
+// be one.
 
 package upstream
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,4 +77,145 @@ func unquoted(err error) error {
 		return err
 	}
 	return &unquotedError{strings.TrimRight(text, " :") + " (what it said is withheld)", err}
+}
+
+// A sentence can name a credential without any sign between: "the password hunter2
+// is too weak". Behind a word for credentials a text is kept as long as it goes on
+// with plain words, which are listed: any other may be the credential.
+var credentialWord = regexp.MustCompile(`(?i)password|passwd|passphrase|passcode|user[ _-]*name|credential|secret|connection[ _-]*(string|data|details)|` +
+	`api[ _-]*key|密码|密碼|口令|用户名|用戶名|账号|帳號|密钥|密鑰|凭证|凭据|令牌|` +
+	`(^|[^a-z])(pass|pwd|pw|user|login|token|auth|authorization|bearer)([^a-z]|$)`)
+
+// plainWords are those that refusals about credentials are made of.
+var plainWords = strings.Fields(`a an the is are was were be been being has have had do does did must may might can cannot could should shall will
+would not no nor none and or but if of for in on at to by with without from into as than then too also only very again already still yet this
+that these those it its your their our each any all one both either neither same other another there here which when while where about
+field fields value values parameter parameters header headers request requests body page pages list lists order orders proxy proxies account
+accounts customer key keys user users name names password passwords username usernames login secret secrets token tokens credential credentials
+connection string strings data details api wrong invalid incorrect bad weak short long simple strong empty blank missing required needed
+optional given set unset unknown unsupported supported expired revoked disabled enabled locked blocked suspended altered changed change changes
+reset reused used use unusable unique taken exist exists found denied refused rejected accepted allowed forbidden permitted match matches
+mismatch differ differs different contain contains include least most more less characters character letters letter digits digit symbols symbol
+length minimum maximum between days hours minutes seconds ago before after later please try retry contact support verified verify verification
+authentication authorization failed failure failing fails error errors operation operations part through outside valid format available
+unavailable temporarily`)
+
+const (
+	withheldWord = "(withheld)"
+	withheldRest = "(the rest is withheld: it may be credentials)"
+)
+
+// withoutCredentials is a text without what may be credentials beside a word for
+// them: in front of it each word that no dictionary has, behind it everything
+// from the first that is not plain.
+func withoutCredentials(s string) string {
+	at := credentialWord.FindStringIndex(s)
+	if at == nil {
+		return s
+	}
+	word, rest := s[at[0]:at[1]], s[at[1]:]
+	if word[len(word)-1] == ' ' { // the sign behind the word belongs to the rest
+		word, rest = word[:len(word)-1], " "+rest
+	}
+	return onlyDictionary(s[:at[0]]) + word + onlyPlain(rest)
+}
+
+// onlyPlain is the longest beginning of a text that is made of plain words.
+func onlyPlain(rest string) string {
+	var kept strings.Builder
+	for i, word := range strings.SplitAfter(rest, " ") {
+		bare := strings.ToLower(strings.Trim(word, ` .,;!?()"'`))
+		glued := i == 0 && bare != "" && bare != "s" // to the word for credentials
+		if glued || bare != "" && bare != "s" && !slices.Contains(plainWords, bare) && !fewDigits(bare) {
+			return strings.TrimRight(kept.String(), " ") + " " + withheldRest
+		}
+		kept.WriteString(word)
+	}
+	return kept.String()
+}
+
+func fewDigits(s string) bool { return len(s) <= 2 && strings.Trim(s, "0123456789") == "" }
+
+// onlyDictionary withholds each word of a text that no dictionary has.
+func onlyDictionary(s string) string {
+	words := strings.SplitAfter(s, " ")
+	for i, word := range words {
+		if bare := strings.TrimRight(word, " "); !inDictionary(bare) {
+			words[i] = withheldWord + word[len(bare):]
+		}
+	}
+	return strings.Join(words, "")
+}
+
+// dictionary: words and abbreviations, the names of fields, public ids as the
+// provider's document shows them, numbers, and words of other scripts.
+var dictionary = regexp.MustCompile(`^[(]*(` +
+	`[A-Za-z]?[a-z]*([-/'][a-z]+)*|[A-Z]{2,5}s?|` +
+	`[a-z]+([_.][a-z0-9]+|\[[0-9]+\])*|` +
+	`-?[0-9]{1,6}([.,][0-9]{1,3})*%?|` +
+	`[^\x00-\x7f][^\x21-\x2b\x2f\x3a-\x7f]*)[).,;:!?]*$`)
+
+func inDictionary(word string) bool { return dictionary.MatchString(word) }
+
+// fieldWords bounds the words of data.errors, in bytes.
+const fieldWords = 400
+
+// fieldWordsOf says in words which fields data.errors names and why. The document
+// does not give its entries (API: Errors): objects name fields, lists hold several
+// messages, text is a message.
+func fieldWordsOf(raw json.RawMessage) string {
+	var v any
+	if raw == nil || json.Unmarshal(raw, &v) != nil {
+		return ""
+	}
+	var said []string
+	collectWords("", v, &said)
+	return bounded(strings.Join(said, "; "), fieldWords)
+}
+
+// collectWords walks a value and adds each message behind the path of its field.
+func collectWords(path string, v any, said *[]string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			collectWords(strings.TrimPrefix(path+"."+key, "."), v[key], said)
+		}
+	case []any:
+		for _, one := range v {
+			collectWords(path, one, said)
+		}
+	case nil:
+	default:
+		words := valueWords(path, fmt.Sprint(v))
+		if path != "" && words != "" {
+			words = fieldOf(path) + ": " + words
+		}
+		if words != "" && len(*said) < 16 {
+			*said = append(*said, words)
+		}
+	}
+}
+
+// fieldNames matches a path of fields. Other keys may hold any text.
+var fieldNames = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
+
+func fieldOf(path string) string {
+	if fieldNames.MatchString(path) {
+		return path
+	}
+	return withheldWord
+}
+
+// valueWords is a message of data.errors. It often repeats what was sent, or holds
+// a value alone: words that no dictionary has are withheld, and under the name of
+// a credential all that is not plain.
+func valueWords(path, value string) string {
+	if credentialWord.MatchString(path) {
+		return strings.TrimSpace(onlyPlain(" " + nameOf(value, len(value))))
+	}
+	value = nameOf(value, len(value))
+	if value == withheldWords {
+		return value
+	}
+	return bounded(onlyDictionary(withoutCredentials(value)), fieldWords)
 }

@@ -28,15 +28,7 @@ const (
 	renewPath   = "/api/v1/proxies/renew"
 )
 
-func (k WriteKind) path() (string, bool) {
-	switch k {
-	case WriteOrder:
-		return ordersPath, true
-	case WriteRenewal:
-		return renewPath, true
-	}
-	return "", false
-}
+var writePaths = map[WriteKind]string{WriteOrder: ordersPath, WriteRenewal: renewPath}
 
 // Write is one POST, byte for byte.
 type Write struct {
@@ -47,19 +39,20 @@ type Write struct {
 	Scenario  string    // X-Service-Sandbox-Scenario, such as ScenarioDelayed; orders in a sandbox only
 }
 
-func (w Write) check(env Environment) (string, error) {
-	path, ok := w.Kind.path()
+// call is the request of a write; an error says why it must not be sent.
+func (w Write) call(env Environment) (call, error) {
+	path, ok := writePaths[w.Kind]
 	switch {
 	case !ok:
-		return "", errors.New("unknown kind of write")
+		return call{}, errors.New("unknown kind of write")
 	case w.Key == "" || len(w.Key) > 255 || !headerSafe(w.Key):
-		return "", errors.New("idempotency key must be 1 to 255 printable ASCII bytes without spaces at its ends")
+		return call{}, errors.New("idempotency key must be 1 to 255 printable ASCII bytes without spaces at its ends")
 	case w.Scenario != "" && (env != Sandbox || w.Kind != WriteOrder):
-		return "", errors.New("the scenario header goes with sandbox orders only")
+		return call{}, errors.New("the scenario header goes with sandbox orders only")
 	case !headerSafe(w.Scenario):
-		return "", errors.New("scenario must be printable ASCII without spaces at its ends")
+		return call{}, errors.New("scenario must be printable ASCII without spaces at its ends")
 	}
-	return path, nil
+	return call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}, nil
 }
 
 // Reply is everything known of one POST after it was tried. It decides nothing.
@@ -83,30 +76,27 @@ type Reply struct {
 // Post sends one write once and reports what is known of it. It never returns an
 // error: a request that could not even be built is a Reply with Sent false.
 func (c *Client) Post(ctx context.Context, w Write) Reply {
-	path, err := w.check(c.environment)
-	if err != nil {
-		return Reply{Failure: err.Error()}
-	}
-	in := call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}
-	a := c.do(ctx, in)
-	reply, e := c.reply(w.Kind, a)
-	c.observe(&in, &a, &e, reply.Envelope)
+	reply, _ := c.post(ctx, w)
 	return reply
 }
 
-func (c *Client) reply(kind WriteKind, a answer) (Reply, Envelope) {
-	r := Reply{Sent: a.sent, HTTPStatus: a.status, RetryAfter: a.retryAfter}
-	e, failure := c.envelopeOf(a)
-	if failure != "" {
-		r.Failure = failure
-		return r, e
+// post is Post, with what its reply is as an error.
+func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
+	in, err := w.call(c.environment)
+	if err != nil {
+		return Reply{Failure: err.Error()}, fmt.Errorf("upstream: %w", err)
 	}
-	r.Envelope, r.Success, r.Code, r.Message = true, e.Success, e.Code, e.Message
-	r.TraceID, r.ServerTime, r.Fields = e.TraceID, e.Timestamp, fieldWordsOf(e.fieldErrors())
-	if err := r.decode(kind, &e); err != nil {
-		r.Malformed = err.Error()
+	a, e, failure := c.exchange(ctx, &in)
+	r := Reply{Sent: a.sent, HTTPStatus: a.status, RetryAfter: a.retryAfter, Failure: failure}
+	if failure == "" {
+		r.Envelope, r.Success, r.Code, r.Message = true, e.Success, e.Code, e.Message
+		r.TraceID, r.ServerTime, r.Fields = e.TraceID, e.Timestamp, fieldWordsOf(e.fieldErrors())
+		if err := r.decode(w.Kind, &e); err != nil {
+			r.Malformed = err.Error()
+			failure = malformed + r.Malformed
+		}
 	}
-	return r, e
+	return r, in.err(&a, &e, failure)
 }
 
 // decode reads the data of a reply to a kind of write.
@@ -114,11 +104,11 @@ func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
 	switch kind {
 	case WriteOrder:
 		if e.Success {
-			r.Order, err = decodeCreatedOrder(e)
+			r.Order, err = decodeData(e, decodeCreatedOrder)
 		}
 	case WriteRenewal:
 		if e.Success || hasRenewalStatus(e) {
-			r.Renewal, err = decodeRenewal(e)
+			r.Renewal, err = decodeData(e, decodeRenewal)
 		}
 	}
 	return err
@@ -126,7 +116,7 @@ func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
 
 func hasRenewalStatus(e *Envelope) bool {
 	o, err := e.object()
-	return err == nil && o.has("status")
+	return err == nil && o.raw("status") != nil
 }
 
 // CreateOrder posts an order and turns its reply into an error or a result; a
@@ -138,7 +128,7 @@ func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (C
 	if err != nil {
 		return CreatedOrder{}, err
 	}
-	reply, err := c.postForError(ctx, Write{Kind: WriteOrder, Key: key, Body: body, Scenario: r.Scenario})
+	reply, err := c.post(ctx, Write{Kind: WriteOrder, Key: key, Body: body, Scenario: r.Scenario})
 	if err != nil {
 		return CreatedOrder{}, err
 	}
@@ -153,32 +143,18 @@ func (c *Client) Renew(ctx context.Context, key string, r RenewRequest) (Renewal
 	if err != nil {
 		return Renewal{}, err
 	}
-	reply, err := c.postForError(ctx, Write{Kind: WriteRenewal, Key: key, Body: body})
+	reply, err := c.post(ctx, Write{Kind: WriteRenewal, Key: key, Body: body})
 	if reply.Renewal != nil {
 		return *reply.Renewal, err
 	}
 	return Renewal{}, err
 }
 
-func (c *Client) postForError(ctx context.Context, w Write) (Reply, error) {
-	path, err := w.check(c.environment)
-	if err != nil {
-		return Reply{}, fmt.Errorf("upstream: %w", err)
-	}
-	a := c.do(ctx, call{method: http.MethodPost, path: path, body: w.Body, key: w.Key, scenario: w.Scenario})
-	if a.err != nil && !a.tooLarge {
-		return Reply{}, &TransportError{Method: http.MethodPost, Path: path, Sent: a.sent, Err: a.err}
-	}
-	r, e := c.reply(w.Kind, a)
-	if r.Envelope && e.Success && e.consistent() && r.HTTPStatus/100 == 2 && r.Malformed == "" {
-		return r, nil
-	}
-	failure := r.Failure
-	if r.Malformed != "" {
-		failure = "malformed data: " + r.Malformed
-	} else if r.Envelope && (e.Success || !e.consistent()) {
-		failure = "success contradicts the code or the HTTP status"
-	}
-	return r, &Error{Method: http.MethodPost, Path: path, HTTPStatus: r.HTTPStatus, Code: r.Code, Message: r.Message,
-		TraceID: r.TraceID, Timestamp: r.ServerTime, RetryAfter: r.RetryAfter, FieldErrors: e.fieldErrors(), Failure: failure}
-}
+const (
+	DayStep       = 30   // a duration is a multiple of it
+	MaxRenewDays  = 1095 // of one renewal
+	MaxOrderLines = 50
+	MaxQuantity   = 2000 // of an order, and of each of its lines
+	// MaxSkew is how far a request's timestamp may be from the provider's clock.
+	MaxSkew = 5 * time.Minute
+)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"perennial/ledger/connlimit"
 	"perennial/upstream"
-	"perennial/upstream/sandbox/connlimit"
 )
 
 // clockTolerance is the accepted deviation of X-API-Timestamp.
@@ -24,6 +24,7 @@ type request struct {
 	body []byte
 	rt   route
 	key  *apiKey
+	says string    // the account that the App ID is of, before anything is verified
 	seq  uint64    // of the nonce, which must be durable before any reply
 	asOf time.Time // the moment that a read shows, under the mood of lagging reads
 
@@ -51,38 +52,38 @@ func single(h http.Header, name string) string {
 // authenticate checks in this order (assumed): App ID and signature, timestamp,
 // key state, source, rate, nonce, scope. A request whose signature is wrong, or
 // that exceeds the rate, does not consume its nonce.
-func (s *Server) authenticate(r *request) (reply, bool) {
+func (s *Server) authenticate(r *request) *refusal {
 	h := r.http.Header
 	stamp, nonce, signature := single(h, headerTimestamp), single(h, headerNonce), single(h, headerSignature)
 	key := s.st.keys[single(h, headerAppID)]
 	if key == nil || key.space.env != r.env || !printable(nonce, maxNonce) || !s.signed(r, key.secret, stamp, nonce, signature) {
-		return s.refuse("invalid_signature", "The signature is missing or does not match."), false
+		return refuse("invalid_signature", "The signature is missing or does not match.")
 	}
 	now := s.now()
 	at, err := parseStamp(stamp)
 	if err != nil || at.Sub(now) > clockTolerance || now.Sub(at) > clockTolerance {
-		return s.refuse("stale_timestamp", "The timestamp has no zone, is not ISO 8601 or deviates by more than five minutes."), false
+		return refuse("stale_timestamp", "The timestamp has no zone, is not ISO 8601 or deviates by more than five minutes.")
 	}
 	s.st.mu.Lock()
 	revoked := key.revoked
 	s.st.mu.Unlock()
 	if revoked {
-		return s.refuse("api_key_revoked", "The key is disabled."), false
+		return refuse("api_key_revoked", "The key is disabled.")
 	}
 	if !key.allows(r.http.RemoteAddr) {
-		return s.refuse("insufficient_scope", "The source address is outside the allowed range."), false
+		return refuse("insufficient_scope", "The source address is outside the allowed range.")
 	}
-	if out, ok := s.limited(key); ok {
-		return out, false
+	if no := s.limited(key); no != nil {
+		return no
 	}
 	if !s.useNonce(r, key, nonce) {
-		return s.refuse("replayed_nonce", "The nonce was used before."), false
+		return refuse("replayed_nonce", "The nonce was used before.")
 	}
 	if key.scopes != nil && r.rt.scope != "" && !key.scopes[r.rt.scope] {
-		return s.refuse("insufficient_scope", "The key lacks the scope "+r.rt.scope+"."), false
+		return refuse("insufficient_scope", "The key lacks the scope "+r.rt.scope+".")
 	}
 	r.key = key
-	return reply{}, true
+	return nil
 }
 
 // signed accepts the host with or without its port: the document leaves it open.

@@ -13,33 +13,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// badField is why a request is not valid: the field's path and what is wrong
-// with it.
-type badField struct{ field, message string }
-
 // decodeBody reads the one JSON object of a body into v, with the path of what is
 // wrong: names are exact, none appears twice, unknown ones are refused (assumed: a
 // misspelt field must not pass for its absence), integers are integers, and null
-// counts as absent (assumed).
-func decodeBody(body []byte, v any) *badField {
+// counts as absent (assumed). The control interface takes names in any case.
+func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
-		return &badField{"body", "must be a JSON object"}
+		return invalid("body", "must be a JSON object")
 	}
-	err := jsonv2.Unmarshal(body, v, jsonv2.RejectUnknownMembers(true))
+	err := jsonv2.Unmarshal(body, v, append(options, jsonv2.RejectUnknownMembers(true))...)
 	if err == nil {
 		return nil
 	}
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
-		return &badField{fieldPath(syntax.JSONPointer), "appears twice"}
+		return invalid(fieldPath(syntax.JSONPointer), "appears twice")
 	}
 	wrong, ok := errors.AsType[*jsonv2.SemanticError](err)
 	switch {
 	case !ok:
-		return &badField{"body", "is not valid JSON"}
+		return invalid("body", "is not valid JSON")
 	case errors.Is(err, jsonv2.ErrUnknownName):
-		return &badField{fieldPath(wrong.JSONPointer), "is not a known field"}
+		return invalid(fieldPath(wrong.JSONPointer), "is not a known field")
 	}
-	return &badField{fieldPath(wrong.JSONPointer), "must be " + kindWord(wrong.GoType)}
+	return invalid(fieldPath(wrong.JSONPointer), "must be %s", kindWord(wrong.GoType))
 }
 
 // fieldPath writes a JSON pointer as the provider's errors write fields:
@@ -77,8 +73,12 @@ func kindWord(t reflect.Type) string {
 		return "a string"
 	case reflect.Slice:
 		return "an array"
-	case reflect.Struct:
+	case reflect.Struct, reflect.Map:
 		return "a JSON object"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
 	default:
 		return "an integer"
 	}

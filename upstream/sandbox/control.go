@@ -3,16 +3,13 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"reflect"
-	"strconv"
 	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // control is the control interface (extension). Whatever it answers is JSON; a
@@ -75,20 +72,6 @@ type controlError struct {
 	Field string `json:"field,omitempty"` // the field alone
 }
 
-// fieldError names the field that cannot be taken.
-type fieldError struct {
-	field string
-	err   error
-}
-
-func wrong(field string, err error) error { return &fieldError{field, err} }
-
-// Error is the field and what is wrong with it.
-func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
-
-// Unwrap gives what is wrong without the field.
-func (e *fieldError) Unwrap() error { return e.err }
-
 // controlled reads a JSON body, runs do and answers {"ok":true} or the refusal.
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -98,55 +81,22 @@ func controlled[T any](do func(*T) error) http.HandlerFunc {
 			respond(w, status, controlError{Error: "body: could not be read or is over 1 MiB", Field: "body"})
 			return
 		}
-		err := decodeStrict(body, &in)
-		if err == nil {
-			err = do(&in)
-		}
-		if err == nil {
+		if no := decodeBody(body, &in, jsonv2.MatchCaseInsensitiveNames(true)); no != nil {
+			refuseControl(w, no)
+		} else if err := do(&in); err != nil {
+			refuseControl(w, err)
+		} else {
 			respond(w, http.StatusOK, map[string]bool{"ok": true})
-			return
 		}
-		out := controlError{Error: err.Error()}
-		if e, ok := errors.AsType[*fieldError](err); ok {
-			out.Field = e.field
-		}
-		respond(w, http.StatusBadRequest, out)
 	}
 }
 
-// decodeStrict reads one JSON object and nothing after it; an error names the
-// field.
-func decodeStrict(body []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
-			return wrong(e.Field, fmt.Errorf("must be a JSON %s, not a %s", jsonName(e.Type.Kind()), e.Value))
-		}
-		if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-			if name, err := strconv.Unquote(quoted); err == nil {
-				return wrong(shorten(name), errors.New("is not a known field"))
-			}
-		}
-		return wrong("body", errors.New("must be a JSON object"))
+func refuseControl(w http.ResponseWriter, err error) {
+	out := controlError{Error: err.Error()}
+	if no, ok := errors.AsType[*refusal](err); ok {
+		out.Field = no.field
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return wrong("body", errors.New("has something after the JSON object"))
-	}
-	return nil
-}
-
-func jsonName(k reflect.Kind) string {
-	switch k {
-	case reflect.Bool:
-		return "boolean"
-	case reflect.String:
-		return "string"
-	case reflect.Struct, reflect.Map:
-		return "object"
-	default:
-		return "number"
-	}
+	respond(w, http.StatusBadRequest, out)
 }
 
 func cleared(do func()) http.HandlerFunc {

@@ -85,7 +85,7 @@ func TestThePageNamesWhatExists(t *testing.T) {
 	symbols := map[string]bool{}
 	symbolsOf(t, ".", "", symbols)
 	symbolsOf(t, "..", "upstream.", symbols)
-	symbolsOf(t, "connlimit", "connlimit.", symbols)
+	symbolsOf(t, filepath.Join("..", "..", "ledger", "connlimit"), "connlimit.", symbols)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	section, rows := "", map[string]int{}
 	for line := range strings.Lines(string(page)) {

@@ -5,8 +5,8 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -36,22 +36,22 @@ var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error
 // check refuses values that make no sense, with the name of the field.
 func (f *fault) check(s *Server) error {
 	if !faultKinds[f.Fault] {
-		return wrong("fault", fmt.Errorf("%q is unknown", f.Fault))
+		return invalid("fault", "%q is unknown", f.Fault)
 	}
 	if err := f.filter.check(s); err != nil {
 		return err
 	}
 	switch {
 	case f.Skip < 0:
-		return wrong("skip", errors.New("must not be negative"))
+		return invalid("skip", "must not be negative")
 	case f.Fault == "code" && !printable(f.Code, maxHeaderText):
-		return wrong("code", errors.New("is missing, or is not printable ASCII"))
+		return invalid("code", "is missing, or is not printable ASCII")
 	case f.HTTPStatus != 0 && (f.HTTPStatus < http.StatusOK || f.HTTPStatus > 599):
-		return wrong("http_status", errors.New("must be 200 to 599"))
+		return invalid("http_status", "must be 200 to 599")
 	case f.RetryAfter != "" && !printable(f.RetryAfter, maxHeaderText):
-		return wrong("retry_after", errors.New("is no header text"))
+		return invalid("retry_after", "is no header text")
 	case f.Seconds < 0 || f.Seconds > maxHangSeconds:
-		return wrong("seconds", errors.New("must be 0 to 86400"))
+		return invalid("seconds", "must be 0 to 86400")
 	}
 	if f.Times == 0 {
 		f.Times = 1
@@ -62,13 +62,13 @@ func (f *fault) check(s *Server) error {
 func (f *fault) checkPicks() error {
 	var err error
 	if f.renewal.failed, err = parsePick(f.Failed); err != nil {
-		return wrong("failed", err)
+		return invalid("failed", "%v", err)
 	}
 	if f.renewal.unresolved, err = parsePick(f.Unresolved); err != nil {
-		return wrong("unresolved", err)
+		return invalid("unresolved", "%v", err)
 	}
 	if f.Fault == "renewal" && len(f.Failed) == 0 && len(f.Unresolved) == 0 {
-		return wrong("failed", errors.New("or unresolved must say which ids"))
+		return invalid("failed", "or unresolved must say which ids")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (fs *faultSet) clear() {
 
 // take picks what applies to a request: at most one fault of the reply and one
 // that shapes a renewal's result.
-func (fs *faultSet) take(env, accountID, method, path string, rt route) (*fault, renewalFault) {
+func (fs *faultSet) take(r *request) (*fault, renewalFault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	var chosen *fault
@@ -119,7 +119,7 @@ func (fs *faultSet) take(env, accountID, method, path string, rt route) (*fault,
 	shaped := false
 	for _, f := range fs.list {
 		isShape := f.Fault == "renewal"
-		if !f.matches(env, accountID, method, path, rt) || isShape && (shaped || rt.name != routeRenew) || !isShape && chosen != nil {
+		if !f.matches(r) || isShape && (shaped || r.rt.name != routeRenew) || !isShape && chosen != nil {
 			continue
 		}
 		if f.Skip > 0 {
@@ -133,20 +133,8 @@ func (fs *faultSet) take(env, accountID, method, path string, rt route) (*fault,
 			chosen = f
 		}
 	}
-	if chosen != nil || shaped {
-		fs.prune()
-	}
+	fs.list = slices.DeleteFunc(fs.list, func(f *fault) bool { return f.Times == 0 })
 	return chosen, shape
-}
-
-func (fs *faultSet) prune() {
-	kept := fs.list[:0:0]
-	for _, f := range fs.list {
-		if f.Times != 0 {
-			kept = append(kept, f)
-		}
-	}
-	fs.list = kept
 }
 
 // renewalFault says which ids of a renewal fail or stay unresolved.

@@ -1,57 +1,59 @@
-// Hand-written JSON for what every reply contains; the rest uses encoding/json.
+// The JSON of replies: members in the order in which the document shows them.
 
 package sandbox
 
 import (
-	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(s) // a string always marshals
-			return append(b, quoted...)
-		}
+// written is JSON that is one value of another object.
+type written []byte
+
+// object writes names and their values in turn; an instant that is zero is null.
+func object(members ...any) written {
+	b := make(written, 0, 512)
+	for pair := range slices.Chunk(members, 2) {
+		name, _ := pair[0].(string)
+		b = append(append(append(b, `,"`...), name...), `":`...)
+		b = appendValue(b, pair[1])
 	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
+	b[0] = '{'
+	return append(b, '}')
 }
 
-func appendKey(b []byte, key string) []byte {
-	b = append(b, ',', '"')
-	b = append(b, key...)
-	return append(b, '"', ':')
-}
-
-func appendField(b []byte, key, value string) []byte { return appendString(appendKey(b, key), value) }
-
-func appendNumber(b []byte, key string, n int64) []byte {
-	return strconv.AppendInt(appendKey(b, key), n, 10)
-}
-
-func appendStrings(b []byte, key string, values []string) []byte {
-	b = append(appendKey(b, key), '[')
-	for i, v := range values {
+func array(items []written) written {
+	b := written{'['}
+	for i, item := range items {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, v)
+		b = append(b, item...)
 	}
 	return append(b, ']')
 }
 
-// appendTime writes an instant, or null for the zero one.
-func appendTime(b []byte, key string, t time.Time) []byte {
-	b = appendKey(b, key)
-	if t.IsZero() {
-		return append(b, "null"...)
+func appendValue(b written, v any) written {
+	switch v := v.(type) {
+	case written:
+		return append(b, v...)
+	case string:
+		quoted, _ := jsontext.AppendQuote(b, v)
+		return quoted
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case time.Time:
+		if v.IsZero() {
+			return append(b, "null"...)
+		}
+		return append(v.UTC().AppendFormat(append(b, '"'), time.RFC3339), '"')
 	}
-	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, time.RFC3339)
-	return append(b, '"')
+	other, _ := jsonv2.Marshal(v) // numbers, texts and lists of them
+	return append(b, other...)
 }
 
 // decimal writes cents as a decimal string of the main unit.

@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -25,10 +24,10 @@ type latencySetting struct {
 func (l *latencySetting) check(s *Server) error {
 	most := maxLatency.Milliseconds()
 	if l.Milliseconds < 0 || l.Milliseconds > most {
-		return wrong("milliseconds", errors.New("must be 0 to 600000"))
+		return invalid("milliseconds", "must be 0 to 600000")
 	}
 	if l.JitterMilliseconds < 0 || l.JitterMilliseconds > most {
-		return wrong("jitter_milliseconds", errors.New("must be 0 to 600000"))
+		return invalid("jitter_milliseconds", "must be 0 to 600000")
 	}
 	return l.filter.check(s)
 }
@@ -57,14 +56,14 @@ func (ls *latencySet) clear() {
 	ls.any.Store(false)
 }
 
-func (ls *latencySet) of(env, accountID, method, path string, rt route) time.Duration {
+func (ls *latencySet) of(r *request) time.Duration {
 	if !ls.any.Load() {
 		return 0
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, l := range slices.Backward(ls.list) {
-		if l.matches(env, accountID, method, path, rt) {
+		if l.matches(r) {
 			return time.Duration(l.Milliseconds+rand.Int64N(l.JitterMilliseconds+1)) * time.Millisecond
 		}
 	}
@@ -74,8 +73,8 @@ func (ls *latencySet) of(env, accountID, method, path string, rt route) time.Dur
 // hold keeps a request back before anything is done with it. It is carried out
 // afterwards even when its client has left, as on a slow network; only the end of the
 // sandbox ends it.
-func (ls *latencySet) hold(closing <-chan struct{}, env, accountID, method, path string, rt route) {
-	wait := ls.of(env, accountID, method, path, rt)
+func (ls *latencySet) hold(closing <-chan struct{}, r *request) {
+	wait := ls.of(r)
 	if wait <= 0 {
 		return
 	}

@@ -3,8 +3,6 @@
 package sandbox
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -23,17 +21,17 @@ type rateSetting struct {
 	Burst             int     `json:"burst"` // default: a second's worth, at least 1
 }
 
-func (r *rateSetting) check(s *Server) error {
+func (s *Server) setRate(r *rateSetting) error {
 	const most = 1e6
-	if r.AppID != "" && s.st.keys[r.AppID] == nil {
-		return wrong("app_id", fmt.Errorf("%q is unknown", r.AppID))
+	switch {
+	case r.AppID != "" && s.st.keys[r.AppID] == nil:
+		return invalid("app_id", "%q is unknown", r.AppID)
+	case r.RequestsPerSecond < 0 || r.RequestsPerSecond > most:
+		return invalid("requests_per_second", "must be 0 (no limit) to 1000000")
+	case r.Burst < 0 || r.Burst > most:
+		return invalid("burst", "must be 0 to 1000000")
 	}
-	if r.RequestsPerSecond < 0 || r.RequestsPerSecond > most {
-		return wrong("requests_per_second", errors.New("must be 0 (no limit) to 1000000"))
-	}
-	if r.Burst < 0 || r.Burst > most {
-		return wrong("burst", errors.New("must be 0 to 1000000"))
-	}
+	s.rates.set(*r)
 	return nil
 }
 
@@ -96,17 +94,15 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 
 // limited answers rate_limited when the key is too fast. Retry-After is in whole
 // seconds, rounded up: a client that waits so long is served.
-func (s *Server) limited(key *apiKey) (reply, bool) {
+func (s *Server) limited(key *apiKey) *refusal {
 	wait, ok := s.rates.take(key.appID, s.clock())
 	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // thresholds are not given
 		wait, ok = time.Second, false
 	}
 	if ok {
-		return reply{}, false
+		return nil
 	}
-	out := s.refuse("rate_limited", "Too many requests.")
-	out.retryAfter = strconv.FormatInt(int64(max(math.Ceil(wait.Seconds()), 1)), 10)
-	return out, true
+	return &refusal{code: "rate_limited", message: "Too many requests.", retryAfter: strconv.FormatInt(int64(max(math.Ceil(wait.Seconds()), 1)), 10)}
 }
 
 // scriptAgents are the products that scripts name as their User-Agent when their

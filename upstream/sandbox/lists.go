@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -56,29 +57,29 @@ type window struct {
 	size, offset      int
 }
 
-func (s *Server) window(r *request, q query, resource, filters string) (window, reply, bool) {
+func (s *Server) window(r *request, q query, resource, filters string) (window, *refusal) {
 	w := window{resource: resource, filters: filters, size: defaultPageSize}
 	if text, ok := q["page_size"]; ok {
 		n, ok := positive(text)
 		if !ok || n > maxPageSize {
-			return w, s.invalid("page_size", "must be 1 to 200"), false
+			return w, invalid("page_size", "must be 1 to 200")
 		}
 		w.size = int(n)
 	}
 	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
 		if _, asked := q["page_size"]; asked && !s.moods.shrinksPages() {
-			return w, s.invalid("page_size", "is over the greatest"), false
+			return w, invalid("page_size", "is over the greatest")
 		}
 		w.size = most
 	}
 	token, ok := q["page_token"]
 	if !ok || token == "" {
-		return w, reply{}, true
+		return w, nil
 	}
 	if w.offset, ok = s.readToken(r.key.space, w, token); !ok || s.moods.draw(MoodShortTokens, 4) {
-		return w, s.refuse("invalid_page_token", "The page token is expired, altered or of another list."), false
+		return w, refuse("invalid_page_token", "The page token is expired, altered or of another list.")
 	}
-	return w, reply{}, true
+	return w, nil
 }
 
 // token binds offset, account, environment, resource, filters, page size and an
@@ -117,60 +118,45 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 }
 
 // page renders one window over a list of total items, of which those count that
-// shown, if given, accepts. A token says where in the whole list the next page
+// shown accepts. A token says where in the whole list the next page
 // begins: an item that stops being shown removes no other from the pages.
-func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(b []byte, i int) []byte) reply {
-	b := append(make([]byte, 0, 128+512*max(min(w.size, total-w.offset), 0)), `{"`...)
-	b = append(append(b, w.resource...), `":[`...)
-	written, next := 0, -1
-	for i := w.offset; i < total; i++ {
-		if shown != nil && !shown(i) {
-			continue
+func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(i int) written) []byte {
+	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
+	for i := w.offset; i < total && !more; i++ {
+		switch {
+		case !shown(i):
+		case len(items) == w.size:
+			more, token = true, s.token(r.key.space, w, i)
+		default:
+			items = append(items, item(i))
 		}
-		if written == w.size {
-			next = i
-			break
-		}
-		if written > 0 {
-			b = append(b, ',')
-		}
-		b = item(b, i)
-		written++
 	}
-	b = appendNumber(append(b, ']'), "page_size", int64(w.size))
-	b = strconv.AppendBool(appendKey(b, "has_more"), next >= 0)
-	b = appendKey(b, "next_page_token")
-	if next >= 0 {
-		b = appendString(b, s.token(r.key.space, w, next))
-	} else {
-		b = append(b, "null"...)
-	}
-	return s.ok(append(b, '}'))
+	return object(w.resource, array(items), "page_size", int64(w.size), "has_more", more, "next_page_token", token)
 }
 
-func (s *Server) listProxies(r *request) reply {
-	w, out, ok := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
-	if !ok {
-		return out
+func (s *Server) listProxies(r *request) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
+	if no != nil {
+		return nil, no
 	}
 	list := r.key.space.proxies
-	return s.page(r, w, len(list), func(i int) bool { return list[i].asOf(r.asOf) != nil },
-		func(b []byte, i int) []byte { return list[i].asOf(r.asOf).appendTo(b) })
+	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
+		func(i int) written { return list[i].past.asOf(r.asOf, list[i]).item() }), nil
 }
 
-func (s *Server) listOrders(r *request) reply {
-	w, out, ok := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
-	if !ok {
-		return out
+func (s *Server) listOrders(r *request) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
+	if no != nil {
+		return nil, no
 	}
 	list := r.key.space.orders
-	return s.page(r, w, len(list), func(i int) bool { return list[i].asOf(r.asOf) != nil },
-		func(b []byte, i int) []byte { return append(list[i].asOf(r.asOf).appendSummary(b), '}') })
+	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
+		func(i int) written { return object(list[i].past.asOf(r.asOf, list[i]).summary()...) }), nil
 }
 
 // listOffers leaves out what cannot be bought with the given quantity or
 // duration; prices are those of both, for the base duration (assumed).
-func (s *Server) listOffers(r *request) reply {
+func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
 	for _, f := range []struct {
@@ -180,24 +166,24 @@ func (s *Server) listOffers(r *request) reply {
 		if text, ok := q[f.name]; ok {
 			n, ok := positive(text)
 			if !ok {
-				return s.invalid(f.name, "must be a positive integer")
+				return nil, invalid(f.name, "must be a positive integer")
 			}
 			*f.into = n
 		}
 	}
 	filters, _ := json.Marshal([]any{want.country, want.region, want.line, want.ipType, want.quantity, want.days})
-	w, out, ok := s.window(r, q, "offers", string(filters))
-	if !ok {
-		return out
+	w, no := s.window(r, q, "offers", string(filters))
+	if no != nil {
+		return nil, no
 	}
 	list, now := s.st.offers, s.now()
 	return s.page(r, w, len(list),
 		func(i int) bool {
 			return want.matches(s.moods.named(list[i], now), s.st.stock[r.env+"/"+list[i].OfferCode])
 		},
-		func(b []byte, i int) []byte {
-			return r.key.space.appendOffer(b, s.moods.named(list[i], now), want.quantity, want.days)
-		})
+		func(i int) written {
+			return r.key.space.offer(s.moods.named(list[i], now), want.quantity, want.days)
+		}), nil
 }
 
 type offerQuery struct {
@@ -212,23 +198,9 @@ func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
 		(w.days == 0 || slices.Contains(o.DurationDays, w.days))
 }
 
-func (sp *space) appendOffer(b []byte, o *FixtureOffer, quantity, days int64) []byte {
-	b = append(b, `{"offer_code":`...)
-	b = appendString(b, o.OfferCode)
-	for _, f := range [...][2]string{{"name", o.Name}, {"country_code", o.CountryCode}, {"country_name", o.CountryName},
-		{"region", o.Region}, {"line_name", o.LineName}, {"ip_type", o.IPType}, {"protocol", o.Protocol}} {
-		b = appendField(b, f[0], f[1])
-	}
+func (sp *space) offer(o *FixtureOffer, quantity, days int64) written {
 	unit := sp.unitPrice(o, quantity, days)
-	b = appendNumber(b, "unit_price_cents", unit)
-	b = appendField(b, "unit_price", decimal(unit))
-	b = appendNumber(b, "base_duration_days", o.BaseDurationDays)
-	durations, _ := json.Marshal(o.DurationDays)
-	b = append(appendKey(b, "duration_days"), durations...)
-	limit := o.MaxQuantity
-	if limit == 0 {
-		limit = maxOrderQuantity
-	}
-	b = appendNumber(b, "max_quantity", limit)
-	return append(appendStrings(b, "cidrs", o.CIDRs), '}')
+	return object("offer_code", o.OfferCode, "name", o.Name, "country_code", o.CountryCode, "country_name", o.CountryName, "region", o.Region,
+		"line_name", o.LineName, "ip_type", o.IPType, "protocol", o.Protocol, "unit_price_cents", unit, "unit_price", decimal(unit),
+		"base_duration_days", o.BaseDurationDays, "duration_days", o.DurationDays, "max_quantity", cmp.Or(o.MaxQuantity, maxOrderQuantity), "cidrs", o.CIDRs)
 }

@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -55,7 +54,7 @@ func (m *moodSetting) names() (map[string]bool, error) {
 		case slices.Contains(Moods(), name):
 			on[name] = true
 		default:
-			return nil, wrong("moods", fmt.Errorf("%q is no mood: choose all, or of %s", shorten(name), strings.Join(Moods(), ", ")))
+			return nil, invalid("moods", "%q is no mood: choose all, or of %s", shorten(name), strings.Join(Moods(), ", "))
 		}
 	}
 	return on, nil
@@ -163,48 +162,19 @@ func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 // refusesEarly acts as a provider that checks balance, offers and proxies before it
 // looks the key up: a repeated request may be refused although the first one was
 // executed. Called with the lock held.
-func (s *Server) refusesEarly(r *request) (reply, bool) {
+func (s *Server) refusesEarly(r *request) (no *refusal) {
 	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
-		return reply{}, false // without a record the checks are the usual ones
+		return nil // without a record the checks are the usual ones
 	}
+	again := invalid("proxy_ids.0", "was renewed a moment ago")
 	if r.rt.name == routeOrders {
-		return s.refusesOrder(r)
+		again = refuse("offer_not_found", "An offer is unknown or no longer available.")
+		_, _, no = s.orderOf(r)
+	} else {
+		_, _, _, no = s.renewalOf(r)
 	}
-	in, bad := readRenewBody(r.body)
-	if bad != nil {
-		return s.invalid(bad.field, bad.message), true
+	if no == nil && s.moods.number(3) == 0 {
+		return again
 	}
-	chosen, out, ok := s.chosenProxies(r.key.space, in)
-	if !ok {
-		return out, true
-	}
-	total := int64(0)
-	for _, p := range chosen {
-		total += r.key.space.renewalPrice(p.offer, in.Days)
-	}
-	if r.key.space.free() < total {
-		return s.refuse("insufficient_wallet_balance", "The wallet is too low."), true
-	}
-	if s.moods.number(3) == 0 {
-		return s.invalid("proxy_ids.0", "was renewed a moment ago"), true
-	}
-	return reply{}, false
-}
-
-func (s *Server) refusesOrder(r *request) (reply, bool) {
-	in, bad := readOrderBody(r.body)
-	if bad != nil {
-		return s.invalid(bad.field, bad.message), true
-	}
-	quantities, out, ok := s.checkLines(r.env, in)
-	if !ok {
-		return out, true
-	}
-	if r.key.space.free() < r.key.space.total(s.st, quantities, in.days) {
-		return s.refuse("insufficient_wallet_balance", "The wallet is too low."), true
-	}
-	if s.moods.number(3) == 0 {
-		return s.refuse("offer_not_found", "An offer is unknown or no longer available."), true
-	}
-	return reply{}, false
+	return no
 }

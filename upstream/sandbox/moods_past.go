@@ -13,112 +13,48 @@ type past[T any] []before[T]
 
 type before[T any] struct {
 	until time.Time // when it changed
-	was   T
+	was   *T        // nil: it did not exist
 }
 
-// keep remembers what it was until now.
-func (p past[T]) keep(now time.Time, was T) past[T] {
-	p = slices.DeleteFunc(p, func(b before[T]) bool { return now.Sub(b.until) > maxLag })
-	if n := len(p); n > 0 && p[n-1].until.Equal(now) {
-		return p // a step of the same change
+// keep remembers what something was until now; called, with the lock held, before a
+// change. A step of the same change adds nothing.
+func keep[T any](s *Server, p *past[T], was *T) {
+	if !s.moods.has(MoodLaggingReads) {
+		return
 	}
-	return append(p, before[T]{now, was})
+	now := s.now()
+	kept := slices.DeleteFunc(*p, func(b before[T]) bool { return now.Sub(b.until) > maxLag })
+	if n := len(kept); n == 0 || !kept[n-1].until.Equal(now) {
+		kept = append(kept, before[T]{now, was})
+	}
+	*p = kept
 }
 
-// asOf is what it was at a moment; false when that is what it is.
-func (p past[T]) asOf(at time.Time) (was T, found bool) {
+// asOf is what a lagging read shows; nil when it did not exist yet.
+func (p past[T]) asOf(at time.Time, present *T) *T {
 	if !at.IsZero() {
 		for _, b := range p {
 			if b.until.After(at) {
-				return b.was, true
+				return b.was
 			}
 		}
 	}
-	return was, false
+	return present
 }
-
-// proxyWas is what changes about a proxy.
-type proxyWas struct {
-	exists  bool
-	expires time.Time
-}
-
-// orderWas is what changes about an order.
-type orderWas struct {
-	exists     bool
-	stage      orderStage
-	delivered  int64
-	refundedAt time.Time
-}
-
-// The functions below keep what a lagging read may show. They are called, with the lock
-// held, before a change; those named Appears before there is such a proxy or order.
-
-func (s *Server) proxyAppears(p *proxy) { s.keepProxy(p, proxyWas{expires: p.expires}) }
 
 func (s *Server) proxyChanges(p *proxy) {
-	s.keepProxy(p, proxyWas{exists: true, expires: p.expires})
+	was := *p
+	was.past = nil
+	keep(s, &p.past, &was)
 }
-
-func (s *Server) keepProxy(p *proxy, was proxyWas) {
-	if s.moods.has(MoodLaggingReads) {
-		p.past = p.past.keep(s.now(), was)
-	}
-}
-
-func (s *Server) orderAppears(o *order) { s.keepOrder(o, orderWas{}) }
 
 func (s *Server) orderChanges(o *order) {
-	s.keepOrder(o, orderWas{exists: true, stage: o.stage, delivered: o.delivered, refundedAt: o.refundedAt})
-}
-
-func (s *Server) keepOrder(o *order, was orderWas) {
-	if s.moods.has(MoodLaggingReads) {
-		o.past = o.past.keep(s.now(), was)
-	}
+	was := *o
+	was.past = nil
+	keep(s, &o.past, &was)
 }
 
 func (s *Server) balanceChanges(sp *space) {
-	if s.moods.has(MoodLaggingReads) {
-		sp.past = sp.past.keep(s.now(), sp.balance)
-	}
-}
-
-// asOf is the proxy as a lagging read shows it; nil when it was not there yet.
-func (p *proxy) asOf(at time.Time) *proxy {
-	was, found := p.past.asOf(at)
-	switch {
-	case !found:
-		return p
-	case !was.exists:
-		return nil
-	}
-	shown := *p
-	shown.expires = was.expires
-	return &shown
-}
-
-// asOf is the order as a lagging read shows it; nil when it was not there yet.
-func (o *order) asOf(at time.Time) *order {
-	was, found := o.past.asOf(at)
-	switch {
-	case !found:
-		return o
-	case !was.exists:
-		return nil
-	}
-	shown := *o
-	shown.stage, shown.delivered, shown.refundedAt = was.stage, was.delivered, was.refundedAt
-	if shown.stage != stageCompleted {
-		shown.proxies = nil
-	}
-	return &shown
-}
-
-// balanceAsOf is the balance as a lagging read shows it.
-func (sp *space) balanceAsOf(at time.Time) int64 {
-	if was, found := sp.past.asOf(at); found {
-		return was
-	}
-	return sp.balance
+	was := sp.balance
+	keep(s, &sp.past, &was)
 }

@@ -24,66 +24,84 @@ func (in *orderBody) field(line int, name string) string {
 }
 
 // readOrderBody reads either form and checks its shape.
-func readOrderBody(body []byte) (orderBody, *badField) {
+func readOrderBody(body []byte) (orderBody, *refusal) {
 	var sent struct {
 		DurationDays int64       `json:"duration_days"`
 		OfferCode    *string     `json:"offer_code"`
 		Quantity     *int64      `json:"quantity"`
 		Items        []orderLine `json:"items"`
 	}
-	bad := decodeBody(body, &sent)
+	no := decodeBody(body, &sent)
 	in := orderBody{days: sent.DurationDays, lines: sent.Items}
 	switch {
-	case bad != nil:
-		return in, bad
+	case no != nil:
+		return in, no
 	case sent.Items != nil && (sent.OfferCode != nil || sent.Quantity != nil):
-		return in, &badField{"items", "must not appear together with offer_code or quantity"}
+		return in, invalid("items", "must not appear together with offer_code or quantity")
 	case (sent.OfferCode != nil) != (sent.Quantity != nil):
 		missing := map[bool]string{true: "quantity", false: "offer_code"}[sent.OfferCode != nil]
-		return in, &badField{missing, "is missing: offer_code and quantity belong together"}
+		return in, invalid(missing, "is missing: offer_code and quantity belong together")
 	case sent.OfferCode != nil:
 		in.lines, in.legacy = []orderLine{{OfferCode: *sent.OfferCode, Quantity: *sent.Quantity}}, true
 	case len(in.lines) == 0 || len(in.lines) > maxOrderLines:
-		return in, &badField{"items", "must have 1 to 50 lines"}
+		return in, invalid("items", "must have 1 to 50 lines")
 	}
 	if in.days <= 0 || in.days%30 != 0 {
-		return in, &badField{"duration_days", "must be a positive multiple of 30"}
+		return in, invalid("duration_days", "must be a positive multiple of 30")
 	}
 	return in, nil
 }
 
+// orderOf reads an order, and checks it against the offers and the balance.
+func (s *Server) orderOf(r *request) (*order, map[string]int64, *refusal) {
+	in, no := readOrderBody(r.body)
+	if no != nil {
+		return nil, nil, no
+	}
+	quantities, no := s.checkLines(r.env, in)
+	if no != nil {
+		return nil, nil, no
+	}
+	o := &order{appID: r.key.appID, key: r.idempotencyKey(), space: r.key.space, days: in.days, lines: in.lines}
+	for code, quantity := range quantities {
+		o.quantity += quantity
+		o.total += o.space.price(s.st.byCode[code], quantity, in.days)
+	}
+	return o, quantities, o.space.affords(o.total)
+}
+
 // checkLines checks price and stock again: an offers listing reserves nothing.
-func (s *Server) checkLines(env string, in orderBody) (map[string]int64, reply, bool) {
+func (s *Server) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
 	quantities, sum := map[string]int64{}, int64(0)
 	for i, line := range in.lines {
 		if line.OfferCode == "" {
-			return nil, s.invalid(in.field(i, "offer_code"), "is missing"), false
+			return nil, invalid(in.field(i, "offer_code"), "is missing")
 		}
 		if line.Quantity <= 0 || line.Quantity > maxOrderQuantity {
-			return nil, s.invalid(in.field(i, "quantity"), "must be 1 to 2000"), false
+			return nil, invalid(in.field(i, "quantity"), "must be 1 to 2000")
 		}
 		quantities[line.OfferCode] += line.Quantity
 		sum += line.Quantity
 	}
 	if sum > maxOrderQuantity {
-		return nil, s.invalid("items", "the quantities sum to more than 2000"), false
+		return nil, invalid("items", "the quantities sum to more than 2000")
 	}
 	for i, line := range in.lines {
 		offer := s.st.byCode[line.OfferCode]
 		if offer == nil || s.st.stock[env+"/"+line.OfferCode] < quantities[line.OfferCode] {
-			return nil, s.refuse("offer_not_found", "An offer is unknown or no longer available."), false
+			return nil, refuse("offer_not_found", "An offer is unknown or no longer available.")
 		}
 		if !slices.Contains(offer.DurationDays, in.days) {
-			return nil, s.invalid("duration_days", "is not supported by "+line.OfferCode), false
+			return nil, invalid("duration_days", "is not supported by %s", line.OfferCode)
 		}
 		if offer.MaxQuantity > 0 && quantities[line.OfferCode] > offer.MaxQuantity {
-			return nil, s.invalid(in.field(i, "quantity"), "is over the offer's max_quantity"), false
+			return nil, invalid(in.field(i, "quantity"), "is over the offer's max_quantity")
 		}
 	}
 	if i, message := checkCIDRs(in.lines, s.st.byCode); message != "" {
-		return nil, s.invalid(in.field(i, "cidrs"), message), false
+		return nil, invalid(in.field(i, "cidrs"), "%s", message)
 	}
-	return quantities, reply{}, true
+	return quantities, nil
 }
 
 // checkCIDRs gives the first line that chooses what it must not.

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"container/heap"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -21,7 +22,7 @@ type order struct {
 	stage                    orderStage
 	refundedAt               time.Time
 	proxies                  []*proxy
-	past                     past[orderWas]
+	past                     past[order]
 }
 
 type orderStage uint8
@@ -44,53 +45,39 @@ const (
 	maxOrderQuantity = 2000
 )
 
-func (s *Server) createOrder(r *request) outcome {
-	scenario, out, ok := s.scenario(r)
-	if !ok {
-		return refused(out)
+func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
+	scenario, no := scenarioOf(r)
+	if no != nil {
+		return reply{}, no
 	}
-	in, bad := readOrderBody(r.body)
-	if bad != nil {
-		return refused(s.invalid(bad.field, bad.message))
+	o, quantities, no := s.orderOf(r)
+	if no != nil {
+		return reply{}, no
 	}
-	quantities, out, ok := s.checkLines(r.env, in)
-	if !ok {
-		return refused(out)
-	}
-	o := &order{appID: r.key.appID, key: r.idempotencyKey(), scenario: scenario, space: r.key.space, days: in.days, lines: in.lines}
-	for _, quantity := range quantities {
-		o.quantity += quantity
-	}
-	if o.total = o.space.total(s.st, quantities, in.days); o.space.free() < o.total {
-		return refused(s.refuse("insufficient_wallet_balance", "The wallet is too low."))
-	}
-	return s.accept(o, quantities)
+	o.scenario = scenario
+	return s.accept(o, quantities, ch), nil
 }
 
 const scenarioHeader = "X-Service-Sandbox-Scenario"
 
-// scenario reads the sandbox header. Production, which refuses the header before
+// scenarioOf reads the sandbox header. Production, which refuses the header before
 // (Server.perform), lets its orders take the course of "success" (assumed).
-func (s *Server) scenario(r *request) (string, reply, bool) {
-	if r.env == envProduction {
-		return "success", reply{}, true
-	}
+func scenarioOf(r *request) (string, *refusal) {
 	values := r.http.Header[scenarioHeader]
-	if len(values) == 0 {
-		return "", reply{}, true
+	switch {
+	case r.env == envProduction:
+		return "success", nil
+	case len(values) == 0:
+		return "", nil
+	case len(values) == 1 && slices.Contains([]string{"success", "delayed", "partial", "rejected"}, values[0]):
+		return values[0], nil
 	}
-	switch v := values[0]; v {
-	case "success", "delayed", "partial", "rejected":
-		if len(values) == 1 {
-			return v, reply{}, true
-		}
-	}
-	return "", s.invalid(scenarioHeader, "must be one of success, delayed, partial, rejected"), false
+	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
 // accept charges the order and starts its course.
-func (s *Server) accept(o *order, quantities map[string]int64) outcome {
-	ch, now := s.newChange(), s.now()
+func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply {
+	now := s.now()
 	o.no, o.created, o.index = s.st.nextID("ord_"), now, len(o.space.orders)
 	for code, quantity := range quantities {
 		id := o.space.env + "/" + code
@@ -99,7 +86,7 @@ func (s *Server) accept(o *order, quantities map[string]int64) outcome {
 	}
 	s.money(ch, o.space, Charge{AppID: o.appID, IdempotencyKey: o.key, Reason: "order", OrderNo: o.no}, -o.total)
 	ch.saveWallet(o.space)
-	s.orderAppears(o)
+	keep(s, &o.past, nil)
 	o.space.orders = append(o.space.orders, o)
 	s.st.orders[o.no] = o
 	if o.scenario == "" {
@@ -109,7 +96,7 @@ func (s *Server) accept(o *order, quantities map[string]int64) outcome {
 		heap.Push(&s.st.pending, o)
 	}
 	ch.saveOrder(o)
-	return outcome{reply: s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o)), executed: true, change: ch}
+	return s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o))
 }
 
 func (s *Server) firstDelay(scenario string) time.Duration {
@@ -176,7 +163,7 @@ func (s *Server) deliver(o *order, at time.Time, ch *change) {
 		for range line.Quantity {
 			p := &proxy{id: s.st.nextID("px_"), space: o.space, offer: s.st.byCode[line.OfferCode], orderNo: o.no,
 				starts: at, expires: at.AddDate(0, 0, int(o.days))}
-			s.proxyAppears(p)
+			keep(s, &p.past, nil)
 			s.st.addProxy(p)
 			o.proxies = append(o.proxies, p)
 			ch.saveProxy(p)

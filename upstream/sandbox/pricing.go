@@ -42,32 +42,23 @@ func (s *Server) setPrice(in *priceSetting) error {
 	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
 	switch {
 	case sp == nil:
-		return wrong("account_id", fmt.Errorf("%q is unknown", in.AccountID))
+		return invalid("account_id", "%q is unknown", in.AccountID)
 	case s.st.byCode[in.OfferCode] == nil:
-		return wrong("offer_code", fmt.Errorf("%q is unknown", in.OfferCode))
+		return invalid("offer_code", "%q is unknown", in.OfferCode)
 	case in.UnitPriceCents <= 0 || in.UnitPriceCents > maxUnitPriceCents:
-		return wrong("unit_price_cents", fmt.Errorf("must be 1 to %d", int64(maxUnitPriceCents)))
+		return invalid("unit_price_cents", "must be 1 to %d", int64(maxUnitPriceCents))
 	}
-	s.st.mu.Lock()
-	sp.prices[in.OfferCode] = in.UnitPriceCents
-	s.st.mu.Unlock()
-	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents)
+	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents, func() { sp.prices[in.OfferCode] = in.UnitPriceCents })
 }
 
-// total is what an order costs.
-func (sp *space) total(st *state, quantities map[string]int64, days int64) (cents int64) {
-	for code, quantity := range quantities {
-		cents += sp.price(st.byCode[code], quantity, days)
+// affords refuses what the wallet cannot pay: what is frozen is part of the balance and
+// cannot be spent (assumed).
+func (sp *space) affords(cents int64) *refusal {
+	if sp.balance-sp.frozen < cents {
+		return refuse("insufficient_wallet_balance", "The wallet is too low.")
 	}
-	return cents
+	return nil
 }
-
-// renewalPrice is what one proxy costs for a renewal.
-func (sp *space) renewalPrice(offer *FixtureOffer, days int64) int64 { return sp.price(offer, 1, days) }
-
-// free is what may be paid with: what is frozen is part of the balance and cannot
-// be spent (assumed).
-func (sp *space) free() int64 { return sp.balance - sp.frozen }
 
 func (o FixtureOffer) validatePrices() error {
 	for name, prices := range map[string]map[int64]int64{"quantity_prices": o.QuantityPrices, "duration_prices": o.DurationPrices} {
@@ -107,22 +98,19 @@ type accountSetting struct {
 func (s *Server) setAccount(in *accountSetting) error {
 	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
 	if sp == nil {
-		return wrong("account_id", fmt.Errorf("%q is unknown", in.AccountID))
+		return invalid("account_id", "%q is unknown", in.AccountID)
 	}
 	if !printable(in.Status, maxHeaderText) {
-		return wrong("status", errors.New("is missing, or is not printable ASCII"))
+		return invalid("status", "is missing, or is not printable ASCII")
 	}
-	s.st.mu.Lock()
-	sp.standing.status = in.Status
-	s.st.mu.Unlock()
-	return s.persist("account", in.AccountID, in.Status)
+	return s.persist("account", in.AccountID, in.Status, func() { sp.standing.status = in.Status })
 }
 
 // suspended refuses what an account that is not active may not do: to write
 // (assumed).
-func (s *Server) suspended(r *request) (reply, bool) {
-	if r.key.space.standing.status == statusActive {
-		return reply{}, false
+func (s *Server) suspended(r *request) *refusal {
+	if status := r.key.space.standing.status; status != statusActive {
+		return refuse("insufficient_scope", "The account is "+status+".")
 	}
-	return s.refuse("insufficient_scope", "The account is "+r.key.space.standing.status+"."), true
+	return nil
 }

@@ -61,11 +61,11 @@ func (s *Server) known(r *request, key string, hash [sha256.Size]byte) (reply, b
 	}
 	switch {
 	case rec.hash != hash:
-		return s.refuse("idempotency_key_conflict", "The key was used with a different body."), true
+		return s.refused(refuse("idempotency_key_conflict", "The key was used with a different body.")), true
 	case rec.state == recordInterrupted:
-		return s.refuse("idempotency_unresolved", "An earlier request needs verification."), true
+		return s.refused(refuse("idempotency_unresolved", "An earlier request needs verification.")), true
 	case rec.state == recordProcessing || !rec.durable:
-		return s.refuse("idempotency_processing", "The same operation is still in progress."), true
+		return s.refused(refuse("idempotency_processing", "The same operation is still in progress.")), true
 	}
 	return reply{status: rec.status, code: rec.code, body: rec.body, replayed: true}, true
 }

@@ -7,6 +7,7 @@ import (
 	"container/heap"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,7 +49,7 @@ type identity struct {
 }
 
 func (s *Server) identity(f Fixture, epoch time.Time, secret []byte) (Fixture, time.Time, []byte, error) {
-	raw, err := s.db.get("meta", "identity")
+	raw, err := s.db.meta("identity")
 	if err != nil {
 		return f, epoch, secret, err
 	}
@@ -71,19 +72,19 @@ func (s *Server) identity(f Fixture, epoch time.Time, secret []byte) (Fixture, t
 
 // restore applies the stored rows to the fixture's state.
 func (s *Server) restore() error {
-	steps := []struct {
-		kind string
-		do   func(id string, data []byte) error
-	}{
-		{"meta", s.restoreMeta}, {"wallet", s.restoreWallet}, {"frozen", s.restoreFrozen}, {"account", s.restoreAccount}, {"price", s.restorePrice}, {"stock", s.restoreStock}, {"key", s.restoreKey},
-		{"record", s.restoreRecord},
-	}
-	for _, step := range steps {
-		if err := s.db.each(step.kind, step.do); err != nil {
-			return err
-		}
-	}
-	if err := s.db.eachNonce(func(appID, nonce string, at time.Time) { s.st.keys[appID].nonces.use(nonce, at) }); err != nil {
+	err := errors.Join(s.restoreMeta(),
+		restoring(s, "wallet", func(id string, cents int64) { s.st.spaces[id].balance = cents }),
+		restoring(s, "frozen", func(id string, cents int64) { s.st.spaces[id].frozen = cents }),
+		restoring(s, "account", func(id, status string) { s.st.spaces[id+"/"+envSandbox].standing.status = status }),
+		restoring(s, "price", func(id string, cents int64) {
+			account, offer, _ := strings.Cut(id, "/")
+			s.st.spaces[account+"/"+envSandbox].prices[offer] = cents
+		}),
+		restoring(s, "stock", func(id string, n int64) { s.st.stock[id] = n }),
+		restoring(s, "key", func(id string, revoked bool) { s.st.keys[id].revoked = revoked }),
+		restoring(s, "record", s.restoreRecord),
+		s.db.eachNonce(func(appID, nonce string, at time.Time) { s.st.keys[appID].nonces.use(nonce, at) }))
+	if err != nil {
 		return err
 	}
 	slices.SortFunc(s.st.expiring, func(a, b expiringRecord) int { return a.at.Compare(b.at) })
@@ -93,80 +94,48 @@ func (s *Server) restore() error {
 	return s.restoreOrders()
 }
 
-func (s *Server) restoreMeta(id string, data []byte) error {
-	switch id {
-	case "serial":
-		var text string
-		if err := json.Unmarshal(data, &text); err != nil {
+func (s *Server) restoreMeta() error {
+	serial, err := s.db.meta("serial")
+	if err == nil && serial != nil {
+		s.st.serial, err = strconv.ParseUint(strings.Trim(string(serial), `"`), 10, 64)
+	}
+	offset, errOffset := s.db.meta("offset")
+	if errOffset == nil && offset != nil {
+		var seconds int64
+		errOffset = json.Unmarshal(offset, &seconds)
+		s.offset.Store(seconds)
+	}
+	return errors.Join(err, errOffset)
+}
+
+// restoring reads the rows of a kind.
+func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
+	return s.db.each(kind, func(id string, data []byte) error {
+		var v T
+		if err := json.Unmarshal(data, &v); err != nil {
 			return err
 		}
-		serial, err := strconv.ParseUint(text, 10, 64)
-		s.st.serial = serial
-		return err
-	case "offset":
-		var seconds int64
-		err := json.Unmarshal(data, &seconds)
-		s.offset.Store(seconds)
-		return err
-	}
-	return nil
+		do(id, v)
+		return nil
+	})
 }
 
-func (s *Server) restoreWallet(id string, data []byte) error {
-	return json.Unmarshal(data, &s.st.spaces[id].balance)
-}
-
-func (s *Server) restoreFrozen(id string, data []byte) error {
-	return json.Unmarshal(data, &s.st.spaces[id].frozen)
-}
-
-func (s *Server) restoreAccount(id string, data []byte) error {
-	return json.Unmarshal(data, &s.st.spaces[id+"/"+envSandbox].standing.status)
-}
-
-func (s *Server) restorePrice(id string, data []byte) error {
-	account, offer, _ := strings.Cut(id, "/")
-	cents, err := strconv.ParseInt(string(data), 10, 64)
-	s.st.spaces[account+"/"+envSandbox].prices[offer] = cents
-	return err
-}
-
-func (s *Server) restoreStock(id string, data []byte) error {
-	n, err := strconv.ParseInt(string(data), 10, 64)
-	s.st.stock[id] = n
-	return err
-}
-
-func (s *Server) restoreKey(id string, data []byte) error {
-	return json.Unmarshal(data, &s.st.keys[id].revoked)
-}
-
-func (s *Server) restoreRecord(_ string, data []byte) error {
-	var v savedRecord
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
+func (s *Server) restoreRecord(_ string, v savedRecord) {
 	rec := &record{state: v.State, at: v.At, status: v.Status, code: v.Code, body: v.Body, durable: true}
 	copy(rec.hash[:], v.Hash)
 	sp := s.st.spaces[v.Space]
 	sp.records[v.Key] = rec
 	s.st.expiring = append(s.st.expiring, expiringRecord{sp, v.Key, v.At})
-	return nil
 }
 
 func (s *Server) restoreProxies() error {
 	var added []savedProxy
-	err := s.db.each("proxy", func(_ string, data []byte) error {
-		var v savedProxy
-		if err := json.Unmarshal(data, &v); err != nil {
-			return err
-		}
-		if p := s.st.proxies[v.ID]; p != nil {
+	err := restoring(s, "proxy", func(id string, v savedProxy) {
+		if p := s.st.proxies[id]; p != nil {
 			p.starts, p.expires = v.Starts, v.Expires
-			return nil
+			return
 		}
 		added = append(added, v)
-		return nil
 	})
 	slices.SortFunc(added, func(a, b savedProxy) int { return a.Index - b.Index })
 	for _, v := range added {
@@ -192,12 +161,7 @@ func (c *change) saveOrder(o *order) {
 
 func (s *Server) restoreOrders() error {
 	var all []savedOrder
-	err := s.db.each("order", func(_ string, data []byte) error {
-		var v savedOrder
-		err := json.Unmarshal(data, &v)
-		all = append(all, v)
-		return err
-	})
+	err := restoring(s, "order", func(_ string, v savedOrder) { all = append(all, v) })
 	slices.SortFunc(all, func(a, b savedOrder) int { return a.Index - b.Index })
 	for _, v := range all {
 		sp := s.st.spaces[v.Space]
@@ -225,7 +189,7 @@ func (s *Server) restoreOrders() error {
 // file that is not the last start's is brought up to date from the beginning.
 func (s *Server) reconcileReferee() error {
 	after := s.db.synced
-	path, err := s.db.get("meta", "referee")
+	path, err := s.db.meta("referee")
 	if err != nil {
 		return fmt.Errorf("sandbox database: %w", err)
 	}

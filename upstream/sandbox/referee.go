@@ -11,8 +11,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"perennial/ledger/files"
 )
@@ -34,23 +35,8 @@ type Charge struct {
 
 // appendLine writes the line as JSON with its line feed.
 func (c *Charge) appendLine(b []byte) []byte {
-	b = append(b, `{"time":`...)
-	b = appendString(b, c.Time)
-	b = appendField(b, "environment", c.Environment)
-	b = appendField(b, "account_id", c.AccountID)
-	b = appendField(b, "app_id", c.AppID)
-	b = appendField(b, "idempotency_key", c.IdempotencyKey)
-	b = appendField(b, "kind", c.Kind)
-	b = appendField(b, "reason", c.Reason)
-	b = append(b, `,"amount_cents":`...)
-	b = strconv.AppendInt(b, c.AmountCents, 10)
-	if c.OrderNo != "" {
-		b = appendField(b, "order_no", c.OrderNo)
-	}
-	if c.ProxyID != "" {
-		b = appendField(b, "proxy_id", c.ProxyID)
-	}
-	return append(b, '}', '\n')
+	line, _ := jsonv2.Marshal(c) // text and numbers
+	return append(append(b, line...), '\n')
 }
 
 // ReadCharges reads a referee file. A torn last line, as a crash leaves it, is

@@ -20,71 +20,73 @@ type renewBody struct {
 	Days int64    `json:"duration_days"`
 }
 
-func readRenewBody(body []byte) (renewBody, *badField) {
+func readRenewBody(body []byte) (renewBody, *refusal) {
 	var in renewBody
-	bad := decodeBody(body, &in)
+	no := decodeBody(body, &in)
 	empty := slices.Index(in.IDs, "") // or null
 	switch {
-	case bad != nil:
+	case no != nil:
 	case len(in.IDs) == 0 || len(in.IDs) > maxRenewIDs:
-		bad = &badField{"proxy_ids", "must have 1 to " + strconv.Itoa(maxRenewIDs) + " entries"}
+		no = invalid("proxy_ids", "must have 1 to %d entries", maxRenewIDs)
 	case empty >= 0:
-		bad = &badField{"proxy_ids." + strconv.Itoa(empty), "must not be empty"}
+		no = invalid("proxy_ids."+strconv.Itoa(empty), "must not be empty")
 	case in.Days <= 0 || in.Days%30 != 0 || in.Days > maxRenewDays:
-		bad = &badField{"duration_days", "must be a positive multiple of 30, at most 1095"}
+		no = invalid("duration_days", "must be a positive multiple of 30, at most 1095")
 	}
-	return in, bad
+	return in, no
 }
 
-func (s *Server) renew(r *request, f renewalFault) outcome {
-	in, bad := readRenewBody(r.body)
-	if bad != nil {
-		return refused(s.invalid(bad.field, bad.message))
+func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
+	in, chosen, total, no := s.renewalOf(r)
+	if no != nil {
+		return reply{}, no
 	}
-	chosen, out, ok := s.chosenProxies(r.key.space, in)
-	if !ok {
-		return refused(out)
-	}
-	return s.carryOut(r, in, chosen, f)
+	return s.carryOut(r, in, chosen, total, ch, f), nil
 }
 
-func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, reply, bool) {
+// renewalOf reads a renewal, and checks it against the proxies and the balance.
+func (s *Server) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
+	if in, no = readRenewBody(r.body); no != nil {
+		return in, nil, 0, no
+	}
+	if chosen, no = s.chosenProxies(r.key.space, in); no != nil {
+		return in, nil, 0, no
+	}
+	for _, p := range chosen {
+		total += r.key.space.price(p.offer, 1, in.Days)
+	}
+	return in, chosen, total, r.key.space.affords(total)
+}
+
+func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	chosen := make([]*proxy, 0, len(in.IDs))
 	seen := make(map[string]bool, len(in.IDs))
 	now := s.now()
 	for i, id := range in.IDs {
 		p := s.st.proxies[id]
 		if p == nil || p.space != sp {
-			return nil, s.refuse("proxy_not_found", "A proxy is unknown."), false
+			return nil, refuse("proxy_not_found", "A proxy is unknown.")
 		}
 		if seen[id] {
-			return nil, s.invalid("proxy_ids."+strconv.Itoa(i), "appears twice"), false
+			return nil, invalid("proxy_ids."+strconv.Itoa(i), "appears twice")
 		}
 		if p.extended(in.Days, now).Year() > lastYear {
-			return nil, s.invalid("duration_days", "leads past the year 9999"), false
+			return nil, invalid("duration_days", "leads past the year 9999")
 		}
 		seen[id] = true
 		chosen = append(chosen, p)
 	}
-	return chosen, reply{}, true
+	return chosen, nil
 }
 
 // carryOut charges all, refunds what explicitly failed, and extends what
 // succeeded; an unresolved line stays charged and is not extended.
-func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFault) outcome {
-	sp, total := r.key.space, int64(0)
-	for _, p := range chosen {
-		total += sp.renewalPrice(p.offer, in.Days)
-	}
-	if sp.free() < total {
-		return refused(s.refuse("insufficient_wallet_balance", "The wallet is too low."))
-	}
-	ch, result := s.newChange(), renewalResult{total: total}
+func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64, ch *change, f renewalFault) reply {
+	sp, result := r.key.space, renewalResult{total: total}
 	verdicts := f.verdicts(chosen)
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
-	result.lines = append(result.lines, '[')
 	for i, p := range chosen {
-		cents := sp.renewalPrice(p.offer, in.Days)
+		cents := sp.price(p.offer, 1, in.Days)
 		line.ProxyID = p.id
 		s.money(ch, sp, line, -cents)
 		refunded := int64(0)
@@ -99,9 +101,8 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, f renewalFa
 		}
 		result.add(p, verdicts[i], in.Days, cents, refunded)
 	}
-	result.lines = append(result.lines, ']')
 	ch.saveWallet(sp)
-	return s.renewalOutcome(sp, result, ch)
+	return s.renewalReply(sp, result)
 }
 
 // extended counts from the present expiry, or from now when that is past or null
@@ -117,7 +118,7 @@ func (p *proxy) extended(days int64, now time.Time) time.Time {
 type renewalResult struct {
 	total, refunded               int64
 	succeeded, failed, unresolved []string
-	lines                         []byte
+	lines                         []written
 }
 
 func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {
@@ -130,21 +131,8 @@ func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int6
 		x.succeeded = append(x.succeeded, p.id)
 	}
 	x.refunded += refunded
-	b := x.lines
-	if len(b) > 1 {
-		b = append(b, ',')
-	}
-	b = append(b, `{"proxy_id":`...)
-	b = appendString(b, p.id)
-	b = appendField(b, "host", p.host())
-	b = appendField(b, "status", verdict)
-	b = appendNumber(b, "duration_days", days)
-	b = appendNumber(b, "amount_cents", cents)
-	b = appendField(b, "amount", decimal(cents))
-	b = appendNumber(b, "charged_cents", cents-refunded)
-	b = appendNumber(b, "refunded_cents", refunded)
-	b = append(b, '}')
-	x.lines = b
+	x.lines = append(x.lines, object("proxy_id", p.id, "host", p.host(), "status", verdict, "duration_days", days, "amount_cents", cents,
+		"amount", decimal(cents), "charged_cents", cents-refunded, "refunded_cents", refunded))
 }
 
 func (x *renewalResult) status() string {
@@ -159,24 +147,13 @@ func (x *renewalResult) status() string {
 	return "partial"
 }
 
-func (s *Server) renewalOutcome(sp *space, x renewalResult, ch *change) outcome {
+func (s *Server) renewalReply(sp *space, x renewalResult) reply {
 	status := x.status()
-	b := make([]byte, 0, 256+len(x.lines)+24*(len(x.succeeded)+len(x.failed)+len(x.unresolved)))
-	b = append(b, `{"status":`...)
-	b = appendString(b, status)
-	b = appendNumber(b, "total_cents", x.total)
-	b = appendNumber(b, "charged_cents", x.total-x.refunded)
-	b = appendNumber(b, "refunded_cents", x.refunded)
-	b = appendStrings(b, "successful_proxy_ids", x.succeeded)
-	b = appendStrings(b, "failed_proxy_ids", x.failed)
-	b = appendStrings(b, "unresolved_proxy_ids", x.unresolved)
-	b = append(appendKey(b, "line_items"), x.lines...)
+	data := []any{"status", status, "total_cents", x.total, "charged_cents", x.total - x.refunded, "refunded_cents", x.refunded,
+		"successful_proxy_ids", x.succeeded, "failed_proxy_ids", x.failed, "unresolved_proxy_ids", x.unresolved, "line_items", array(x.lines)}
 	if status == "failed" {
-		b = append(b, `,"wallet":{"currency":`...)
-		b = appendString(b, sp.currency)
-		b = appendNumber(b, "balance_cents", sp.balance)
-		b = append(b, '}', '}')
-		return outcome{reply: s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", b), executed: true, change: ch}
+		data = append(data, "wallet", object("currency", sp.currency, "balance_cents", sp.balance))
+		return s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", object(data...))
 	}
-	return outcome{reply: s.ok(append(b, '}')), executed: true, change: ch}
+	return s.ok(object(data...))
 }

@@ -4,9 +4,9 @@ package sandbox
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 )
 
 // reply is one envelope before it goes out. seq must be durable first; settle
@@ -43,35 +43,42 @@ func statusOf(code string) int {
 
 // envelope renders a reply; data nil is an empty object.
 func (s *Server) envelope(status int, code, message string, data []byte) reply {
-	now := s.now()
-	b := make([]byte, 0, 192+len(data))
-	b = append(b, `{"success":`...)
-	b = strconv.AppendBool(b, code == "ok")
-	b = appendField(b, "code", code)
-	b = appendField(b, "message", message)
-	b = append(b, `,"data":`...)
 	if data == nil {
-		b = append(b, '{', '}')
+		data = []byte("{}")
 	}
-	b = append(b, data...)
-	b = append(b, `,"timestamp":"`...)
-	b = now.AppendFormat(b, time.RFC3339)
-	b = append(b, `","trace_id":"`...)
-	b = append(b, s.tracePrefix...)
-	b = strconv.AppendUint(b, s.traces.Add(1), 36)
-	b = append(b, '"', '}')
-	return reply{status: status, code: code, body: b}
+	body := object("success", code == "ok", "code", code, "message", message, "data", written(data), "timestamp", s.now(),
+		"trace_id", s.tracePrefix+strconv.FormatUint(s.traces.Add(1), 36))
+	return reply{status: status, code: code, body: body}
 }
 
 func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
-func (s *Server) refuse(code, message string) reply {
-	return s.envelope(statusOf(code), code, message, nil)
+// refusal is why a request is not carried out: a code of the API with its message, or a
+// field and what is wrong with it. The control interface refuses fields too.
+type refusal struct {
+	code, message, field string
+
+	retryAfter string // of rate_limited
 }
 
-// invalid answers validation_error and names the field (assumed structure:
-// errors maps a field to its messages).
-func (s *Server) invalid(field, message string) reply {
-	data, _ := json.Marshal(map[string]any{"errors": map[string][]string{field: {message}}})
-	return s.envelope(statusOf("validation_error"), "validation_error", "The request is not valid.", data)
+// Error is the field and what is wrong with it.
+func (e *refusal) Error() string { return e.field + ": " + e.message }
+
+func refuse(code, message string) *refusal { return &refusal{code: code, message: message} }
+
+func invalid(field, format string, args ...any) *refusal {
+	return &refusal{code: "validation_error", field: field, message: fmt.Sprintf(format, args...)}
+}
+
+// refused answers a refusal; of a field as validation_error (assumed structure: errors
+// maps a field to its messages).
+func (s *Server) refused(no *refusal) reply {
+	message, data := no.message, []byte(nil)
+	if no.field != "" {
+		message = "The request is not valid."
+		data, _ = json.Marshal(map[string]any{"errors": map[string][]string{no.field: {no.message}}})
+	}
+	out := s.envelope(statusOf(no.code), no.code, message, data)
+	out.retryAfter = no.retryAfter
+	return out
 }

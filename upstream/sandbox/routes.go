@@ -17,16 +17,24 @@ const (
 
 // route is what a method and path lead to. name is empty for what the API does
 // not have.
-type route struct{ name, pattern, scope, id string }
+type route struct {
+	name, pattern, scope, id string
+	read                     func(*Server, *request) ([]byte, *refusal) // of a GET
+}
 
 var fixedRoutes = map[string]route{
-	"GET /api/v1/account": {scope: "account:read"},
-	"GET /api/v1/wallet":  {scope: "wallet:read"},
-	"GET /api/v1/offers":  {scope: "offers:read"},
-	"GET /api/v1/orders":  {scope: "orders:read"},
-	"GET /api/v1/proxies": {scope: "proxies:read"},
+	"GET /api/v1/account": {scope: "account:read", read: (*Server).account},
+	"GET /api/v1/wallet":  {scope: "wallet:read", read: (*Server).wallet},
+	"GET /api/v1/offers":  {scope: "offers:read", read: (*Server).listOffers},
+	"GET /api/v1/orders":  {scope: "orders:read", read: (*Server).listOrders},
+	"GET /api/v1/proxies": {scope: "proxies:read", read: (*Server).listProxies},
 	routeOrders:           {scope: "orders:write"},
 	routeRenew:            {scope: "proxies:write"},
+}
+
+var itemRoutes = map[string]route{
+	"/api/v1/orders/":  {pattern: "/api/v1/orders/{order_no}", scope: "orders:read", read: (*Server).order},
+	"/api/v1/proxies/": {pattern: "/api/v1/proxies/{proxy_id}", scope: "proxies:read", read: (*Server).proxy},
 }
 
 func findRoute(method, path string) route {
@@ -35,14 +43,12 @@ func findRoute(method, path string) route {
 		rt.name, rt.pattern = name, path
 		return rt
 	}
-	for _, c := range [...]struct{ prefix, pattern, scope string }{
-		{"/api/v1/orders/", "/api/v1/orders/{order_no}", "orders:read"},
-		{"/api/v1/proxies/", "/api/v1/proxies/{proxy_id}", "proxies:read"},
-	} {
-		rest, ok := strings.CutPrefix(path, c.prefix)
+	for prefix, rt := range itemRoutes {
+		rest, ok := strings.CutPrefix(path, prefix)
 		id, err := url.PathUnescape(rest)
 		if ok && method == http.MethodGet && rest != "" && !strings.Contains(rest, "/") && err == nil {
-			return route{name: "GET " + c.pattern, pattern: c.pattern, scope: c.scope, id: id}
+			rt.name, rt.id = "GET "+rt.pattern, id
+			return rt
 		}
 	}
 	return route{}

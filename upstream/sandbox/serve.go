@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perennial/upstream/sandbox/connlimit"
+	"perennial/ledger/connlimit"
 )
 
 const (
@@ -18,23 +18,13 @@ const (
 	maxIdempotencyKey = 255     // bytes; assumed
 )
 
-// outcome is what a POST came to. A refusal executed nothing and leaves no
-// record: its key stays free (assumed).
-type outcome struct {
-	reply    reply
-	executed bool
-	change   *change
-}
-
-func refused(r reply) outcome { return outcome{reply: r} }
-
 func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotency-Key") }
 
 // handler serves one environment.
 func (s *Server) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
-		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), limitedConn: connlimit.Of(hr)}
+		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), says: s.claimedAccount(hr), limitedConn: connlimit.Of(hr)}
 		var status int
 		if r.body, status = readBody(hr); status != 0 {
 			s.send(w, r, s.unreadable(status), nil)
@@ -45,9 +35,8 @@ func (s *Server) handler(env string) http.Handler {
 		if s.blocked(w, r) {
 			return
 		}
-		account := s.claimedAccount(hr)
-		s.latency.hold(s.closing, env, account, hr.Method, path, r.rt)
-		f, shape := s.faults.take(env, account, hr.Method, path, r.rt)
+		s.latency.hold(s.closing, r)
+		f, shape := s.faults.take(r)
 		s.answer(w, r, f, shape)
 	})
 }
@@ -97,7 +86,7 @@ func (s *Server) unreadable(status int) reply {
 	if status == http.StatusRequestEntityTooLarge {
 		message = "is over 1 MiB"
 	}
-	out := s.invalid("body", message)
+	out := s.refused(invalid("body", "%s", message))
 	out.status = status
 	return out
 }
@@ -144,51 +133,57 @@ func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renew
 
 // perform authenticates and runs one request.
 func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
-	if out, ok := s.authenticate(r); !ok {
-		return out
-	}
-	if r.env == envProduction && r.http.Header[scenarioHeader] != nil {
-		return s.invalid(scenarioHeader, "is refused in production")
-	}
-	if r.rt.name == "" {
-		return s.refuse("unsupported_operation", "The operation is not part of the customer API.")
-	}
+	no := s.authenticate(r)
 	post := r.http.Method == http.MethodPost
-	if post {
-		if out, ok := s.checkHeaders(r.http.Header); !ok {
-			return out
-		}
+	switch {
+	case no != nil:
+	case r.env == envProduction && r.http.Header[scenarioHeader] != nil:
+		no = invalid(scenarioHeader, "is refused in production")
+	case r.rt.name == "":
+		no = refuse("unsupported_operation", "The operation is not part of the customer API.")
+	case post:
+		no = checkHeaders(r.http.Header)
+	}
+	if no != nil {
+		return s.refused(no)
 	}
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
 	s.advance()
+	var out reply
 	if post {
-		return s.write(r, f, shape)
+		out = s.write(r, f, shape)
+	} else {
+		r.asOf = s.moods.asOf(s.now())
+		data, no := r.rt.read(s, r)
+		if out = s.ok(data); no != nil {
+			out = s.refused(no)
+		}
 	}
-	r.asOf = s.moods.asOf(s.now())
-	out := s.read(r)
-	out.seq = s.durable.last() // nothing is shown that a crash could take back
+	if out.seq == 0 {
+		out.seq = s.durable.last() // nothing is shown that a crash could take back
+	}
 	return out
 }
 
 // checkHeaders wants one idempotency key of printable ASCII (assumed: other
 // bytes would not survive being written down) and a body in JSON; a Content-Type
 // that is missing passes (assumed).
-func (s *Server) checkHeaders(h http.Header) (reply, bool) {
+func checkHeaders(h http.Header) *refusal {
 	keys := h["Idempotency-Key"]
 	if len(keys) == 0 || keys[0] == "" {
-		return s.refuse("idempotency_key_required", "The Idempotency-Key header is missing."), false
+		return refuse("idempotency_key_required", "The Idempotency-Key header is missing.")
 	}
 	if len(keys) > 1 || !printable(keys[0], maxIdempotencyKey) {
-		return s.invalid("Idempotency-Key", "must stand once, with at most 255 bytes of printable ASCII"), false
+		return invalid("Idempotency-Key", "must stand once, with at most 255 bytes of printable ASCII")
 	}
 	if !saysJSON(h.Get("Content-Type")) {
-		return s.invalid("Content-Type", "must be application/json"), false
+		return invalid("Content-Type", "must be application/json")
 	}
 	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return s.invalid("Content-Encoding", "is not supported"), false
+		return invalid("Content-Encoding", "is not supported")
 	}
-	return reply{}, true
+	return nil
 }
 
 func saysJSON(contentType string) bool {
@@ -210,58 +205,38 @@ func printable(text string, limit int) bool {
 	return text != "" && len(text) <= limit
 }
 
-func (s *Server) read(r *request) reply {
-	switch r.rt.name {
-	case "GET /api/v1/account":
-		return s.account(r)
-	case "GET /api/v1/wallet":
-		return s.wallet(r)
-	case "GET /api/v1/offers":
-		return s.listOffers(r)
-	case "GET /api/v1/orders":
-		return s.listOrders(r)
-	case "GET /api/v1/proxies":
-		return s.listProxies(r)
-	case "GET /api/v1/orders/{order_no}":
-		return s.order(r)
-	}
-	return s.proxy(r)
-}
-
-// write looks the key up first, before balances, stock and limits (assumed).
+// write looks the key up first, before balances, stock and limits (assumed). A refusal
+// executes nothing and leaves no record: its key stays free (assumed).
 func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f != nil && f.Fault == "unresolved_record"
 	if interrupt {
 		s.interrupt(r.key.space, key, hash)
 	}
-	if out, ok := s.suspended(r); ok {
-		out.seq = s.durable.last()
+	no := s.suspended(r)
+	if no == nil {
+		no = s.refusesEarly(r)
+	}
+	if no != nil {
+		return s.refused(no)
+	}
+	if out, known := s.known(r, key, hash); known {
 		return out
 	}
-	if out, ok := s.refusesEarly(r); ok {
-		out.seq = s.durable.last()
-		return out
-	}
-	if out, ok := s.known(r, key, hash); ok {
-		out.seq = s.durable.last()
-		return out
-	}
-	out := outcome{change: s.newChange()}
+	out, ch := reply{}, s.newChange()
 	switch {
 	case interrupt && !f.executes():
 	case r.rt.name == routeOrders:
-		out = s.createOrder(r)
+		out, no = s.createOrder(r, ch)
 	default:
-		out = s.renew(r, shape)
+		out, no = s.renew(r, ch, shape)
 	}
-	if !out.executed && (!interrupt || f.executes()) {
-		out.reply.seq = s.durable.last()
-		return out.reply
+	if no != nil {
+		return s.refused(no)
 	}
-	out.reply.settle = s.complete(r, key, hash, out.reply, interrupt, out.change)
-	out.reply.seq = s.submit(out.change)
-	return out.reply
+	out.settle = s.complete(r, key, hash, out, interrupt, ch)
+	out.seq = s.submit(ch)
+	return out
 }
 
 // send writes a reply and counts it. From here on the connection may be closed for

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -19,7 +20,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"perennial/upstream/sandbox/connlimit"
+	"perennial/ledger/connlimit"
 )
 
 // Options say what a sandbox serves and where.
@@ -48,9 +49,7 @@ type Options struct {
 
 func (o *Options) fillDefaults() {
 	for _, address := range []*string{&o.Listen, &o.ListenProduction, &o.Control} {
-		if *address == "" {
-			*address = "127.0.0.1:0"
-		}
+		*address = cmp.Or(*address, "127.0.0.1:0")
 	}
 	if o.DB == ":memory:" {
 		o.DB = ""
@@ -135,17 +134,15 @@ func New(o Options) (*Server, error) {
 	if err := loopbackOnly(o.Control); err != nil {
 		return nil, err
 	}
-	limit := rateSetting{RequestsPerSecond: o.RequestsPerSecond}
-	if err := limit.check(nil); err != nil {
-		return nil, err
-	}
 	var trace [4]byte
 	_, _ = rand.Read(trace[:]) // never fails: it ends the program instead
 	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
 	s.durable = newGroup(s.flush)
 	s.refuseScripts.Store(o.RefuseScriptAgents)
-	if limit.RequestsPerSecond > 0 {
-		s.rates.set(limit)
+	if o.RequestsPerSecond != 0 {
+		if err := s.setRate(&rateSetting{RequestsPerSecond: o.RequestsPerSecond}); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.setMoods(&moodSetting{o.Moods, o.MoodSeed}); err != nil {
 		return nil, err

@@ -3,11 +3,6 @@
 
 package sandbox
 
-import (
-	"errors"
-	"fmt"
-)
-
 func (s *Server) setFault(f *fault) error {
 	if err := f.check(s); err != nil {
 		return err
@@ -24,14 +19,6 @@ func (s *Server) setLatency(l *latencySetting) error {
 	return nil
 }
 
-func (s *Server) setRate(r *rateSetting) error {
-	if err := r.check(s); err != nil {
-		return err
-	}
-	s.rates.set(*r)
-	return nil
-}
-
 func (s *Server) setPolicy(p *policySetting) error {
 	s.refuseScripts.Store(p.RefuseScriptAgents)
 	return nil
@@ -44,10 +31,9 @@ type clockSetting struct {
 func (s *Server) setClock(in *clockSetting) error {
 	const century = 100 * 366 * 24 * 3600
 	if in.OffsetSeconds > century || in.OffsetSeconds < -century {
-		return wrong("offset_seconds", fmt.Errorf("%d is too far", in.OffsetSeconds))
+		return invalid("offset_seconds", "%d is too far", in.OffsetSeconds)
 	}
-	s.offset.Store(in.OffsetSeconds)
-	return s.persist("meta", "offset", in.OffsetSeconds)
+	return s.persist("meta", "offset", in.OffsetSeconds, func() { s.offset.Store(in.OffsetSeconds) })
 }
 
 type keySetting struct {
@@ -58,12 +44,9 @@ type keySetting struct {
 func (s *Server) setKey(in *keySetting) error {
 	key := s.st.keys[in.AppID]
 	if key == nil {
-		return wrong("app_id", fmt.Errorf("%q is unknown", in.AppID))
+		return invalid("app_id", "%q is unknown", in.AppID)
 	}
-	s.st.mu.Lock()
-	key.revoked = in.Revoked
-	s.st.mu.Unlock()
-	return s.persist("key", in.AppID, in.Revoked)
+	return s.persist("key", in.AppID, in.Revoked, func() { key.revoked = in.Revoked })
 }
 
 type walletSetting struct {
@@ -77,17 +60,17 @@ type walletSetting struct {
 // what the API charged, has no line for it.
 func (s *Server) addMoney(in *walletSetting) error {
 	if in.Environment != envSandbox && in.Environment != envProduction {
-		return wrong("environment", errors.New(`must be "sandbox" or "production"`))
+		return invalid("environment", `must be "sandbox" or "production"`)
 	}
 	sp := s.st.spaces[in.AccountID+"/"+in.Environment]
 	if sp == nil {
-		return wrong("account_id", fmt.Errorf("%q is unknown", in.AccountID))
+		return invalid("account_id", "%q is unknown", in.AccountID)
 	}
 	s.st.mu.Lock()
 	sum := sp.balance + in.AddCents
 	if sum < 0 || sum > maxWalletCents || in.AddCents > maxWalletCents {
 		defer s.st.mu.Unlock()
-		return wrong("add_cents", fmt.Errorf("the wallet holds %d: %d more would leave 0 to %d", sp.balance, in.AddCents, int64(maxWalletCents)))
+		return invalid("add_cents", "the wallet holds %d: %d more would leave 0 to %d", sp.balance, in.AddCents, int64(maxWalletCents))
 	}
 	frozen := sp.frozen
 	if in.FrozenCents != nil {
@@ -95,7 +78,7 @@ func (s *Server) addMoney(in *walletSetting) error {
 	}
 	if frozen < 0 || in.FrozenCents != nil && frozen > sum {
 		defer s.st.mu.Unlock()
-		return wrong("frozen_cents", fmt.Errorf("must be 0 to the %d that the wallet holds", sum))
+		return invalid("frozen_cents", "must be 0 to the %d that the wallet holds", sum)
 	}
 	s.balanceChanges(sp)
 	sp.balance, sp.frozen = sum, frozen
@@ -109,9 +92,10 @@ func (s *Server) addMoney(in *walletSetting) error {
 	return s.durable.wait(seq)
 }
 
-// persist stores one row and waits for it.
-func (s *Server) persist(kind, id string, value any) error {
+// persist makes a change of one row and waits until it is stored.
+func (s *Server) persist(kind, id string, value any, change func()) error {
 	s.st.mu.Lock()
+	change()
 	c := s.newChange()
 	c.put(kind, id, value)
 	seq := s.submit(c)

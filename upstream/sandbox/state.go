@@ -65,7 +65,7 @@ type proxy struct {
 	index   int
 	starts  time.Time
 	expires time.Time // zero: null
-	past    past[proxyWas]
+	past    past[proxy]
 }
 
 // state is everything that the API shows, behind one lock held for short.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,7 +71,7 @@ func (st *store) prepare() error {
 	if err := st.db.QueryRow("SELECT coalesce(max(seq),0) FROM charges").Scan(&st.last); err != nil {
 		return err
 	}
-	raw, err := st.get("meta", "synced")
+	raw, err := st.meta("synced")
 	if err != nil || raw == nil {
 		return err
 	}
@@ -78,10 +79,10 @@ func (st *store) prepare() error {
 	return err
 }
 
-// get reads one row; nil when there is none.
-func (st *store) get(kind, id string) ([]byte, error) {
+// meta reads what is kept of the sandbox itself; nil when it is not there.
+func (st *store) meta(id string) ([]byte, error) {
 	var data []byte
-	err := st.db.QueryRow("SELECT data FROM state WHERE kind=? AND id=?", kind, id).Scan(&data)
+	err := st.db.QueryRow("SELECT data FROM state WHERE kind='meta' AND id=?", id).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -90,19 +91,29 @@ func (st *store) get(kind, id string) ([]byte, error) {
 
 // each reads all rows of a kind.
 func (st *store) each(kind string, do func(id string, data []byte) error) error {
-	rows, err := st.db.Query("SELECT id, data FROM state WHERE kind=?", kind)
+	var id string
+	var data []byte
+	return st.query("SELECT id, data FROM state WHERE kind=?", []any{&id, &data}, func() error {
+		if err := do(id, data); err != nil {
+			return fmt.Errorf("%s %s: %w", kind, id, err)
+		}
+		return nil
+	}, kind)
+}
+
+// query reads rows into what do looks at; bytes are do's to keep.
+func (st *store) query(text string, into []any, do func() error, args ...any) error {
+	rows, err := st.db.Query(text, args...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		var id string
-		var data []byte
-		if err := rows.Scan(&id, &data); err != nil {
+		if err := rows.Scan(into...); err != nil {
 			return err
 		}
-		if err := do(id, data); err != nil {
-			return fmt.Errorf("%s %s: %w", kind, id, err)
+		if err := do(); err != nil {
+			return err
 		}
 	}
 	return rows.Err()
@@ -187,44 +198,26 @@ func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 
 // eachNonce reads the nonces in the order in which they were used.
 func (st *store) eachNonce(do func(appID, nonce string, at time.Time)) error {
-	rows, err := st.db.Query("SELECT at, batch FROM nonces ORDER BY seq")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var at int64
-		var data []byte
+	var at int64
+	var data []byte
+	return st.query("SELECT at, batch FROM nonces ORDER BY seq", []any{&at, &data}, func() error {
 		var used [][2]string
-		if err := rows.Scan(&at, &data); err != nil {
-			return err
-		}
 		if err := json.Unmarshal(data, &used); err != nil {
 			return fmt.Errorf("nonces: %w", err)
 		}
 		for _, n := range used {
 			do(n[0], n[1], time.UnixMilli(at))
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // lines reads the referee's lines of rows after seq.
-func (st *store) lines(after int64) ([][]byte, error) {
-	rows, err := st.db.Query("SELECT lines FROM charges WHERE seq>? ORDER BY seq", after)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var out [][]byte
-	for rows.Next() {
-		var blob []byte
-		if err := rows.Scan(&blob); err != nil {
-			return nil, err
-		}
-		for line := range bytes.Lines(blob) {
-			out = append(out, line)
-		}
-	}
-	return out, rows.Err()
+func (st *store) lines(after int64) (out [][]byte, err error) {
+	var blob []byte
+	err = st.query("SELECT lines FROM charges WHERE seq>? ORDER BY seq", []any{&blob}, func() error {
+		out = slices.AppendSeq(out, bytes.Lines(blob))
+		return nil
+	}, after)
+	return out, err
 }

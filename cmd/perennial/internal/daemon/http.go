@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"perennial/cmd/perennial/internal/web"
-	"perennial/upstream/sandbox/connlimit"
+	"perennial/ledger/connlimit"
 )
 
 // httpHost serves health, metrics and the dashboard. None of them shows a

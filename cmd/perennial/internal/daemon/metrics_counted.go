@@ -148,9 +148,9 @@ func (c *counts) requestsAtZero(route string) {
 	if !strings.HasPrefix(route, http.MethodPost) {
 		return
 	}
-	for _, code := range append(upstream.Codes(), codeLabel("?")) {
-		if code != string(upstream.CodeOK) && code != string(upstream.CodeRateLimited) {
-			c.requests.WithLabelValues(c.account, route, code, outcomeRefused)
+	for _, code := range append(upstream.Codes(), upstream.Code(codeLabel("?"))) {
+		if code != upstream.CodeOK && code != upstream.CodeRateLimited {
+			c.requests.WithLabelValues(c.account, route, string(code), outcomeRefused)
 		}
 	}
 }
