@@ -18,6 +18,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/cmd/perennial/internal/web"
 	"perennial/jobs/inspect"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -84,7 +85,12 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	if keep {
-		fmt.Fprintf(a.stdout, "\nStill up: NATS %s, dashboard %s, sandbox %s. Ctrl-C ends it.\n", h.NATSURL(), h.HTTP.URL(), h.Sandbox.SandboxURL())
+		code, err := daemon.LoginCode(dir, web.Person{Name: operator(), Role: web.Operator})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "\nStill up: NATS %s, sandbox %s. Ctrl-C ends it.\nPages: %s (works once, within %d minutes)\n",
+			h.NATSURL(), h.Sandbox.SandboxURL(), loginAddress(h.HTTP.URL(), code), int(web.LinkLife.Minutes()))
 		<-ctx.Done()
 	}
 	stopHost()

@@ -55,7 +55,7 @@ func (a *app) webLogin() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			address := line.HTTP + "/login?code=" + url.QueryEscape(code)
+			address := loginAddress(line.HTTP, code)
 			if a.output == "json" {
 				return printJSON(a.stdout, struct {
 					URL       string    `json:"url"`
@@ -70,6 +70,8 @@ func (a *app) webLogin() *cobra.Command {
 	c.Flags().StringVar(&role, "role", string(web.Operator), "viewer looks, operator changes too")
 	return c
 }
+
+func loginAddress(http, code string) string { return http + "/login?code=" + url.QueryEscape(code) }
 
 func (a *app) webToken() *cobra.Command {
 	var role string
