@@ -41,33 +41,42 @@ type commandFlags struct {
 func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
 	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
-	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "ceiling for the whole command, in cents (default: none)")
-	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this instant, such as 2026-12-01T00:00:00Z")
+	c.Flags().Var(ceilingFlag{&f.most}, "max", "ceiling for the whole command, such as 15.00, or 1500 in cents (default: none)")
+	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "the same as --max")
+	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this: an instant such as 2026-12-01T00:00:00Z, or a time from now such as 24h")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what it would cost now, publish nothing")
 	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
-	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; it goes on afterwards (default: for ever)")
+	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; it continues afterwards (default: until it has ended)")
 }
 
-// ceilingFlag is --max-total-cents: a 0 that is given is not a flag that is left
-// out, and is refused as in every other command.
+// ceilingFlag is --max: a 0 that is given is not a flag that is left out, and is refused as in
+// every other command.
 type ceilingFlag struct{ cents **int64 }
 
 func (v ceilingFlag) Set(text string) error {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return errors.New("must be whole cents, such as 1500")
-	}
+	var n int64
+	err := amountFlag{&n}.Set(text)
 	*v.cents = &n
-	return nil
+	return err
 }
 
 func (v ceilingFlag) String() string { return "" }
 
-func (v ceilingFlag) Type() string { return "cents" }
+func (v ceilingFlag) Type() string { return "amount" }
 
-func (f *commandFlags) body() map[string]any {
+// body is the command without what is of its kind.
+func (f *commandFlags) body() (map[string]any, error) {
+	if f.timeout > 0 && !f.wait {
+		return nil, usage("--timeout needs --wait")
+	}
+	if f.priority != "" && !slices.Contains(priorities, f.priority) {
+		return nil, usage("--priority %s: use %s, or leave it out", f.priority, strings.Join(priorities, " or "))
+	}
+	if f.days <= 0 || f.days%30 != 0 {
+		return nil, usage("--days %d: use a multiple of 30", f.days)
+	}
 	if f.id == "" {
 		f.id = "cli-" + strings.ToLower(rand.Text())
 	}
@@ -76,7 +85,11 @@ func (f *commandFlags) body() map[string]any {
 		body["max_total_cents"] = *f.most
 	}
 	if f.notAfter != "" {
-		body["not_after"] = f.notAfter
+		at, err := instantOrSpan("not-after", f.notAfter, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		body["not_after"] = at
 	}
 	if len(f.labels) > 0 {
 		body["labels"] = f.labels
@@ -84,7 +97,7 @@ func (f *commandFlags) body() map[string]any {
 	if f.priority != "" {
 		body["priority"] = f.priority
 	}
-	return body
+	return body, nil
 }
 
 func (a *app) orderCommand() *cobra.Command {
@@ -92,12 +105,16 @@ func (a *app) orderCommand() *cobra.Command {
 	var items []string
 	var scenario string
 	c := &cobra.Command{
-		Use:   "order --item OFFER=QUANTITY",
+		Use:   "order OFFER=QUANTITY…",
 		Short: "Buy proxies",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			body := f.body()
-			var err error
+		RunE: func(cmd *cobra.Command, more []string) error {
+			if items = append(items, more...); len(items) == 0 {
+				return usage("say what to buy: perennial order off_us_dallas=5 (`perennial offers` lists what there is)")
+			}
+			body, err := f.body()
+			if err != nil {
+				return err
+			}
 			if body["items"], err = orderItems(items); err != nil {
 				return err
 			}
@@ -108,9 +125,8 @@ func (a *app) orderCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringSliceVar(&items, "item", nil, "offer code and quantity, as off_us_dallas=5, or off_us_dallas=5@CIDR+CIDR; may be repeated")
+	c.Flags().StringSliceVar(&items, "item", nil, "the same as an argument: off_us_dallas=5, or with CIDRs off_us_dallas=5@CIDR+CIDR; may be repeated")
 	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
-	_ = c.MarkFlagRequired("item")
 	return c
 }
 
@@ -122,8 +138,11 @@ func orderItems(items []string) ([]command.Item, error) {
 		offer, text, ok := strings.Cut(item, "=")
 		text, cidrs, chosen := strings.Cut(text, "@")
 		quantity, err := strconv.ParseInt(text, 10, 64)
+		if ok && err == nil && quantity <= 0 {
+			return nil, usage("%s: the quantity must be over 0", item)
+		}
 		if !ok || err != nil {
-			return nil, usage("--item %q: say OFFER=QUANTITY, such as off_us_dallas=5, or with CIDRs off_us_dallas=5@198.51.100.0/24", item)
+			return nil, usage("%q: say OFFER=QUANTITY, such as off_us_dallas=5, or with CIDRs off_us_dallas=5@198.51.100.0/24", item)
 		}
 		line := command.Item{OfferCode: offer, Quantity: quantity}
 		if chosen {
@@ -143,10 +162,15 @@ func (a *app) renewCommand() *cobra.Command {
 		Short: "Renew proxies",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			body := f.body()
+			body, err := f.body()
+			if err != nil {
+				return err
+			}
 			body["proxy_ids"] = ids
 			if dueBefore != "" {
-				body["due_before"] = instantOrSpan(dueBefore, time.Now())
+				if body["due_before"], err = instantOrSpan("due-before", dueBefore, time.Now()); err != nil {
+					return err
+				}
 			}
 			return a.publishOne(cmd.Context(), queue.KindProxyRenew, f, body)
 		},
@@ -156,13 +180,15 @@ func (a *app) renewCommand() *cobra.Command {
 	return c
 }
 
-// instantOrSpan is the instant that a span of time from now leads to; any other text stays
-// as it is, and is refused with the command if it is no instant.
-func instantOrSpan(text string, now time.Time) string {
+// instantOrSpan is the instant that a flag names, or that a span of time from now leads to.
+func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(d).UTC().Format(time.RFC3339)
+		return now.Add(d).UTC().Format(time.RFC3339), nil
 	}
-	return text
+	if _, err := time.Parse(time.RFC3339, text); err != nil {
+		return "", usage("--%s %s: use an instant such as 2026-12-01T06:00:00Z, or a time from now such as 8h", flag, text)
+	}
+	return text, nil
 }
 
 // again names the id of a command that may be stored although no answer came: a chosen one
@@ -183,7 +209,11 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	// The same reading as the runner's: a mistake is an error before it is published.
 	hash, err := contentHash(kind, data)
 	if err != nil {
-		return usage("%w", err)
+		_, why, named := strings.Cut(err.Error(), fmt.Sprintf("command %q: ", f.id))
+		if !named {
+			why = err.Error()
+		}
+		return usage("%s", why)
 	}
 	out := queue.Outgoing{Kind: kind, Data: data, Priority: queue.Priority(f.priority)}
 	if f.dryRun {
@@ -236,7 +266,7 @@ func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.
 	defer cancel()
 	err := a.follow(bounded, r, f.id, q)
 	if bounded.Err() != nil && ctx.Err() == nil {
-		return &exitError{ExitFailed, fmt.Errorf("%s had not ended after %s, and goes on\nfollow it with `perennial status %s`", f.id, f.timeout, f.id)}
+		return &exitError{ExitFailed, fmt.Errorf("%s had not ended after %s, and continues\nfollow it with `perennial status %s`", f.id, f.timeout, f.id)}
 	}
 	return err
 }

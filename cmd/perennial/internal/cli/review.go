@@ -72,7 +72,10 @@ func (a *app) reviewResolve() *cobra.Command {
 			charged := cmd.Flags().Changed("charged")
 			x.ID, x.Charged = args[0], &charged
 			if charged == notCharged {
-				return usage("say either --charged AMOUNT or --not-charged")
+				return usage("say what happened: --charged AMOUNT, or --not-charged (and --send-again)")
+			}
+			if x.Reason == "" {
+				return usage("say why: --reason TEXT is kept with your name")
 			}
 			if cmd.Flags().Changed("confirm-amount") {
 				x.ConfirmCents = &confirm
@@ -88,10 +91,8 @@ func (a *app) reviewResolve() *cobra.Command {
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: do it again under a new key")
-	f.StringVar(&x.By, "by", "", "who decides it")
-	f.StringVar(&x.Reason, "reason", "", "why")
-	_ = c.MarkFlagRequired("by")
-	_ = c.MarkFlagRequired("reason")
+	f.StringVar(&x.By, "by", operator(), "who decides it")
+	f.StringVar(&x.Reason, "reason", "", "why (required)")
 	return c
 }
 

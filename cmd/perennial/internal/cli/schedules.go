@@ -23,9 +23,13 @@ the pause ends, one sweep at once serves every slot that passed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
 			if until != "" {
-				at, err := time.Parse(time.RFC3339, instantOrSpan(until, time.Now()))
+				text, err := instantOrSpan("until", until, time.Now())
 				if err != nil {
-					return usage("--until %q is no instant: use one such as 2026-12-01T06:00:00Z, or a time from now such as 8h", until)
+					return err
+				}
+				at, err := time.Parse(time.RFC3339, text)
+				if err != nil {
+					return err
 				}
 				q.Until = &at
 			}

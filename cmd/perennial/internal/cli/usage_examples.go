@@ -40,7 +40,7 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"operations show":      "operations show spring-fleet -o json",
 	"accounts list":        "accounts list",
 	"schedules show":       "schedules show keepalive",
-	"order":                "order --item off_us_dallas=5 --days 30 --max-total-cents 1500 --wait",
+	"order":                "order off_us_dallas=5 --days 30 --max 15.00 --wait",
 	"orders list":          "orders list -o json",
 	"orders get":           "orders get ord_77",
 	"proxies get":          "proxies get px_us_1 --reveal",
