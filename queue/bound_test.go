@@ -21,7 +21,6 @@ func filled(t *testing.T, q *Queue, rows int) *journal {
 func runOutboxTo(t *testing.T, q *Queue, j *journal, last uint64) {
 	t.Helper()
 	outbox := NewOutbox(q, "main", j)
-	outbox.Before = false
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = outbox.Run(ctx) }()
@@ -58,7 +57,6 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 			check(t, q.EnsureStreams(within(t), "main", 1))
 			j.append("own", 10)
 			outbox := NewOutbox(q, "main", j)
-			outbox.Before = false
 			outbox.Begins = func(context.Context) (uint64, error) { return 4990, nil }
 			runOutbox(t, outbox)
 			check(t, outbox.Wait(within(t), 5010))

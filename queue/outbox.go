@@ -60,8 +60,7 @@ type Source interface {
 type Outbox struct {
 	// Before says that rows are published before they are committed: the committer
 	// calls Publish, and the source shows what is on the stream already. Else Run
-	// publishes what the source shows. NewOutbox sets it: the first copy of a row is the
-	// ledger's where the server is embedded, and the stream's elsewhere.
+	// publishes what the source shows.
 	Before bool
 	// Answered is the last row whose answer was sent before this process began. It
 	// counts with Before.
@@ -98,7 +97,7 @@ type Outbox struct {
 
 // NewOutbox makes the outbox of an account. One that only publishes needs no source.
 func NewOutbox(q *Queue, account string, source Source) *Outbox {
-	return &Outbox{queue: q, account: account, source: source, Before: !q.embedded,
+	return &Outbox{queue: q, account: account, source: source,
 		log: q.log.WithField("part", "outbox").WithField("account", account), moved: make(chan struct{})}
 }
 

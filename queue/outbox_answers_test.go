@@ -51,7 +51,7 @@ func answersOf(t *testing.T, q *Queue) (*journal, *Outbox, *nats.Subscription) {
 	}
 	j.append("a", 5)
 	outbox := NewOutbox(q, "main", j)
-	outbox.Answered = 305
+	outbox.Before, outbox.Answered = true, 305
 	outbox.AnswersAgain = time.Hour
 	return j, outbox, answers
 }
@@ -83,7 +83,7 @@ func TestAnOutboxOfPublishedRowsSendsTheirAnswersAlone(t *testing.T) {
 func TestAnOutboxOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
 	q := newExternal(t)
 	outbox := NewOutbox(q, "main", newJournal("a", 7))
-	outbox.Answered = 7
+	outbox.Before, outbox.Answered = true, 7
 	runOutbox(t, outbox)
 	check(t, outbox.Wait(within(t), 7))
 }
@@ -129,7 +129,7 @@ func TestAnAnswerThatTheServerMayNotHaveIsNotDone(t *testing.T) {
 	proxy.silent.Store(true)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
-	if err := NewOutbox(q, "main", j).answerAll(ctx, 0, j.rows); !errors.Is(err, context.DeadlineExceeded) {
+	if err := publishesFirst(q).answerAll(ctx, 0, j.rows); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }

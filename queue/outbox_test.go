@@ -69,7 +69,6 @@ func TestTheOutboxGoesOnAfterARestartOfTheServer(t *testing.T) {
 	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
-	q.embedded = true
 	j := newJournal("a", 500)
 	outbox, _ := startOutbox(t, q, j)
 	check(t, outbox.Wait(within(t), 500))

@@ -207,7 +207,6 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	}
 	outbox := queue.NewOutbox(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account})
 	outbox.Held, outbox.RefillAdvice, outbox.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
-	outbox.Before = false // what is on the stream of an outer server already is compared, and not answered again
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -120,10 +120,8 @@ func (a *account) setUnfollowed(err error) {
 // lease calls it.
 func (a *account) takeOver(ctx context.Context) error {
 	a.setState("reading the account's events to their end")
-	if a.refills() {
-		if err := a.clearStrangers(ctx); err != nil {
-			return err
-		}
+	if err := a.clearStrangers(ctx); err != nil {
+		return err
 	}
 	err := a.journal().foldToEnd(ctx)
 	a.outdated.note(err)

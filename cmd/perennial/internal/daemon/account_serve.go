@@ -29,11 +29,6 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 		return err
 	}
 	defer intake.Close()
-	if a.refills() && lease == nil { // elsewhere takeOver did
-		if err := a.clearStrangers(ctx); err != nil {
-			return err
-		}
-	}
 	held, err := a.checkHistory(ctx)
 	if err != nil {
 		return err

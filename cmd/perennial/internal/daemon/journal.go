@@ -198,9 +198,12 @@ func (j journal) foldToEnd(ctx context.Context) error {
 	return err
 }
 
-// outbox publishes what the ledger holds.
+// outbox publishes what the ledger holds: before it is committed where the stream is the
+// journal that the ledger follows, and after it elsewhere.
 func (j journal) outbox() *queue.Outbox {
-	return queue.NewOutbox(j.queue, j.account, &Source{Ledger: j.ledger, Account: j.account})
+	x := queue.NewOutbox(j.queue, j.account, &Source{Ledger: j.ledger, Account: j.account})
+	x.Before = j.ledger.Follows()
+	return x
 }
 
 // lead lets the ledger append, as the outbox publishes each group's rows first. Before,

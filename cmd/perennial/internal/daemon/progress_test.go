@@ -46,7 +46,6 @@ func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	x := newTaken(t)
 	x.ledger.Store(x.other)
 	x.outbox = queue.NewOutbox(x.host.Queue, x.Name, &Source{Ledger: x.other, Account: x.Name})
-	x.outbox.Before = false
 	look := func() string {
 		x.probeEvents(t.Context())
 		return x.host.probed.get(needsEvents + x.Name)

@@ -17,6 +17,9 @@ import (
 // holds what this ledger does not know is left as it is, and is an error: the ledger
 // may be the old one. Only `run --refill-events` asks for it.
 func (a *account) clearStrangers(ctx context.Context) error {
+	if !a.refills() {
+		return nil
+	}
 	own := &Source{Ledger: a.Ledger()}
 	strangers := 0
 	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
