@@ -104,18 +104,18 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if err != nil {
 		return err
 	}
-	facts := append(make([]fact.Fact, 0, 2), fact.CommandAccepted{
+	made, err := tx.Accept(fact.CommandAccepted{
 		Ref: a.ref(), Kind: a.kind, ContentHash: a.hash, Content: a.content,
 		DurationDays: a.cmd.DurationDays, Operations: planned, ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
-	})
-	facts = append(facts, fact.Skipped(a.ref(), skipped, "other operations hold them")...)
-	if err := tx.Append(facts...); err != nil {
+	}, fact.Skipped(a.ref(), skipped, "other operations hold them")...)
+	if err != nil {
 		return err
 	}
+	a.jobs = r.jobsOf(a.cmd, planned, made)
 	if atOnce {
-		return r.startNow(tx, a, planned[0], p)
+		a.jobs[0], err = r.intend(tx, a.jobs[0], p)
+		a.started = err == nil
 	}
-	a.jobs, err = r.jobsOf(tx, a.cmd, planned)
 	return err
 }
 
@@ -152,22 +152,18 @@ func (r *Runner) careful(c command.Command) bool { return c.MaxTotalCents > 0 ||
 
 // jobsOf makes the jobs that may start at once: of a careful command only the
 // first.
-func (r *Runner) jobsOf(tx *ledger.Tx, c command.Command, planned []fact.Planned) ([]*job, error) {
-	if len(planned) > bulkOperations && c.Priority == command.UrgencyNormal {
+func (r *Runner) jobsOf(c command.Command, planned []fact.Planned, made []fact.Operation) []*job {
+	if len(made) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
 	}
-	jobs := make([]*job, 0, len(planned))
-	for _, p := range planned {
-		record, err := tx.Operation(p.OperationID)
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, r.job(record, c, p.ProxyIDs))
-		if r.careful(c) {
-			break
-		}
+	if r.careful(c) {
+		made = made[:1]
 	}
-	return jobs, nil
+	jobs := make([]*job, 0, len(made))
+	for i, o := range made {
+		jobs = append(jobs, r.job(o, c, planned[i].ProxyIDs))
+	}
+	return jobs
 }
 
 // takeTokens takes a token of the rate for each command whose intent may be
@@ -190,24 +186,4 @@ func (r *Runner) giveTokensBack(arrivals []*arrival) {
 		}
 		a.token = false
 	}
-}
-
-// startNow appends the intent of a command's only operation behind its acceptance.
-func (r *Runner) startNow(tx *ledger.Tx, a *arrival, planned fact.Planned, p checked) error {
-	j := r.job(fact.Operation{ID: planned.OperationID, CommandID: a.cmd.ID, Kind: a.kind, Key: planned.Key}, a.cmd, p.ids)
-	sending, err := r.intent(j, p, tx.Now())
-	if err != nil {
-		return err
-	}
-	if err := tx.Append(sending); err != nil {
-		return err
-	}
-	record, err := tx.Operation(planned.OperationID)
-	if err != nil {
-		return err
-	}
-	j = r.job(record, a.cmd, p.ids)
-	j.sending = &sending
-	a.jobs, a.started = []*job{j}, true
-	return nil
 }

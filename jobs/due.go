@@ -124,12 +124,12 @@ func (r *Runner) queueOne(ctx context.Context, x *reading, l lane, record fact.O
 
 // unhold decides again on an operation whose hold has ended, and queues it.
 func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
-	accepted, err := r.Ledger.Acceptance(ctx, record.CommandID)
+	c, err := r.command(ctx, record.CommandID)
 	if err != nil {
 		return err
 	}
 	released := record
-	hold := decide.Decide(decide.Operation{Operation: record, Labels: accepted.Labels, Trace: accepted.Trace}, decide.HoldEnded{})
+	hold := decide.Decide(r.job(record, c, nil).op, decide.HoldEnded{})
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
 		released, err = tx.AppendTo(record.ID, record.Version, hold.Facts...)
 		return err

@@ -61,30 +61,41 @@ func (r *Runner) load(ctx context.Context, record fact.Operation) (*job, error) 
 	return r.job(record, c, ids), nil
 }
 
-// command reads what an accepted command asked for. The last one is kept: the
-// operations of a large command are loaded one after another.
+// keptCommands bounds the commands that are kept: each has up to command.MaxCommandBytes.
+const keptCommands = 256
+
+// keep keeps a command, for the operations of it that are loaded next.
+func (r *Runner) keep(c command.Command) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.kept) >= keptCommands {
+		clear(r.kept)
+	}
+	r.kept[c.ID] = c
+}
+
+// command is what an accepted command asked for, without its proxies: an operation knows
+// its own. It is read from the journal unless it was kept: that of an operation which came
+// back from a wait, or of the one before it, is.
 func (r *Runner) command(ctx context.Context, id string) (command.Command, error) {
 	r.mu.Lock()
-	last := r.lastCommand
+	c, kept := r.kept[id]
 	r.mu.Unlock()
-	if last.ID == id {
-		return last, nil
+	if kept {
+		return c, nil
 	}
 	accepted, err := r.Ledger.Acceptance(ctx, id)
 	if err != nil {
-		return command.Command{}, err
-	}
-	c, err := command.ReadContent(accepted.Content)
-	if err != nil {
 		return c, err
 	}
-	c.ProxyIDs, c.Trace = nil, accepted.Trace // an operation knows its own proxies
+	if c, err = command.ReadContent(accepted.Content); err != nil {
+		return c, err
+	}
+	c.ProxyIDs, c.Trace = nil, accepted.Trace
 	if len(accepted.Operations) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
 	}
-	r.mu.Lock()
-	r.lastCommand = c
-	r.mu.Unlock()
+	r.keep(c)
 	return c, nil
 }
 

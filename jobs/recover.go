@@ -17,16 +17,6 @@ import (
 // takes timestamps of five minutes (customer-api.md, Authentication), and clocks differ.
 const inheritWait = 10 * time.Minute
 
-// recover begins a run, and queues what an earlier one left: a send without a recorded
-// reply may have executed.
-func (r *Runner) recover(ctx context.Context) error {
-	until, err := r.beginRun(ctx)
-	if err != nil {
-		return err
-	}
-	return r.takeUp(ctx, until)
-}
-
 // beginRun begins a run. until is the last row of the journal that is an earlier run's.
 func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
 	if until, _, err = r.Ledger.Head(ctx); err != nil {

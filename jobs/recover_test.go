@@ -170,3 +170,13 @@ func TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier(t *testing.T) {
 		t.Error("a new key was allowed at once")
 	}
 }
+
+// recover begins a run, and queues what an earlier one left: a send without a recorded
+// reply may have executed.
+func (r *Runner) recover(ctx context.Context) error {
+	until, err := r.beginRun(ctx)
+	if err != nil {
+		return err
+	}
+	return r.takeUp(ctx, until)
+}

@@ -152,23 +152,23 @@ type Runner struct {
 	mayPlan     chan struct{} // closed when the proxies' table may be planned from
 	mayPlanOnce sync.Once
 
-	listing     sync.Mutex // while proxies are listed for an operation
-	doubt       sync.Mutex // while the pause of a restore is changed
-	budget      sync.Mutex // from the check of the day's limit to the intent
-	mu          sync.Mutex
-	lastCommand command.Command // the last one read from the ledger, without its proxies
-	throttled   int             // replies in a row that asked to wait
-	firewalls   int             // 401/403 in a row that were no envelope
-	asked       time.Time       // when a long Retry-After was last asked about
-	prices      map[string]upstream.OfferFilter
-	toldBroken  map[string]time.Time // operations that cannot be read, and when that was last said
+	listing    sync.Mutex // while proxies are listed for an operation
+	doubt      sync.Mutex // while the pause of a restore is changed
+	budget     sync.Mutex // from the check of the day's limit to the intent
+	mu         sync.Mutex
+	kept       map[string]command.Command // by id: of operations that wait, and those read last
+	throttled  int                        // replies in a row that asked to wait
+	firewalls  int                        // 401/403 in a row that were no envelope
+	asked      time.Time                  // when a long Retry-After was last asked about
+	prices     map[string]upstream.OfferFilter
+	toldBroken map[string]time.Time // operations that cannot be read, and when that was last said
 }
 
 // NewRunner makes a runner. Call Bind, then Run.
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
-		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), prices: map[string]upstream.OfferFilter{},
+		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), prices: map[string]upstream.OfferFilter{}, kept: map[string]command.Command{},
 		toldBroken: map[string]time.Time{},
 		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}

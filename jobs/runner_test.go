@@ -39,6 +39,11 @@ func TestTrap27EveryScenarioEndsAsTheProviderSays(t *testing.T) {
 		h.await(name, fact.StateDelivered)
 	}
 	h.await("rejected", fact.StateRefunded)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if c, err := h.runner.command(ended, "delayed"); err != nil || c.Ordered() != 2 {
+		t.Errorf("a poll reads from the journal again what was ordered: %+v %v", c, err)
+	}
 	h.settled(2400, 600)
 }
 

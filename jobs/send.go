@@ -214,13 +214,9 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 			return false, r.stop(ctx, j, d)
 		}
 	}
-	var sending fact.OperationSending
-	var intended fact.Operation
+	var intended *job
 	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
-		if sending, err = r.intent(j, p, tx.Now()); err != nil {
-			return err
-		}
-		intended, err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []fact.Fact{sending})...)
+		intended, err = r.intend(tx, j, p)
 		failpoint.Reached(ctx, "intent.inside")
 		return err
 	})
@@ -228,8 +224,21 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 		return false, err
 	}
 	failpoint.Reached(ctx, "intent.committed")
-	j.op.Operation, j.op.ProxyIDs, j.sending = intended, p.ids, &sending
+	*j = *intended
 	return true, nil
+}
+
+// intend appends the intent of a job's next attempt, after what its precheck leaves out,
+// and returns the job as it is to be sent once the transaction is committed.
+func (r *Runner) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
+	sending, err := r.intent(j, p, tx.Now())
+	if err != nil {
+		return nil, err
+	}
+	intended := *j
+	intended.op.ProxyIDs, intended.sending = p.ids, &sending
+	intended.op.Operation, err = tx.AppendTo(j.op.ID, j.op.Version, slices.Concat(p.leftOut, []fact.Fact{sending})...)
+	return &intended, err
 }
 
 // frozenBody reads the bytes of the first attempt that may have executed.

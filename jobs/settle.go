@@ -27,6 +27,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error 
 	}
 	r.ready.done(j.op.ID)
 	if waits(d) || r.backlog.Load() {
+		r.keep(j.cmd)
 		r.wakeDueLoop()
 	}
 	if r.careful(j.cmd) { // one after another: halves too

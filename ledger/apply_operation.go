@@ -76,14 +76,18 @@ func (t *Tx) create(r Row, commandID string, kind fact.Kind, days, estimate int6
 	if err := t.w.writeBirth(); err != nil {
 		return err
 	}
-	at := fromMicros(r.Time)
-	o := fact.Operation{
-		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key, State: fact.StateAccepted, Version: 1,
-		EstimateCents: estimate, AcceptedAt: at, UpdatedAt: at,
-	}
+	o := plannedAs(p, commandID, kind, estimate, r.Time)
 	t.w.held.born = &birth{operation: o, proxies: p.ProxyIDs, days: days}
 	t.w.known.remember(o)
 	return nil
+}
+
+// plannedAs is an operation as a fact of an instant makes it.
+func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at int64) fact.Operation {
+	return fact.Operation{
+		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key, State: fact.StateAccepted, Version: 1,
+		EstimateCents: estimate, AcceptedAt: fromMicros(at), UpdatedAt: fromMicros(at),
+	}
 }
 
 // writeBirth writes an operation that was held back, with its claims. The unique index on
@@ -131,13 +135,14 @@ func (t *Tx) applySending(r Row, f fact.OperationSending) error {
 			o.FirstSentAt = &sent
 		}
 	}
-	if b := t.w.held.born; b != nil && b.operation.ID == f.OperationID && t.decided.operation == "" {
+	if b := t.w.held.born; b != nil && b.operation.ID == f.OperationID && t.decided.fits(b.operation) {
 		b.operation = changed(b.operation, r, send)
 		b.observed = make(map[string]int64, len(f.Observed))
 		for id, at := range f.Observed {
 			b.observed[id] = micros(at)
 		}
 		t.w.known.remember(b.operation)
+		t.proveVersion(f.OperationID)
 		return t.w.writeBirth()
 	}
 	for id, at := range f.Observed {

@@ -31,7 +31,7 @@ type Archive struct {
 	// Published is the last event of the stream: what is not published stays.
 	Published Head
 	// Keep is how many of the newest published rows stay in any case. Default 4096:
-	// the relay compares some of them with the stream when it finds its place. Fewer
+	// the outbox compares some of them with the stream when it finds its place. Fewer
 	// rows than a 64th of it do not make an archive: the facts of one archiving must
 	// not be the reason for another.
 	Keep int64

@@ -121,7 +121,7 @@ func TestAFlippedByteIsFound(t *testing.T) {
 	t.Logf("%d found", found)
 }
 
-// TestACommitThatFailsShowsNothing: what the relay reads was committed.
+// TestACommitThatFailsShowsNothing: what the outbox reads was committed.
 func TestACommitThatFailsShowsNothing(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))

@@ -59,7 +59,7 @@ func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[Row, error] {
 // Against is what a comparison with the published events showed.
 type Against struct {
 	Published   int64 `json:"published"`   // rows that are on the stream as they are here
-	Unpublished int64 `json:"unpublished"` // rows behind them: the relay has not published them yet
+	Unpublished int64 `json:"unpublished"` // rows behind them: the outbox has not published them yet
 	// Removed is how many of the first rows were on the stream and were removed from
 	// it, as the ledger knows (ledger.bounded).
 	Removed int64 `json:"removed,omitempty"`

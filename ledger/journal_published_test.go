@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// published are the events of a ledger, as its relay gives them to the stream.
+// published are the events of a ledger, as its outbox gives them to the stream.
 func published(t *testing.T, l *Ledger) [][]byte {
 	t.Helper()
 	rows, err := l.Rows(t.Context(), 0, 10_000)

@@ -1,10 +1,10 @@
-// The newest rows of the journal in memory, for the relay that publishes them.
+// The newest rows of the journal in memory, for the outbox that publishes them.
 
 package ledger
 
 import "sync"
 
-// tailRows is how many of the newest rows are kept in memory, so that the relay
+// tailRows is how many of the newest rows are kept in memory, so that the outbox
 // does not read back what was written a moment ago.
 const tailRows = 8192
 

@@ -59,6 +59,9 @@ type decision struct {
 	proven    bool // a change of the operation found this version
 }
 
+// fits reports whether the facts may change an operation as it is.
+func (d decision) fits(o fact.Operation) bool { return d.operation != o.ID || d.version == o.Version }
+
 // Now is the one instant of the transaction, in UTC.
 func (t *Tx) Now() time.Time { return fromMicros(t.now) }
 
@@ -73,6 +76,15 @@ func (t *Tx) Append(facts ...fact.Fact) error {
 		}
 	}
 	return nil
+}
+
+// Accept appends the acceptance of a command, and the facts that follow from it. It
+// returns the operations that it makes, in the order of their plan.
+func (t *Tx) Accept(f fact.CommandAccepted, then ...fact.Fact) (made []fact.Operation, err error) {
+	for _, p := range f.Operations {
+		made = append(made, plannedAs(p, f.CommandID, f.Kind, f.EstimateCents, t.now))
+	}
+	return made, t.Append(append([]fact.Fact{f}, then...)...)
 }
 
 // AppendTo is Append for facts that were decided on one version of an operation

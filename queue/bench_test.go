@@ -47,8 +47,8 @@ func BenchmarkPublishCommands(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
 }
 
-// BenchmarkRelay publishes journal rows of one kilobyte.
-func BenchmarkRelay(b *testing.B) {
+// BenchmarkOutbox publishes journal rows of one kilobyte.
+func BenchmarkOutbox(b *testing.B) {
 	q := newQueue(b)
 	rows := newJournal("a", b.N)
 	payload := make([]byte, 1024)
@@ -56,8 +56,8 @@ func BenchmarkRelay(b *testing.B) {
 		rows.rows[i].Payload = payload
 	}
 	b.ResetTimer()
-	relay, _ := startRelay(b, q, rows)
-	check(b, relay.Wait(context.Background(), uint64(b.N)))
+	outbox, _ := startOutbox(b, q, rows)
+	check(b, outbox.Wait(context.Background(), uint64(b.N)))
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 

@@ -117,7 +117,7 @@ type Bounding struct {
 }
 
 // BoundEvents removes the events before b.First, exactly those, or says why it
-// did not. The caller must prevent a relay from publishing meanwhile. After a crash
+// did not. The caller must prevent an outbox from publishing meanwhile. After a crash
 // half way the stream refuses events until [Queue.OpenEvents], and no other events
 // are lost.
 func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {

@@ -13,18 +13,18 @@ import (
 func filled(t *testing.T, q *Queue, rows int) *journal {
 	t.Helper()
 	j := newJournal("own", rows)
-	runRelayTo(t, q, j, uint64(rows))
+	runOutboxTo(t, q, j, uint64(rows))
 	return j
 }
 
-// runRelayTo publishes a journal up to a row.
-func runRelayTo(t *testing.T, q *Queue, j *journal, last uint64) {
+// runOutboxTo publishes a journal up to a row.
+func runOutboxTo(t *testing.T, q *Queue, j *journal, last uint64) {
 	t.Helper()
-	relay := NewRelay(q, "main", j)
+	outbox := NewOutbox(q, "main", j)
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
-	go func() { defer close(done); _ = relay.Run(ctx) }()
-	check(t, relay.Wait(within(t), last))
+	go func() { defer close(done); _ = outbox.Run(ctx) }()
+	check(t, outbox.Wait(within(t), last))
 	cancel()
 	receive(t, done)
 }
@@ -56,10 +56,10 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 			}
 			check(t, q.EnsureStreams(within(t), "main", 1))
 			j.append("own", 10)
-			relay := NewRelay(q, "main", j)
-			relay.Begins = func(context.Context) (uint64, error) { return 4990, nil }
-			runRelay(t, relay)
-			check(t, relay.Wait(within(t), 5010))
+			outbox := NewOutbox(q, "main", j)
+			outbox.Begins = func(context.Context) (uint64, error) { return 4990, nil }
+			runOutbox(t, outbox)
+			check(t, outbox.Wait(within(t), 5010))
 			if s := state(t, q); s.First != 4990 || s.Last != 5010 {
 				t.Errorf("what is published behind it: %+v", s)
 			}
@@ -89,10 +89,10 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 		}
 	}
 	j.append("own", 1)
-	relay := NewRelay(q, "main", j)
-	relay.Begins = func(context.Context) (uint64, error) { return 50, nil }
-	runRelay(t, relay)
-	check(t, relay.Wait(within(t), 101))
+	outbox := NewOutbox(q, "main", j)
+	outbox.Begins = func(context.Context) (uint64, error) { return 50, nil }
+	runOutbox(t, outbox)
+	check(t, outbox.Wait(within(t), 101))
 	if s := state(t, q); s.First != 50 || s.Last != 101 {
 		t.Errorf("a limit is left: %+v", s)
 	}
@@ -126,15 +126,15 @@ func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 	}
 }
 
-func TestTheRelayRefusesAStreamThatLostTooMuch(t *testing.T) {
+func TestTheOutboxRefusesAStreamThatLostTooMuch(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	j := filled(t, q, 3000)
 	check(t, q.BoundEvents(within(t), Bounding{Account: "main", First: 1001, Alone: alone}))
 	for latest, refused := range map[uint64]bool{0: true, 1000: true, 1001: false, 2000: false} {
-		relay := NewRelay(q, "main", j)
-		relay.Begins = func(context.Context) (uint64, error) { return latest, nil }
-		last, err := relay.findPlace(within(t))
+		outbox := NewOutbox(q, "main", j)
+		outbox.Begins = func(context.Context) (uint64, error) { return latest, nil }
+		last, err := outbox.findPlace(within(t))
 		var diverged *DivergedError
 		if errors.As(err, &diverged) != refused || !refused && last != 3000 {
 			t.Errorf("to begin with %d at the latest: %d %v", latest, last, err)

@@ -130,7 +130,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 }
 
 // Close ends the connection. What was published and not acknowledged may be
-// lost; events are published again by the next relay.
+// lost; events are published again by the next outbox.
 func (q *Queue) Close() { q.nc.Close() }
 
 // URL is the address of the server that the connection is on, or of the one that

@@ -67,11 +67,11 @@ func (e *ConsumerError) Error() string {
 // DivergedError says that an account's events stream and its ledger differ. Nothing
 // was published after the difference was noticed. LedgerHash
 // is empty when the ledger has no row StreamSeq; StreamHash is empty when the
-// message in the stream was not published by a relay.
+// message in the stream was not published by an outbox.
 type DivergedError struct {
 	Account    string
 	StreamSeq  uint64 // journal seq (or stream sequence) of the stream's last message
-	LedgerSeq  uint64 // last journal seq that the relay knows the ledger to have
+	LedgerSeq  uint64 // last journal seq that the outbox knows the ledger to have
 	StreamHash string
 	LedgerHash string
 	Reason     string // the difference in words
@@ -84,7 +84,7 @@ func (e *DivergedError) Error() string {
 }
 
 // FencedError says that an account's events stream holds another row where
-// [Publisher.Publish] was to put one: another runner has the account, or has had it since.
+// [Outbox.Publish] was to put one: another runner has the account, or has had it since.
 // StreamHash is empty when the message there was not published as a row, or was removed
 // from the stream's front already.
 type FencedError struct {
@@ -101,7 +101,7 @@ func (e *FencedError) Error() string {
 }
 
 // ShortStreamError says that an account's events stream ends before the row behind which
-// [Publisher.Publish] was to put the next: it has lost its end.
+// [Outbox.Publish] was to put the next: it has lost its end.
 type ShortStreamError struct {
 	Account   string
 	StreamSeq uint64 // of the stream's last message; 0: it is empty

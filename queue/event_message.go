@@ -1,4 +1,4 @@
-// The message of a journal row on the events stream, as relay and publisher send it.
+// The message of a journal row on the events stream, as the outbox sends it.
 
 package queue
 

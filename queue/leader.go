@@ -19,7 +19,7 @@ import (
 const leaderTimeout = 3 * time.Second
 
 // LastRow is the last message of an account's events stream, as the stream's leader
-// has it; found is false while there is none. A message that no relay or publisher
+// has it; found is false while there is none. A message that no outbox
 // wrote has Seq 0. The error is [ErrNoAccount] when there is no such stream, a
 // [DeniedError], or one of NATS: no answer within 3 s among them.
 func (q *Queue) LastRow(ctx context.Context, account string) (event ReceivedEvent, found bool, err error) {

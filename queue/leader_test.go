@@ -18,7 +18,7 @@ func TestTheLeadersRowsAreReadAsTheyWerePublished(t *testing.T) {
 		t.Error(last, err)
 	}
 	j := newJournal("a", 3)
-	check(t, NewPublisher(q, "main").Publish(within(t), j.rows))
+	check(t, publishesFirst(q).Publish(within(t), j.rows))
 	last, found, err := q.LastRow(within(t), "main")
 	check(t, err)
 	if !found || last.Seq != 3 || last.StreamSeq != 3 || last.Hash != "a-3" || last.Type != "order.delivered" || string(last.Data) != string(j.rows[2].Payload) {
@@ -50,7 +50,7 @@ func TestNoReplicaIsAskedForRowsThatDecide(t *testing.T) {
 	asked, err := q.nc.SubscribeSync("$JS.API.STREAM.MSG.GET." + EventsStream("main"))
 	check(t, err)
 	j := newJournal("a", 3)
-	p := NewPublisher(q, "main")
+	p := publishesFirst(q)
 	check(t, p.Publish(within(t), j.rows))
 	check(t, p.Publish(within(t), j.rows)) // compared
 	_, _, err = q.LastRow(within(t), "main")
@@ -79,12 +79,12 @@ func TestFollowersAskForAHeartbeatEachSecond(t *testing.T) {
 	pulls, err := q.nc.SubscribeSync("$JS.API.CONSUMER.MSG.NEXT." + EventsStream("main") + ".>")
 	check(t, err)
 	j := newJournal("a", 3)
-	check(t, NewPublisher(q, "main").Publish(within(t), j.rows))
+	check(t, publishesFirst(q).Publish(within(t), j.rows))
 	for _, err := range q.Events(within(t), "main", WatchFrom{}) {
 		check(t, err)
 		break
 	}
-	_, err = NewRelay(q, "main", j).findPlace(within(t))
+	_, err = NewOutbox(q, "main", j).findPlace(within(t))
 	check(t, err)
 	for range 2 {
 		m, err := pulls.NextMsgWithContext(within(t))

@@ -151,20 +151,20 @@ func (j *journal) HashAt(_ context.Context, seq uint64) (string, bool, error) {
 	return j.rows[seq-1].Hash, true, nil
 }
 
-// startRelay runs a relay until the test ends; its error arrives on the channel.
-func startRelay(t testing.TB, q *Queue, source Source) (*Relay, <-chan error) {
+// startOutbox runs an outbox until the test ends; its error arrives on the channel.
+func startOutbox(t testing.TB, q *Queue, source Source) (*Outbox, <-chan error) {
 	t.Helper()
-	relay := NewRelay(q, "main", source)
-	return relay, runRelay(t, relay)
+	outbox := NewOutbox(q, "main", source)
+	return outbox, runOutbox(t, outbox)
 }
 
-// runRelay is startRelay of one that is made already.
-func runRelay(t testing.TB, relay *Relay) <-chan error {
+// runOutbox is startOutbox of one that is made already.
+func runOutbox(t testing.TB, outbox *Outbox) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	result, done := make(chan error, 1), make(chan struct{})
 	go func() {
-		result <- relay.Run(ctx)
+		result <- outbox.Run(ctx)
 		close(done)
 	}()
 	t.Cleanup(func() { cancel(); <-done })

@@ -30,7 +30,7 @@ const (
 	// MaxBufferedMessages bounds what a stream of the embedded server has taken and not
 	// stored yet. It refuses the rest: a client that publishes without waiting would
 	// otherwise have the others wait for the syncs of all that it sent. A batch, and what
-	// the relay has under way, fit in.
+	// the outbox publishes at once, fit in.
 	MaxBufferedMessages = 1536
 	// anyConnections bounds the connections to an embedded server without users, roomFor those
 	// of the runner and of its commands beside what the users may have.

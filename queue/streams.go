@@ -117,7 +117,7 @@ func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 // eventsConfig asks for asynchronous persistence only where the ledger, synced before
 // anything is published, is on the same machine, and never with replicas. On any other
 // server rows are published before they are committed, in atomic batches
-// ([Publisher.Publish]).
+// ([Outbox.Publish]).
 func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
 	config := commonConfig(EventsStream(account), "Facts of Perennial's journal, in order, for good", replicas, EventSubject(account, ">"))
 	config.DenyDelete, config.DenyPurge = true, true

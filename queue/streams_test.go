@@ -87,7 +87,7 @@ func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 	if !info.Config.AllowAtomicPublish || info.Config.Description != "ours" || info.Config.PersistMode == jetstream.AsyncPersistMode || info.State.LastSeq != 5 {
 		t.Errorf("%+v", info)
 	}
-	check(t, NewPublisher(q, "main").Publish(ctx, j.rows[5:]))
+	check(t, publishesFirst(q).Publish(ctx, j.rows[5:]))
 	published(t, q, j, 10)
 	if c := eventsConfig("main", 1, true); c.AllowAtomicPublish || c.PersistMode != jetstream.AsyncPersistMode {
 		t.Errorf("the embedded server's: %+v", c)

@@ -26,7 +26,7 @@ type WatchFrom struct {
 }
 
 // ReceivedEvent is an event as it stands in the stream. Seq and Hash are the
-// journal row's; Seq is 0 on a message that no relay published.
+// journal row's; Seq is 0 on a message that no outbox published.
 type ReceivedEvent struct {
 	StreamSeq uint64
 	Subject   string

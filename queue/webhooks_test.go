@@ -95,7 +95,7 @@ func TestAnEventIsFoundByItsSequenceAndItsTime(t *testing.T) {
 	for i := range j.rows {
 		j.rows[i].Payload = fmt.Appendf(nil, `{"time":%q}`, began.Add(time.Duration(i)*time.Hour).Format(time.RFC3339))
 	}
-	runRelayTo(t, q, j, 100)
+	runOutboxTo(t, q, j, 100)
 	check(t, q.BoundEvents(within(t), Bounding{Account: "main", First: 31, Alone: alone}))
 	for seq, want := range map[uint64]bool{30: false, 31: true, 100: true, 101: false} {
 		if e, found, err := q.EventAt(within(t), "main", seq); err != nil || found != want || found && (e.Seq != seq || e.Hash == "") {

@@ -79,7 +79,7 @@ func Waits() []Wait {
 		{"account", "no_lease", "the lease: its holder ends, or has been silent for 10 seconds", "after a minute without any holder, by an alert", "", "perennial_role", "TestAStandbyFollowsAndTakesOver"},
 		{"account", "nats_away", "the connection", "after 3 minutes, by an alert", "nats", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
 		{"account", "streams_changed", "the setting is put back", "after 3 minutes, by an alert", "streams", "perennial_check", "TestTrap71APausedOrChangedConsumerIsFound"},
-		{"account", "events_behind", "the events stream takes rows again", "after 3 minutes, by an alert", "events", "perennial_unpublished_rows", "TestARelayThatStandsStillIsSaid"},
+		{"account", "events_behind", "the events stream takes rows again", "after 3 minutes, by an alert", "events", "perennial_unpublished_rows", "TestAnOutboxThatStandsStillIsSaid"},
 		{"account", "ledger_unusable", "with a NATS server outside of the process it is made again; else never", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestALedgerFileThatIsGoneIsNotReady"},
 		{"account", "disk_full", "room on the disk", "after 3 minutes, by an alert", "disk", "perennial_check", "TestAFullDiskLosesNothingAndEndsWithTheSpace"},
 		{"command", "on_the_stream", "room among what is under way", "", "", "perennial_commands_waiting", "TestABacklogEntersAsThereIsRoomAndNothingReturns"},

@@ -205,13 +205,13 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	relay := queue.NewRelay(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account})
-	relay.Held, relay.RefillAdvice, relay.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
+	outbox := queue.NewOutbox(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account})
+	outbox.Held, outbox.RefillAdvice, outbox.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); stop(relay.Run(ctx)) }()
-	err = relay.Wait(ctx, uint64(head))
+	go func() { defer close(done); stop(outbox.Run(ctx)) }()
+	err = outbox.Wait(ctx, uint64(head))
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}

@@ -167,7 +167,7 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 	return err
 }
 
-// events yields what the stream holds from a journal sequence on. A relay's
+// events yields what the stream holds from a journal sequence on. An outbox's
 // message has the sequence of its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
 	return daemon.Bodies(h.queue.History(ctx, h.account, uint64(max(first, 1))))

@@ -59,7 +59,7 @@ type ArchiveResult struct {
 }
 
 // archive works alone, as restore does. What the events stream does not hold is
-// not archived: the relay could not publish it any more.
+// not archived: the outbox could not publish it any more.
 func (a *app) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
 	h, err := a.openHistoryLocked(c, account)
 	if err != nil {

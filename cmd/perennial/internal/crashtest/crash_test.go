@@ -67,7 +67,7 @@ func moments() []moment {
 	for _, kind := range []string{"order", "renew"} {
 		for _, point := range []string{
 			"intake.delivered", "intake.inside", "intake.committed", "intake.acknowledged", "send.before", "send.received",
-			"result.inside", "result.committed", "intake.committed>relay.sent",
+			"result.inside", "result.committed", "intake.committed>outbox.sent",
 		} {
 			all = append(all, moment{point: point, kind: kind})
 		}

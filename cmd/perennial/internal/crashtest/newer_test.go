@@ -78,7 +78,7 @@ func (n *newer) writes(factType, data string) {
 	if back, err := ledger.ReadEvent(event); err != nil || back != r {
 		t.Fatalf("%v\n%+v\n%+v", err, back, r)
 	}
-	err = queue.NewPublisher(n.queue, "main").Publish(t.Context(), []queue.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
+	err = queue.NewOutbox(n.queue, "main", nil).Publish(t.Context(), []queue.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
 	if err != nil {
 		t.Fatal(err)
 	}

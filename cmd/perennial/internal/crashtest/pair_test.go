@@ -186,12 +186,12 @@ func metricOf(text, name string) string {
 }
 
 // outerMoments are the moments on a NATS of its own: rows are published by the ledger's
-// writer, before they are committed, and not by the relay. Outside of the larger run they
+// writer, before they are committed, and not by the outbox. Outside of the larger run they
 // are those that TestCrashMatrixKilled does not have, and those around the POST.
 func outerMoments() (all []moment) {
 	for _, m := range moments() {
 		aroundPOST := m.point == "send.before" && m.kind == "order" || m.wire == "executed" && m.kind == "renew"
-		if !strings.HasSuffix(m.point, "relay.sent") && (testrun.Check || aroundPOST) {
+		if !strings.HasSuffix(m.point, "outbox.sent") && (testrun.Check || aroundPOST) {
 			all = append(all, m)
 		}
 	}

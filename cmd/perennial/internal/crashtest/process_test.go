@@ -31,7 +31,7 @@ import (
 const execVariable = "PERENNIAL_TEST_EXEC"
 
 // archiveKeep is how many rows `ledger archive` leaves here, which otherwise are 4,096: more than the
-// relay compares with the stream at a start.
+// outbox compares with the stream at a start.
 const archiveKeep = 1100
 
 // plannedTogether is how many commands of a plan are published in one batch here, instead of 1,000.

@@ -47,10 +47,9 @@ type account struct {
 	state   string // why it is not ready; "" when it is
 	runner  *jobs.Runner
 	sweeper *schedules.Sweeper
-	Relay   *queue.Relay
+	outbox  *queue.Outbox
 
-	leadership *ledger.Leadership // nil while it does not lead
-	publisher  *queue.Publisher   // of its rows; nil while it does not lead
+	leading    *leading // nil while it does not lead
 	standby    standbyState
 	unfollowed string // why a standby cannot follow the account's events; "" when it does
 	outdated   outdated
@@ -79,7 +78,7 @@ type account struct {
 	probedStreams time.Time // of probeStreams alone
 
 	publishedLast uint64 // of probeEvents alone
-	publishedBy   *queue.Relay
+	publishedBy   *queue.Outbox
 	publishedAt   time.Time
 }
 

@@ -120,10 +120,8 @@ func (a *account) setUnfollowed(err error) {
 // lease calls it.
 func (a *account) takeOver(ctx context.Context) error {
 	a.setState("reading the account's events to their end")
-	if a.refills() {
-		if err := a.clearStrangers(ctx); err != nil {
-			return err
-		}
+	if err := a.clearStrangers(ctx); err != nil {
+		return err
 	}
 	err := a.journal().foldToEnd(ctx)
 	a.outdated.note(err)
@@ -136,20 +134,16 @@ func (a *account) takeOver(ctx context.Context) error {
 // lead has what the runner appends published before it is committed, until end. The
 // context that it returns ends, with jobs.ErrLost as its cause, when the lease or the
 // right to append is lost. lease is nil on the embedded server, where none is needed.
-func (a *account) lead(ctx context.Context, lease *queue.Lease) (leading context.Context, end func(), err error) {
+func (a *account) lead(ctx context.Context, lease *queue.Lease, outbox *queue.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
 	}
-	if err := a.journal().publishOwn(ctx); err != nil {
-		return nil, nil, err
-	}
-	publisher := queue.NewPublisher(a.host.Queue, a.Name)
-	leadership, err := a.journal().leadBy(publisher)
+	leadership, err := a.journal().lead(ctx, outbox)
 	if err != nil {
 		return nil, nil, err
 	}
-	a.setLeadership(leadership, publisher)
-	leading, cancel := context.WithCancelCause(ctx)
+	a.setLeading(&leading{leadership, outbox})
+	leadingCtx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
@@ -160,18 +154,26 @@ func (a *account) lead(ctx context.Context, lease *queue.Lease) (leading context
 			leadership.End()
 		}
 	})
-	return leading, func() {
-		a.setLeadership(nil, nil)
+	return leadingCtx, func() {
+		a.setLeading(nil)
 		leadership.End()
 		cancel(nil)
 		watch.Wait()
 	}, nil
 }
 
-func (a *account) setLeadership(x *ledger.Leadership, publisher *queue.Publisher) {
+// leading is the right to append to the account's history, and what publishes it.
+type leading struct {
+	*ledger.Leadership
+	outbox *queue.Outbox
+}
+
+// setLeading notes that the runner leads; nil: it leads no longer, and another one
+// publishes from here on.
+func (a *account) setLeading(x *leading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.leadership, a.publisher = x, publisher
+	a.leading, a.outbox = x, nil
 	a.host.say()
 }
 
@@ -179,17 +181,17 @@ func (a *account) setLeadership(x *ledger.Leadership, publisher *queue.Publisher
 // long.
 func (a *account) unacknowledged() string {
 	a.mu.Lock()
-	leadership, publisher := a.leadership, a.publisher
+	leading := a.leading
 	a.mu.Unlock()
-	if leadership == nil {
+	if leading == nil {
 		return ""
 	}
-	since := leadership.Waiting()
+	since := leading.Waiting()
 	if since.IsZero() || time.Since(since) < slowAfter {
 		return ""
 	}
 	text := fmt.Sprintf("the events stream has acknowledged nothing since %s, so nothing is sent", since.UTC().Format(time.RFC3339))
-	if err := publisher.Failing(); err != nil {
+	if err := leading.outbox.Failing(); err != nil {
 		text += ": " + err.Error()
 	}
 	return text

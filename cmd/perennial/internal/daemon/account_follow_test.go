@@ -58,7 +58,7 @@ func newTaken(t *testing.T) *taken {
 	x.js, err = jetstream.New(nc)
 	must(t, err)
 	must(t, x.ensureStreams(t.Context()))
-	leads, err := x.journalOf(x.other).lead()
+	leads, err := x.journalOf(x.other).lead(t.Context(), x.journalOf(x.other).outbox())
 	must(t, err)
 	must(t, x.other.Write(t.Context(), func(tx *ledger.Tx) error {
 		err := tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})
@@ -130,7 +130,7 @@ func (x *taken) later() {
 	r.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, r.Operation), r.Data)))
 	events, err := (&Source{Account: "main"}).render([]ledger.Row{r})
 	must(x.t, err)
-	must(x.t, queue.NewPublisher(x.host.Queue, "main").Publish(x.t.Context(), events))
+	must(x.t, queue.NewOutbox(x.host.Queue, "main", nil).Publish(x.t.Context(), events))
 }
 
 // TestATakeOverFoldsToTheEnd: with the lease alone nothing of what others wrote is there;
@@ -141,7 +141,7 @@ func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	if head := x.head(); head != takenRows {
 		t.Fatalf("the ledger ends with row %d, the stream with %d", head, takenRows)
 	}
-	leads, err := x.journal().lead()
+	leads, err := x.journal().lead(t.Context(), x.journal().outbox())
 	must(t, err)
 	must(t, x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) }))
 	leads.End()
@@ -151,7 +151,7 @@ func TestATakeOverFoldsToTheEnd(t *testing.T) {
 // keeps rows of a runner that is behind away from the events.
 func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
 	x := newTaken(t)
-	leads, err := x.journal().lead()
+	leads, err := x.journal().lead(t.Context(), x.journal().outbox())
 	must(t, err)
 	defer leads.End()
 	err = x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) })

@@ -115,6 +115,9 @@ func (a *account) turn(ctx context.Context) error {
 		return err
 	}
 	if a.host.Embedded != nil {
+		if err := a.clearStrangers(ctx); err != nil {
+			return err
+		}
 		return a.serve(ctx, nil)
 	}
 	if err := a.makeLedger(ctx); err != nil {

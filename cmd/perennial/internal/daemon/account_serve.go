@@ -1,4 +1,4 @@
-// One turn of an account: the provider, the runner, the schedules, the relay and the
+// One turn of an account: the provider, the runner, the schedules, the outbox and the
 // service are started, and stopped in order.
 
 package daemon
@@ -29,11 +29,6 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 		return err
 	}
 	defer intake.Close()
-	if a.refills() && lease == nil { // elsewhere takeOver did
-		if err := a.clearStrangers(ctx); err != nil {
-			return err
-		}
-	}
 	held, err := a.checkHistory(ctx)
 	if err != nil {
 		return err
@@ -42,12 +37,15 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	if err != nil {
 		return err
 	}
-	ctx, end, err := a.lead(ctx, lease)
+	outbox, err := a.newOutbox(ctx, held)
+	if err != nil {
+		return err
+	}
+	ctx, end, err := a.lead(ctx, lease, outbox)
 	if err != nil {
 		return err
 	}
 	defer end()
-	defer a.forgetRelay(lease)
 	counted := a.counts.following(a.Ledger(), a.log)
 	runner := a.newRunner(ctx, intake, counted)
 	a.setState("reading the provider's account")
@@ -59,45 +57,27 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	if err := a.bind(ctx, runner); err != nil {
 		return err
 	}
-	relay, err := a.newRelay(ctx, held)
-	if err != nil {
-		return err
-	}
 	sweeper, err := a.newSweeper(runner)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
-	a.Relay, a.sweeper = relay, sweeper
+	a.outbox, a.sweeper = outbox, sweeper
 	a.mu.Unlock()
 	a.backSaid = ""
 	a.setState("")
 	a.hasStarted()
-	defer counted.start(relay, begin)()
-	return a.workAndPublish(ctx, runner, relay, sweeper)
+	defer counted.start(outbox, begin)()
+	return a.workAndPublish(ctx, runner, outbox, sweeper)
 }
 
-// forgetRelay forgets, on an external NATS, how far this runner had published: another
-// one goes on.
-func (a *account) forgetRelay(lease *queue.Lease) {
-	if lease == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.Relay = nil
-}
-
-// newRelay makes what publishes the journal. Where the rows are on the stream before they
-// are committed, it sends answers to inboxes and nothing else.
-func (a *account) newRelay(ctx context.Context, held queue.Held) (relay *queue.Relay, err error) {
-	relay = queue.NewRelay(a.host.Queue, a.Name, &Source{Ledger: a.Ledger(), Account: a.Name})
-	relay.Held, relay.Refill, relay.RefillAdvice = held, a.refills(), RefillAdvice
-	relay.Begins = EventsBegin(a.Ledger())
-	if relay.AnswersOnly = a.host.Embedded == nil; relay.AnswersOnly {
-		relay.Answered, err = a.answered(ctx)
-	}
-	return relay, err
+// newOutbox makes what publishes the journal.
+func (a *account) newOutbox(ctx context.Context, held queue.Held) (outbox *queue.Outbox, err error) {
+	outbox = a.journal().outbox()
+	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), RefillAdvice
+	outbox.Begins = EventsBegin(a.Ledger())
+	outbox.Answered, err = a.answered(ctx)
+	return outbox, err
 }
 
 // serveVerbs serves the verbs before the provider answers: an operator can look at a
@@ -107,7 +87,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 		return nil, err
 	}
 	a.mu.Lock()
-	a.runner, a.Relay, a.sweeper = runner, nil, nil
+	a.runner, a.outbox, a.sweeper = runner, nil, nil
 	a.mu.Unlock()
 	served := a.verbs()
 	for i, v := range served {
@@ -179,20 +159,20 @@ func (a *account) checkBegin(ctx context.Context) error {
 	return nil
 }
 
-func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay *queue.Relay, sweeper *schedules.Sweeper) error {
-	relayCtx, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRelay()
-	relayed := make(chan struct{})
+func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbox *queue.Outbox, sweeper *schedules.Sweeper) error {
+	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPublishing()
+	published := make(chan struct{})
 	work, workCtx := errgroup.WithContext(ctx)
 	workCtx, stopWork := context.WithCancelCause(workCtx)
 	defer stopWork(nil)
 	go func() {
-		err := relay.Run(relayCtx)
-		if relayCtx.Err() == nil {
+		err := outbox.Run(publishing)
+		if publishing.Err() == nil {
 			stopWork(err) // history and ledger differ: nothing more is sent
 		}
-		stopRelay() // relayed must not wait for what it will not publish
-		close(relayed)
+		stopPublishing() // published must not wait for what it will not publish
+		close(published)
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
 	work.Go(func() error {
@@ -205,19 +185,19 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 	})
 	work.Go(func() error { return a.keepStreams(workCtx) })
 	work.Go(func() error { return a.keepConsumers(workCtx) })
-	work.Go(func() error { return a.keepNote(workCtx, relay) })
+	work.Go(func() error { return a.keepNote(workCtx, outbox) })
 	work.Go(func() error { a.runWebhooks(workCtx); return nil })
 	err := work.Wait()
 	if cause := context.Cause(workCtx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
 	if !errors.Is(context.Cause(ctx), jobs.ErrLost) {
-		a.publishRest(relayCtx, relay)
+		a.publishRest(publishing, outbox)
 	}
-	stopRelay()
-	<-relayed
-	a.acknowledged = max(a.acknowledged, relay.Published())
-	a.refilled = a.refilled || relay.Published() >= relay.Held.Last
+	stopPublishing()
+	<-published
+	a.acknowledged = max(a.acknowledged, outbox.Published())
+	a.refilled = a.refilled || outbox.Published() >= outbox.Held.Last
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, jobs.ErrLost):
 		return cause
@@ -230,7 +210,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, relay
 // streamsEvery is how often the account's streams are looked at.
 const streamsEvery = 10 * time.Second
 
-// keepStreams makes a stream anew that was deleted (the relay decides
+// keepStreams makes a stream anew that was deleted (the outbox decides
 // whether the events are filled again from the ledger) and says through /readyz what is wrong with one
 // whose settings another program changed.
 func (a *account) keepStreams(ctx context.Context) error {
@@ -270,14 +250,14 @@ func (a *account) keepConsumers(ctx context.Context) error {
 // noteEvery is how often the ledger notes how far it was published.
 const noteEvery = time.Minute
 
-// keepNote notes in the ledger how far the relay has published: at the first
+// keepNote notes in the ledger how far the outbox has published: at the first
 // acknowledgement, and from then on regularly.
-func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
-	if err := relay.Wait(ctx, 1); err != nil {
+func (a *account) keepNote(ctx context.Context, outbox *queue.Outbox) error {
+	if err := outbox.Wait(ctx, 1); err != nil {
 		return err
 	}
 	for {
-		a.notePublished(ctx, relay, stillRunning)
+		a.notePublished(ctx, outbox, stillRunning)
 		if err := sleep.For(ctx, noteEvery); err != nil {
 			return err
 		}
@@ -287,10 +267,10 @@ func (a *account) keepNote(ctx context.Context, relay *queue.Relay) error {
 // stillRunning is notePublished's stopped while the account works.
 const stillRunning = false
 
-// notePublished notes how far the relay has published; stopped says that the account
+// notePublished notes how far the outbox has published; stopped says that the account
 // stops in good order behind it.
-func (a *account) notePublished(ctx context.Context, relay *queue.Relay, stopped bool) {
-	seq := relay.Published()
+func (a *account) notePublished(ctx context.Context, outbox *queue.Outbox, stopped bool) {
+	seq := outbox.Published()
 	if seq == 0 {
 		return
 	}
@@ -300,17 +280,17 @@ func (a *account) notePublished(ctx context.Context, relay *queue.Relay, stopped
 }
 
 // publishRest waits for the last facts to be on the events stream.
-func (a *account) publishRest(ctx context.Context, relay *queue.Relay) {
+func (a *account) publishRest(ctx context.Context, outbox *queue.Outbox) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
 	defer cancel()
 	seq, _, err := a.Ledger().Head(ctx)
 	if err == nil {
-		err = relay.Wait(ctx, uint64(seq))
+		err = outbox.Wait(ctx, uint64(seq))
 	}
 	if err != nil {
 		a.log.Warn("not every event could be published before the end; the next run publishes them")
 	}
-	a.notePublished(ctx, relay, err == nil)
+	a.notePublished(ctx, outbox, err == nil)
 }
 
 // askEvery is how often a provider without other traffic is asked.

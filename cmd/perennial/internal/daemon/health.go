@@ -203,13 +203,13 @@ func (a *account) probeSettings(ctx context.Context) {
 // acknowledged it; 0 where it knows of none, as when the ledger cannot be read.
 func (a *account) onStream(ctx context.Context) uint64 {
 	a.mu.Lock()
-	relay := a.Relay
+	outbox := a.outbox
 	a.mu.Unlock()
 	switch {
-	case a.role() == roleStandby || relay == nil:
+	case a.role() == roleStandby || outbox == nil:
 		return 0
 	case a.host.Embedded != nil:
-		return relay.Published()
+		return outbox.Published()
 	}
 	head, _, err := a.Ledger().Head(ctx) // a row is on the stream before it is committed
 	if err != nil {
@@ -273,24 +273,24 @@ func (h *Host) heal(context.Context) {
 // while means that they do not, whatever the stream says.
 func (a *account) probeEvents(ctx context.Context) {
 	a.mu.Lock()
-	relay := a.Relay
+	outbox := a.outbox
 	a.mu.Unlock()
-	if relay == nil {
+	if outbox == nil {
 		a.host.probed.set(needsEvents+a.Name, nil)
 		return
 	}
-	published := relay.Published()
+	published := outbox.Published()
 	head, _, err := a.Ledger().Head(ctx)
 	if err != nil {
 		return
 	}
-	if uint64(head) <= published || published != a.publishedLast || a.publishedBy != relay {
-		a.publishedLast, a.publishedAt, a.publishedBy = published, time.Now(), relay
+	if uint64(head) <= published || published != a.publishedLast || a.publishedBy != outbox {
+		a.publishedLast, a.publishedAt, a.publishedBy = published, time.Now(), outbox
 	}
 	var behind error
 	if time.Since(a.publishedAt) > behindAfter {
 		behind = fmt.Errorf("no event has been published for %s: row %d of %d is on the stream", time.Since(a.publishedAt).Round(time.Second), published, head)
-		if why := relay.Failing(); why != nil {
+		if why := outbox.Failing(); why != nil {
 			behind = fmt.Errorf("%w: %w", behind, why)
 		}
 	}
@@ -396,7 +396,7 @@ func (a *account) notReady() string {
 func (a *account) role() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.host.Embedded == nil && a.leadership == nil {
+	if a.host.Embedded == nil && a.leading == nil {
 		return roleStandby
 	}
 	return roleActive

@@ -198,40 +198,42 @@ func (j journal) foldToEnd(ctx context.Context) error {
 	return err
 }
 
-// publishOwn publishes what the ledger holds behind the stream's end: rows of a time
-// when its own file was the journal.
-func (j journal) publishOwn(ctx context.Context) error {
+// outbox publishes what the ledger holds: before it is committed where the stream is the
+// journal that the ledger follows, and after it elsewhere.
+func (j journal) outbox() *queue.Outbox {
+	x := queue.NewOutbox(j.queue, j.account, &Source{Ledger: j.ledger, Account: j.account})
+	x.Before = j.ledger.Follows()
+	return x
+}
+
+// lead lets the ledger append, as the outbox publishes each group's rows first. Before,
+// it publishes what the ledger holds after the stream's end: rows of a time when its own
+// file was the journal.
+func (j journal) lead(ctx context.Context, outbox *queue.Outbox) (*ledger.Leadership, error) {
 	last, _, err := j.queue.LastRow(ctx, j.account)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	source := &Source{Ledger: j.ledger, Account: j.account}
-	publisher := queue.NewPublisher(j.queue, j.account)
 	for after := last.StreamSeq; ; {
 		events, err := source.Events(ctx, after, ledger.PublishMost)
-		if err != nil || len(events) == 0 {
-			return err
+		if err != nil {
+			return nil, err
 		}
-		if err := publisher.Publish(ctx, events); err != nil {
-			return fmt.Errorf("publish what the ledger holds behind row %d: %w", after, err)
+		if len(events) == 0 {
+			break
+		}
+		if err := outbox.Publish(ctx, events); err != nil {
+			return nil, fmt.Errorf("publish what the ledger holds after row %d: %w", after, err)
 		}
 		after = events[len(events)-1].Seq
 	}
-}
-
-// lead lets the ledger append: each group's rows are published first.
-func (j journal) lead() (*ledger.Leadership, error) {
-	return j.leadBy(queue.NewPublisher(j.queue, j.account))
-}
-
-func (j journal) leadBy(publisher *queue.Publisher) (*ledger.Leadership, error) {
-	source := &Source{Account: j.account}
 	return j.ledger.Lead(func(ctx context.Context, rows []ledger.Row) error {
 		events, err := source.render(rows)
 		if err != nil {
 			return err
 		}
-		return publisher.Publish(ctx, events)
+		return outbox.Publish(ctx, events)
 	})
 }
 
@@ -255,10 +257,7 @@ func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	}
 	j := journal{account: x.Account, queue: x.Queue, ledger: x.ledger, log: x.Log}
 	if err = j.foldToEnd(ctx); err == nil {
-		err = j.publishOwn(ctx)
-	}
-	if err == nil {
-		x.leadership, err = j.lead()
+		x.leadership, err = j.lead(ctx, j.outbox())
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.ledger.Close())

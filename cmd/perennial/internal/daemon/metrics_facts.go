@@ -33,7 +33,7 @@ const takenMost = 1 << 16
 type following struct {
 	counts *counts
 	ledger *ledger.Ledger
-	relay  *queue.Relay
+	outbox *queue.Outbox
 
 	mu    sync.Mutex
 	taken map[string]arrived // commands that came in this turn and have not ended
@@ -76,8 +76,8 @@ func (f *following) take(id string, kind fact.Kind, published time.Time) {
 }
 
 // start counts the rows behind one until stop is called.
-func (f *following) start(relay *queue.Relay, after int64) (stop func()) {
-	f.relay = relay
+func (f *following) start(outbox *queue.Outbox, after int64) (stop func()) {
+	f.outbox = outbox
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { f.run(ctx, after) })
@@ -118,7 +118,7 @@ func (f *following) awaitPublished(ctx context.Context) {
 		f.ended = nil
 		f.mu.Unlock()
 		for _, e := range all {
-			if f.relay.Wait(ctx, uint64(e.seq)) != nil {
+			if f.outbox.Wait(ctx, uint64(e.seq)) != nil {
 				return
 			}
 			f.counts.eventSeconds.WithLabelValues(f.counts.account, string(e.kind)).Observe(max(time.Since(e.published), 0).Seconds())

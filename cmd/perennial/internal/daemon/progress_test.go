@@ -34,18 +34,18 @@ func TestEveryLoopHasItsProgress(t *testing.T) {
 		}
 		fmt.Fprintf(&rows, "| %s | %s | %s | %s | `%s` |\n", p.Loop, p.Is, says, p.After, p.Test)
 	}
-	if loops = slices.Compact(loops); !slices.Equal(loops, []string{"intake", "send", "poll", "list", "sweep", "relay", "follow", "reconcile", "webhook"}) {
+	if loops = slices.Compact(loops); !slices.Equal(loops, []string{"intake", "send", "poll", "list", "sweep", "outbox", "follow", "reconcile", "webhook"}) {
 		t.Errorf("the loops are %v", loops)
 	}
 	testrun.Table(t, "docs/state-machine.md", "| loop | progress is | check of `/readyz`, or else | said after | stands still in |\n|---|---|---|---|---|\n", rows.String())
 }
 
-// TestARelayThatStandsStillIsSaid: rows of the ledger that do not come onto the stream.
-func TestARelayThatStandsStillIsSaid(t *testing.T) {
+// TestAnOutboxThatStandsStillIsSaid: rows of the ledger that do not come onto the stream.
+func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	t.Parallel()
 	x := newTaken(t)
 	x.ledger.Store(x.other)
-	x.Relay = queue.NewRelay(x.host.Queue, x.Name, &Source{Ledger: x.other, Account: x.Name})
+	x.outbox = queue.NewOutbox(x.host.Queue, x.Name, &Source{Ledger: x.other, Account: x.Name})
 	look := func() string {
 		x.probeEvents(t.Context())
 		return x.host.probed.get(needsEvents + x.Name)
@@ -59,8 +59,8 @@ func TestARelayThatStandsStillIsSaid(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- x.Relay.Run(ctx) }()
-	must(t, x.Relay.Wait(t.Context(), takenRows))
+	go func() { ended <- x.outbox.Run(ctx) }()
+	must(t, x.outbox.Wait(t.Context(), takenRows))
 	if said := look(); said != "" {
 		t.Errorf("it works again: %s", said)
 	}
@@ -81,7 +81,7 @@ func TestAStreamThatAcknowledgesNothingIsSaid(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	a := &account{Name: "main", host: &Host{}, leadership: leads, publisher: &queue.Publisher{}}
+	a := &account{Name: "main", host: &Host{}, leading: &leading{leads, &queue.Outbox{}}}
 	go func() {
 		written <- l.Write(context.Background(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})

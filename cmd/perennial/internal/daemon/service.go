@@ -180,8 +180,8 @@ func (a *account) show(ctx context.Context, _ struct{}) (verbs.AccountView, erro
 	if a.host.Embedded == nil {
 		v.Published = uint64(v.Head.Seq) // a standby has its rows from there
 	}
-	if a.Relay != nil {
-		v.Published, v.ShortOfMoney = a.Relay.Published(), a.runner.ShortOfMoney()
+	if a.outbox != nil {
+		v.Published, v.ShortOfMoney = a.outbox.Published(), a.runner.ShortOfMoney()
 		v.Reconciled = a.runner.LastReconciliation()
 	}
 	return v, err

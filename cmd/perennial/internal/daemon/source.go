@@ -1,4 +1,4 @@
-// The ledger as the relay sees it, and the advice for a stream that differs from it.
+// The ledger as the outbox sees it, and the advice for a stream that differs from it.
 
 package daemon
 
@@ -14,7 +14,7 @@ import (
 	"perennial/queue"
 )
 
-// Source shows the ledger's journal to the relay.
+// Source shows the ledger's journal to the outbox.
 type Source struct {
 	Ledger  *ledger.Ledger
 	Account string

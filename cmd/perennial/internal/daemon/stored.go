@@ -18,7 +18,7 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 		return nil
 	}
 	for _, a := range h.Accounts {
-		relay, err := a.awaitRelay(ctx)
+		outbox, err := a.awaitOutbox(ctx)
 		if err != nil {
 			return err
 		}
@@ -26,21 +26,21 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := relay.Wait(ctx, uint64(seq)); err != nil {
+		if err := outbox.Wait(ctx, uint64(seq)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitRelay waits until the account publishes what its ledger holds.
-func (a *account) awaitRelay(ctx context.Context) (*queue.Relay, error) {
+// awaitOutbox waits until the account publishes what its ledger holds.
+func (a *account) awaitOutbox(ctx context.Context) (*queue.Outbox, error) {
 	for {
 		a.mu.Lock()
-		relay := a.Relay
+		outbox := a.outbox
 		a.mu.Unlock()
-		if relay != nil {
-			return relay, nil
+		if outbox != nil {
+			return outbox, nil
 		}
 		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-// What `run --refill-events` does with an events stream that has a message which the relay did
+// What `run --refill-events` does with an events stream that has a message which the outbox did
 // not publish, or has lost its first events.
 
 package daemon
@@ -13,10 +13,13 @@ import (
 
 // clearStrangers makes the events stream anew where others have published on it, or have
 // removed its first events, and everything else on it is this ledger's, whose rows are proved
-// first: the relay then publishes all again. One that
+// first: the outbox then publishes all again. One that
 // holds what this ledger does not know is left as it is, and is an error: the ledger
 // may be the old one. Only `run --refill-events` asks for it.
 func (a *account) clearStrangers(ctx context.Context) error {
+	if !a.refills() {
+		return nil
+	}
 	own := &Source{Ledger: a.Ledger()}
 	strangers := 0
 	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
@@ -37,7 +40,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
 			}
 		}
-		if e.Seq != e.StreamSeq { // a copy of a row: the relay puts each in its own place
+		if e.Seq != e.StreamSeq { // a copy of a row: the outbox puts each in its own place
 			strangers++
 		}
 	}

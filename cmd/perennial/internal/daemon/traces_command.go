@@ -68,7 +68,7 @@ func (f *following) sendLastTraces(ctx context.Context) {
 
 func (f *following) sendTrace(ctx context.Context, x traced) {
 	var stored time.Time
-	if seq := uint64(x.row.Seq); f.relay.Wait(ctx, seq) == nil || f.relay.Published() >= seq {
+	if seq := uint64(x.row.Seq); f.outbox.Wait(ctx, seq) == nil || f.outbox.Published() >= seq {
 		stored = time.Now()
 	}
 	read, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)

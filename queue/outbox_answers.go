@@ -1,5 +1,5 @@
-// Answers of rows that are on the stream already, and those of the first moments, which
-// are sent twice.
+// Answers of rows to the inboxes of their commands; those of the first moments are sent
+// twice.
 
 package queue
 
@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// answersAgain is the usual Relay.AnswersAgain: clients look for a lost server every
+	// answersAgain is the usual Outbox.AnswersAgain: clients look for a lost server every
 	// two seconds or so.
 	answersAgain = 5 * time.Second
 	// mostEarly bounds the answers that are kept to be sent again.
@@ -54,17 +54,17 @@ func (e *earlyAnswers) end() []earlyAnswer {
 	return sent
 }
 
-// answerTwice has the answers of the relay's first moments sent once more, until stop.
-func (r *Relay) answerTwice() (stop func()) {
-	wait := r.AnswersAgain
+// answerTwice has the answers of the outbox's first moments sent once more, until stop.
+func (o *Outbox) answerTwice() (stop func()) {
+	wait := o.AnswersAgain
 	if wait == 0 {
 		wait = answersAgain
 	}
-	r.early.begin()
+	o.early.begin()
 	timer := time.AfterFunc(wait, func() {
-		for _, a := range r.early.end() {
-			if err := r.queue.Answer(r.account, a.inbox, a.data); err != nil {
-				r.log.WithError(err).Warn("an answer was not sent again to its inbox")
+		for _, a := range o.early.end() {
+			if err := o.queue.Answer(o.account, a.inbox, a.data); err != nil {
+				o.log.WithError(err).Warn("an answer was not sent again to its inbox")
 				return
 			}
 		}
@@ -72,36 +72,10 @@ func (r *Relay) answerTwice() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// answerRows sends the answers of rows as they appear. It returns only with an error:
-// then the rows behind Published are to be answered again.
-func (r *Relay) answerRows(ctx context.Context) error {
-	done := max(r.Answered, r.Published())
-	r.setPublished(done)
-	for {
-		changed := r.source.Changed(done)
-		events, err := r.source.Events(ctx, done, relayChunk)
-		if err != nil {
-			return fmt.Errorf("read journal after %d: %w", done, err)
-		}
-		if len(events) == 0 {
-			select {
-			case <-changed:
-				continue
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if err := r.answerAll(ctx, done, events); err != nil {
-			return err
-		}
-		done += uint64(len(events))
-		r.setPublished(done)
-	}
-}
-
-// answerAll sends the answers of the rows behind done, and returns when the server has
-// them: what a client has in its buffer is lost with the connection.
-func (r *Relay) answerAll(ctx context.Context, done uint64, events []Event) error {
+// answerAll sends the answers of the rows after done. Where nothing is published after
+// them, it returns when the server has them: what a client has in its buffer is lost with
+// the connection.
+func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) error {
 	sent := false
 	for n := range events {
 		event := &events[n]
@@ -111,18 +85,18 @@ func (r *Relay) answerAll(ctx context.Context, done uint64, events []Event) erro
 		if event.ReplyTo == "" {
 			continue
 		}
-		if err := r.queue.Answer(r.account, event.ReplyTo, event.Reply); err != nil {
+		if err := o.queue.Answer(o.account, event.ReplyTo, event.Reply); err != nil {
 			return fmt.Errorf("answer of journal row %d: %w", event.Seq, err)
 		}
-		r.early.add(event.ReplyTo, event.Reply)
+		o.early.add(event.ReplyTo, event.Reply)
 		sent = true
 	}
-	if !sent {
+	if !sent || !o.Before {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if err := r.queue.nc.FlushWithContext(limited); err != nil {
+	if err := o.queue.nc.FlushWithContext(limited); err != nil {
 		return fmt.Errorf("answers of journal rows %d to %d: %w", done+1, done+uint64(len(events)), err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-// The publisher: every row is on the stream once, whatever happens to the answers.
+// How the outbox publishes: every row is on the stream once, whatever happens to the answers.
 
 package queue
 
@@ -22,6 +22,13 @@ func newExternal(t testing.TB) *Queue {
 	return q
 }
 
+// publishesFirst is the outbox of rows that are committed after they are published.
+func publishesFirst(q *Queue) *Outbox {
+	o := NewOutbox(q, "main", nil)
+	o.Before = true
+	return o
+}
+
 func lastSeq(t testing.TB, q *Queue) uint64 {
 	t.Helper()
 	info, err := q.eventsInfo(within(t), "main")
@@ -31,7 +38,7 @@ func lastSeq(t testing.TB, q *Queue) uint64 {
 
 func TestRowsAreOnTheStreamWhenPublishReturns(t *testing.T) {
 	q := newExternal(t)
-	p, j := NewPublisher(q, "main"), newJournal("a", 0)
+	p, j := publishesFirst(q), newJournal("a", 0)
 	j.append("a", 2516)
 	for _, cut := range [][2]int{{0, 1}, {1, 3}, {3, 16}, {16, 2516}} { // the last one: 2,500 rows
 		check(t, p.Publish(within(t), j.rows[cut[0]:cut[1]]))
@@ -44,7 +51,7 @@ func TestRowsAreOnTheStreamWhenPublishReturns(t *testing.T) {
 
 func TestRowsThatAreThereAlreadyAreNotPublishedAgain(t *testing.T) {
 	q := newExternal(t)
-	p, j := NewPublisher(q, "main"), newJournal("a", 40)
+	p, j := publishesFirst(q), newJournal("a", 40)
 	for _, cut := range [][2]int{{0, 20}, {0, 20}, {19, 20}, {5, 12}, {10, 40}} { // the last: in part
 		check(t, p.Publish(within(t), j.rows[cut[0]:cut[1]]))
 	}
@@ -54,10 +61,10 @@ func TestRowsThatAreThereAlreadyAreNotPublishedAgain(t *testing.T) {
 func TestRowsOfAnotherRunnerFenceAndNothingIsAdded(t *testing.T) {
 	q := newExternal(t)
 	own, other := newJournal("a", 20), newJournal("b", 20)
-	check(t, NewPublisher(q, "main").Publish(within(t), own.rows[:10]))
-	check(t, NewPublisher(q, "main").Publish(within(t), other.rows[10:13]))
+	check(t, publishesFirst(q).Publish(within(t), own.rows[:10]))
+	check(t, publishesFirst(q).Publish(within(t), other.rows[10:13]))
 	for _, rows := range [][]Event{own.rows[10:11], own.rows[10:13], own.rows[10:20], own.rows[8:20]} {
-		err := NewPublisher(q, "main").Publish(within(t), rows)
+		err := publishesFirst(q).Publish(within(t), rows)
 		fenced, ok := errors.AsType[*FencedError](err)
 		if !ok || *fenced != (FencedError{Account: "main", Seq: 11, StreamHash: "b-11", OwnHash: "a-11"}) {
 			t.Errorf("%d rows: %v", len(rows), err)
@@ -73,7 +80,7 @@ func TestAMessageThatIsNoRowFences(t *testing.T) {
 	q := newExternal(t)
 	_, err := q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	check(t, err)
-	err = NewPublisher(q, "main").Publish(within(t), newJournal("a", 2).rows)
+	err = publishesFirst(q).Publish(within(t), newJournal("a", 2).rows)
 	if fenced, ok := errors.AsType[*FencedError](err); !ok || fenced.Seq != 1 || fenced.StreamHash != "" {
 		t.Error(err)
 	}
@@ -83,7 +90,7 @@ func TestAStreamThatLostItsEndIsReported(t *testing.T) {
 	t.Parallel()
 	q := newExternal(t)
 	j := newJournal("a", 20)
-	p := NewPublisher(q, "main")
+	p := publishesFirst(q)
 	check(t, p.Publish(within(t), j.rows[:5]))
 	for _, rows := range [][]Event{j.rows[10:11], j.rows[6:20]} {
 		short, ok := errors.AsType[*ShortStreamError](p.Publish(within(t), rows))
@@ -120,7 +127,7 @@ func TestAnEventThatIsTooLargeIsNotTriedAgain(t *testing.T) {
 	q := newExternal(t)
 	j := newJournal("a", 3)
 	j.rows[1].Payload = make([]byte, q.MaxPayload())
-	size, ok := errors.AsType[*EventSizeError](NewPublisher(q, "main").Publish(within(t), j.rows))
+	size, ok := errors.AsType[*EventSizeError](publishesFirst(q).Publish(within(t), j.rows))
 	if !ok || size.Seq != 2 || size.Most != q.MaxPayload() || size.Bytes <= size.Most {
 		t.Errorf("%+v", size)
 	}
@@ -139,7 +146,7 @@ func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
 	q, err := Connect(ConnectConfig{URL: proxy.url, Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
-	p, j := NewPublisher(q, "main"), newJournal("a", 60)
+	p, j := publishesFirst(q), newJournal("a", 60)
 	check(t, p.Publish(within(t), j.rows[:1]))
 	for _, cut := range [][2]int{{1, 2}, {2, 30}, {30, 60}} {
 		proxy.dropped.Store(true)
@@ -155,11 +162,11 @@ func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
 func TestRowsUnderWayAreWaitedFor(t *testing.T) {
 	q := newExternal(t)
 	j := newJournal("a", 4)
-	l := &look{publisher: NewPublisher(q, "main")}
+	l := &look{outbox: publishesFirst(q)}
 	if _, err := l.find(within(t), j.rows); !errors.Is(err, errUndecided) {
 		t.Error(err)
 	}
-	check(t, l.publisher.Publish(within(t), j.rows[:3]))
+	check(t, l.outbox.Publish(within(t), j.rows[:3]))
 	if found, err := l.find(within(t), j.rows); found != 3 || err != nil {
 		t.Error(found, err)
 	}
@@ -174,7 +181,7 @@ func TestPublishEndsWithItsContextWhileTheServerIsAway(t *testing.T) {
 	server.Shutdown()
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
-	if err := NewPublisher(q, "main").Publish(ctx, newJournal("a", 2).rows); !errors.Is(err, context.DeadlineExceeded) {
+	if err := publishesFirst(q).Publish(ctx, newJournal("a", 2).rows); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
@@ -187,7 +194,7 @@ func TestPublishGoesOnWhenTheServerIsBack(t *testing.T) {
 	check(t, err)
 	t.Cleanup(q.Close)
 	check(t, q.EnsureStreams(within(t), "main", 1))
-	p, j := NewPublisher(q, "main"), newJournal("a", 10)
+	p, j := publishesFirst(q), newJournal("a", 10)
 	check(t, p.Publish(within(t), j.rows[:5]))
 	server.Shutdown()
 	done := make(chan error, 1)

@@ -1,6 +1,6 @@
-// The publisher: it puts journal rows on the events stream before the ledger commits
-// them. It tries the identical rows with the identical expected sequence until a quorum
-// has acknowledged them, or the stream has refused them and its leader shows why.
+// How the outbox publishes. It tries the identical rows with the identical expected
+// sequence until a quorum has acknowledged them, or the stream has refused them and its
+// leader shows why.
 
 package queue
 
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"perennial/ledger/sleep"
@@ -18,46 +17,25 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
-	"github.com/sirupsen/logrus"
 )
 
 const (
-	// publisherTry bounds the wait for the answer to one try of a batch, and
-	// publisherMore is added to it for each MiB of the batch.
-	publisherTry  = 2 * time.Second
-	publisherMore = time.Second
-	// publisherDelay is the wait after the first try that failed, publisherMost the
+	// publishTry bounds the wait for the answer to one try of a batch, and
+	// publishMore is added to it for each MiB of the batch.
+	publishTry  = 2 * time.Second
+	publishMore = time.Second
+	// publishDelay is the wait after the first try that failed, publishMost the
 	// longest.
-	publisherDelay = 50 * time.Millisecond
-	publisherMost  = time.Second
+	publishDelay = 50 * time.Millisecond
+	publishMost  = time.Second
 )
 
-// Publisher puts an account's rows on its events stream, so that what is committed
-// afterwards is on a quorum. One Publish at a time; the stream must allow atomic
-// publishing, as [Queue.EnsureStreams] sets it on a server that is not embedded.
-type Publisher struct {
-	queue   *Queue
-	account string
-	log     *logrus.Entry
-	failing atomic.Pointer[error] // why the last try failed
-}
-
-// Failing is why the last try to publish failed; nil where it did not.
-func (p *Publisher) Failing() error {
-	if err := p.failing.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// NewPublisher makes the publisher of an account.
-func NewPublisher(q *Queue, account string) *Publisher {
-	return &Publisher{queue: q, account: account,
-		log: q.log.WithField("part", "publisher").WithField("account", account)}
-}
-
-// Publish puts rows, whose sequences follow each other, behind row events[0].Seq-1 of
-// the stream, in atomic batches of at most 1,000, one after the other's acknowledgement.
+// Publish puts rows, whose sequences follow each other, after row events[0].Seq-1 of
+// the stream, at most 1,000 at once, one part after the other's acknowledgement. With
+// Before a part is an atomic batch: the stream has all of it or none. Without, each row is
+// a message of its own, since the embedded server's stream may persist asynchronously, and
+// takes no batches. One Publish at a time.
+//
 // Nil says that a quorum has acknowledged all, or that the stream holds them already with
 // the same hashes. Its errors:
 //   - [FencedError]: another row is on the stream in the place of one;
@@ -67,8 +45,8 @@ func NewPublisher(q *Queue, account string) *Publisher {
 //   - [nats.ErrConnectionClosed], and a row that cannot be a message: as they say.
 //
 // Whatever else fails is tried again until ctx ends.
-func (p *Publisher) Publish(ctx context.Context, events []Event) error {
-	if err := ValidAccount(p.account); err != nil {
+func (o *Outbox) Publish(ctx context.Context, events []Event) error {
+	if err := ValidAccount(o.account); err != nil {
 		return err
 	}
 	for n := range events {
@@ -78,7 +56,7 @@ func (p *Publisher) Publish(ctx context.Context, events []Event) error {
 	}
 	for len(events) > 0 {
 		end := eventsEnd(events)
-		if err := p.publishBatch(ctx, events[:end]); err != nil {
+		if err := o.publishBatch(ctx, events[:end]); err != nil {
 			return err
 		}
 		events = events[end:]
@@ -101,16 +79,16 @@ func eventsEnd(events []Event) int {
 
 // publishBatch tries one batch until it is known what became of it. What of it is found
 // on the stream is not sent again: the rest has its place behind that.
-func (p *Publisher) publishBatch(ctx context.Context, events []Event) error {
-	delay := sleep.Growing(publisherDelay, publisherMost)
-	look := &look{publisher: p}
+func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
+	delay := sleep.Growing(publishDelay, publishMost)
+	look := &look{outbox: o}
 	said := ""
 	for {
-		err := p.try(ctx, events)
+		err := o.try(ctx, events)
 		if errors.Is(err, nats.ErrReconnectBufExceeded) {
 			err = ErrDisconnected // without a connection the client has no room to keep what it is given
 		}
-		p.failing.Store(&err)
+		o.setFailing(err)
 		if refused(err) {
 			var found int
 			if found, err = look.find(ctx, events); err == nil {
@@ -125,13 +103,13 @@ func (p *Publisher) publishBatch(ctx context.Context, events []Event) error {
 		if ctx.Err() == nil {
 			if text := err.Error(); text != said {
 				said = text
-				p.log.WithError(err).Warnf("rows %d to %d are published again", events[0].Seq, events[len(events)-1].Seq)
+				o.log.WithError(err).Warnf("rows %d to %d are published again", events[0].Seq, events[len(events)-1].Seq)
 			}
 			_ = delay.Wait(ctx) // its error is ctx's, which is looked at next
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("account %s: it is not known whether rows %d to %d are on the events stream: %w (%w)",
-				p.account, events[0].Seq, events[len(events)-1].Seq, ctx.Err(), err)
+				o.account, events[0].Seq, events[len(events)-1].Seq, ctx.Err(), err)
 		}
 	}
 }
@@ -167,30 +145,30 @@ var errNoMessage = errors.New("cannot be published")
 
 // try sends a batch once, under an id of its own, and waits for the answer to its last
 // message. The others ask for none: one that is missing refuses the batch.
-func (p *Publisher) try(ctx context.Context, events []Event) error {
-	if !p.queue.nc.IsConnected() {
-		if err := p.queue.AwaitConnected(ctx); err != nil {
+func (o *Outbox) try(ctx context.Context, events []Event) error {
+	if !o.queue.nc.IsConnected() {
+		if err := o.queue.AwaitConnected(ctx); err != nil {
 			return err
 		}
 	}
-	messages, size, err := p.messages(events)
+	messages, size, err := o.messages(events)
 	if err != nil {
 		return err
 	}
 	last := len(messages) - 1
 	for _, msg := range messages[:last] {
-		if err := p.queue.nc.PublishMsg(msg); err != nil {
+		if err := o.queue.nc.PublishMsg(msg); err != nil {
 			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, publisherTry+publisherMore*time.Duration(size>>20))
+	ctx, cancel := context.WithTimeout(ctx, publishTry+publishMore*time.Duration(size>>20))
 	defer cancel()
-	defer p.endWithConnection(cancel)()
-	ack, err := p.queue.store(ctx, messages[last])
+	defer o.endWithConnection(cancel)()
+	ack, err := o.queue.store(ctx, messages[last])
 	if err != nil {
 		return err
 	}
-	if ack.Sequence != events[last].Seq || last > 0 && ack.Count != len(messages) {
+	if ack.Sequence != events[last].Seq || o.Before && last > 0 && ack.Count != len(messages) {
 		return fmt.Errorf("%w: %d to message %d, and not %d to row %d", errUnexpectedAck, ack.Count, ack.Sequence, len(messages), events[last].Seq)
 	}
 	return nil
@@ -198,8 +176,8 @@ func (p *Publisher) try(ctx context.Context, events []Event) error {
 
 // endWithConnection ends a try whose connection is lost, until stop: its answer cannot
 // come any more.
-func (p *Publisher) endWithConnection(end context.CancelFunc) (stop func()) {
-	lost, stopped := p.queue.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
+func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
+	lost, stopped := o.queue.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
@@ -211,24 +189,23 @@ func (p *Publisher) endWithConnection(end context.CancelFunc) (stop func()) {
 	return func() {
 		close(stopped)
 		watching.Wait()
-		p.queue.nc.RemoveStatusListener(lost)
+		o.queue.nc.RemoveStatusListener(lost)
 	}
 }
 
-// messages makes the messages of a batch, or the one of a single row, and says how many
-// bytes they have. Only the first names the sequence before it: the server takes it of no
-// other of a batch.
-func (p *Publisher) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
-	id, most := nuid.Next(), p.queue.MaxPayload()
+// messages makes the messages of rows, and says how many bytes they have. Each names the
+// sequence before it; of a batch only the first does: the server takes it of no other.
+func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
+	id, most, batch := nuid.Next(), o.queue.MaxPayload(), o.Before && len(events) > 1
 	for n := range events {
-		msg, err := eventMessage(p.account, &events[n])
+		msg, err := eventMessage(o.account, &events[n])
 		if err != nil {
 			return nil, 0, fmt.Errorf("%w: %w", errNoMessage, err)
 		}
-		if n == 0 {
-			expectLast(msg, events[0].Seq-1)
+		if n == 0 || !batch {
+			expectLast(msg, events[n].Seq-1)
 		}
-		if len(events) > 1 {
+		if batch {
 			msg.Header[headerBatchID], msg.Header[headerBatchSequence] = []string{id}, []string{strconv.Itoa(n + 1)}
 			if n == len(events)-1 {
 				msg.Header[headerBatchCommit] = []string{"1"}
@@ -236,7 +213,7 @@ func (p *Publisher) messages(events []Event) (messages []*nats.Msg, size int64, 
 		}
 		bytes := int64(msg.Size() - len(msg.Subject)) // headers and payload, which max_payload bounds
 		if most > 0 && bytes > most {
-			return nil, 0, &EventSizeError{Account: p.account, Seq: events[n].Seq, Bytes: bytes, Most: most}
+			return nil, 0, &EventSizeError{Account: o.account, Seq: events[n].Seq, Bytes: bytes, Most: most}
 		}
 		messages, size = append(messages, msg), size+bytes
 	}

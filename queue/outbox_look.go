@@ -1,4 +1,4 @@
-// What the publisher does after a refusal: it asks the stream's leader whose rows are
+// What the outbox does after a refusal: it asks the stream's leader whose rows are
 // there.
 
 package queue
@@ -28,17 +28,17 @@ const (
 // or its leader has changed since.
 var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be under way")
 
-// look is what the publisher sees after the refusals of one batch.
+// look is what the outbox sees after the refusals of one batch.
 type look struct {
-	publisher *Publisher
-	short     <-chan time.Time // gives when the stream was seen to be short for shortFor; nil: it is not
+	outbox *Outbox
+	short  <-chan time.Time // gives when the stream was seen to be short for shortFor; nil: it is not
 }
 
 // find says how many of the first rows are on the stream as they are to be published, at
 // least one. Its errors are a [FencedError], a [ShortStreamError], and those after which
 // the rows are to be tried again.
 func (l *look) find(ctx context.Context, events []Event) (int, error) {
-	q, account := l.publisher.queue, l.publisher.account
+	q, account := l.outbox.queue, l.outbox.account
 	info, err := q.eventsInfo(ctx, account)
 	if err != nil {
 		return 0, err
@@ -70,7 +70,7 @@ func (l *look) isShort(info *jetstream.StreamInfo, before uint64) error {
 	}
 	select {
 	case <-l.short:
-		return &ShortStreamError{Account: l.publisher.account, StreamSeq: info.State.LastSeq, Seq: before}
+		return &ShortStreamError{Account: l.outbox.account, StreamSeq: info.State.LastSeq, Seq: before}
 	default:
 		return errUndecided
 	}
@@ -124,8 +124,8 @@ func (l *look) compare(ctx context.Context, events []Event) error {
 }
 
 func (l *look) compareRow(ctx context.Context, event *Event) error {
-	account := l.publisher.account
-	there, found, err := l.publisher.queue.RowAt(ctx, account, event.Seq)
+	account := l.outbox.account
+	there, found, err := l.outbox.queue.RowAt(ctx, account, event.Seq)
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare row %d: %w", event.Seq, err)

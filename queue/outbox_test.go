@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// awaitDiverged returns the relay's [DivergedError].
+// awaitDiverged returns the outbox's [DivergedError].
 func awaitDiverged(t testing.TB, result <-chan error) *DivergedError {
 	t.Helper()
 	select {
@@ -21,7 +21,7 @@ func awaitDiverged(t testing.TB, result <-chan error) *DivergedError {
 		}
 		return diverged
 	case <-within(t).Done():
-		t.Fatal("the relay goes on")
+		t.Fatal("the outbox goes on")
 	}
 	return nil
 }
@@ -50,17 +50,17 @@ func published(t testing.TB, q *Queue, j *journal, rows int) {
 func TestEveryFactIsPublishedOnceAndInOrder(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 1000)
-	relay, _ := startRelay(t, q, j)
-	check(t, relay.Wait(within(t), 1000))
+	outbox, _ := startOutbox(t, q, j)
+	check(t, outbox.Wait(within(t), 1000))
 	j.append("a", 3)
-	check(t, relay.Wait(within(t), 1003))
-	if relay.Published() != 1003 {
-		t.Fatal(relay.Published())
+	check(t, outbox.Wait(within(t), 1003))
+	if outbox.Published() != 1003 {
+		t.Fatal(outbox.Published())
 	}
 	published(t, q, j, 1003)
 }
 
-func TestRelayGoesOnAfterARestartOfTheServer(t *testing.T) {
+func TestTheOutboxGoesOnAfterARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := startServer(t, dir)
@@ -70,28 +70,28 @@ func TestRelayGoesOnAfterARestartOfTheServer(t *testing.T) {
 	check(t, err)
 	t.Cleanup(q.Close)
 	j := newJournal("a", 500)
-	relay, _ := startRelay(t, q, j)
-	check(t, relay.Wait(within(t), 500))
+	outbox, _ := startOutbox(t, q, j)
+	check(t, outbox.Wait(within(t), 500))
 	server.Shutdown()
 	j.append("a", 500)
 
 	server, err = StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: dir, Log: quiet()})
 	check(t, err)
 	t.Cleanup(server.Shutdown)
-	check(t, relay.Wait(within(t), 1000))
+	check(t, outbox.Wait(within(t), 1000))
 	published(t, q, j, 1000)
 }
 
 // A reconnect over a slow line must not cost a round trip for each event.
-func TestARelayFindsItsPlaceInAFewRequests(t *testing.T) {
+func TestTheOutboxFindsItsPlaceInAFewRequests(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 700)
-	relay, _ := startRelay(t, q, j)
-	check(t, relay.Wait(within(t), 700))
+	outbox, _ := startOutbox(t, q, j)
+	check(t, outbox.Wait(within(t), 700))
 	requests, err := q.nc.SubscribeSync("$JS.API.>")
 	check(t, err)
 	check(t, q.nc.Flush())
-	again := NewRelay(q, "main", j)
+	again := NewOutbox(q, "main", j)
 	place, err := again.findPlace(within(t))
 	check(t, err)
 	if place != 700 {
@@ -110,11 +110,11 @@ func TestAnEventsStreamsLostTailIsRefilled(t *testing.T) {
 		server := startServer(t, dir)
 		q := connect(t, server)
 		check(t, q.EnsureStreams(within(t), "main", 1))
-		relay := NewRelay(q, "main", j)
+		outbox := NewOutbox(q, "main", j)
 		ctx, cancel := context.WithCancel(within(t))
 		done := make(chan struct{})
-		go func() { defer close(done); _ = relay.Run(ctx) }()
-		check(t, relay.Wait(ctx, uint64(rows)))
+		go func() { defer close(done); _ = outbox.Run(ctx) }()
+		check(t, outbox.Wait(ctx, uint64(rows)))
 		cancel()
 		receive(t, done)
 		if rows == 100 || rows == 200 {
@@ -135,9 +135,9 @@ func TestAnEventsStreamsLostTailIsRefilled(t *testing.T) {
 
 func TestLedgerOlderThanItsEventsStopsTheAccount(t *testing.T) {
 	q := newQueue(t)
-	relay, _ := startRelay(t, q, newJournal("a", 20))
-	check(t, relay.Wait(within(t), 20))
-	_, result := startRelay(t, q, newJournal("a", 15))
+	outbox, _ := startOutbox(t, q, newJournal("a", 20))
+	check(t, outbox.Wait(within(t), 20))
+	_, result := startOutbox(t, q, newJournal("a", 15))
 	if d := awaitDiverged(t, result); d.StreamSeq != 20 || d.Account != "main" || !strings.Contains(d.Reason, "ahead") {
 		t.Fatal(d)
 	}
@@ -145,9 +145,9 @@ func TestLedgerOlderThanItsEventsStopsTheAccount(t *testing.T) {
 
 func TestRewrittenLedgerStopsTheAccount(t *testing.T) {
 	q := newQueue(t)
-	relay, _ := startRelay(t, q, newJournal("a", 20))
-	check(t, relay.Wait(within(t), 20))
-	_, result := startRelay(t, q, newJournal("b", 25))
+	outbox, _ := startOutbox(t, q, newJournal("a", 20))
+	check(t, outbox.Wait(within(t), 20))
+	_, result := startOutbox(t, q, newJournal("b", 25))
 	if d := awaitDiverged(t, result); d.StreamHash != "a-20" || d.LedgerHash != "b-20" {
 		t.Fatal(d)
 	}
@@ -156,8 +156,8 @@ func TestRewrittenLedgerStopsTheAccount(t *testing.T) {
 func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 20)
-	relay, result := startRelay(t, q, j)
-	check(t, relay.Wait(within(t), 20))
+	outbox, result := startOutbox(t, q, j)
+	check(t, outbox.Wait(within(t), 20))
 	_, err := q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	check(t, err)
 	j.append("a", 1)
@@ -172,8 +172,8 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	j := newJournal("a", 10)
-	relay, _ := startRelay(t, q, j)
-	check(t, relay.Wait(within(t), 10))
+	outbox, _ := startOutbox(t, q, j)
+	check(t, outbox.Wait(within(t), 10))
 	from, err := q.firstWatched(within(t), "main", WatchFrom{New: true})
 	check(t, err)
 	if from != 11 {
@@ -202,15 +202,15 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 20)
-	relay := NewRelay(q, "main", j)
-	relay.Held, relay.RefillAdvice = Held{Last: 20, Firm: 1}, "ask for it"
-	if d := awaitDiverged(t, runRelay(t, relay)); !strings.Contains(d.Reason, "rows up to 20") || !strings.Contains(d.Reason, "ask for it") {
+	outbox := NewOutbox(q, "main", j)
+	outbox.Held, outbox.RefillAdvice = Held{Last: 20, Firm: 1}, "ask for it"
+	if d := awaitDiverged(t, runOutbox(t, outbox)); !strings.Contains(d.Reason, "rows up to 20") || !strings.Contains(d.Reason, "ask for it") {
 		t.Fatal(d)
 	}
 	isEmpty(t, q)
-	again := NewRelay(q, "main", j)
+	again := NewOutbox(q, "main", j)
 	again.Held, again.Refill = Held{Last: 20, Firm: 20}, true
-	result := runRelay(t, again)
+	result := runOutbox(t, again)
 	check(t, again.Wait(within(t), 20))
 	published(t, q, j, 20)
 	check(t, q.js.DeleteStream(within(t), EventsStream("main"))) // it was asked for once
@@ -221,12 +221,12 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	}
 }
 
-// The relay itself knows what it published, without any note.
-func TestAStreamRemovedUnderARelayStopsTheAccount(t *testing.T) {
+// The outbox itself knows what it published, without any note.
+func TestAStreamRemovedUnderItsOutboxStopsTheAccount(t *testing.T) {
 	q := newQueue(t)
 	j := newJournal("a", 20)
-	relay, result := startRelay(t, q, j)
-	check(t, relay.Wait(within(t), 20))
+	outbox, result := startOutbox(t, q, j)
+	check(t, outbox.Wait(within(t), 20))
 	check(t, q.js.DeleteStream(within(t), EventsStream("main")))
 	check(t, q.EnsureStreams(within(t), "main", 1))
 	j.append("a", 1)

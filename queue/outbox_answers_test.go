@@ -20,9 +20,9 @@ func TestAnAnswerOfTheFirstMomentsIsSentTwice(t *testing.T) {
 	check(t, err)
 	j := newJournal("a", 0)
 	j.answer("a", inbox, "the end")
-	relay := NewRelay(q, "main", j)
-	relay.AnswersAgain = 10 * time.Millisecond
-	runRelay(t, relay)
+	outbox := NewOutbox(q, "main", j)
+	outbox.AnswersAgain = 10 * time.Millisecond
+	runOutbox(t, outbox)
 	for range 2 {
 		m, err := answers.NextMsgWithContext(within(t))
 		check(t, err)
@@ -30,17 +30,17 @@ func TestAnAnswerOfTheFirstMomentsIsSentTwice(t *testing.T) {
 			t.Errorf("%s", m.Data)
 		}
 	}
-	check(t, relay.Wait(within(t), 1))
+	check(t, outbox.Wait(within(t), 1))
 	j.answer("a", inbox, "a later end")
-	check(t, relay.Wait(within(t), 2))
+	check(t, outbox.Wait(within(t), 2))
 	check(t, q.nc.Flush())
 	if n, _, err := answers.Pending(); err != nil || n != 1 {
 		t.Errorf("a later end was sent %d times: %v", n, err)
 	}
 }
 
-// answersOf are a relay's rows and inbox where rows are on the stream already.
-func answersOf(t *testing.T, q *Queue) (*journal, *Relay, *nats.Subscription) {
+// answersOf are an outbox's rows and inbox where rows are on the stream already.
+func answersOf(t *testing.T, q *Queue) (*journal, *Outbox, *nats.Subscription) {
 	t.Helper()
 	inbox := q.nc.NewInbox()
 	answers, err := q.nc.SubscribeSync(inbox)
@@ -50,20 +50,20 @@ func answersOf(t *testing.T, q *Queue) (*journal, *Relay, *nats.Subscription) {
 		j.answer("a", inbox, fmt.Sprint(n))
 	}
 	j.append("a", 5)
-	relay := NewRelay(q, "main", j)
-	relay.AnswersOnly, relay.Answered = true, 305
-	relay.AnswersAgain = time.Hour
-	return j, relay, answers
+	outbox := NewOutbox(q, "main", j)
+	outbox.Before, outbox.Answered = true, 305
+	outbox.AnswersAgain = time.Hour
+	return j, outbox, answers
 }
 
-func TestARelayOfPublishedRowsSendsTheirAnswersAlone(t *testing.T) {
+func TestAnOutboxOfPublishedRowsSendsTheirAnswersAlone(t *testing.T) {
 	q := newExternal(t)
-	j, relay, answers := answersOf(t, q)
+	j, outbox, answers := answersOf(t, q)
 	inbox := answers.Subject
-	runRelay(t, relay)
-	check(t, relay.Wait(within(t), 315))
+	runOutbox(t, outbox)
+	check(t, outbox.Wait(within(t), 315))
 	j.answer("a", inbox, "316")
-	check(t, relay.Wait(within(t), 316))
+	check(t, outbox.Wait(within(t), 316))
 	for _, want := range []string{"306", "307", "308", "309", "310", "316"} {
 		m, err := answers.NextMsgWithContext(within(t))
 		check(t, err)
@@ -75,17 +75,17 @@ func TestARelayOfPublishedRowsSendsTheirAnswersAlone(t *testing.T) {
 	if n, _, err := answers.Pending(); n != 0 || err != nil {
 		t.Errorf("%d more answers: %v", n, err)
 	}
-	if last := lastSeq(t, q); last != 0 || relay.Published() != 316 {
-		t.Errorf("the stream ends with %d, published %d", last, relay.Published())
+	if last := lastSeq(t, q); last != 0 || outbox.Published() != 316 {
+		t.Errorf("the stream ends with %d, published %d", last, outbox.Published())
 	}
 }
 
-func TestARelayOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
+func TestAnOutboxOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
 	q := newExternal(t)
-	relay := NewRelay(q, "main", newJournal("a", 7))
-	relay.AnswersOnly, relay.Answered = true, 7
-	runRelay(t, relay)
-	check(t, relay.Wait(within(t), 7))
+	outbox := NewOutbox(q, "main", newJournal("a", 7))
+	outbox.Before, outbox.Answered = true, 7
+	runOutbox(t, outbox)
+	check(t, outbox.Wait(within(t), 7))
 }
 
 // Answers that were in the client's buffer when the connection was lost go again.
@@ -96,22 +96,22 @@ func TestAnswersAreSentWhenTheServerIsBack(t *testing.T) {
 	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
-	_, relay, answers := answersOf(t, q)
+	_, outbox, answers := answersOf(t, q)
 	check(t, q.nc.Flush())
 	lost := q.nc.StatusChanged(nats.RECONNECTING)
 	server.Shutdown()
 	receive(t, lost)
-	result := runRelay(t, relay)
+	result := runOutbox(t, outbox)
 	server, err = StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: dir, Log: quiet()})
 	check(t, err)
 	t.Cleanup(server.Shutdown)
-	check(t, relay.Wait(within(t), 315))
+	check(t, outbox.Wait(within(t), 315))
 	if m, err := answers.NextMsgWithContext(within(t)); err != nil || string(m.Data) != "306" {
 		t.Errorf("%v %v", m, err)
 	}
 	select {
 	case err := <-result:
-		t.Error("the relay ended:", err)
+		t.Error("the outbox ended:", err)
 	default:
 	}
 }
@@ -129,7 +129,7 @@ func TestAnAnswerThatTheServerMayNotHaveIsNotDone(t *testing.T) {
 	proxy.silent.Store(true)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
-	if err := NewRelay(q, "main", j).answerAll(ctx, 0, j.rows); !errors.Is(err, context.DeadlineExceeded) {
+	if err := publishesFirst(q).answerAll(ctx, 0, j.rows); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,7 @@ func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 			_, _ = q.nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+EventsStream("main"), nil, 2*time.Second)
 		}
 	}()
-	p := NewPublisher(q, "main")
+	p := publishesFirst(q)
 	for n, from := 0, 0; from < len(j.rows); n++ {
 		to := min(from+1+n%7*20, len(j.rows))
 		if n%20 == 5 {
