@@ -24,7 +24,7 @@ func TestAKeptDemoSignsIn(t *testing.T) {
 			link = m[1]
 		}
 	}
-	response, err := http.Get(link) //nolint:noctx // of a test
+	response, err := http.Get(link)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,29 +20,9 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	if !a.refills() {
 		return nil
 	}
-	own := &Source{Ledger: a.Ledger()}
-	strangers := 0
-	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
-		if err != nil {
-			return fmt.Errorf("look for messages of others among the events: %w", err)
-		}
-		if e.Seq == 0 || e.Hash == "" {
-			strangers++
-			continue
-		}
-		hash, known, err := own.HashAt(ctx, e.Seq)
-		if err != nil {
-			return fmt.Errorf("row %d, which is on the events stream: %w", e.Seq, err)
-		}
-		if !known || hash != e.Hash {
-			return &queue.DivergedError{
-				Account: a.Name, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, StreamHash: e.Hash, LedgerHash: hash,
-				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
-			}
-		}
-		if e.Seq != e.StreamSeq { // a copy of a row: the outbox puts each in its own place
-			strangers++
-		}
+	strangers, err := a.strangers(ctx)
+	if err != nil {
+		return err
 	}
 	lost := a.checkBegin(ctx)
 	if _, diverged := errors.AsType[*queue.DivergedError](lost); lost != nil && !diverged {
@@ -63,4 +43,33 @@ func (a *account) clearStrangers(ctx context.Context) error {
 		return err
 	}
 	return a.ensureStreams(ctx)
+}
+
+// strangers counts the messages of the events stream that are no rows in their place. A row
+// that this ledger does not have is an error.
+func (a *account) strangers(ctx context.Context) (n int, err error) {
+	own := &Source{Ledger: a.Ledger()}
+	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
+		if err != nil {
+			return n, fmt.Errorf("look for messages of others among the events: %w", err)
+		}
+		if e.Seq == 0 || e.Hash == "" {
+			n++
+			continue
+		}
+		hash, known, err := own.HashAt(ctx, e.Seq)
+		if err != nil {
+			return n, fmt.Errorf("row %d, which is on the events stream: %w", e.Seq, err)
+		}
+		if !known || hash != e.Hash {
+			return n, &queue.DivergedError{
+				Account: a.Name, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, StreamHash: e.Hash, LedgerHash: hash,
+				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
+			}
+		}
+		if e.Seq != e.StreamSeq { // a copy of a row: the outbox puts each in its own place
+			n++
+		}
+	}
+	return n, nil
 }
