@@ -144,7 +144,9 @@ func final(err error) bool {
 var errNoMessage = errors.New("cannot be published")
 
 // try sends a batch once, under an id of its own, and waits for the answer to its last
-// message. The others ask for none: one that is missing refuses the batch.
+// message. The others ask for none: one that is missing refuses those after it. Where they
+// are no atomic batch the first asks too: a stranger's message that took its place, as is
+// likeliest between two batches, has the sequence that the second one names.
 func (o *Outbox) try(ctx context.Context, events []Event) error {
 	if !o.queue.nc.IsConnected() {
 		if err := o.queue.AwaitConnected(ctx); err != nil {
@@ -156,7 +158,16 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 		return err
 	}
 	last := len(messages) - 1
-	for _, msg := range messages[:last] {
+	var first jetstream.PubAckFuture
+	if last > 0 && !o.Before {
+		if first, err = o.queue.js.PublishMsgAsync(messages[0]); err != nil {
+			return fmt.Errorf("publish to %s: %w", messages[0].Subject, err)
+		}
+	}
+	for n, msg := range messages[:last] {
+		if n == 0 && first != nil {
+			continue
+		}
 		if err := o.queue.nc.PublishMsg(msg); err != nil {
 			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
 		}
@@ -171,7 +182,17 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 	if ack.Sequence != events[last].Seq || o.Before && last > 0 && ack.Count != len(messages) {
 		return fmt.Errorf("%w: %d to message %d, and not %d to row %d", errUnexpectedAck, ack.Count, ack.Sequence, len(messages), events[last].Seq)
 	}
-	return nil
+	if first == nil {
+		return nil
+	}
+	select {
+	case <-first.Ok(): // at the sequence that it named
+		return nil
+	case err := <-first.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // endWithConnection ends a try whose connection is lost, until stop: its answer cannot

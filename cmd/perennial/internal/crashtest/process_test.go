@@ -167,6 +167,9 @@ func (p *process) wait() int {
 		_, _ = io.Copy(io.Discard, p.stdout)
 		_ = p.cmd.Wait()
 	})
+	if p.late {
+		p.t.Errorf("%v did not end by itself\n%s", p.cmd.Args[1:], p.stderr)
+	}
 	return p.cmd.ProcessState.ExitCode()
 }
 

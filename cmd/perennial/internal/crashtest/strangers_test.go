@@ -83,7 +83,9 @@ func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mustCLI("renew", "px_2", "--id", "second")
-	run.wait()
+	if code := run.wait(); code != cli.ExitFailed {
+		t.Errorf("exit %d\n%s", code, run.stderr)
+	}
 	if _, errs, code := w.cli("run", "--refill-events"); code != cli.ExitFailed || !strings.Contains(errs, "nothing was removed from it") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}

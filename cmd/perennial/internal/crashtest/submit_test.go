@@ -139,7 +139,7 @@ func TestAnAwaitedOrderPrintsItsIDBeforeItsProxies(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	w.mustCLI("account", "pause", "--reason", "test")
-	if _, errs, code := w.cli("order", "--id", "o2", "--item", "off_us_1=1", "--wait", "--timeout", "300ms"); code != cli.ExitFailed || !strings.Contains(errs, "goes on") {
+	if _, errs, code := w.cli("order", "--id", "o2", "--item", "off_us_1=1", "--wait", "--timeout", "300ms"); code != cli.ExitFailed || !strings.Contains(errs, "continues") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	w.mustCLI("account", "resume", "--reason", "test")
@@ -215,7 +215,7 @@ func TestRenewLeavesOutWhatIsNotDue(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	w.mustCLI("renew", "px_1", "--id", "due", "--due-before", "2200-01-01T00:00:00Z", "--wait")
-	if _, errs, code := w.cli("renew", "px_1", "--due-before", "soon"); code != cli.ExitUsage || !strings.Contains(errs, "due_before") {
+	if _, errs, code := w.cli("renew", "px_1", "--due-before", "soon"); code != cli.ExitUsage || !strings.Contains(errs, "--due-before soon") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if paid := len(w.renewals()); paid != 1 {
