@@ -160,7 +160,7 @@ func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 	check(t, outbox.Wait(within(t), 20))
 	_, err := q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	check(t, err)
-	j.append("a", 3) // at once: the second would have its place behind the stranger's message
+	j.append("a", 3) // at once: the second would be stored right after the stranger's message
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "another publisher") {
 		t.Fatal(d)
 	}
