@@ -84,26 +84,16 @@ func (a *app) printSummary(v verbs.Summary) error {
 // needsText lists what needs a person, with the command that shows it.
 func needsText(n verbs.Needs) string {
 	var parts []string
-	add := func(count *int64, one, more, look string) {
-		if count != nil && *count > 0 {
-			parts = append(parts, fmt.Sprintf("%s (perennial %s)", english.Plural(int(*count), one, more), look))
-		}
+	for _, p := range n.Parts() {
+		parts = append(parts, fmt.Sprintf("%s (perennial %s)", p.Text(), p.Command))
 	}
-	add(&n.Reviews, "review", "", "reviews list")
-	add(n.Plans, "plan to approve", "plans to approve", "schedules list")
-	add(n.DeadLetters, "dead letter", "", "dead-letters list")
-	add(&n.Paused, "pause of the account", "pauses of the account", "accounts show")
-	add(n.PausedSchedules, "paused schedule", "", "schedules list")
-	add(n.Failing, "schedule that renews nothing", "schedules that renew nothing", "schedules list")
-	add(n.Uncovered, "proxy in no schedule", "proxies in no schedule", "proxies list --uncovered")
-	add(n.Findings, "difference from the provider", "differences from the provider", "ledger reconcile")
-	if len(parts) == 0 {
-		if n.Plans == nil {
-			return "nothing that the ledger knows of"
-		}
-		return "nothing"
+	switch {
+	case len(parts) > 0:
+		return fmt.Sprintf("%s: %s", humanize.Comma(n.Total), strings.Join(parts, ", "))
+	case n.Plans == nil:
+		return "nothing that the ledger knows of"
 	}
-	return fmt.Sprintf("%s: %s", humanize.Comma(n.Total), strings.Join(parts, ", "))
+	return "nothing"
 }
 
 func expiringText(e *verbs.Expiring) string {

@@ -119,7 +119,7 @@ func TestBrowserScreenshots(t *testing.T) {
 	}
 	all := 0
 	for _, page := range []struct{ name, path, shows string }{
-		{"overview", "/", "Waits for a person"},
+		{"overview", "/", "Needs you"},
 		{"operations", "/a/main/operations", "ads-last-minute/0001"},
 		{"operation", "/a/main/operation?id=ads-last-minute", "What a person may answer"},
 		{"reviews", "/a/main/reviews", "ads-last-minute/0001"},

@@ -56,7 +56,7 @@ func TestBrowserJourneys(t *testing.T) {
 	ctx := chromium(t)
 	w.signIn(ctx)
 	does(ctx, t,
-		shows("Waits for a person"), browsertest.Click(`//dt[text()="Waits for a person"]/following-sibling::dd/a`), shows("lost/0001"),
+		shows("Needs you"), browsertest.Click(`//dt[text()="Needs you"]/following-sibling::dd/a`), shows("lost/0001"),
 		browsertest.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
 		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`input[name="amount"]`, "3.00"), browsertest.Click(`input[name="sure"]`), browsertest.Fill(`form.act input[name="reason"]`, "the provider's site shows it"),
 		browsertest.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial reviews resolve lost/0001 --charged 300"),

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -246,13 +248,45 @@ type Needs struct {
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
 
+// Need is one count of Needs that is not 0.
+type Need struct {
+	Count     int64
+	One, More string // what is counted
+	Command   string // shows them
+	Page      string // shows them, with a parameter perhaps
+}
+
+// Text is the count with what is counted.
+func (n Need) Text() string { return english.Plural(int(n.Count), n.One, n.More) }
+
+// Parts are what needs a person, of what is known.
+func (n Needs) Parts() (parts []Need) {
+	for _, p := range []struct {
+		count *int64
+		Need
+	}{
+		{&n.Reviews, Need{One: "review", More: "reviews", Command: "reviews list", Page: "reviews"}},
+		{n.Plans, Need{One: "plan to approve", More: "plans to approve", Command: "schedules list", Page: "schedules"}},
+		{n.DeadLetters, Need{One: "dead letter", More: "dead letters", Command: "dead-letters list", Page: "dead"}},
+		{&n.Paused, Need{One: "pause of the account", More: "pauses of the account", Command: "accounts show", Page: "operations"}},
+		{n.PausedSchedules, Need{One: "paused schedule", More: "paused schedules", Command: "schedules list", Page: "schedules"}},
+		{n.Failing, Need{One: "schedule that renews nothing", More: "schedules that renew nothing", Command: "schedules list", Page: "schedules"}},
+		{n.Uncovered, Need{One: "proxy in no schedule", More: "proxies in no schedule", Command: "proxies list --uncovered", Page: "proxies"}},
+		{n.Findings, Need{One: "difference from the provider", More: "differences from the provider", Command: "ledger reconcile", Page: "money"}},
+	} {
+		if p.count != nil && *p.count > 0 {
+			p.Count = *p.count
+			parts = append(parts, p.Need)
+		}
+	}
+	return parts
+}
+
 // Sum sets the total.
 func (n *Needs) Sum() {
-	n.Total = n.Reviews + n.Paused
-	for _, count := range []*int64{n.Plans, n.DeadLetters, n.PausedSchedules, n.Failing, n.Uncovered, n.Findings} {
-		if count != nil {
-			n.Total += *count
-		}
+	n.Total = 0
+	for _, p := range n.Parts() {
+		n.Total += p.Count
 	}
 }
 

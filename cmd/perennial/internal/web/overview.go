@@ -33,6 +33,7 @@ type accountCard struct {
 	Expiries   Made[[]bucket]
 	Uncovered  Made[uncovered]
 	Reviews    int64
+	Needs      *verbs.Needs // nil: its runner does not say, and Reviews is what the ledger knows
 	States     []stateCount
 	Oldest     *time.Time // the first attempt that may have executed, of what is sent again
 	OldestID   string     // of what is under way
@@ -107,6 +108,9 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	}
 	s.fillFleet(ctx, a, card)
 	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
+	if made := askNow(ctx, s, a, verbs.AtAGlance); made.problem() == "" {
+		card.Needs = &made.Value.Needs
+	}
 	if made := askNow(ctx, s, a, verbs.Show); made.problem() == "" {
 		shown := made.Value
 		if shown.Provider.WindowSeconds > 0 { // 0: an older runner, which does not say
