@@ -158,19 +158,9 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 		return err
 	}
 	last := len(messages) - 1
-	var first jetstream.PubAckFuture
-	if last > 0 && !o.Before {
-		if first, err = o.queue.js.PublishMsgAsync(messages[0]); err != nil {
-			return fmt.Errorf("publish to %s: %w", messages[0].Subject, err)
-		}
-	}
-	for n, msg := range messages[:last] {
-		if n == 0 && first != nil {
-			continue
-		}
-		if err := o.queue.nc.PublishMsg(msg); err != nil {
-			return fmt.Errorf("publish to %s: %w", msg.Subject, err)
-		}
+	first, err := o.sendFirst(messages[:last])
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTry+publishMore*time.Duration(size>>20))
 	defer cancel()
@@ -193,6 +183,22 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// sendFirst sends all messages of a try but its last one. The answer to the first of them is
+// nil where none was asked for.
+func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, err error) {
+	for n, msg := range messages {
+		if n == 0 && !o.Before {
+			first, err = o.queue.js.PublishMsgAsync(msg)
+		} else {
+			err = o.queue.nc.PublishMsg(msg)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+		}
+	}
+	return first, nil
 }
 
 // endWithConnection ends a try whose connection is lost, until stop: its answer cannot
