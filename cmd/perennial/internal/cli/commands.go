@@ -75,7 +75,7 @@ func (f *commandFlags) body() (map[string]any, error) {
 		return nil, usage("--priority %s: use %s, or leave it out", f.priority, strings.Join(priorities, " or "))
 	}
 	if f.days <= 0 || f.days%30 != 0 {
-		return nil, usage("--days %d: use a multiple of 30", f.days)
+		return nil, usage("--days %d: use 30, 60, 90 or another multiple of 30", f.days)
 	}
 	if f.id == "" {
 		f.id = "cli-" + strings.ToLower(rand.Text())

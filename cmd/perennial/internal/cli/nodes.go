@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) runnersCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes"}, Short: "List runners: active and standby, per account"}, &cobra.Command{
+	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes", "node"}, Short: "List runners: active and standby, per account"}, &cobra.Command{
 		Use: "list", Short: "List runners: active and standby, per account", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			nodes, err := a.nodes(cmd.Context())

@@ -61,7 +61,7 @@ func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args 
 
 func (a *app) walletCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "wallet", Short: "Show the provider's wallet balance"}, &cobra.Command{
-		Use: "show", Short: "Show the provider's wallet balance", Args: cobra.NoArgs,
+		Use: "show", Aliases: []string{"list", "ls"}, Short: "Show the provider's wallet balance", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.eachAccount(cmd.Context(), func(one *app, account string) error {
 				return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {

@@ -83,8 +83,9 @@ func (a *app) printSummary(v verbs.Summary) error {
 
 // needsText lists what needs a person, with the command that shows it.
 func needsText(n verbs.Needs) string {
-	var parts []string
-	for _, p := range n.Parts() {
+	all := n.Parts()
+	parts := make([]string, 0, len(all))
+	for _, p := range all {
 		parts = append(parts, fmt.Sprintf("%s (perennial %s)", p.Text(), p.Command))
 	}
 	switch {
@@ -100,7 +101,7 @@ func expiringText(e *verbs.Expiring) string {
 	if e == nil {
 		return "not known: no listing of the proxies is complete yet"
 	}
-	text := fmt.Sprintf("%s within 24 h, %s within 72 h, %s within 7 days, of %s whose expiry is known", humanize.Comma(e.Day), humanize.Comma(e.ThreeDays), humanize.Comma(e.Week), humanize.Comma(e.All))
+	text := fmt.Sprintf("%s within 24 h, %s within 72 h, %s within 7 days, of %s", humanize.Comma(e.Day), humanize.Comma(e.ThreeDays), humanize.Comma(e.Week), humanize.Comma(e.All))
 	if e.Expired > 0 {
 		text += fmt.Sprintf("; %s expired", humanize.Comma(e.Expired))
 	}
@@ -128,13 +129,15 @@ func runwayText(r *verbs.Runway) string {
 func booksText(b verbs.Books, now time.Time) string {
 	text := "wallet " + money(b.WalletCents, b.Currency)
 	if b.SuspenseCents != 0 {
-		text += ", of which " + money(b.SuspenseCents, b.Currency) + " in suspense"
+		text += ", and " + money(b.SuspenseCents, b.Currency) + " in suspense"
 	}
 	switch {
 	case b.ComparedAt == nil:
-		return text + "; not compared with the provider yet"
+		return text + "; not compared with the provider since the runner started"
 	case b.Agree == nil:
 		text += "; could not be compared to the cent"
+	case *b.Agree && b.ChangedSince:
+		text += "; agreed with the provider, and has changed since"
 	case *b.Agree:
 		text += "; agrees with the provider"
 	default:

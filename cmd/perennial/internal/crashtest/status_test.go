@@ -40,7 +40,7 @@ func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 	if n := v.Needs; n.Reviews != 1 || *n.Plans != 1 || n.Paused != 1 || *n.PausedSchedules != 0 || *n.Uncovered != 2 || n.Total != 7 {
 		t.Errorf("%+v", n)
 	}
-	if v.Expiring == nil || v.Expiring.All != 3 || v.Role != "active" || v.Books.WalletCents == 0 || v.Books.Agree != nil && v.Books.ComparedAt == nil {
+	if v.Expiring == nil || v.Expiring.All != 4 || v.Role != "active" || v.Books.WalletCents == 0 || v.Books.Agree != nil && v.Books.ComparedAt == nil {
 		t.Errorf("%+v", v)
 	}
 	out := w.mustCLI("status")

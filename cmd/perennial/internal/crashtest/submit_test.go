@@ -158,7 +158,7 @@ func TestMistakesOnTheCommandLineSayWhatToDo(t *testing.T) {
 		"order":                                 "say what to buy: perennial order off_us_dallas=5",
 		"order off_us_1=0":                      "off_us_1=0: the quantity must be over 0",
 		"order off_us_1=1 --max 5.5":            "--max",
-		"order off_us_1=1 --days 31":            "--days 31: use a multiple of 30",
+		"order off_us_1=1 --days 31":            "--days 31: use 30, 60, 90",
 		"order off_us_1=1 --timeout 1s":         "--timeout needs --wait",
 		"order off_us_1=1 --not-after tomorrow": "--not-after tomorrow: use an instant such as",
 		"order off_us_1=1 --priority urgent":    "--priority urgent: use high or bulk",

@@ -8,6 +8,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
@@ -38,11 +39,16 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 	if v.Needs.Reviews, err = l.CountReviews(ctx); err != nil {
 		return v, err
 	}
+	counts, err := l.StateCounts(ctx)
+	if err != nil {
+		return v, err
+	}
+	v.Needs.Held = counts[fact.StateHeld]
 	if v.Runway, err = spendingRunway(ctx, l, b.WalletCents, now); err != nil {
 		return v, err
 	}
 	err = fleetAtAGlance(ctx, l, &v, now)
-	v.Needs.Sum()
+	v.Needs.Total = v.Needs.Sum()
 	return v, err
 }
 
@@ -51,8 +57,8 @@ func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now
 	if err != nil || listing.Finished.IsZero() {
 		return err
 	}
-	const far = 1 << 50 // microseconds: the year 37648
-	n, err := l.CountExpiring(ctx, []time.Time{now, now.Add(24 * time.Hour), now.Add(72 * time.Hour), now.Add(spentOver), time.UnixMicro(far)})
+	end := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	n, err := l.CountExpiring(ctx, []time.Time{now, now.Add(24 * time.Hour), now.Add(72 * time.Hour), now.Add(spentOver), end})
 	if err != nil {
 		return err
 	}
@@ -71,7 +77,10 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 	if err != nil {
 		return nil, err // there is money, so there is a first row
 	}
-	over := max(min(spentOver, now.Sub(opened)), 24*time.Hour)
+	over := min(spentOver, now.Sub(opened))
+	if over < 24*time.Hour {
+		return nil, nil //nolint:nilnil // what was spent in less than a day says nothing of the next
+	}
 	days := over.Hours() / 24 * float64(max(walletCents, 0)) / float64(spent)
 	r := &verbs.Runway{Days: int(days), Basis: "spending"}
 	if days < 1000 {
@@ -97,12 +106,17 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 		if last := runner.LastReconciliation(); !last.At.IsZero() {
 			at, findings := last.At.UTC(), int64(last.Findings)
 			v.Books.ComparedAt, v.Books.Agree, v.Needs.Findings = &at, last.OK, &findings
+			booked, _, err := a.Ledger().PostingsBefore(ctx, "", 0, 1)
+			if err != nil {
+				return v, err
+			}
+			v.Books.ChangedSince = len(booked) > 0 && booked[0].Time.After(at)
 		}
 	}
 	if sweeper != nil {
 		err = addSchedules(ctx, sweeper, &v)
 	}
-	v.Needs.Sum()
+	v.Needs.Total = v.Needs.Sum()
 	return v, err
 }
 

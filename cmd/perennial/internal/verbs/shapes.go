@@ -239,6 +239,7 @@ type Summary struct {
 type Needs struct {
 	Total           int64  `json:"total" doc:"The sum of the others."`
 	Reviews         int64  `json:"reviews" doc:"Operations whose outcome is not known."`
+	Held            int64  `json:"held" doc:"Operations on hold: a person releases them, or the day in which they fit."`
 	Plans           *int64 `json:"plans" doc:"Plans of schedules that wait for an approval."`
 	DeadLetters     *int64 `json:"dead_letters" doc:"Commands that could not be read."`
 	Paused          int64  `json:"paused" doc:"Pauses of the account without an end."`
@@ -266,6 +267,7 @@ func (n Needs) Parts() (parts []Need) {
 		Need
 	}{
 		{&n.Reviews, Need{One: "review", More: "reviews", Command: "reviews list", Page: "reviews"}},
+		{&n.Held, Need{One: "operation on hold", More: "operations on hold", Command: "operations list --state held", Page: "operations"}},
 		{n.Plans, Need{One: "plan to approve", More: "plans to approve", Command: "schedules list", Page: "schedules"}},
 		{n.DeadLetters, Need{One: "dead letter", More: "dead letters", Command: "dead-letters list", Page: "dead"}},
 		{&n.Paused, Need{One: "pause of the account", More: "pauses of the account", Command: "accounts show", Page: "operations"}},
@@ -282,12 +284,12 @@ func (n Needs) Parts() (parts []Need) {
 	return parts
 }
 
-// Sum sets the total.
-func (n *Needs) Sum() {
-	n.Total = 0
+// Sum is the total.
+func (n Needs) Sum() (total int64) {
 	for _, p := range n.Parts() {
-		n.Total += p.Count
+		total += p.Count
 	}
+	return total
 }
 
 // Expiring counts the listed proxies. Each count includes those before it, but for Expired.
@@ -316,6 +318,7 @@ type Books struct {
 	SuspenseCents int64      `json:"suspense_cents" doc:"Of it, what may have been charged."`
 	ComparedAt    *time.Time `json:"compared_at" doc:"When the last comparison with the provider ended; null before the first."`
 	Agree         *bool      `json:"agree" doc:"Books and provider agreed then; null where that is not known."`
+	ChangedSince  bool       `json:"changed_since,omitempty" doc:"Money was booked after that comparison."`
 }
 
 // SweepRequest names a schedule, or a plan.
