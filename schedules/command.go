@@ -90,6 +90,7 @@ func (p *planner) total() {
 		plan.WalletAfterCents = &after
 	}
 	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+sum.Cents > s.ApproveOverCents
+	plan.spentBefore = p.in.SpentCents
 	plan.Left = p.left()
 	plan.Hash = hashPlan(s.Name, plan.Commands)
 }

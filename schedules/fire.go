@@ -286,10 +286,14 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
+		estimate := plan.Estimate().Text(plan.Currency)
+		if plan.spentBefore > 0 {
+			estimate += ", with " + fact.Amount(plan.spentBefore, plan.Currency) + " of the sweep before it,"
+		}
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldApproval, UnknownPrice: plan.Unpriced,
 			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial schedules approve %s` carries it out",
-				plan.Estimate().Text(plan.Currency), fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
+				estimate, fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
 		}), StateHeld
 	case len(planned.Commands) > 0:
 		return facts, statePlanned

@@ -139,6 +139,8 @@ type Plan struct {
 	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
 	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the sweep continues with by itself once this is published."`
 
+	spentBefore int64 // by the sweep's plans before it, which count for its approval
+
 	standsFor bool // Hash is that of a plan which an earlier slot holds
 	planned   []fact.PlannedCommand
 	unpriced  map[kind]ledger.Proxy // kinds that wait for their canary, with one of each

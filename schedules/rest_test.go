@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,5 +124,10 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		planned, err := b.Ledger.Plan(t.Context(), last)
 		check(t, err)
 		want(t, "of it", planned.Planned[0].Proxies, 1)
+		list, err := b.List(t.Context())
+		check(t, err)
+		if says := "its estimate of 3.00, with 3000.00 of the sweep before it, is over"; !strings.Contains(list[0].Why, says) {
+			t.Errorf("not %q: %s", says, list[0].Why)
+		}
 	})
 }
