@@ -37,7 +37,7 @@ type PricedProxy struct {
 
 const (
 	ofLastPaid = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND ` + priced + ` ORDER BY x.settled_at DESC LIMIT 1`
-	lastPaidOf = `(SELECT x.charged_cents ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `)`
+	lastPaidOf = `(SELECT ` + priceOf + ` ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `)`
 )
 
 func scanPriced(s scanner) (p PricedProxy, err error) {

@@ -13,8 +13,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// priced is the SQL condition that line x names its price.
-const priced = `x.charged_cents > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
+const (
+	// priceOf is the price that line x names, in SQL. Of one that a person answered for it is
+	// what the answer and its corrections come to: what was booked in suspense before, and
+	// taken back by them, is no price.
+	priceOf = `CASE x.state WHEN 'charged' THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
+	// priced is the SQL condition that line x names its price.
+	priced = priceOf + ` > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
+)
 
 // Paid is what a renewal cost, in cents and the days that they bought, and when. Its zero
 // value is that none has named a price.
@@ -48,7 +54,7 @@ func scanPaid(s scanner) (p Paid, err error) {
 
 // PaidPerDay is what a renewal of this proxy last cost.
 func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
-	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days, x.settled_at FROM lines x
+	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
@@ -57,7 +63,7 @@ func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 // the last 500,000 facts. The newest transfers are read first: in a large account the first
 // few give the price.
 func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
-	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT x.charged_cents, x.duration_days, x.settled_at
+	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
 		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'suspense', 'resolution')
 		AND `+priced+` AND `+likeP+` ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol))
@@ -111,7 +117,7 @@ const dearestOf = 2000
 // none has.
 func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
-	err = each(l.query(ctx, `SELECT x.charged_cents, x.duration_days, x.state IN ('succeeded', 'charged')
+	err = each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
 		FROM (SELECT operation, proxy_id FROM transfers ORDER BY seq DESC, n DESC LIMIT ?) t
 		CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id
 		WHERE `+priced, dearestOf), func(s scanner) error {

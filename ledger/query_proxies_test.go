@@ -194,6 +194,19 @@ func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 	if cents, err := b.Dearest(t.Context(), 60); err != nil || cents != 600 {
 		t.Errorf("the dearest is %d (%v)", cents, err)
 	}
+	// A person's answer below what was in suspense takes the rest back, which is no refund of
+	// a price; one that is corrected adds up.
+	b.add(resolved("r/0001", "px_1", "charged", 250))
+	for _, find := range []func() (Paid, error){
+		func() (Paid, error) { return b.PaidPerDay(t.Context(), "px_1") }, func() (Paid, error) { return b.LastPaid(t.Context(), other) },
+	} {
+		if paid, err := find(); err != nil || paid.Cents != 250 {
+			t.Errorf("answered as 250: %+v (%v)", paid, err)
+		}
+	}
+	if cents, err := b.Dearest(t.Context(), 30); err != nil || cents != 250 {
+		t.Errorf("the dearest is %d (%v)", cents, err)
+	}
 	kinds, err := b.ClaimedKinds(t.Context())
 	if err != nil || len(kinds) != 0 {
 		t.Errorf("what is in review holds its kind: %+v (%v)", kinds, err)
