@@ -1,5 +1,5 @@
 // The events of an account as they were published, each one a Buffer: those of a file with
-// one a line (`perennial watch --stored -o json` prints such lines), or all that the stream
+// one a line (`perennial events --stored -o json` prints such lines), or all that the stream
 // holds at this moment.
 import { open } from "node:fs/promises";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
