@@ -129,6 +129,10 @@ func (p *producer) waitForAll(url string) {
 	}
 }
 
+// longestBackoff is the longest wait between two attempts: on a slow machine a command is
+// killed, or loses its reply, often enough to come to it.
+const longestBackoff = 5 * time.Minute
+
 // ends waits until nothing is left to do for these commands by itself, and says
 // where they stand.
 func (w *world) ends(url string, ids ...string) map[string]inspect.CommandStatus {
@@ -138,7 +142,7 @@ func (w *world) ends(url string, ids ...string) map[string]inspect.CommandStatus
 		w.t.Fatal(err)
 	}
 	defer q.Close()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience+longestBackoff)
 	defer cancel()
 	all := map[string]inspect.CommandStatus{}
 	for _, id := range ids {

@@ -56,6 +56,7 @@ var everyVerb = []struct{ verb, body string }{
 	{"list", `{"since":"2026-01-01T00:00:00Z","labels":{"none":"such"}}`},
 	{"balance", `{}`},
 	{"show", `{}`},
+	{"summary", `{}`},
 	{"sweeps", `{}`},
 	{"plan", `{"schedule":"keep"}`},
 	{"sweep", `{"schedule":"keep","by":"ada","reason":"a test"}`},
