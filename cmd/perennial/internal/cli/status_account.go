@@ -133,7 +133,7 @@ func booksText(b verbs.Books, now time.Time) string {
 	}
 	switch {
 	case b.ComparedAt == nil:
-		return text + "; not compared with the provider since the runner started"
+		return text + "; no comparison with the provider is known"
 	case b.Agree == nil:
 		text += "; could not be compared to the cent"
 	case *b.Agree && b.ChangedSince:

@@ -78,6 +78,6 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)
 	}
 	if p.NeedsApproval {
-		fmt.Fprintf(a.stdout, "it is over approve_over_cents (%s): `perennial schedules approve %s` would carry it out\n", money(p.ApproveOverCents, p.Currency), p.Hash)
+		fmt.Fprintf(a.stdout, "it exceeds approve_over_cents (%s): approve it with `perennial schedules approve %s`\n", money(p.ApproveOverCents, p.Currency), p.Hash)
 	}
 }

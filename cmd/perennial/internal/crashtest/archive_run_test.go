@@ -11,8 +11,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 )
 
-// TestARunGoesOnFromAnArchivedLedger: nothing that was done is done again, the
-// stream goes on, and one that is lost is filled again from archive and ledger.
+// TestARunGoesOnFromAnArchivedLedger: commands from before it are not done again, the stream
+// is continued, and a stream that was lost is filled from ledger and archive.
 func TestARunGoesOnFromAnArchivedLedger(t *testing.T) {
 	t.Parallel()
 	w, commands := lostTime(t, "")
