@@ -332,7 +332,7 @@ func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
 		case <-ctx.Done():
 		}
 	}
-	_ = msg.Nak()
+	_ = message.Nak(0)
 }
 
 // consume feeds the buffer from one consumer until that ends. A full buffer

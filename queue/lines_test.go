@@ -78,7 +78,7 @@ func TestALineThatRestsHoldsNothing(t *testing.T) {
 	intake := openIntake(t, q)
 	first := take(t, intake, 10)
 	intake.Rest(renewals)
-	awaitStill(t, q, intake)
+	awaitStill(t, q, intake, len(first))
 	for i := range first {
 		check(t, first[i].Ack())
 	}
@@ -95,15 +95,20 @@ func TestALineThatRestsHoldsNothing(t *testing.T) {
 	awaitEmpty(t, q, "main")
 }
 
-// awaitStill returns when the intake asks the server for no renewals and holds none.
-func awaitStill(t testing.TB, q *Queue, intake *Intake) {
+// awaitStill returns when the intake asks the server for no renewals and has put back all
+// that it was sent but those that were taken. A purge waits until they come again.
+func awaitStill(t testing.TB, q *Queue, intake *Intake, taken int) {
 	t.Helper()
+	acks := intake.lines[renewals].acks
 	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), renewals.consumer())
 	check(t, err)
 	for ctx := within(t); ; {
 		info, err := consumer.Info(ctx)
 		check(t, err)
-		if info.NumWaiting == 0 && len(intake.lines[renewals].buffer) == 0 {
+		acks.mu.Lock()
+		seen, back := acks.delivery, len(acks.returned)
+		acks.mu.Unlock()
+		if info.NumWaiting == 0 && uint64(back+taken) == seen {
 			return
 		}
 	}
