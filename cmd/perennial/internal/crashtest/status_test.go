@@ -70,12 +70,14 @@ func TestEarlierNamesOfCommandsWork(t *testing.T) {
 		{"operations", "operations list", "status --all"}, {"wallet", "wallet show", "wallet get"}, {"orders", "orders list"}, {"proxies", "proxies ls", "proxy list"},
 		{"webhooks", "webhook list"}, {"audit", "reviews log", "review log"}, {"accounts show", "account show", "account get"},
 	} {
-		want := w.mustCLI(append(strings.Fields(names[0]), "-o", "json")...)
+		printed := func(name string) string { return w.mustCLI(append(strings.Fields(name), "-o", "json")...) }
 		for _, name := range names[1:] {
-			if got := w.mustCLI(append(strings.Fields(name), "--json")...); got != want {
-				t.Errorf("%s prints %s, and %s %s", name, got, names[0], want)
-			}
+			// Until nothing changes between the two: what an account shows begins with the runner.
+			await(t, name+" prints what "+names[0]+" prints", func() bool { return printed(name) == printed(names[0]) })
 		}
+	}
+	if w.mustCLI("wallet", "--json") != w.mustCLI("wallet", "-o", "json") {
+		t.Error("--json is not -o json")
 	}
 	w.mustCLI("nodes")
 	w.mustCLI("offers", "--country", "US")
