@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/testrun"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -299,7 +301,11 @@ func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
 // left in the stream is exactly what was not acknowledged.
 func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	seeds := uint64(2)
+	if testrun.Check {
+		seeds = 20
+	}
+	for seed := range seeds {
 		q := newQueue(t)
 		dice := rand.New(rand.NewPCG(seed, 1))
 		const commands = 1500

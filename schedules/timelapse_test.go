@@ -17,7 +17,7 @@ import (
 // binds and a wallet that is not filled in time. Outside of the larger run it is two months.
 func TestAYearOfAnAccount(t *testing.T) {
 	t.Parallel()
-	steps := 45
+	steps := 30
 	if testrun.Check {
 		steps = 365
 	}
