@@ -265,7 +265,7 @@ func TestAFilterRetriesOnlyWhatNothingElseDid(t *testing.T) {
 	}
 	again("second/0001", "")
 	h.await("second", fact.StateRejected)
-	again("second/0001", "no other has taken over")
+	again("second/0001", "another operation has taken its place")
 	again("second/0001~2", "asked again before")
 	wallet(499_900)
 	h.renew(`{"id":"later","duration_days":30,"proxy_ids":["px_1"]}`)

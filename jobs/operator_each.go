@@ -73,7 +73,7 @@ func nothingChanged(err error, moved int, id string, states []fact.State) error 
 	case moved > 0:
 		return command.Refuse("the operations of %s change faster than they can be changed by hand: ask again", id)
 	}
-	return command.Refuse("%s has no operation that is %s and that no other has taken over: `perennial status %s` shows what came of it", id, statesText(states), id)
+	return command.Refuse("nothing of %s is %s, or another operation has taken its place: `perennial status %s` shows it", id, statesText(states), id)
 }
 
 // cutShort is the error of a change that some of the operations have had, nil
@@ -197,7 +197,11 @@ func statesText(states []fact.State) string {
 	for _, s := range states {
 		names = append(names, string(s))
 	}
-	return strings.Join(names, " or ")
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // operationsOf is the operation of the id, or every operation of the command.

@@ -45,7 +45,7 @@ func (x Resolution) check() error {
 	case !*x.Charged && x.ChargedCents != 0, *x.Charged && x.SendAgain:
 		return command.Refuse("charged and not charged exclude each other, and only what was not charged is sent again")
 	case x.OrderNo != "" && !*x.Charged:
-		return command.Refuse("an order that has a number was charged: say --charged with --order")
+		return command.Refuse("an order that has a number was charged: use --charged with --order")
 	case len(x.OrderNo) > command.MaxIDBytes || fact.Unprintable(x.OrderNo) != "":
 		return command.Refuse("the order number %.40q is too long or cannot be printed", x.OrderNo)
 	}
@@ -234,7 +234,7 @@ func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known 
 // renewal of them has ended and is booked, so there is no amount to say.
 func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
-		return command.Refuse("every renewal of %s has ended and is booked: say --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])
+		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])
 	}
 	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		waiting, err := tx.SweepReviews(x.ID)

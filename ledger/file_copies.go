@@ -158,6 +158,9 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(out), pattern)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the directory %s does not exist", filepath.Dir(out))
+		}
 		return fmt.Errorf("make room beside %s: %w", out, err)
 	}
 	unlock, alone := lockRoom(dir)

@@ -53,7 +53,7 @@ func LockDir(dir string) (*DirLock, error) {
 		}
 	}
 	if !got {
-		err := fmt.Errorf("%w\n%s\nstop that process, or choose another directory with --data", ErrDirectoryLocked, l.path)
+		err := fmt.Errorf("%w\n%s\nstop that process first (`perennial run`), or use another data_dir", ErrDirectoryLocked, l.path)
 		if l.dir != nil {
 			err = errors.Join(err, l.dir())
 		}

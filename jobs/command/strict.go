@@ -60,7 +60,11 @@ func decodeMembers(data []byte, v any) error {
 			return fmt.Errorf("field %q is not known: check its spelling against the documentation", fieldPath(wrong.JSONPointer))
 		}
 	case !json.Valid(data):
-		return fmt.Errorf("%w: the text is not valid JSON, or something follows the JSON object", errUnreadable)
+		where := ""
+		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+			where = fmt.Sprintf(" from byte %d on", syntax.ByteOffset+1)
+		}
+		return fmt.Errorf("%w: the text is not valid JSON%s, or something follows the JSON object", errUnreadable, where)
 	}
 	if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
 		return readable(wrong)

@@ -39,7 +39,7 @@ func (a *app) accountMove() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m.account = args[0]
 			if (m.to == "") != m.anywhere {
-				return usage("account move: say --to NODE, or --anywhere")
+				return usage("accounts move: use --to NODE, or --anywhere")
 			}
 			if m.timeout <= 0 {
 				return usage("account move: --timeout must be more than 0")

@@ -23,6 +23,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/upstream"
 )
 
 // commandFlags are those that order and renew share.
@@ -141,6 +142,9 @@ func orderItems(items []string) ([]command.Item, error) {
 		if ok && err == nil && quantity <= 0 {
 			return nil, usage("%s: the quantity must be over 0", item)
 		}
+		if ok && err == nil && quantity > upstream.MaxQuantity {
+			return nil, usage("%s: an order is of %d proxies at most: use several orders", item, upstream.MaxQuantity)
+		}
 		if !ok || err != nil {
 			return nil, usage("%q: say OFFER=QUANTITY, such as off_us_dallas=5, or with CIDRs off_us_dallas=5@198.51.100.0/24", item)
 		}
@@ -195,7 +199,7 @@ func instantOrSpan(flag, text string, now time.Time) (string, error) {
 // the operator knows, another one would be lost, and the command done twice.
 func again(err error, id string) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, queue.ErrDisconnected) {
-		return fmt.Errorf("%w\nit may be stored all the same: its id is %s, so say --id %s the next time", err, id, id)
+		return fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)
 	}
 	return err
 }

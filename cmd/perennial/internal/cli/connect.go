@@ -106,13 +106,13 @@ func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 		return line, fmt.Errorf("the addresses of a running Perennial: %w\nstart `perennial run` again", err)
 	}
 	if err != nil {
-		return line, &exitError{ExitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or say --nats nats://host:port", dataDir)}
+		return line, &exitError{ExitUnreachable, fmt.Errorf("no running Perennial was found in %s\nstart `perennial run` there, or use --nats nats://host:port", dataDir)}
 	}
 	if err := json.Unmarshal(text, &line); err != nil || line.NATS == "" {
 		return line, fmt.Errorf("%s does not hold the addresses of a running Perennial\nstart `perennial run` again", daemon.RunFile(dataDir))
 	}
 	if err := answers(line); err != nil {
-		return line, &exitError{ExitUnreachable, fmt.Errorf("the `perennial run` that left its addresses in %s does not answer: %w\nstart `perennial run` in %s again, or say --nats nats://host:port", daemon.RunFile(dataDir), err, dataDir)}
+		return line, &exitError{ExitUnreachable, fmt.Errorf("the `perennial run` that left its addresses in %s does not answer: %w\nstart `perennial run` in %s again, or use --nats nats://host:port", daemon.RunFile(dataDir), err, dataDir)}
 	}
 	return line, nil
 }

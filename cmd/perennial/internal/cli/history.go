@@ -47,7 +47,7 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 	external := a.externalNATS(c)
 	if !external {
 		if _, err := os.Stat(c.DataDir); errors.Is(err, fs.ErrNotExist) {
-			return nil, &exitError{ExitUnreachable, fmt.Errorf("%w: nothing has run in %s\nstart `perennial run` there, or say --nats nats://host:port", errNoStore, c.DataDir)}
+			return nil, &exitError{ExitUnreachable, fmt.Errorf("%w: nothing has run in %s\nstart `perennial run` there, or use --nats nats://host:port", errNoStore, c.DataDir)}
 		} else if err != nil {
 			return nil, fmt.Errorf("the embedded NATS store: %w", err)
 		}

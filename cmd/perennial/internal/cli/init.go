@@ -63,7 +63,7 @@ func (s *setup) run(ctx context.Context) error {
 		return err
 	}
 	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
-		return usage("%s is there already, and is not written over\nsay --secret-file %s to use it, or another --name", path, path)
+		return usage("%s is there already, and is not written over\nuse --secret-file %s to use it, or another --name", path, path)
 	}
 	if err := s.ask(&s.baseURL, "--base-url", "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (s *setup) ask(answer *string, flag, question string, wrong func(string) er
 		line, err := s.in.ReadString('\n')
 		*answer = strings.TrimSpace(line)
 		if err != nil && *answer == "" {
-			return usage("nothing was answered\nsay --base-url, --app-id and --secret-file")
+			return usage("nothing was answered\nuse --base-url, --app-id and --secret-file")
 		}
 	}
 	return nil
@@ -193,7 +193,7 @@ func (s *setup) secret(ctx context.Context) (string, error) {
 	}
 	secret, err := config.ParseSecret(text)
 	if err != nil {
-		return "", usage("the secret %w\nsay --secret-file FILE", err)
+		return "", usage("the secret %w\nuse --secret-file FILE", err)
 	}
 	return secret, nil
 }

@@ -84,6 +84,9 @@ func (a *app) ledgerBalance() *cobra.Command {
 	c := &cobra.Command{
 		Use: "balance", Short: "Show wallet, charges, refunds and suspense", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, known := countedBy[by]; by != "" && !known {
+				return usage("--by %s: use order, renewal, ip, label or day", by)
+			}
 			if by != "" {
 				return a.listTotals(cmd.Context(), by, limit)
 			}

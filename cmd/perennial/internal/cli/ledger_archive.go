@@ -27,7 +27,7 @@ func (a *app) ledgerArchive() *cobra.Command {
 				return err
 			}
 			if at.IsZero() {
-				return usage("say --before DAY: facts of that day and later stay")
+				return usage("use --before DAY: facts of that day and later stay")
 			}
 			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: failpoint.Size(cmd.Context(), "archive.keep", 0)}
 			if err := x.Check(); err != nil { // before a runner is asked for the account
@@ -136,10 +136,10 @@ func (a *app) printBounded(e boundedEvents) error {
 	}
 	if name := queue.WebhookOf(e.HeldBy); name != "" {
 		_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because webhook %s has not delivered them.\n"+
-			"Let it deliver and say the same again; where it is not needed any more, take it out of the configuration and say `perennial webhooks remove %s`; or say --may-lose '%s'.\n", e.FirstSeq, name, name, e.HeldBy)
+			"Let it deliver and say the same again; where it is not needed any more, take it out of the configuration and say `perennial webhooks remove %s`; or use --may-lose '%s'.\n", e.FirstSeq, name, name, e.HeldBy)
 		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because the durable consumer %s has not acknowledged them.\n"+
-		"Let it read and say the same again, or remove it (`nats consumer rm %s %s`), or say --may-lose %s.\n", e.FirstSeq, e.HeldBy, e.stream, e.HeldBy, e.HeldBy)
+		"Let it read and say the same again, or remove it (`nats consumer rm %s %s`), or use --may-lose %s.\n", e.FirstSeq, e.HeldBy, e.stream, e.HeldBy, e.HeldBy)
 	return err
 }

@@ -77,7 +77,7 @@ func (a *app) restore(ctx context.Context, c *config.Config, account, from strin
 	}
 	out, err := x.Run(ctx)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: a ledger is never overwritten\nsay --replace to move it aside first", err)
+		return fmt.Errorf("%w: a ledger is never overwritten\nuse --replace to move it aside first", err)
 	}
 	if err == nil && out.Proven { // else a person decides what the stream is to hold
 		err = h.publishOwn(ctx, x.Path, a.logger())

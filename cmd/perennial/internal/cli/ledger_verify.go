@@ -110,7 +110,7 @@ func verifyIn(temp, file string) (string, error) {
 	if temp = os.Getenv("TMPDIR"); temp != "" {
 		return temp, nil
 	}
-	return "", fmt.Errorf("%s is verified with a second ledger of its size, which cannot be made beside it: %w\nsay --temp DIR, a directory that has room for it, or set TMPDIR", file, err)
+	return "", fmt.Errorf("%s is verified with a second ledger of its size, which cannot be made beside it: %w\nuse --temp DIR, a directory that has room for it, or set TMPDIR", file, err)
 }
 
 func (a *app) verify(ctx context.Context, l *ledger.Ledger, file, name string, p proof) error {

@@ -6,8 +6,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 )
@@ -15,6 +17,9 @@ import (
 // openNamed opens a file, or a pipe, whose reading ends with ctx.
 func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
 	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist", name)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"perennial/cmd/perennial/internal/config"
+
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -19,8 +22,14 @@ var (
 	argsWords = map[string]string{"accepts at most": "it takes at most", "requires at least": "it needs at least", "accepts": "it takes exactly"}
 )
 
-// plainFlag says of a flag what it takes.
-func plainFlag(err error) error {
+// spoken is a command as people name it: "schedules plan".
+func spoken(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), "perennial ") }
+
+// plainFlag says of a flag what it takes, or that the command has no such flag.
+func plainFlag(c *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+		return fmt.Errorf("%s has no flag --%s%s (see `%s --help`)", spoken(c), unknown.GetSpecifiedName(), nearestFlag(c, unknown.GetSpecifiedName()), c.CommandPath())
+	}
 	m := flagError.FindStringSubmatch(err.Error())
 	if m == nil {
 		return err
@@ -37,9 +46,26 @@ func plainFlag(err error) error {
 	return fmt.Errorf("%s %s: %s", m[2], m[1], why)
 }
 
+// nearestFlag suggests a flag that is spelt much like name.
+func nearestFlag(c *cobra.Command, name string) (words string) {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := config.Nearest(name, names, min(3, len(name)/2)); near != "" {
+		return ", did you mean --" + near + "?"
+	}
+	return ""
+}
+
 // plainArgs says how many arguments a command takes.
-func plainArgs(err error) error {
+func plainArgs(err error, args []string) error {
 	m := argsError.FindStringSubmatch(err.Error())
+	if m == nil && strings.HasPrefix(err.Error(), "unknown command") {
+		return fmt.Errorf("it takes no argument, and was given %q", strings.Join(args, " "))
+	}
 	if m == nil {
 		return err
 	}

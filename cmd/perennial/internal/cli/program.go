@@ -168,7 +168,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return nil
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{ExitUsage, plainFlag(err)} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &exitError{ExitUsage, plainFlag(c, err)} })
 	a.tree(root)
 	addExamples(root)
 	a.addCompletions(root)
@@ -184,7 +184,7 @@ func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage("%s: %w (see `%s --help`)", cmd.CommandPath(), plainArgs(err), cmd.CommandPath())
+				return usage("%s: %w (see `%s --help`)", spoken(cmd), plainArgs(err, args), cmd.CommandPath())
 			}
 			return nil
 		}
@@ -211,7 +211,7 @@ func noSubcommand(group *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usage("%s: %q is not one of its commands\nit has %s (see `%s --help`)", group.CommandPath(), strings.Join(args, " "), strings.Join(names, ", "), group.CommandPath())
+	return usage("%s has no command %q\nit has %s (see `%s --help`)", spoken(group), args[0], strings.Join(names, ", "), group.CommandPath())
 }
 
 // strictHelp makes help for a command that is not there an error of usage.
@@ -246,10 +246,8 @@ func exitCode(ctx context.Context, err error) int {
 		return ExitInterrupted
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &wrongConfig):
+	case errors.As(err, &wrongConfig), errors.As(err, &notConfigured):
 		return ExitUsage
-	case errors.As(err, &notConfigured):
-		return ExitUnreachable
 	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount),
 		errors.Is(err, queue.ErrNotTaken), errors.Is(err, errUnreachable):
 		return ExitUnreachable

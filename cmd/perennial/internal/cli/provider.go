@@ -170,7 +170,7 @@ func (a *app) ordersGet() *cobra.Command {
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
 			o, err := client.Order(ctx, args[0])
 			if err != nil {
-				return err
+				return unknownThere("order", args[0], err)
 			}
 			ids := make([]string, 0, len(o.Proxies))
 			for _, p := range o.Proxies {
@@ -300,10 +300,20 @@ func (a *app) proxiesGet() *cobra.Command {
 	return c
 }
 
+// unknownThere says in a sentence that the provider has no such thing; another error is as
+// it was.
+func unknownThere(kind, id string, err error) error {
+	refused, ok := errors.AsType[*upstream.Error](err)
+	if !ok || refused.Code != upstream.CodeOrderNotFound && refused.Code != upstream.CodeProxyNotFound {
+		return err
+	}
+	return fmt.Errorf("the provider has no %s %q (%s, trace_id %s)", kind, id, string(refused.Code), refused.TraceID)
+}
+
 func (a *app) proxyGet(ctx context.Context, client *upstream.Client, id string, reveal bool) error {
 	p, err := client.Proxy(ctx, id)
 	if err != nil {
-		return err
+		return unknownThere("proxy", id, err)
 	}
 	facts := [][2]string{
 		{"proxy_id", p.ProxyID}, {"status", p.Status}, {"ip_type", p.IPType}, {"protocol", p.Protocol}, {"country_code", p.CountryCode},

@@ -201,11 +201,9 @@ func (a *app) ledgerRecord() *cobra.Command {
 	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, where it has no order")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
 	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row of the record or answer that this takes back; in whole without --kind and --cents")
-	f.StringVar(&x.By, "by", "", "who says so")
+	f.StringVar(&x.By, "by", operator(), "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")
-	for _, name := range []string{"by", "reason"} {
-		_ = c.MarkFlagRequired(name)
-	}
+	_ = c.MarkFlagRequired("reason")
 	return c
 }
 

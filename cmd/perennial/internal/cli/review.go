@@ -71,7 +71,10 @@ func (a *app) reviewResolve() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			charged := cmd.Flags().Changed("charged")
 			x.ID, x.Charged = args[0], &charged
-			if charged == notCharged {
+			switch {
+			case charged && notCharged:
+				return usage("--charged and --not-charged exclude each other")
+			case !charged && !notCharged:
 				return usage("say what happened: --charged AMOUNT, or --not-charged (and --send-again)")
 			}
 			if x.Reason == "" {

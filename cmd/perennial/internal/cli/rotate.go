@@ -82,7 +82,7 @@ func (r *rotation) run(ctx context.Context) error {
 		}
 	}
 	if out.Ambiguous > 0 && !r.anyway {
-		return &exitError{ExitPerson, fmt.Errorf("%d operations may have been executed under %s, and are not sent under another App ID\nlet them end first (`perennial status`), or say --anyway: they go to review", out.Ambiguous, old.AppID)}
+		return &exitError{ExitPerson, fmt.Errorf("%d operations may have been executed under %s, and are not sent under another App ID\nlet them end first (`perennial status`), or use --anyway: they go to review", out.Ambiguous, old.AppID)}
 	}
 	if out.SecretFile, err = r.write(secret); err != nil {
 		return err

@@ -149,7 +149,10 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	})
 	switch len(hits) {
 	case 0:
-		return errors.Join(err, missing)
+		if err == nil && missing != nil {
+			return &exitError{ExitFailed, &notFoundError{fmt.Sprintf("there is no command or operation %q: `perennial operations list` shows the latest", id)}}
+		}
+		return err
 	case 1:
 		return errors.Join(a.printStatus(hits[0].account, hits[0].status), err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
@@ -27,6 +28,9 @@ func (a *app) showAccounts(ctx context.Context) error {
 	var last operationRows
 	err := a.eachAccount(ctx, func(one *app, account string) error {
 		v, answered, err := askRunning(ctx, one, verbs.AtAGlance, struct{}{})
+		if _, wrong := errors.AsType[*config.NotConfiguredError](err); wrong {
+			return err
+		}
 		if !answered {
 			silent := &exitError{ExitUnreachable, cmp.Or(err, queue.ErrNoRunner)}
 			if v, err = one.summaryOfLedger(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -145,6 +146,9 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	}
 }
 
+// csvNames are the columns that a command can have, besides label.NAME.
+var csvNames = []string{"id", "duration_days", "offer_code", "quantity", "cidrs", "proxy_ids", "max_total_cents", "not_after", "due_before", "priority", "sandbox_scenario"}
+
 // csvColumns are the names of a heading. Two that differ in nothing but case or blanks are
 // refused: of two ceilings, the later one would win unseen.
 func csvColumns(heading []string) ([]string, error) {
@@ -164,7 +168,23 @@ func csvColumns(heading []string) ([]string, error) {
 			first[folded] = k
 		}
 	}
-	return columns, nil
+	return columns, checkColumns(columns)
+}
+
+// checkColumns refuses a heading with a column of no command, or without one that each
+// command has.
+func checkColumns(columns []string) error {
+	for _, column := range columns {
+		if column != "" && !slices.Contains(csvNames, column) && !strings.HasPrefix(column, "label.") {
+			return fmt.Errorf("line 1: there is no column %.80q; there are %s and label.NAME", column, strings.Join(csvNames, ", "))
+		}
+	}
+	for _, pair := range [][2]string{{"offer_code", "quantity"}, {"quantity", "offer_code"}, {"id", "duration_days"}} {
+		if slices.Contains(columns, pair[0]) && !slices.Contains(columns, pair[1]) {
+			return fmt.Errorf("line 1: the column %q is missing", pair[1])
+		}
+	}
+	return nil
 }
 
 // csvCommand makes a command of a row; nil of an empty one.

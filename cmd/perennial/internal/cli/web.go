@@ -46,7 +46,7 @@ func (a *app) webLogin() *cobra.Command {
 			}
 			line, err := readRunFile(c.DataDir)
 			if errors.Is(err, fs.ErrNotExist) {
-				return &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` works in %s\nstart it, or say --config of the one that does", c.DataDir)}
+				return &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` works in %s\nstart it, or use --config of the one that does", c.DataDir)}
 			}
 			if err != nil {
 				return err

@@ -28,7 +28,7 @@ func (a *app) webhookReplay() *cobra.Command {
 		Use: "replay NAME (--from-seq N | --from-time TIME)", Short: "Redeliver events to a webhook from a point in time", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (x.seq == 0) == (x.time == "") {
-				return usage("webhook replay: say --from-seq N, or --from-time TIME")
+				return usage("webhooks replay: use --from-seq N, or --from-time TIME")
 			}
 			if x.by == "" {
 				return usage("webhook replay: say who asks for it, --by NAME")

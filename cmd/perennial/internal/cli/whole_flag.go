@@ -52,8 +52,15 @@ func amountVar(f *pflag.FlagSet, p *int64, name, usage string) { f.Var(amountFla
 
 // Set implements pflag.Value.
 func (a amountFlag) Set(text string) error {
+	if strings.HasPrefix(text, "-") {
+		return errors.New("an amount is over 0")
+	}
 	if !strings.Contains(text, ".") {
-		return wholeFlag[int64]{a.cents}.Set(text)
+		err := wholeFlag[int64]{a.cents}.Set(text)
+		if _, parsed := strconv.ParseInt(text, 10, 64); errors.Is(parsed, strconv.ErrSyntax) {
+			return errors.New("an amount is expected, such as 6.40, or 640 in cents")
+		}
+		return err
 	}
 	whole, part, _ := strings.Cut(text, ".")
 	if len(part) != 2 || strings.HasPrefix(whole, "+") {

@@ -96,12 +96,12 @@ func Load(path string) (*Config, error) {
 	}
 	text, err := files.Read(path, MaxConfigBytes, notOthers)
 	if err != nil {
-		return nil, invalid("configuration %s cannot be read: %w", path, err)
+		return nil, invalid("the configuration %s cannot be read: %w", path, cause(err))
 	}
 	c := &Config{File: path}
 	d := &decoder{lines: map[string]int{}}
 	if err := d.document(text, c); err != nil {
-		return nil, invalid("configuration %s cannot be read: %w", path, err)
+		return nil, invalid("the configuration %s cannot be read: %w", path, cause(err))
 	}
 	if err := d.err(path); err != nil {
 		return nil, err
@@ -343,7 +343,7 @@ func ReadRoots(path string) (*x509.CertPool, error) {
 	}
 	text, err := files.Read(path, MaxConfigBytes, notOthers)
 	if err != nil {
-		return nil, invalid("ca_file %s cannot be read: %w", path, err)
+		return nil, invalid("ca_file %s cannot be read: %w", path, cause(err))
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {

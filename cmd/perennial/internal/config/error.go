@@ -24,5 +24,5 @@ type NotConfiguredError struct {
 }
 
 func (e *NotConfiguredError) Error() string {
-	return fmt.Sprintf("account %q is not configured: there is %s", e.account, strings.Join(e.have, ", "))
+	return fmt.Sprintf("account %q is not in the configuration, which has %s", e.account, strings.Join(e.have, ", "))
 }

@@ -80,8 +80,8 @@ func TestExitCodesAreThoseOfTheDocs(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
 	for args, want := range map[string]int{
 		"sweep forecast --days 0": cli.ExitUsage, "sweep forecast --days 400": cli.ExitUsage, "sweep forecast --days -1": cli.ExitUsage, "sweep forecast --days 30": cli.ExitUnreachable,
-		"status -a nope": cli.ExitUnreachable, "renew px_1 -a nope": cli.ExitUnreachable, "wallet -a nope": cli.ExitUnreachable, "ledger balance -a nope": cli.ExitUnreachable, "doctor -a nope": cli.ExitUnreachable,
-		"sweep list -a nope": cli.ExitUnreachable, "order --item x=1 -a nope": cli.ExitUnreachable, "proxies list -a nope": cli.ExitUnreachable, "review list -a nope": cli.ExitUnreachable,
+		"status -a nope": cli.ExitUsage, "renew px_1 -a nope": cli.ExitUsage, "wallet -a nope": cli.ExitUsage, "ledger balance -a nope": cli.ExitUsage, "doctor -a nope": cli.ExitUsage,
+		"sweep list -a nope": cli.ExitUsage, "order --item x=1 -a nope": cli.ExitUsage, "proxies list -a nope": cli.ExitUsage, "review list -a nope": cli.ExitUsage,
 	} {
 		if out, errs, code := w.cli(strings.Fields(args)...); code != want {
 			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)

@@ -87,7 +87,7 @@ func TestCommandsOfTheLineFailForAnUnknownID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
 	w.run()
-	const none = "there is no command or operation of that id"
+	const none = "there is no command or operation"
 	for args, says := range map[string]string{
 		"status ID": none, "retry ID --by ada --reason x": "ID is not", "cancel ID --by ada --reason x": "ID is not", "release ID --by ada --reason x": "ID is not",
 		"review show ID": none, "review resolve ID --not-charged --by ada --reason x": "ID is not",
