@@ -143,8 +143,8 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 		if err != nil {
 			return err
 		}
-		expires := *proxy.ExpiresAt
-		if claimed[proxy.ProxyID] || proxy.Unread() { // its renewal is on its way, or done and not seen yet
+		expires := *proxy.LastsUntil()
+		if claimed[proxy.ProxyID] || proxy.Unread() && proxy.ExpectedExpiresAt == nil { // its renewal is on its way, or done and not seen yet
 			expires = expires.Add(time.Duration(r.DurationDays) * day)
 		}
 		if r.Keep.AtLeast > 0 {
