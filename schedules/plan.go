@@ -154,6 +154,14 @@ type Plan struct {
 // Estimate is what the plan is expected to cost.
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
 
+// overLimit counts what limits of money left out.
+func (p Plan) overLimit() (n int) {
+	for _, x := range p.Shortfalls {
+		n += x.Proxies
+	}
+	return n
+}
+
 // Included is one proxy of a plan. A canary is renewed alone to learn the price
 // of its kind.
 type Included struct {

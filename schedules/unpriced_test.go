@@ -78,7 +78,7 @@ func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 	want(t, "shortfall", p.Shortfalls[0].Unpriced, 2)
 	want(t, "shortfall", p.Shortfalls[0].Cents, fact.Cents{})
 	x := Shortfall{Reason: ReasonDay, Proxies: 3, Cents: fact.Known(100), Unpriced: 2}
-	if !strings.Contains(x.said("USD"), "1.00 USD and 2 of unknown price is missing") {
+	if !strings.Contains(x.said("USD"), "1.00 USD and 2 of unknown price short") {
 		t.Error(x.said("USD"))
 	}
 }

@@ -203,6 +203,19 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 			}
 		}
 	}
+	await(t, "the history tells a budget stop from success", func() bool {
+		out := w.mustCLI("sweep", "history", "some")
+		return strings.Contains(out, "1.00 USD short") && strings.Contains(strings.Join(strings.Fields(out), " "), " over budget 2 1 1 3.00 USD ")
+	})
+	list := strings.Join(strings.Fields(w.mustCLI("sweep", "list")), " ")
+	for _, says := range []string{" STATE DUE RENEWED SKIPPED CHARGED ", " over budget 2 1 1 3.00 USD ", " over budget 1 0 1 0.00 USD ", " held 1 0 0 0.00 USD "} {
+		if !strings.Contains(list, says) {
+			t.Errorf("the list lacks %q:\n%s", says, list)
+		}
+	}
+	if facts := w.mustCLI("events", "--stored", "--type", "sweep.finished", "-o", "json"); !strings.Contains(facts, `"over_limit":1`) {
+		t.Errorf("no sweep.finished says that a budget left proxies out")
+	}
 }
 
 func TestAnApprovalNeedsANameAndSaysIt(t *testing.T) {
