@@ -143,7 +143,11 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	if err := s.ensureFresh(ctx); err != nil {
 		return Plan{}, err
 	}
-	return s.plan(ctx, r, firing{})
+	plan, err := s.plan(ctx, r, firing{})
+	if err == nil {
+		err = s.addListPrices(ctx, r, &plan)
+	}
+	return plan, err
 }
 
 // maxAhead is how far ahead of the clock the slots of what is fired by hand may be.
