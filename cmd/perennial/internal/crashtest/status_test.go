@@ -59,6 +59,38 @@ func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 	}
 }
 
+// TestStatusSaysWhatIsNotKnown: of an account without a schedule who renews its proxies, and
+// after a restart the difference that was found before it.
+func TestStatusSaysWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	awaitReady(t, line)
+	if out := w.mustCLI("accounts", "show", "-o", "json"); !strings.Contains(out, `"ok":null`) || !strings.Contains(out, `"difference_cents":null,"provider_cents":null`) {
+		t.Errorf("what was not compared is not null:\n%s", out)
+	}
+	await(t, "the proxies are listed", func() bool {
+		out := w.mustCLI("status")
+		return strings.Contains(out, "of 2; NO SCHEDULE RENEWS THEM")
+	})
+	if out := w.mustCLI("schedules", "forecast"); !strings.Contains(out, "no schedule is configured, so no renewal is planned") {
+		t.Errorf("%s", out)
+	}
+	w.control("POST", "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":-700}`))
+	if _, errs, code := w.cli("ledger", "reconcile"); code != cli.ExitFailed {
+		t.Fatalf("%d %s", code, errs)
+	}
+	w.stopped(run)
+	if out, _, _ := w.cli("status"); !strings.Contains(out, "DIFFERS from the provider") {
+		t.Errorf("without a runner:\n%s", out)
+	}
+	_, line = w.run()
+	awaitReady(t, line)
+	if out := w.mustCLI("status"); !strings.Contains(out, "DIFFERS from the provider") || !strings.Contains(out, "1 difference from the provider (perennial ledger reconcile)") {
+		t.Errorf("after a restart:\n%s", out)
+	}
+}
+
 // TestEarlierNamesOfCommandsWork, and what every noun takes.
 func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	t.Parallel()
