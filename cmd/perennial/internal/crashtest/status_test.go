@@ -76,7 +76,17 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 	if out := w.mustCLI("schedules", "forecast"); !strings.Contains(out, "no schedule is configured, so no renewal is planned") {
 		t.Errorf("%s", out)
 	}
-	w.control("POST", "/wallet", []byte(`{"account_id":"acc_alpha","environment":"sandbox","add_cents":-700}`))
+	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
+	for flags, says := range map[string]string{"": "known was known before and is completed", "-o json": `"known_as":"completed"`} {
+		if out := w.mustCLI(append([]string{"renew", "px_1", "--id", "known"}, strings.Fields(flags)...)...); !strings.Contains(out, says) {
+			t.Errorf("%s", out)
+		}
+	}
+	w.spends("300") // what the books held before the renewal
+	if _, errs, code := w.cli("ledger", "reconcile", "-o", "json"); code != cli.ExitPerson || !strings.Contains(errs, "not compared: the provider's wallet is 3.00 USD off") {
+		t.Errorf("%d %s", code, errs)
+	}
+	w.spends("-1000")
 	if _, errs, code := w.cli("ledger", "reconcile"); code != cli.ExitFailed {
 		t.Fatalf("%d %s", code, errs)
 	}
@@ -100,7 +110,7 @@ func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	for _, names := range [][]string{
 		{"schedules", "schedules list", "schedules ls", "schedule list", "sweep list"}, {"reviews", "reviews list", "review ls"}, {"dead-letters", "dead list", "dlq ls"},
 		{"operations", "operations list", "status --all"}, {"wallet", "wallet show", "wallet get"}, {"orders", "orders list"}, {"proxies", "proxies ls", "proxy list"},
-		{"webhooks", "webhook list"}, {"audit", "reviews log", "review log"}, {"accounts show", "account show", "account get"},
+		{"webhooks", "webhook list"}, {"audit", "reviews log", "review log"}, {"accounts show", "accounts show main", "account show", "account get"},
 	} {
 		want := w.mustCLI(append(strings.Fields(names[0]), "-o", "json")...)
 		for _, name := range names[1:] {
