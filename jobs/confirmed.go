@@ -4,6 +4,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -30,17 +31,17 @@ func (r *Runner) confirmed(ctx context.Context, o fact.Operation, x Resolution, 
 	return nil
 }
 
-// amountConfirmed refuses an amount over twice what is expected, over the wallet, or where
-// nothing is expected, unless the answer repeats it.
+// amountConfirmed refuses an amount over twice or under half of what is expected, over the
+// wallet, or where nothing is expected, unless the answer repeats it.
 func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	amount := r.binding.Amount(x.ChargedCents)
 	switch {
 	case x.ConfirmCents != nil && *x.ConfirmCents != x.ChargedCents:
 		return command.Refuse("--confirm-amount is %s and --charged %s: repeat the amount", r.binding.Amount(*x.ConfirmCents), amount)
-	case x.ConfirmCents != nil, x.ChargedCents == 0:
+	case x.ConfirmCents != nil:
 		return nil
 	}
-	expected, booked, err := r.expected(ctx, o, x, order)
+	expected, least, booked, err := r.expected(ctx, o, x, order)
 	if err != nil {
 		return err
 	}
@@ -59,10 +60,14 @@ func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolu
 	}
 	var why string
 	switch {
+	case x.ChargedCents == 0 && least == 0:
+		return nil
 	case expected == 0:
 		why = "nothing is known of what it cost"
 	case x.ChargedCents > 2*expected:
 		why = r.binding.Amount(expected) + " is expected"
+	case 2*x.ChargedCents < least:
+		why = r.binding.Amount(least) + " is expected"
 	case x.ChargedCents-booked > balance.WalletCents:
 		why = "the wallet has " + r.binding.Amount(balance.WalletCents)
 	default:
@@ -71,24 +76,55 @@ func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolu
 	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d (on the pages: mark that it is right)", amount, o.ID, why, x.ChargedCents)
 }
 
+// takeOrder has an answer without an order name the only one that the evidence shows, where
+// it cost as much; at another price it is asked back.
+func (r *Runner) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) error {
+	if !*x.Charged || x.OrderNo != "" || o.OrderNo != "" || !o.Kind.MakesOrder() || r.readable() != nil {
+		return nil
+	}
+	e, err := r.Evidence(ctx, o.ID)
+	if err != nil || len(e.Orders) != 1 {
+		return err
+	}
+	switch one := e.Orders[0]; {
+	case one.NetCents == x.ChargedCents:
+		x.OrderNo = one.OrderNo
+	case x.ConfirmCents == nil:
+		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %d (on the pages: mark that it is right)",
+			one.OrderNo, r.binding.Amount(one.NetCents), r.binding.Amount(x.ChargedCents), o.ID, one.OrderNo, x.ChargedCents)
+	}
+	return nil
+}
+
 // expected is what an operation, or the line of it that the answer names, should have
-// cost, 0 if that is not known; booked is the part that the wallet has paid already.
-func (r *Runner) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, booked int64, err error) {
+// cost, 0 if that is not known; least is that of the lines that are open alone, and booked
+// the part that the wallet has paid already.
+func (r *Runner) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, least, booked int64, err error) {
 	if x.OrderNo != "" && order.TotalCents != nil {
-		return *order.TotalCents, 0, nil
+		return *order.TotalCents, *order.TotalCents, 0, nil
 	}
 	lines, err := r.Ledger.Lines(ctx, o.ID)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
+	var open int64
 	for _, l := range lines {
-		if l.State == fact.LineUnresolved && (x.ProxyID == "" || l.ProxyID == x.ProxyID) {
+		if x.ProxyID != "" && l.ProxyID != x.ProxyID {
+			continue
+		}
+		if l.State == fact.LineUnresolved {
 			booked += l.ChargedCents - l.RefundedCents
+		}
+		if l.State == fact.LineUnresolved || l.State == fact.LinePending {
+			open++
 		}
 	}
 	expected = max(booked, o.EstimateCents, o.ChargedCents-o.RefundedCents)
 	if x.ProxyID != "" && len(lines) > 0 {
 		expected = max(booked, o.EstimateCents/int64(len(lines)))
 	}
-	return expected, booked, nil
+	if least = o.EstimateCents; len(lines) > 0 {
+		least = o.EstimateCents * open / int64(len(lines))
+	}
+	return expected, cmp.Or(booked, least), booked, nil
 }

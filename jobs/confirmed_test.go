@@ -39,7 +39,15 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	if after, err := h.ledger.Balance(t.Context(), "main"); err != nil || after.ChargedCents != before.ChargedCents {
 		t.Errorf("a refused answer books: %+v and %+v, %v", before, after, err)
 	}
+	h.unconfirmed(answer(3), "3.00 USD is expected")
+	h.unconfirmed(answer(301), "in suspense")
 	check(t, h.runner.Resolve(t.Context(), answer(300)))
+	dearer := answer(310)
+	dearer.ProxyID, dearer.ConfirmCents = "px_2", new(int64(310))
+	check(t, h.runner.Resolve(t.Context(), dearer))
+	if after, err := h.ledger.Balance(t.Context(), "main"); err != nil || after.ChargedCents != before.ChargedCents+10 || after.SuspenseCents != 0 {
+		t.Errorf("over the suspense: %+v, %v", after, err)
+	}
 
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":600}`)
@@ -50,6 +58,15 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	h.unconfirmed(slip, "--confirm-amount")
 	slip.ChargedCents, slip.ConfirmCents = 1201, new(int64(1201))
 	check(t, h.runner.Resolve(t.Context(), slip))
+
+	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
+	h.order(`{"id":"found","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":3}]}`)
+	id = h.await("found", fact.StateReview).Operations[0].OperationID
+	h.unconfirmed(Resolution{ID: id, Charged: new(true), ChargedCents: 890, By: "ada", Reason: "the invoice"}, "add --order")
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 900, By: "ada", Reason: "the invoice"}))
+	if o, err := h.ledger.Operation(t.Context(), id); err != nil || o.OrderNo == "" {
+		t.Errorf("the order that the evidence names is not taken: %+v, %v", o, err)
+	}
 }
 
 // TestAnAnswerAgainstTheEvidenceIsSaidTwice: an expiry moved, and a person says that

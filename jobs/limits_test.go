@@ -170,7 +170,7 @@ func TestAReleasedOperationIsPostponedAndNotHeldAgain(t *testing.T) {
 	h := idleRig(t, func(c *Config) { c.DailyLimitCents = 100 })
 	h.start()
 	h.order(buyA)
-	if s := h.await("a", fact.StateHeld); !strings.Contains(s.Reason, "no day leaves room") {
+	if s := h.await("a", fact.StateHeld); !strings.Contains(s.Reason, "it stays on hold, from day to day") {
 		t.Errorf("%+v", s)
 	}
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/offers", "fault": "error_before", "times": 2})

@@ -53,8 +53,8 @@ type LastReconciliation struct {
 	OK              *bool     `json:"ok" doc:"Nil where the wallet could not be compared."`
 	Quiet           bool      `json:"quiet" doc:"Nothing was under way when the wallet was read."`
 	Findings        int       `json:"findings" doc:"How many differences there were."`
-	DifferenceCents int64     `json:"difference_cents" doc:"Of the wallet."`
-	ProviderCents   int64     `json:"provider_cents" doc:"What the provider said that the wallet holds."`
+	DifferenceCents *int64    `json:"difference_cents" doc:"Of the wallet; nil as 'ok' is."`
+	ProviderCents   *int64    `json:"provider_cents" doc:"What the provider said that the wallet holds; nil before the first."`
 	Failed          string    `json:"failed,omitempty" doc:"'failed' is why the latest attempt did not come to its end, \"\" when it did."`
 
 	unsure bool // the wallet differs, and another pass has to see it
@@ -167,7 +167,10 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 		r.reconciling.last.Failed = decide.Bounded(err.Error())
 		return x, err
 	}
-	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), DifferenceCents: x.DifferenceCents(), ProviderCents: x.Wallet.ProviderCents, unsure: r.reconciling.suspect != "" || x.Wallet.Late}
+	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), ProviderCents: &x.Wallet.ProviderCents, unsure: r.reconciling.suspect != "" || x.Wallet.Late}
+	if x.OK != nil {
+		r.reconciling.last.DifferenceCents = new(x.DifferenceCents())
+	}
 	return x, nil
 }
 

@@ -74,6 +74,9 @@ func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
 	if err := r.waitsForPerson(ctx, o, x); err != nil {
 		return err
 	}
+	if err := r.takeOrder(ctx, o, &x); err != nil {
+		return err
+	}
 	order, err := r.named(ctx, o, x)
 	if err != nil {
 		return err
@@ -181,7 +184,11 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 	if err != nil {
 		return err
 	}
-	if most, known := inSuspense(lines, x.ProxyID); known && x.ChargedCents > most {
+	most, known := inSuspense(lines, x.ProxyID)
+	if over := known && x.ChargedCents > most; over && x.ProxyID != "" && x.ConfirmCents == nil {
+		return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %d (on the pages: mark that it is right)",
+			r.binding.Amount(x.ChargedCents), r.binding.Amount(most), x.ProxyID, o.ID, x.ChargedCents)
+	} else if over && x.ProxyID == "" {
 		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
 	}
 	if o.State == fact.StateReview && x.ProxyID == "" {

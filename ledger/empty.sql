@@ -30,6 +30,7 @@ INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (21, 20
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (22, 21, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (23, 22, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (24, 23, 1);
+INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (25, 24, 1);
 CREATE TABLE journal (
     seq       INTEGER PRIMARY KEY,
     type      TEXT    NOT NULL,
@@ -285,7 +286,7 @@ CREATE TABLE proxies (
     seen_at      INTEGER NOT NULL,
     pass         INTEGER NOT NULL,
     gone         INTEGER NOT NULL DEFAULT 0
-, last_seen_at INTEGER NOT NULL DEFAULT 0, unlisted_at INTEGER, unreadable TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;
+, last_seen_at INTEGER NOT NULL DEFAULT 0, unlisted_at INTEGER, unreadable TEXT NOT NULL DEFAULT '', expected_at INTEGER, lasts_until INTEGER GENERATED ALWAYS AS (coalesce(expected_at, expires_at)) VIRTUAL) STRICT, WITHOUT ROWID;
 CREATE TABLE published (
     one         INTEGER PRIMARY KEY CONSTRAINT published_single CHECK (one = 1),
     seq         INTEGER NOT NULL,              -- acknowledged by the stream
@@ -507,4 +508,5 @@ CREATE VIEW v_reviews AS
 CREATE INDEX journal_records ON journal (seq) WHERE type = 'ledger.recorded';
 CREATE INDEX archived_records ON archived (seq) WHERE type = 'ledger.recorded';
 CREATE INDEX journal_uncovered ON journal (seq) WHERE type = 'listing.uncovered';
+CREATE INDEX proxies_lasting ON proxies (lasts_until) WHERE expires_at IS NOT NULL AND gone = 0;
 COMMIT;

@@ -1,4 +1,4 @@
-// Proxies in the order in which they expire, page by page, and what a proxy's renewals
+// Proxies in the order in which they expire, or are expected to, page by page, and what a proxy's renewals
 // came to.
 
 package ledger
@@ -20,13 +20,39 @@ type ExpiryPlace struct {
 // From is the place before everything that expires at an instant.
 func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
 
-const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (expires_at, proxy_id) > (?, ?) AND expires_at < ? ORDER BY expires_at, proxy_id LIMIT ?`
+const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT ?`
 
-// ExpiringPage lists up to limit proxies that are not gone, behind a place, that expire
+// ExpiringPage lists up to limit proxies that are not gone, after a place, that last until
 // before an instant; the nearest expiry comes first.
 func (l *Ledger) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanProxy)
 }
+
+// expiringStep is how many proxies EachExpiring reads at a time: a read that lasted for all
+// of them would keep the ledger's log from being emptied.
+const expiringStep = 2000
+
+// EachExpiring calls yield for every proxy of ExpiringPage.
+func (l *Ledger) EachExpiring(ctx context.Context, from, until time.Time, yield func(Proxy) error) error {
+	for place := From(from); ; {
+		page, err := l.ExpiringPage(ctx, place, until, expiringStep)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			if err := yield(p); err != nil {
+				return err
+			}
+			place = PlaceOf(p)
+		}
+		if len(page) < expiringStep {
+			return nil
+		}
+	}
+}
+
+// PlaceOf is the place of a proxy that expires.
+func PlaceOf(p Proxy) ExpiryPlace { return ExpiryPlace{At: *p.LastsUntil(), ProxyID: p.ProxyID} }
 
 // PricedProxy is a proxy with what was last paid to renew it.
 type PricedProxy struct {

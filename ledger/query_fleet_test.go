@@ -186,7 +186,7 @@ func TestExpiriesComePageByPage(t *testing.T) {
 		}
 		for _, p := range page {
 			got = append(got, fmt.Sprint(p.ProxyID, " ", p.Paid.Cents, "/", p.Paid.Days))
-			place = ExpiryPlace{*p.ExpiresAt, p.ProxyID}
+			place = PlaceOf(p.Proxy)
 		}
 		unpriced, err := b.ExpiringPage(t.Context(), From(*at(time.Hour)), *at(3 * time.Hour), 10)
 		check(t, err)
@@ -197,7 +197,7 @@ func TestExpiriesComePageByPage(t *testing.T) {
 	if want := []string{"px_1 300/30", "px_2 0/0", "px_3 0/0", "px_0 0/0"}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if plan := steps(t, b.write, `SELECT proxy_id `+byExpiry); !slices.ContainsFunc(plan, func(s string) bool { return strings.Contains(s, "(expires_at,proxy_id)>(?,?)") }) || len(plan) != 1 {
+	if plan := steps(t, b.write, `SELECT proxy_id `+byExpiry); !slices.ContainsFunc(plan, func(s string) bool { return strings.Contains(s, "(lasts_until,proxy_id)>(?,?)") }) || len(plan) != 1 {
 		t.Errorf("a page is read with %q", plan)
 	}
 	all, err := b.RenewalsOf(t.Context(), "px_1", 10)

@@ -65,7 +65,7 @@ func (l *Ledger) CountExpiring(ctx context.Context, before []time.Time) ([]int64
 	from, sum := int64(math.MinInt64), int64(0)
 	for i, t := range before {
 		var n int64
-		err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at >= ? AND expires_at < ?`, from, micros(t)).Scan(&n)
+		err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND lasts_until >= ? AND lasts_until < ?`, from, micros(t)).Scan(&n)
 		if err != nil {
 			return nil, err
 		}

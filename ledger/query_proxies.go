@@ -15,20 +15,22 @@ import (
 
 // Proxy is what the provider last said of one proxy. It holds no credentials.
 type Proxy struct {
-	ProxyID     string            `json:"proxy_id" doc:"The provider's id of the proxy."`
-	Status      string            `json:"status" doc:"The status, as the provider says."`
-	IPType      string            `json:"ip_type" doc:"Residential, or of a data centre, as the provider says."`
-	Protocol    string            `json:"protocol" doc:"What it speaks, as the provider says."`
-	CountryCode string            `json:"country_code" doc:"Where its address is, as the provider says."`
-	Region      string            `json:"region" doc:"Where in the country its address is, as the provider says."`
-	LineName    string            `json:"line_name" doc:"The provider's name of the line."`
-	StartsAt    *time.Time        `json:"starts_at,omitempty" doc:"When its time began."`
-	ExpiresAt   *time.Time        `json:"expires_at,omitempty" doc:"Nil: never due."`
-	SeenAt      time.Time         `json:"seen_at"`
-	UnlistedAt  *time.Time        `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings do not show it; nil where the last did."`
-	Unreadable  string            `json:"unreadable,omitempty" doc:"'unreadable' is why its entry in the last listing could not be read, \"\" where it could."`
-	Retired     bool              `json:"retired,omitempty" doc:"'retired': no sweep renews it. 'labels' are those of the order that bought it. Both come from the journal; what is observed does not set them."`
-	Labels      map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
+	ProxyID     string     `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Status      string     `json:"status" doc:"The status, as the provider says."`
+	IPType      string     `json:"ip_type" doc:"Residential, or of a data centre, as the provider says."`
+	Protocol    string     `json:"protocol" doc:"What it speaks, as the provider says."`
+	CountryCode string     `json:"country_code" doc:"Where its address is, as the provider says."`
+	Region      string     `json:"region" doc:"Where in the country its address is, as the provider says."`
+	LineName    string     `json:"line_name" doc:"The provider's name of the line."`
+	StartsAt    *time.Time `json:"starts_at,omitempty" doc:"When its time began."`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"Nil: never due."`
+	SeenAt      time.Time  `json:"seen_at"`
+	UnlistedAt  *time.Time `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings do not show it; nil where the last did."`
+	Unreadable  string     `json:"unreadable,omitempty" doc:"'unreadable' is why its entry in the last listing could not be read, \"\" where it could."`
+	// ExpectedExpiresAt is the old expiry with the days that a renewal bought.
+	ExpectedExpiresAt *time.Time        `json:"expected_expires_at,omitempty" doc:"When it expires by the renewal that was paid since 'expires_at' was read; left out once the provider has shown the new expiry."`
+	Retired           bool              `json:"retired,omitempty" doc:"'retired': no sweep renews it. 'labels' are those of the order that bought it. Both come from the journal; what is observed does not set them."`
+	Labels            map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
 }
 
 // Remarks are what a person should know of it beside its status: retired, not listed any
@@ -51,6 +53,14 @@ func (p Proxy) Remarks() string {
 // renewal: its expiry is that of before.
 func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 
+// LastsUntil is its expiry: the expected one after a renewal, until a read confirms it.
+func (p Proxy) LastsUntil() *time.Time {
+	if p.ExpectedExpiresAt != nil {
+		return p.ExpectedExpiresAt
+	}
+	return p.ExpiresAt
+}
+
 // Observe stores what a read of the provider showed. It is a cache and no fact:
 // nothing is appended to the journal. Pass numbers the listing pass that saw
 // the proxies, 0 for a single read: that shows that a proxy exists, and not that it is
@@ -58,13 +68,14 @@ func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 	for _, p := range proxies {
 		err := t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at, pass,
-			unlisted_at, unreadable) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			unlisted_at, unreadable, expected_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (proxy_id) DO UPDATE SET status = excluded.status, ip_type = excluded.ip_type, protocol = excluded.protocol,
 			country_code = excluded.country_code, region = excluded.region, line_name = excluded.line_name, starts_at = excluded.starts_at,
 			expires_at = excluded.expires_at, seen_at = excluded.seen_at, pass = max(pass, excluded.pass), gone = 0,
-			unlisted_at = CASE WHEN excluded.pass > 0 THEN excluded.unlisted_at ELSE unlisted_at END, unreadable = excluded.unreadable`,
+			unlisted_at = CASE WHEN excluded.pass > 0 THEN excluded.unlisted_at ELSE unlisted_at END, unreadable = excluded.unreadable,
+			expected_at = excluded.expected_at`,
 			p.ProxyID, p.Status, p.IPType, p.Protocol, p.CountryCode, p.Region, p.LineName,
-			nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass, nullInstant(p.UnlistedAt), p.Unreadable)
+			nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass, nullInstant(p.UnlistedAt), p.Unreadable, nullInstant(p.ExpectedExpiresAt))
 		if err != nil {
 			return err
 		}
@@ -151,23 +162,29 @@ func (l *Ledger) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, err
 }
 
 // Stale marks what is stored of the proxy as out of date, as after a renewal: it must be
-// read again before it is paid for.
+// read again before it is paid for. Where exactly one renewal was paid for the expiry that
+// was read, and the proxy lived then, the new expiry is expected; what a renewal makes of
+// one that had expired, the API does not say.
 func (t *Tx) Stale(proxyID string) error {
-	return t.exec(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0 WHERE proxy_id = ?`, proxyID)
+	return t.exec(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (
+			SELECT CASE WHEN count(*) = 1 AND min(l.observed_expires_at) > min(l.settled_at) THEN proxies.expires_at + min(l.duration_days) * 86400000000 END
+			FROM lines l WHERE l.proxy_id = proxies.proxy_id AND l.state IN ('succeeded', 'charged') AND abs(l.observed_expires_at - proxies.expires_at)`+isNoMove+`)
+		WHERE proxy_id = ?`, proxyID)
 }
 
 const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at,
 	EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id),
 	CASE WHEN EXISTS (SELECT 1 FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id)
-	THEN (SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id) ELSE '' END, unlisted_at, unreadable`
+	THEN (SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id) ELSE '' END, unlisted_at, unreadable, expected_at`
 
 func scanProxy(s scanner) (Proxy, error) {
 	var p Proxy
-	var starts, expires, unlisted sql.NullInt64
+	var starts, expires, unlisted, expected sql.NullInt64
 	var seen, retired int64
 	var labels string
-	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels, &unlisted, &p.Unreadable)
-	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired, p.UnlistedAt = instant(starts), instant(expires), fromMicros(seen), retired == 1, instant(unlisted)
+	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels, &unlisted, &p.Unreadable, &expected)
+	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired = instant(starts), instant(expires), fromMicros(seen), retired == 1
+	p.UnlistedAt, p.ExpectedExpiresAt = instant(unlisted), instant(expected)
 	if err == nil && labels != "" {
 		err = json.Unmarshal([]byte(labels), &p.Labels)
 	}

@@ -353,3 +353,53 @@ func TestThePriceIsTheNewestOfAProxyAndItsKind(t *testing.T) {
 		}
 	}
 }
+
+// After a renewal the expiry that it paid for is expected, counts in lists and figures, and
+// gives way to what a later read shows. Where the API does not say what a renewal makes of
+// an expiry, none is expected.
+func TestARenewedProxyCountsAtItsExpectedExpiry(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(9000))
+	renew := func(op, proxy string, observed *time.Time, state string) {
+		t.Helper()
+		sent, refunded := sending(op, 1), int64(0)
+		if observed != nil {
+			sent.Observed = map[string]time.Time{proxy: *observed}
+		}
+		if state == "failed" {
+			refunded = 300
+		}
+		b.add(accepted(fact.KindRenewal, op, proxy), sent, settled(op, "partial", line(proxy, state, 300, refunded)))
+		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale(proxy) }))
+	}
+	soon, month := at(48*time.Hour), at(48*time.Hour+30*24*time.Hour)
+	b.observe(1, noon, Proxy{ProxyID: "paid", ExpiresAt: soon}, Proxy{ProxyID: "failed", ExpiresAt: soon}, Proxy{ProxyID: "expired", ExpiresAt: at(-time.Hour)},
+		Proxy{ProxyID: "unread", ExpiresAt: soon}, Proxy{ProxyID: "twice", ExpiresAt: soon})
+	renew("r1/1", "paid", soon, "succeeded")
+	renew("r2/1", "failed", soon, "failed")
+	renew("r3/1", "expired", at(-time.Hour), "succeeded")
+	renew("r4/1", "unread", nil, "succeeded")
+	renew("r5/1", "twice", soon, "succeeded")
+	renew("r6/1", "twice", soon, "succeeded")
+	for id, want := range map[string]*time.Time{"paid": month, "failed": nil, "expired": nil, "unread": nil, "twice": nil} {
+		p, err := b.Proxy(t.Context(), id)
+		check(t, err)
+		if got := p.ExpectedExpiresAt; (got == nil) != (want == nil) || got != nil && !got.Equal(*want) {
+			t.Errorf("%s is expected to expire at %v, not %v", id, got, want)
+		}
+	}
+	week := noon.Add(7 * 24 * time.Hour)
+	if page, err := b.ExpiringPage(t.Context(), From(noon), noon.AddDate(1, 0, 0), 9); err != nil || !slices.Equal(proxyIDs(page), []string{"failed", "twice", "unread", "paid"}) {
+		t.Errorf("%v %v", proxyIDs(page), err)
+	}
+	if n, err := b.CountExpiring(t.Context(), []time.Time{noon, week}); err != nil || n[1]-n[0] != 3 {
+		t.Errorf("%v expire within the week: %v", n, err)
+	}
+	if due := b.expiring(week); !slices.Contains(due, "paid") { // sweeps go by what was read, and look at renewals themselves
+		t.Errorf("due by what was read: %v", due)
+	}
+	b.observe(2, noon.Add(time.Hour), Proxy{ProxyID: "paid", ExpiresAt: soon})
+	if p, err := b.Proxy(t.Context(), "paid"); err != nil || p.ExpectedExpiresAt != nil {
+		t.Errorf("a later read left %v expected (%v)", p.ExpectedExpiresAt, err)
+	}
+}

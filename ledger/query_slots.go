@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"perennial/ledger/fact"
@@ -39,6 +40,72 @@ func (l *Ledger) LastSlot(ctx context.Context, schedule string) (Slot, error) {
 // be published.
 func (l *Ledger) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
+}
+
+// The outcomes of a slot that money cut short; any other is its state.
+const (
+	OutcomeOverBudget   = "over budget"
+	OutcomeWalletTooLow = "wallet too low"
+)
+
+// SlotResult is what a slot's sweep came to. Due is nil where the slot was not planned, or
+// its row was archived.
+type SlotResult struct {
+	Outcome       string      `json:"outcome" doc:"Its state, or \"over budget\" or \"wallet too low\" where money left due proxies out."`
+	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; left out where that is not known any more."`
+	EstimateCents *fact.Cents `json:"estimate_cents,omitempty" doc:"Without those of unknown price."`
+	Unpriced      int         `json:"unpriced,omitempty" doc:"Of its proxies: they are not in 'estimate_cents'."`
+	Renewed       int64       `json:"renewed" doc:"How many were renewed until now."`
+	Skipped       int64       `json:"skipped" doc:"How many were due and are not in its plan."`
+	ChargedCents  int64       `json:"charged_cents" doc:"What its renewals have cost until now, without what was refunded."`
+	Reason        string      `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+
+	OverLimit int `json:"-"` // of Skipped: what a limit of money left out
+}
+
+// Cost is its estimate; 0 where that is not known any more.
+func (x SlotResult) Cost() fact.Sum {
+	if x.EstimateCents == nil {
+		return fact.Sum{}
+	}
+	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
+}
+
+// heldOf joins a slot's plan with the limits that left proxies out of it: they are written
+// with it, directly before.
+const heldOf = `journal h ON h.seq BETWEEN p.seq - 8 AND p.seq AND h.type = 'sweep.held' AND h.data ->> '$.slot' = p.data ->> '$.slot' AND h.data ->> '$.schedule' = p.data ->> '$.schedule'`
+
+// SlotResult reads what a slot's sweep came to until now.
+func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err error) {
+	x.Outcome = slot.State
+	due, cost, err := l.PlannedSums(ctx, slot)
+	if errors.Is(err, ErrNotFound) {
+		return x, nil
+	}
+	if err != nil {
+		return x, err
+	}
+	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum((SELECT count(*) FROM lines x WHERE x.operation = o.id AND x.state IN ('succeeded', 'charged'))), 0), coalesce(sum(o.charged_cents - o.refunded_cents), 0)
+		FROM sweep_commands s JOIN operations o ON o.command_id = s.command_id WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
+	if err != nil {
+		return x, err
+	}
+	var planned, budgets int64
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0),
+		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; '), '')
+		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.OverLimit, &budgets, &x.Reason)
+	if x.Skipped = due - planned; slot.State == "held" {
+		x.Skipped = int64(x.OverLimit) // a later slot with the same plan does not repeat its commands
+	}
+	switch {
+	case x.OverLimit == 0 || slot.State != "finished":
+	case budgets > 0:
+		x.Outcome = OutcomeOverBudget
+	default:
+		x.Outcome = OutcomeWalletTooLow
+	}
+	return x, notFound(err)
 }
 
 // ScheduleCalendar is the calendar of a schedule, and the instant from which it counts.

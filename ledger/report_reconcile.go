@@ -188,6 +188,22 @@ func (l *Ledger) PublishedDiscrepancies(ctx context.Context) (told []fact.Ledger
 	return told, agreed, nil
 }
 
+// LastComparison is when the books were last found to differ from the provider, or to
+// agree, and the differences published since they last agreed. Zero where neither is among
+// the newest facts.
+func (l *Ledger) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
+	told, agreed, err := l.PublishedDiscrepancies(ctx)
+	if err != nil || len(told) == 0 {
+		if agreed != nil {
+			at = agreed.At
+		}
+		return at, 0, err
+	}
+	var us int64
+	err = l.read.QueryRowContext(ctx, `SELECT time FROM journal WHERE type = 'ledger.discrepancy' ORDER BY seq DESC LIMIT 1`).Scan(&us)
+	return fromMicros(us), int64(len(told)), err
+}
+
 const (
 	agreedBefore = `SELECT ` + rowColumns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`
 	agreedAfter  = `SELECT ` + rowColumns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`

@@ -77,7 +77,8 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 			return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
 		}
 		plan.State = stateFinished
-		if err := s.finishSlot(ctx, r.Name, f.slot, plan.Hash, len(plan.Commands)); err != nil {
+		finished := fact.SweepFinished{Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Published: len(plan.Commands), OverLimit: plan.overLimit()}
+		if err := s.finishSlot(ctx, finished); err != nil {
 			return plan, err
 		}
 	}
@@ -298,7 +299,7 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
 	}
-	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan}), stateFinished
+	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, OverLimit: plan.overLimit()}), stateFinished
 }
 
 // logPlan logs what the sweep does and, as warnings, what it leaves to a person.
@@ -375,12 +376,10 @@ func (s *Sweeper) publishSome(ctx context.Context, r *scheduleRunner, out []queu
 }
 
 // finishSlot is written although the context may be ending: the commands are out.
-func (s *Sweeper) finishSlot(ctx context.Context, schedule string, slot time.Time, plan string, commands int) error {
-	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		return tx.Append(fact.SweepFinished{Schedule: schedule, Slot: slot, Plan: plan, Published: commands})
-	})
+func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
+	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
 	if err != nil {
-		return fmt.Errorf("finish the sweep of %s at %s: %w", schedule, slot.Format(time.RFC3339), err)
+		return fmt.Errorf("finish the sweep of %s at %s: %w", f.Schedule, f.Slot.Format(time.RFC3339), err)
 	}
 	return nil
 }
@@ -400,7 +399,12 @@ func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
 		if err := s.publish(ctx, r, planned.Commands); err != nil {
 			return err
 		}
-		if err := s.finishSlot(ctx, r.Name, slot.At, slot.Plan, len(planned.Commands)); err != nil {
+		result, err := s.Ledger.SlotResult(ctx, slot)
+		if err != nil {
+			return err
+		}
+		finished := fact.SweepFinished{Schedule: r.Name, Slot: slot.At, Plan: slot.Plan, Published: len(planned.Commands), OverLimit: result.OverLimit}
+		if err := s.finishSlot(ctx, finished); err != nil {
 			return err
 		}
 	}

@@ -20,20 +20,21 @@ var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDay
 // Forecast is what the renewals of the next days are expected to cost. It takes
 // every proxy that is listed now as renewed by the first slot after it comes due, again and
 // again, at the price that was last paid; where the schedule keeps a number of each group,
-// as many as that takes. Budgets would make it less.
+// as many as that takes. Where no price was paid it takes the list price. Budgets would make it less.
 type Forecast struct {
-	Schedules     []string       `json:"schedules" doc:"The names of the schedules."`
-	At            time.Time      `json:"at" doc:"When it was read."`
-	Timezone      string         `json:"timezone" doc:"The time zone that days and slots are of."`
-	Days          []ForecastDay  `json:"days"`
-	Unpriced      int            `json:"unpriced" doc:"'unpriced' counts the renewals whose price is not known; 'charge_cents' is the sum of the others."`
-	Currency      string         `json:"currency,omitempty" doc:"Of the amounts."`
-	ChargeCents   fact.Cents     `json:"charge_cents"`
-	WalletCents   *int64         `json:"wallet_cents,omitempty" doc:"Now; missing when it could not be read."`
-	ReservedCents int64          `json:"reserved_cents" doc:"Of it, for what is on its way."`
-	RunsOutOn     string         `json:"runs_out_on,omitempty" doc:"'runs_out_on' is the first day that the wallet does not pay for, 'missing_cents' what is missing at the end, of what has a price; not known without the wallet, nor where what has no price decides."`
-	MissingCents  fact.Cents     `json:"missing_cents"`
-	FailsFirst    *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first sweep that the wallet does not pay for; missing where it pays for all."`
+	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
+	At             time.Time      `json:"at" doc:"When it was read."`
+	Timezone       string         `json:"timezone" doc:"The time zone that days and slots are of."`
+	Days           []ForecastDay  `json:"days"`
+	Unpriced       int            `json:"unpriced" doc:"'unpriced' counts the renewals whose price is not known; 'charge_cents' is the sum of the others."`
+	ListPriceCents int64          `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, where no renewal of the kind was paid yet."`
+	Currency       string         `json:"currency,omitempty" doc:"Of the amounts."`
+	ChargeCents    fact.Cents     `json:"charge_cents"`
+	WalletCents    *int64         `json:"wallet_cents,omitempty" doc:"Now; missing when it could not be read."`
+	ReservedCents  int64          `json:"reserved_cents" doc:"Of it, for what is on its way."`
+	RunsOutOn      string         `json:"runs_out_on,omitempty" doc:"'runs_out_on' is the first day that the wallet does not pay for, 'missing_cents' what is missing at the end, of what has a price; not known without the wallet, nor where what has no price decides."`
+	MissingCents   fact.Cents     `json:"missing_cents"`
+	FailsFirst     *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first sweep that the wallet does not pay for; missing where it pays for all."`
 }
 
 // Charge is what the renewals are expected to cost.
@@ -44,6 +45,7 @@ type ForecastDay struct {
 	Day             string     `json:"day" doc:"The day, as 2026-11-21."`
 	Renewals        int        `json:"renewals" doc:"How many renewals."`
 	ChargeCents     fact.Cents `json:"charge_cents"`
+	ListPriceCents  int64      `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, where no renewal of the kind was paid yet."`
 	Unpriced        int        `json:"unpriced" doc:"Of 'renewals': their price is not known, and they are not in 'charge_cents'."`
 	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's charge goes over the daily budgets."`
 	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"At the end of the day, where what has no price costs nothing."`
@@ -143,8 +145,13 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 		if err != nil {
 			return err
 		}
-		expires := *proxy.ExpiresAt
-		if claimed[proxy.ProxyID] || proxy.Unread() { // its renewal is on its way, or done and not seen yet
+		if !cost.Cents.Known() {
+			if price := s.listPrice(ctx, proxy.Proxy, r.DurationDays); price.Known() {
+				cost = Price{price, PriceList}
+			}
+		}
+		expires := *proxy.LastsUntil()
+		if claimed[proxy.ProxyID] || proxy.Unread() && proxy.ExpectedExpiresAt == nil { // its renewal is on its way, or done and not seen yet
 			expires = expires.Add(time.Duration(r.DurationDays) * day)
 		}
 		if r.Keep.AtLeast > 0 {
@@ -198,6 +205,10 @@ func (o *outlook) renewal(at time.Time, cost Price) {
 	n := o.day(at)
 	o.f.Days[n].Renewals++
 	o.f.Days[n].sum = o.f.Days[n].sum.Add(cost.Cents)
+	if cost.From == PriceList {
+		o.f.Days[n].ListPriceCents += cost.Cents.Or(0)
+		o.f.ListPriceCents += cost.Cents.Or(0)
+	}
 	o.spent[n] += cost.Cents.Or(0)
 	o.sweeps[len(o.sweeps)-1].add(at, cost.Cents)
 }

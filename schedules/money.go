@@ -128,11 +128,11 @@ func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), La
 
 // said is the shortfall for people.
 func (x Shortfall) said(currency string) string {
-	again := "the next sweep plans them again"
+	again := "the next run plans them again"
 	if x.Refused > 0 {
 		again = fmt.Sprintf("the provider has refused %d of them for want of money, and is asked again a quarter of an hour later, or at once by `perennial schedules run`", x.Refused)
 	}
-	return fmt.Sprintf("%s does not reach for %d proxies: %s is missing, and the first of them expires at %s; %s",
+	return fmt.Sprintf("%s exceeded: %d proxies skipped, %s short; the first of them expires at %s; %s",
 		x.Limit(currency), x.Proxies, x.Missing().Text(currency), x.FirstLostAt.Format(time.RFC3339), again)
 }
 

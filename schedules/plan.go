@@ -39,7 +39,7 @@ const (
 	ReasonInVain   = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
 	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
 	ReasonUnpriced = "its price is not known: another of its kind is renewed first"
-	ReasonOneByOne = "its price is not known: under a budget one such proxy at a time is renewed"
+	ReasonOneByOne = "no renewal of its kind was paid yet: under a budget one such proxy at a time is renewed, to learn the price of the others"
 	ReasonBudget   = "over the budget"
 	ReasonDay      = "over the budget of the day"
 	ReasonMonth    = "over the budget of the month"
@@ -120,6 +120,8 @@ type Plan struct {
 	Currency         string            `json:"currency,omitempty" doc:"Of the amounts."`
 	EstimateCents    fact.Cents        `json:"estimate_cents" doc:"Without those of unknown price."`
 	Unpriced         int               `json:"unpriced,omitempty" doc:"Included, and their price is not known."`
+	ListPriceCents   int64             `json:"list_price_cents,omitempty" doc:"What offers ask for 'listed' of them: an estimate that no budget counts on."`
+	Listed           int               `json:"listed,omitempty" doc:"Of 'unpriced': an offer of their kind names a price."`
 	Included         []Included        `json:"included"`
 	LeftOut          []LeftOut         `json:"left_out" doc:"The first 1,000."`
 	LeftOutCounts    map[string]int    `json:"left_out_counts" doc:"How many proxies were left out, by reason."`
@@ -154,16 +156,30 @@ type Plan struct {
 // Estimate is what the plan is expected to cost.
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
 
+// EstimateText is the estimate with list prices where nothing was paid yet.
+func (p Plan) EstimateText() string {
+	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}.ListedText(p.ListPriceCents, p.Currency)
+}
+
+// overLimit counts what limits of money left out.
+func (p Plan) overLimit() (n int) {
+	for _, x := range p.Shortfalls {
+		n += x.Proxies
+	}
+	return n
+}
+
 // Included is one proxy of a plan. A canary is renewed alone to learn the price
 // of its kind.
 type Included struct {
-	ProxyID       string     `json:"proxy_id" doc:"The provider's id of the proxy."`
-	ExpiresAt     time.Time  `json:"expires_at" doc:"When it expires."`
-	Reason        string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
-	PriceFrom     string     `json:"price_from" doc:"What the estimate rests on."`
-	Canary        bool       `json:"canary,omitempty" doc:"It is renewed alone, to learn the price of its kind."`
-	Endings       int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts its renewals that ended, at this expiry, without renewing it."`
+	ProxyID        string     `json:"proxy_id" doc:"The provider's id of the proxy."`
+	ExpiresAt      time.Time  `json:"expires_at" doc:"When it expires."`
+	Reason         string     `json:"reason" doc:"Why, for people; it may be reworded."`
+	EstimateCents  fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
+	ListPriceCents int64      `json:"list_price_cents,omitempty" doc:"What an offer of its kind asks, where no renewal of its kind was paid."`
+	PriceFrom      string     `json:"price_from" doc:"What the estimate rests on."`
+	Canary         bool       `json:"canary,omitempty" doc:"It is renewed alone, to learn the price of its kind."`
+	Endings        int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts its renewals that ended, at this expiry, without renewing it."`
 
 	labels map[string]string // that its renewal carries
 }

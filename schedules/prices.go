@@ -13,7 +13,8 @@ import (
 const (
 	PriceOwn  = "its own last renewal"
 	PriceKind = "the last renewal of its country, region, line, type and protocol"
-	PriceNone = "not known"
+	PriceList = "list price, not yet paid once"
+	PriceNone = "unknown"
 )
 
 // kind is what proxies of one price have in common.
@@ -26,7 +27,7 @@ func kindOf(p ledger.Proxy) kind {
 // Price is what a renewal for the schedule's duration is expected to cost.
 type Price struct {
 	Cents fact.Cents
-	From  string // PriceOwn, PriceKind or PriceNone; "" where no schedule renews the proxy
+	From  string // PriceOwn, PriceKind, PriceList or PriceNone; "" where no schedule renews the proxy
 }
 
 // PriceOf is what so many days are expected to cost by the newest of what was paid for a

@@ -192,13 +192,9 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Pr
 // bestOffer is the cheapest of the same country, line, type and protocol within
 // the ceiling, of the same region if there is one.
 func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (upstream.Offer, bool) {
-	cost := func(o upstream.Offer) int64 {
-		// Whether a unit price is for the base duration is not given: the dearer counts.
-		return max(*o.UnitPriceCents, fact.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
-	}
+	cost := func(o upstream.Offer) int64 { return offerCost(o, days) }
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
-		return !command.ValidID(o.OfferCode) || !strings.EqualFold(o.CountryCode, p.CountryCode) || o.LineName != p.LineName || o.IPType != p.IPType || o.Protocol != p.Protocol ||
-			!slices.Contains(o.DurationDays, days) || o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || cost(o) > ceiling
+		return !command.ValidID(o.OfferCode) || !offersLike(o, p, days) || cost(o) > ceiling
 	})
 	if len(fitting) == 0 {
 		return upstream.Offer{}, false

@@ -22,6 +22,8 @@ type Status struct {
 	Timezone    string                `json:"timezone" doc:"The time zone that days and slots are of."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"When it fired last."`
 	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
+	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is what the last slot's sweep came to until now."`
+	Currency    string                `json:"currency,omitempty" doc:"Of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
 	Why         string                `json:"why" doc:"How the last slot ended."`
@@ -36,6 +38,10 @@ type Status struct {
 // of those that were removed from it and still count.
 func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(s.runners))
+	currency, err := s.Ledger.Currency(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range s.runners {
 		paused, err := s.PauseOf(ctx, r.Name)
 		if err != nil {
@@ -52,6 +58,11 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		one.Why = "it has not fired yet"
 		if err == nil {
 			one.LastSlot, one.State = &last.At, last.State
+			result, err := s.Ledger.SlotResult(ctx, last)
+			if err != nil {
+				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
+			}
+			one.Result, one.Currency = &result, currency
 			if one.Why, err = s.why(ctx, last); err != nil {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
@@ -77,6 +88,14 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		all = append(all, one)
 	}
 	return all, err
+}
+
+// Outcome is how the last slot ended: its state, or which money cut it short.
+func (s Status) Outcome() string {
+	if s.Result != nil {
+		return s.Result.Outcome
+	}
+	return s.State
 }
 
 // fires is when the schedule fires next: the slots of a pause are served when it ends.
@@ -124,7 +143,11 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	if err := s.ensureFresh(ctx); err != nil {
 		return Plan{}, err
 	}
-	return s.plan(ctx, r, firing{})
+	plan, err := s.plan(ctx, r, firing{})
+	if err == nil {
+		err = s.addListPrices(ctx, r, &plan)
+	}
+	return plan, err
 }
 
 // maxAhead is how far ahead of the clock the slots of what is fired by hand may be.

@@ -128,8 +128,9 @@ type Sweeper struct {
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
 	counting  lock
-	pace      atomic.Pointer[pace]  // of a long queue of renewals; nil: there is none
-	measured  []measurement         // since when it is long, the last ten minutes; watchPace alone has it
+	pace      atomic.Pointer[pace] // of a long queue of renewals; nil: there is none
+	measured  []measurement        // since when it is long, the last ten minutes; watchPace alone has it
+	listed    listPrices
 	uncovered atomic.Pointer[int64] // as of the last complete listing; nil: not known
 }
 

@@ -78,7 +78,7 @@ func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 	want(t, "shortfall", p.Shortfalls[0].Unpriced, 2)
 	want(t, "shortfall", p.Shortfalls[0].Cents, fact.Cents{})
 	x := Shortfall{Reason: ReasonDay, Proxies: 3, Cents: fact.Known(100), Unpriced: 2}
-	if !strings.Contains(x.said("USD"), "1.00 USD and 2 of unknown price is missing") {
+	if !strings.Contains(x.said("USD"), "at least 1.00 USD (2 of unknown price) short") {
 		t.Error(x.said("USD"))
 	}
 }
@@ -99,7 +99,7 @@ func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	check(t, err)
 	want(t, "with room", plan.Unpriced, 1)
 	held := h.held(t, 0)
-	if last := held[len(held)-1]; last.UnknownPrice != 1 || !strings.Contains(last.Reason, "6.00 and 1 of unknown price") {
+	if last := held[len(held)-1]; last.UnknownPrice != 1 || !strings.Contains(last.Reason, "at least 6.00 (1 of unknown price)") {
 		t.Errorf("%+v", last)
 	}
 	h.config.Schedules[0].DailyBudgetCents = 600

@@ -188,7 +188,7 @@ func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 	reason := fmt.Sprintf("%s is spent or under way today, this would add %s, and daily_limit_cents is %s",
 		op.Binding.Amount(h.SpentCents), sum.Text(op.Binding.Currency), limit)
 	if sum.Cents > h.LimitCents {
-		reason += ", which no day leaves room for: release it, cancel it or raise the limit"
+		reason += ", less than this alone: it stays on hold, from day to day, until the limit is raised; release it, or cancel it"
 	}
 	return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: sum.Cents, Until: &h.Tomorrow, Reason: reason})
 }

@@ -28,9 +28,9 @@ func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 		case waiting && o.NextAt != nil:
 			return "it is sent again at " + o.NextAt.UTC().Format(time.RFC3339)
 		case held && o.NextAt != nil:
-			return fmt.Sprintf("it is held until %s, or until `perennial release %s`", o.NextAt.UTC().Format(time.RFC3339), o.CommandID)
+			return fmt.Sprintf("it is on hold and looked at again at %s, or released by `perennial release %s`", o.NextAt.UTC().Format(time.RFC3339), o.CommandID)
 		case held:
-			return fmt.Sprintf("it is held until `perennial release %s`", o.CommandID)
+			return fmt.Sprintf("it is on hold until `perennial release %s`", o.CommandID)
 		}
 	}
 	return ""

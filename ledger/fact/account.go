@@ -56,6 +56,7 @@ type SweepFinished struct {
 	Slot      time.Time `json:"slot" doc:"The planned firing."`
 	Plan      string    `json:"plan" doc:"The hash of the plan."`
 	Published int       `json:"published" doc:"'published' is how many commands it was."`
+	OverLimit int       `json:"over_limit,omitempty" doc:"'over_limit' counts the due proxies that a budget, the account's limit or the wallet left out: the slot's 'sweep.held' says which."`
 	By        string    `json:"by,omitempty" doc:"'by' and 'reason' are of the person who approved a plan that was held."`
 	Reason    string    `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 	User      string    `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf

@@ -85,5 +85,16 @@ func (s Sum) Text(currency string) string {
 	case s.Cents == 0:
 		return fmt.Sprintf("an unknown amount (%d of unknown price)", s.Lacks)
 	}
-	return fmt.Sprintf("%s and %d of unknown price", Amount(s.Cents, currency), s.Lacks)
+	return fmt.Sprintf("at least %s (%d of unknown price)", Amount(s.Cents, currency), s.Lacks)
+}
+
+// ListedText is Text of a sum that list prices are part of.
+func (s Sum) ListedText(listCents int64, currency string) string {
+	switch {
+	case listCents == 0:
+		return s.Text(currency)
+	case s == Sum{Cents: listCents}:
+		return "list price " + Amount(listCents, currency) + ", not yet paid once"
+	}
+	return fmt.Sprintf("%s, %s of it list price, not yet paid once", s.Text(currency), Amount(listCents, currency))
 }

@@ -37,9 +37,18 @@ func TestAnUnknownSumIsNeverShownAsNone(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]Sum{
 		"0.00 USD": {}, "3.00 USD": {Cents: 300},
-		"an unknown amount (2 of unknown price)": {Lacks: 2}, "3.00 USD and 2 of unknown price": {Cents: 300, Lacks: 2},
+		"an unknown amount (2 of unknown price)": {Lacks: 2}, "at least 3.00 USD (2 of unknown price)": {Cents: 300, Lacks: 2},
 	} {
 		if got := s.Text("USD"); got != want {
+			t.Errorf("%+v is %q", s, got)
+		}
+	}
+	for want, s := range map[string]Sum{
+		"list price 4.20 USD, not yet paid once":                                               {Cents: 420},
+		"7.20 USD, 4.20 USD of it list price, not yet paid once":                               {Cents: 720},
+		"at least 7.20 USD (2 of unknown price), 4.20 USD of it list price, not yet paid once": {Cents: 720, Lacks: 2},
+	} {
+		if got := s.ListedText(420, "USD"); got != want {
 			t.Errorf("%+v is %q", s, got)
 		}
 	}

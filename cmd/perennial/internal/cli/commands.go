@@ -37,6 +37,7 @@ type commandFlags struct {
 	wait     bool
 	timeout  time.Duration
 	dryRun   bool
+	given    bool // id was given
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
@@ -78,7 +79,7 @@ func (f *commandFlags) body() (map[string]any, error) {
 	if f.days <= 0 || f.days%30 != 0 {
 		return nil, usage("--days %d: use 30, 60, 90 or another multiple of 30", f.days)
 	}
-	if f.id == "" {
+	if f.given = f.id != ""; !f.given {
 		f.id = "cli-" + strings.ToLower(rand.Text())
 	}
 	body := map[string]any{"id": f.id, "duration_days": f.days}
@@ -228,11 +229,15 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 		return err
 	}
 	defer r.Close()
+	before := ""
+	if f.given && !f.wait {
+		before = stateBefore(ctx, r, f.id)
+	}
 	if err := persist(ctx, func() error { return r.PublishOne(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
 	}
 	if !f.wait {
-		return a.printPublished(f.id)
+		return a.printPublished(f.id, before)
 	}
 	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
 	return a.followFor(ctx, r, f, verbs.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}})
@@ -249,9 +254,34 @@ func contentHash(kind queue.Kind, data []byte) (string, error) {
 	return hash, err
 }
 
-func (a *app) printPublished(id string) error {
+// knownWithin bounds the question whether an id is known: publishing does not depend on it.
+const knownWithin = 2 * time.Second
+
+// stateBefore is the state of a command whose id is known already, "" where it is not, or no
+// runner says.
+func stateBefore(ctx context.Context, r *remote, id string) string {
+	soon, cancel := context.WithTimeout(ctx, knownWithin)
+	defer cancel()
+	status, err := ask(soon, r, verbs.Status, verbs.OperatorRequest{ID: id})
+	if err != nil || status.CommandID != id {
+		return ""
+	}
+	return status.State
+}
+
+// printPublished says that a command was published; before is its state where its id was
+// known already.
+func (a *app) printPublished(id, before string) error {
 	if a.output == "json" {
-		return printJSON(a.stdout, map[string]string{"command_id": id, "state": "published"})
+		out := map[string]string{"command_id": id, "state": "published"}
+		if before != "" {
+			out["known_as"] = before
+		}
+		return printJSON(a.stdout, out)
+	}
+	if before != "" {
+		_, err := fmt.Fprintf(a.stdout, "%s was known before and is %s: the same content is not done again, other content is refused; see `perennial status %s`\n", id, before, id)
+		return err
 	}
 	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
 	return err

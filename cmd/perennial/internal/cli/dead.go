@@ -110,7 +110,7 @@ func (a *app) deadRequeue() *cobra.Command {
 		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
 			if q.Seq = l.Seq; file == "" {
 				if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
-					return err
+					return a.printLetter("requeued", l, err)
 				}
 			}
 			data, err := a.corrected(ctx, file, l.Dead.Data)
@@ -123,7 +123,7 @@ func (a *app) deadRequeue() *cobra.Command {
 			}
 			// The command is on its stream: should this fail, it is there twice, and
 			// the same id with the same content is one command.
-			return dropLetter(ctx, r, q)
+			return a.printLetter("requeued", l, dropLetter(ctx, r, q))
 		}),
 	}
 	signed(c, &q)
@@ -161,7 +161,7 @@ func (a *app) deadDrop() *cobra.Command {
 			}
 			return a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
 				q.Seq = l.Seq
-				return dropLetter(ctx, r, q)
+				return a.printLetter("deleted", l, dropLetter(ctx, r, q))
 			})(cmd, args)
 		},
 	}
@@ -226,6 +226,15 @@ func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadR
 		done.Changed++
 	}
 	return a.printChange(done, nil)
+}
+
+// printLetter says what was done to a dead letter.
+func (a *app) printLetter(done string, l queue.Letter, err error) error {
+	if err != nil || a.output == "json" {
+		return a.printChange(verbs.Changed{Changed: 1}, err)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: dead letter %d, %s\n", done, l.Seq, printable(l.Dead.Subject))
+	return err
 }
 
 func signed(c *cobra.Command, q *verbs.DeadRequest) {

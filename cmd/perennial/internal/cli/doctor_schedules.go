@@ -59,6 +59,9 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 		d.ok("schedules", "none, and no living proxy was listed")
 	case count == 0:
 		d.ok("schedules", "%d, which cover every living proxy that was listed", len(own))
+	case len(own) == 0:
+		d.warn("schedules", fmt.Sprintf("none is configured: %d living proxies will not be renewed, such as %s", count, strings.Join(named, ", ")),
+			"see `perennial proxies list --uncovered`, and add a schedule")
 	default: // it may be meant so
 		d.warn("schedules", fmt.Sprintf("%d living proxies are covered by none and will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")

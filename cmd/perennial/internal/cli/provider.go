@@ -269,9 +269,11 @@ func (a *app) listLive(cmd *cobra.Command, list *listing) error {
 
 // addProxy adds what is known of a proxy.
 func addProxy(list *listing, account string, p ledger.Proxy) error {
-	known := p.SeenAt.UnixMicro() > 0
 	expires, status := stamp(p.ExpiresAt), p.Status
-	if !known && expires != "" {
+	switch {
+	case p.ExpectedExpiresAt != nil:
+		expires = p.ExpectedExpiresAt.UTC().Format(time.DateOnly) + " · expected"
+	case p.Unread() && expires != "":
 		expires = "was " + expires
 	}
 	if more := p.Remarks(); more != "" {

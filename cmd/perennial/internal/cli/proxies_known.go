@@ -65,16 +65,16 @@ func (a *app) printNote(n listNote) error {
 // knownProxies yields an account's proxies, the nearest expiry first.
 func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, until time.Time, uncovered bool, yield func(ledger.Proxy) error) error {
 	if !uncovered {
-		return l.Expiring(ctx, until, yield)
+		return l.EachExpiring(ctx, time.Time{}, until, yield)
 	}
 	var lost []ledger.Proxy
 	err := schedules.Uncovered(ctx, l, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p ledger.Proxy) error {
-		if !p.ExpiresAt.After(until) {
+		if !p.LastsUntil().After(until) {
 			lost = append(lost, p)
 		}
 		return nil
 	})
-	slices.SortFunc(lost, func(x, y ledger.Proxy) int { return x.ExpiresAt.Compare(*y.ExpiresAt) })
+	slices.SortFunc(lost, func(x, y ledger.Proxy) int { return x.LastsUntil().Compare(*y.LastsUntil()) })
 	for _, p := range lost {
 		if err := yield(p); err != nil {
 			return err

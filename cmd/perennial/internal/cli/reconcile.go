@@ -40,6 +40,8 @@ func (a *app) ledgerReconcile() *cobra.Command {
 			switch {
 			case x.Agrees():
 				return nil
+			case x.OK == nil && a.output == "json":
+				return &exitError{ExitPerson, errors.New(uncompared(x))}
 			case x.OK == nil:
 				return &exitError{code: ExitPerson}
 			}
@@ -131,11 +133,8 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 	case x.Agrees():
 		_, err := fmt.Fprintln(a.stdout, "books and provider agree")
 		return err
-	case x.OK == nil && x.Wallet.Late:
-		_, err := fmt.Fprintln(a.stdout, "not compared: the provider does not show the last bookings yet; say the same again in ten minutes")
-		return err
 	case x.OK == nil:
-		_, err := fmt.Fprintf(a.stdout, "not compared: the cost of %s is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list\n", daemon.FirstFew(x.Wallet.Unknown))
+		_, err := fmt.Fprintln(a.stdout, uncompared(x))
 		return err
 	}
 	rows := make([][]string, 0, len(x.Findings))
@@ -144,6 +143,16 @@ func (a *app) printReconciliation(x reconcile.Reconciliation) error {
 		rows = append(rows, []string{f.Kind, money(f.AmountCents, x.Currency), about, f.Explanation})
 	}
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
+}
+
+// uncompared says why nothing can be said of the wallet.
+func uncompared(x reconcile.Reconciliation) string {
+	if !x.Wallet.Late {
+		return "not compared: the cost of " + daemon.FirstFew(x.Wallet.Unknown) + " is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list"
+	}
+	off := x.Wallet.ProviderCents - x.Wallet.BookCents
+	return fmt.Sprintf("not compared: the provider's wallet is %s off, but money was booked in the last ten minutes, which it may not show yet: compare again in ten minutes; a top-up is recorded with `perennial ledger record --kind top-up`",
+		money(off, x.Currency))
 }
 
 // boundsText says what the wallet was compared with.

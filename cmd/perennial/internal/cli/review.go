@@ -115,8 +115,14 @@ func (a *app) sendResolution(ctx context.Context, x jobs.Resolution) error {
 
 func (a *app) accountsCommand() *cobra.Command {
 	show := &cobra.Command{
-		Use: "show", Short: "Show an account: provider, pauses, event lag", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "show [NAME]", Short: "Show an account: provider, pauses, event lag", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if a.account != "" && a.account != args[0] {
+					return usage("account %s is named, and --account %s: name one", args[0], a.account)
+				}
+				a.account = args[0]
+			}
 			v, err := askOnce(cmd.Context(), a, verbs.Show, struct{}{})
 			if err != nil {
 				return err

@@ -117,10 +117,21 @@ func (all schemas) print(args []string) ([]byte, error) {
 	}
 	schema := all.named(args[0])
 	if schema == nil {
-		names := append(slices.Sorted(maps.Keys(all.kept)), slices.Sorted(maps.Keys(all.parts))...)
-		return nil, usage("there is no schema of %q: there are %s", args[0], strings.Join(names, ", "))
+		return nil, usage("there is no schema of %.64q: %s", args[0], all.nearest(args[0]))
 	}
 	return schemaText(schema, "  ")
+}
+
+// nearest names the schemas that a mistyped name may mean, as cobra suggests commands.
+func (all schemas) nearest(name string) string {
+	names := &cobra.Command{SuggestionsMinimumDistance: 3}
+	for _, one := range append(slices.Sorted(maps.Keys(all.kept)), slices.Sorted(maps.Keys(all.parts))...) {
+		names.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
+	}
+	if near := names.SuggestionsFor(name); len(near) > 0 {
+		return "did you mean " + strings.Join(near[:min(len(near), 5)], ", ") + "?"
+	}
+	return "names are such as order.create, order.delivered or svc.status.answer, and `perennial schema` has all of them"
 }
 
 // files are docs/events: one schema for each kind of command and type of event, and the

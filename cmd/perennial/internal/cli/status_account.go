@@ -81,7 +81,7 @@ func (a *app) printSummary(v verbs.Summary) error {
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + daemon.UntilText(p)})
 	}
-	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring)}, []string{"runway", runwayText(v.Runway)}, []string{"books", booksText(v.Books, time.Now())})
+	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring, v.Schedules)}, []string{"runway", runwayText(v.Runway)}, []string{"books", booksText(v.Books, time.Now())})
 	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }
 
@@ -101,13 +101,16 @@ func needsText(n verbs.Needs) string {
 	return "nothing"
 }
 
-func expiringText(e *verbs.Expiring) string {
+func expiringText(e *verbs.Expiring, schedules *int64) string {
 	if e == nil {
 		return "not known: no listing of the proxies is complete yet"
 	}
 	text := fmt.Sprintf("%s within 24 h, %s within 72 h, %s within 7 days, of %s", humanize.Comma(e.Day), humanize.Comma(e.ThreeDays), humanize.Comma(e.Week), humanize.Comma(e.All))
 	if e.Expired > 0 {
 		text += fmt.Sprintf("; %s expired", humanize.Comma(e.Expired))
+	}
+	if schedules != nil && *schedules == 0 && e.All > 0 {
+		text += "; NO SCHEDULE RENEWS THEM: add one to the configuration, or see `perennial renew --help`"
 	}
 	return text
 }

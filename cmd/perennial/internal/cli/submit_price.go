@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -14,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/schedules"
 	"perennial/upstream"
 )
 
@@ -24,8 +26,17 @@ type PricedCommand struct {
 	Days  int64      `json:"duration_days"`
 	Count int64      `json:"proxies"`
 	Cents fact.Cents `json:"estimate_cents"`
+	// ListPriceCents is what offers ask for its proxies whose renewal was never paid.
+	ListPriceCents int64 `json:"list_price_cents,omitempty"`
 	// Warning is what would be refused as things stand, "" where nothing is known.
 	Warning string `json:"warning,omitempty"`
+
+	sum fact.Sum // with list prices
+}
+
+// estimate is what it costs, for people.
+func (p PricedCommand) estimate(currency string) string {
+	return p.sum.ListedText(p.ListPriceCents, currency)
 }
 
 // quote is the price of an order's line, and whether the offer was found.
@@ -54,17 +65,18 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Out
 	}
 	defer client.Close()
 	currency := a.currencyOf(ctx, client)
-	quotes := map[string]quote{}
+	quotes, offers := map[string]quote{}, map[upstream.OfferFilter][]upstream.Offer{}
 	list := a.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
 	var total fact.Sum
+	var listCents int64
 	err = each(func(out []queue.Outgoing) error {
 		for _, o := range out {
-			p, err := priceOne(ctx, l, client, quotes, o, currency)
+			p, err := priceOne(ctx, l, client, quotes, offers, o, currency)
 			if err != nil {
 				return err
 			}
-			total = total.Add(p.Cents)
-			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), centsOrUnknown(p.Cents, currency), p.Warning); err != nil {
+			total, listCents = total.Join(p.sum), listCents+p.ListPriceCents
+			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), p.estimate(currency), p.Warning); err != nil {
 				return err
 			}
 		}
@@ -77,7 +89,7 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Out
 	if err := list.end(nil); err != nil || a.output == "json" {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "\n%s, %s; nothing was published\n", english.Plural(n, "command", ""), total.Text(currency))
+	_, err = fmt.Fprintf(a.stdout, "\n%s, %s; nothing was published\n", english.Plural(n, "command", ""), total.ListedText(listCents, currency))
 	return err
 }
 
@@ -89,13 +101,13 @@ func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total i
 	}
 }
 
-func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, o queue.Outgoing, currency string) (PricedCommand, error) {
+func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, offers map[upstream.OfferFilter][]upstream.Offer, o queue.Outgoing, currency string) (PricedCommand, error) {
 	c, err := command.Parse(jobs.KindOf(o.Kind), o.Data, command.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
 	if err != nil {
 		return PricedCommand{}, err
 	}
 	p := PricedCommand{ID: c.ID, Kind: string(c.Kind), Days: c.DurationDays}
-	var sum fact.Sum
+	sum := &p.sum
 	for _, item := range c.Items {
 		p.Count += item.Quantity
 		q, err := quoteOf(ctx, client, quotes, item, c.DurationDays)
@@ -105,7 +117,7 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 		if !q.found && p.Warning == "" {
 			p.Warning = fmt.Sprintf("no offer %s of %d for %d days", item.OfferCode, item.Quantity, c.DurationDays)
 		}
-		sum = sum.Add(q.cents)
+		*sum = sum.Add(q.cents)
 	}
 	for _, id := range c.ProxyIDs {
 		p.Count++
@@ -113,12 +125,18 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 		if err != nil {
 			return p, err
 		}
-		sum = sum.Add(cents)
+		if !cents.Known() {
+			if cents, err = listPriceOf(ctx, l, client, offers, id, c.DurationDays); err != nil {
+				return p, err
+			}
+			p.ListPriceCents += cents.Or(0)
+		}
+		*sum = sum.Add(cents)
 	}
-	if sum.Lacks == 0 {
+	if sum.Lacks == 0 && p.ListPriceCents == 0 {
 		p.Cents = fact.Known(sum.Cents)
 	}
-	if p.Warning == "" && c.MaxTotalCents > 0 && sum.Cents > c.MaxTotalCents {
+	if p.Warning == "" && c.MaxTotalCents > 0 && sum.Cents-p.ListPriceCents > c.MaxTotalCents {
 		p.Warning = fmt.Sprintf("over its max_total_cents (%s)", money(c.MaxTotalCents, currency))
 	}
 	return p, nil
@@ -146,6 +164,35 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 	}
 	quotes[key] = q
 	return q, nil
+}
+
+// listPriceOf is what the offers of a proxy's kind ask; offers remembers those that were read.
+func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
+	like, err := ledger.Proxy{}, ledger.ErrNotFound
+	if l != nil {
+		like, err = l.Proxy(ctx, id)
+	}
+	if errors.Is(err, ledger.ErrNotFound) {
+		var p upstream.Proxy
+		if p, err = client.Proxy(ctx, id); errors.Is(err, upstream.CodeProxyNotFound) {
+			return fact.Cents{}, nil
+		}
+		like = ledger.Proxy{CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName, IPType: p.IPType, Protocol: p.Protocol}
+	}
+	if err != nil {
+		return fact.Cents{}, err
+	}
+	filter := schedules.ListFilter(like, days)
+	if _, asked := offers[filter]; !asked {
+		offers[filter] = []upstream.Offer{}
+		for o, err := range client.Offers(ctx, filter, 0) {
+			if err != nil {
+				return fact.Cents{}, err
+			}
+			offers[filter] = append(offers[filter], o)
+		}
+	}
+	return schedules.ListPrice(offers[filter], like, days), nil
 }
 
 // paidFor is what a renewal of the proxy, or of one like it, last cost, for so many days.

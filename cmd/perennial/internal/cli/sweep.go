@@ -51,7 +51,7 @@ func (a *app) sweepList() *cobra.Command {
 		Use: "list", Short: "List schedules with their last and next run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "NEXT", "PENDING PLAN", "REASON")
+			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
 			err := a.eachAccount(ctx, func(one *app, account string) error {
 				all, err := askOnce(ctx, one, verbs.Sweeps, struct{}{})
 				if err != nil {
@@ -81,7 +81,7 @@ func (a *app) sweepShow() *cobra.Command {
 				return printJSON(a.stdout, s)
 			}
 			return a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
-				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.State}, {"next run", stamp(s.NextSlot)},
+				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.Outcome()}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
 				{"pending plan", s.Plan}, {"reason", whyOf(s)},
 			})
 		},
@@ -103,7 +103,8 @@ func addSweeps(list *listing, account string, all []schedules.Status) error {
 		if list.app.output == "json" {
 			account = ""
 		}
-		if err := list.add(account, s, s.Schedule, s.Cron+" "+s.Timezone, ago(s.LastSlot), s.State, stamp(s.NextSlot), s.Plan, whyOf(s)); err != nil {
+		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), s.Outcome()}
+		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, whyOf(s)})...); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -20,7 +21,7 @@ func (a *app) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
-		Long: "Takes every proxy that is listed now as renewed when it comes due, or as many as keep asks for, at the price that was last paid. Without a name: all schedules of the account together. Changes nothing.",
+		Long: "Takes every proxy that is listed now as renewed when it comes due, or as many as keep asks for, at the price that was last paid, or the list price where none was. Without a name: all schedules of the account together. Changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
 				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)
@@ -46,7 +47,7 @@ func (a *app) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)
 	}
-	fmt.Fprintf(a.stdout, "%s, %d days: %s", strings.Join(f.Schedules, ", "), len(f.Days), f.Charge().Text(f.Currency))
+	fmt.Fprintf(a.stdout, "%s, %d days: %s", cmp.Or(strings.Join(f.Schedules, ", "), "no schedule"), len(f.Days), f.Charge().ListedText(f.ListPriceCents, f.Currency))
 	switch {
 	case f.WalletCents == nil:
 		fmt.Fprintln(a.stdout, "; the wallet could not be read")
@@ -70,10 +71,16 @@ func (a *app) printForecast(f schedules.Forecast) error {
 			unpriced += d.Unpriced
 			wallet = walletAfter(*d.WalletCents, unpriced, f.Currency)
 		}
+		if d.ListPriceCents > 0 {
+			note = "list price, not yet paid once"
+		}
 		if d.OverBudgetCents > 0 {
 			note = money(d.OverBudgetCents, f.Currency) + " over the budget of the day"
 		}
 		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), d.Charge().Text(f.Currency), wallet, note})
+	}
+	if len(f.Schedules) == 0 {
+		fmt.Fprintln(a.stdout, "no schedule is configured, so no renewal is planned: see `perennial proxies list --uncovered`")
 	}
 	if len(rows) == 0 {
 		return nil

@@ -13,14 +13,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// SlotHistory is one slot of a schedule. Due and EstimateCents are nil where the slot was
-// not planned, or its row was archived.
+// SlotHistory is one slot of a schedule.
 type SlotHistory struct {
 	ledger.Slot
-
-	Due           *int64      `json:"due,omitempty"`
-	EstimateCents *fact.Cents `json:"estimate_cents,omitempty"`
-	Unpriced      int         `json:"unpriced,omitempty"` // of its proxies: they are not in EstimateCents
+	ledger.SlotResult
 }
 
 func (a *app) sweepHistory() *cobra.Command {
@@ -50,21 +46,30 @@ func (a *app) printSlots(ctx context.Context, l *ledger.Ledger, schedule string,
 	if err != nil {
 		return err
 	}
-	list := a.listing("SLOT", "STATE", "DUE", "ESTIMATE", "PLAN")
+	list := a.listing("SLOT", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "ESTIMATE", "PLAN", "REASON")
 	for _, s := range slots {
-		one := SlotHistory{Slot: s}
-		due, cost, err := l.PlannedSums(ctx, s)
-		dueText, estimate := "", ""
-		switch {
-		case err == nil:
-			one.Due, one.EstimateCents, one.Unpriced = &due, new(cost.Total()), cost.Lacks
-			dueText, estimate = strconv.FormatInt(due, 10), cost.Text(currency)
-		case !errors.Is(err, ledger.ErrNotFound):
+		x, err := l.SlotResult(ctx, s)
+		if err != nil {
 			return err
 		}
-		if err := list.add("", one, stamp(&s.At), s.State, dueText, estimate, s.Plan); err != nil {
+		estimate := ""
+		if x.Due != nil {
+			estimate = x.Cost().Text(currency)
+		}
+		cells := append(resultCells(&x, currency), estimate, s.Plan, x.Reason)
+		if err := list.add("", SlotHistory{s, x}, append([]string{stamp(&s.At), x.Outcome}, cells...)...); err != nil {
 			return err
 		}
 	}
 	return list.end(nil)
+}
+
+// resultCells are how many proxies of a run were due, renewed and skipped, and what it
+// charged; empty where that is not known.
+func resultCells(x *ledger.SlotResult, currency string) []string {
+	if x == nil || x.Due == nil {
+		return []string{"", "", "", ""}
+	}
+	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return []string{whole(*x.Due), whole(x.Renewed), whole(x.Skipped), fact.Amount(x.ChargedCents, currency)}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
@@ -14,7 +15,7 @@ func (a *app) printPlan(p schedules.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
-	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), p.Estimate().Text(p.Currency))
+	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), p.EstimateText())
 	if p.State != "" {
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}
@@ -22,7 +23,11 @@ func (a *app) printPlan(p schedules.Plan) error {
 	a.printPlanMoney(p)
 	rows := make([][]string, 0, len(p.Included)+len(p.LeftOut))
 	for _, x := range p.Included {
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(x.EstimateCents, p.Currency), x.Reason + "; price: " + x.PriceFrom})
+		price := x.EstimateCents
+		if x.ListPriceCents > 0 {
+			price = fact.Known(x.ListPriceCents)
+		}
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), x.Reason + "; price: " + x.PriceFrom})
 	}
 	for _, x := range p.LeftOut {
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "left out", "", x.Reason})

@@ -36,12 +36,12 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	w.write("good.json", `{"id":"mended","duration_days":30,"proxy_ids":["px_1"]}`, 0o600)
-	if _, errs, code = w.cli("dead", "requeue", "1", "--file", "good.json"); code != 0 {
-		t.Errorf("exit %d\n%s", code, errs)
+	if out, errs, code = w.cli("dead", "requeue", "1", "--file", "good.json"); code != 0 || out != "requeued: dead letter 1, perennial.commands.main.proxy.renew\n" {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	waitForEvent(t, line.NATS, "renewal.completed", "mended")
-	if _, errs, code = w.cli("dead", "drop", "2"); code != 0 {
-		t.Errorf("exit %d\n%s", code, errs)
+	if out, errs, code = w.cli("dead", "drop", "2"); code != 0 || out != "deleted: dead letter 2, perennial.commands.main.proxy.renew\n" {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	if out, _, code = w.cli("dead", "list", "-o", "json"); code != 0 || out != "" {
 		t.Errorf("exit %d, still there: %s", code, out)

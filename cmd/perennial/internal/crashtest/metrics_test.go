@@ -126,7 +126,7 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 	w.metricsAreTheBooks(s)
 	w.metricsHaveTheForm(line)
 	w.cli("ledger", "reconcile")
-	compared := decode[verbs.AccountView](t, w.mustCLI("account", "show", "-o", "json")).Reconciled.ProviderCents
+	compared := *decode[verbs.AccountView](t, w.mustCLI("account", "show", "-o", "json")).Reconciled.ProviderCents
 	if s = w.scrape(line); compared <= 0 || int64(s.of("provider_wallet_cents")) != compared {
 		t.Errorf("the provider's wallet is %v, and was read as %d", s.of("provider_wallet_cents"), compared)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 )
@@ -41,7 +42,8 @@ func TestAViewerListsTheProxiesPageByPage(t *testing.T) {
 			t.Errorf("%s was bought: %+v", line.ProxyID, p)
 		}
 	}
-	if p := found["px_1"]; p.ExpiresAt != nil || p.ExpiredBeforeRenewalAt == nil || p.SeenAt != nil {
+	if p := found["px_1"]; p.ExpiresAt != nil || p.ExpiredBeforeRenewalAt == nil || p.SeenAt != nil ||
+		p.ExpectedExpiresAt == nil || p.ExpectedExpiresAt.Sub(*p.ExpiredBeforeRenewalAt) != 30*24*time.Hour {
 		t.Errorf("px_1 was renewed, and not read since: %+v", p)
 	}
 }

@@ -59,6 +59,48 @@ func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 	}
 }
 
+// TestStatusSaysWhatIsNotKnown: of an account without a schedule who renews its proxies, and
+// after a restart the difference that was found before it.
+func TestStatusSaysWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	awaitReady(t, line)
+	if out := w.mustCLI("accounts", "show", "-o", "json"); !strings.Contains(out, `"ok":null`) || !strings.Contains(out, `"difference_cents":null,"provider_cents":null`) {
+		t.Errorf("what was not compared is not null:\n%s", out)
+	}
+	await(t, "the proxies are listed", func() bool {
+		out := w.mustCLI("status")
+		return strings.Contains(out, "of 2; NO SCHEDULE RENEWS THEM")
+	})
+	if out := w.mustCLI("schedules", "forecast"); !strings.Contains(out, "no schedule is configured, so no renewal is planned") {
+		t.Errorf("%s", out)
+	}
+	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
+	for flags, says := range map[string]string{"": "known was known before and is completed", "-o json": `"known_as":"completed"`} {
+		if out := w.mustCLI(append([]string{"renew", "px_1", "--id", "known"}, strings.Fields(flags)...)...); !strings.Contains(out, says) {
+			t.Errorf("%s", out)
+		}
+	}
+	w.spends("300") // what the books held before the renewal
+	if _, errs, code := w.cli("ledger", "reconcile", "-o", "json"); code != cli.ExitPerson || !strings.Contains(errs, "not compared: the provider's wallet is 3.00 USD off") {
+		t.Errorf("%d %s", code, errs)
+	}
+	w.spends("-1000")
+	if _, errs, code := w.cli("ledger", "reconcile"); code != cli.ExitFailed {
+		t.Fatalf("%d %s", code, errs)
+	}
+	w.stopped(run)
+	if out, _, _ := w.cli("status"); !strings.Contains(out, "DIFFERS from the provider") {
+		t.Errorf("without a runner:\n%s", out)
+	}
+	_, line = w.run()
+	awaitReady(t, line)
+	if out := w.mustCLI("status"); !strings.Contains(out, "DIFFERS from the provider") || !strings.Contains(out, "1 difference from the provider (perennial ledger reconcile)") {
+		t.Errorf("after a restart:\n%s", out)
+	}
+}
+
 // TestEarlierNamesOfCommandsWork, and what every noun takes.
 func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	t.Parallel()
@@ -68,7 +110,7 @@ func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	for _, names := range [][]string{
 		{"schedules", "schedules list", "schedules ls", "schedule list", "sweep list"}, {"reviews", "reviews list", "review ls"}, {"dead-letters", "dead list", "dlq ls"},
 		{"operations", "operations list", "status --all"}, {"wallet", "wallet show", "wallet get"}, {"orders", "orders list"}, {"proxies", "proxies ls", "proxy list"},
-		{"webhooks", "webhook list"}, {"audit", "reviews log", "review log"}, {"accounts show", "account show", "account get"},
+		{"webhooks", "webhook list"}, {"audit", "reviews log", "review log"}, {"accounts show", "accounts show main", "account show", "account get"},
 	} {
 		printed := func(name string) string { return w.mustCLI(append(strings.Fields(name), "-o", "json")...) }
 		for _, name := range names[1:] {

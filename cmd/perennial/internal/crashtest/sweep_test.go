@@ -82,8 +82,8 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", c.args, code, out, errs)
 		}
 	}
-	if list := w.mustCLI("proxies", "list"); !strings.Contains(list, "before its last renewal") || strings.Contains(list, "a long while ago") {
-		t.Errorf("the list does not say that a renewed proxy was last seen before its renewal:\n%s", list)
+	if list := w.mustCLI("proxies", "list"); !strings.Contains(list, " · expected") || strings.Contains(list, "a long while ago") {
+		t.Errorf("the list does not show the expiry that a renewal is expected to give:\n%s", list)
 	}
 	table, _, _ := w.cli("sweep", "plan", "keep")
 	for _, text := range []string{"the wallet holds 499997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {
@@ -184,6 +184,15 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	w.configure("", "schedules:\n"+fmt.Sprintf(schedule, "ask", "px_1", ", approve_over_cents: 1")+
 		fmt.Sprintf(schedule, "some", "px_2, px_3", ", budget_cents: 500")+fmt.Sprintf(schedule, "none", "px_2", ", daily_budget_cents: 1")+fmt.Sprintf(schedule, "all", "px_4", ""))
 	w.run()
+	for args, says := range map[string]string{ // offers name a price before one was paid; the budget does not count on it
+		"renew px_1 --dry-run":          "1 command, list price 3.00 USD, not yet paid once; nothing was published",
+		"schedules plan some":           "1 to renew in 1 command(s), about list price 3.00 USD, not yet paid once",
+		"schedules forecast --days 366": ", not yet paid once; the wallet holds 500000.00 USD and pays for all of it",
+	} {
+		if out := w.mustCLI(strings.Fields(args)...); !strings.Contains(out, says) {
+			t.Errorf("%s lacks %q:\n%s", args, says, out)
+		}
+	}
 	w.mustCLI("renew", "px_4", "--id", "price", "--wait")
 	for _, c := range []struct {
 		schedule string
@@ -202,6 +211,19 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 				t.Errorf("%s: exit %d\n%s%s", c.schedule, code, out, errs)
 			}
 		}
+	}
+	await(t, "the history tells a budget stop from success", func() bool {
+		out := w.mustCLI("sweep", "history", "some")
+		return strings.Contains(out, "1.00 USD short") && strings.Contains(strings.Join(strings.Fields(out), " "), " over budget 2 1 1 3.00 USD ")
+	})
+	list := strings.Join(strings.Fields(w.mustCLI("sweep", "list")), " ")
+	for _, says := range []string{" STATE DUE RENEWED SKIPPED CHARGED ", " over budget 2 1 1 3.00 USD ", " over budget 1 0 1 0.00 USD ", " held 1 0 0 0.00 USD "} {
+		if !strings.Contains(list, says) {
+			t.Errorf("the list lacks %q:\n%s", says, list)
+		}
+	}
+	if facts := w.mustCLI("events", "--stored", "--type", "sweep.finished", "-o", "json"); !strings.Contains(facts, `"over_limit":1`) {
+		t.Errorf("no sweep.finished says that a budget left proxies out")
 	}
 }
 

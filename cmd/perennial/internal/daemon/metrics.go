@@ -231,7 +231,10 @@ func (a *account) missing() int64 {
 	if a.runner == nil {
 		return 0
 	}
-	return max(0, -a.runner.LastReconciliation().DifferenceCents)
+	if off := a.runner.LastReconciliation().DifferenceCents; off != nil {
+		return max(0, -*off)
+	}
+	return 0
 }
 
 // measureState shows operations, and how far the account is with the provider and the
@@ -259,12 +262,16 @@ func (a *account) measureState(ctx context.Context, set setter) error {
 	}
 	if last := v.Reconciled; !last.At.IsZero() {
 		set.at(reconciledAt, last.At)
-		set(providerWallet, float64(last.ProviderCents))
+		if last.ProviderCents != nil {
+			set(providerWallet, float64(*last.ProviderCents))
+		}
+		if last.DifferenceCents != nil {
+			set(differenceNow, float64(*last.DifferenceCents))
+		}
 		if last.OK != nil {
 			set(reconciledOK, truth(*last.OK))
 		}
 		set(uncomparedNow, truth(last.OK == nil))
-		set(differenceNow, float64(last.DifferenceCents))
 	}
 	if skew, heard := a.clockSkew(); heard {
 		set(skewNow, skew.Seconds())

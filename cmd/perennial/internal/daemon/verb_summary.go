@@ -44,6 +44,17 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 		return v, err
 	}
 	v.Needs.Held = counts[fact.StateHeld]
+	at, differences, err := l.LastComparison(ctx)
+	if err != nil {
+		return v, err
+	}
+	if !at.IsZero() {
+		at, v.Needs.Findings = at.UTC(), &differences
+		v.Books.ComparedAt, v.Books.Agree = &at, new(differences == 0)
+		if v.Books.ChangedSince, err = bookedAfter(ctx, l, at); err != nil {
+			return v, err
+		}
+	}
 	if v.Runway, err = spendingRunway(ctx, l, b.WalletCents, now); err != nil {
 		return v, err
 	}
@@ -105,12 +116,15 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 	if runner != nil {
 		if last := runner.LastReconciliation(); !last.At.IsZero() {
 			at, findings := last.At.UTC(), int64(last.Findings)
-			v.Books.ComparedAt, v.Books.Agree, v.Needs.Findings = &at, last.OK, &findings
-			booked, _, err := a.Ledger().PostingsBefore(ctx, "", 0, 1)
-			if err != nil {
+			if v.Books.ComparedAt = &at; last.OK != nil || findings > 0 {
+				v.Needs.Findings = &findings
+			}
+			if v.Books.Agree = last.OK; last.OK == nil && v.Needs.Findings != nil && *v.Needs.Findings > 0 {
+				v.Books.Agree = new(false) // what was found before is not refuted
+			}
+			if v.Books.ChangedSince, err = bookedAfter(ctx, a.Ledger(), at); err != nil {
 				return v, err
 			}
-			v.Books.ChangedSince = len(booked) > 0 && booked[0].Time.After(at)
 		}
 	}
 	if sweeper != nil {
@@ -118,6 +132,12 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 	}
 	v.Needs.Total = v.Needs.Sum()
 	return v, err
+}
+
+// bookedAfter reports whether money was booked after an instant.
+func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, error) {
+	last, _, err := l.PostingsBefore(ctx, "", 0, 1)
+	return len(last) > 0 && last[0].Time.After(at), err
 }
 
 // addSchedules adds what schedules need, and the runway by their forecast where that is
@@ -130,8 +150,11 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	if n, known := s.Uncovered(); known {
 		v.Needs.Uncovered = &n
 	}
-	var held, paused, failing int64
+	var held, paused, failing, configured int64
 	for _, one := range all {
+		if one.Removed == "" {
+			configured++
+		}
 		switch {
 		case one.Plan != "":
 			held++
@@ -141,6 +164,7 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 			failing++
 		}
 	}
+	v.Schedules = &configured
 	v.Needs.Plans, v.Needs.PausedSchedules, v.Needs.Failing = &held, &paused, &failing
 	if len(all) == 0 || v.Expiring == nil {
 		return nil

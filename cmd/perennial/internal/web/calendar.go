@@ -47,7 +47,11 @@ func (c *calendarCount) add(o calendarCount) {
 	c.Cost = c.Cost.Join(o.Cost)
 }
 
-const monthForm = "2006-01"
+const (
+	monthForm = "2006-01"
+	// calendarStep is how many proxies are read at a time.
+	calendarStep = 2000
+)
 
 func (s *Server) calendar(q accountRequest) {
 	ctx, today := q.Context(), s.Clock().UTC()
@@ -85,23 +89,23 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 	}
 	days := map[int]calendarCount{}
 	for place := ledger.From(month); ; {
-		page, err := a.Ledger().PricedPage(ctx, place, month.AddDate(0, 1, 0), fleetStep)
+		page, err := a.Ledger().PricedPage(ctx, place, month.AddDate(0, 1, 0), calendarStep)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range page {
-			day := days[p.ExpiresAt.UTC().Day()]
+			day := days[p.LastsUntil().UTC().Day()]
 			one, err := countOne(ctx, c, p)
 			if err != nil {
 				return nil, err
 			}
 			day.add(one)
-			days[p.ExpiresAt.UTC().Day()] = day
+			days[p.LastsUntil().UTC().Day()] = day
 		}
-		if len(page) < fleetStep {
+		if len(page) < calendarStep {
 			return days, nil
 		}
-		place = placeOf(page[len(page)-1].Proxy)
+		place = ledger.PlaceOf(page[len(page)-1].Proxy)
 	}
 }
 

@@ -18,9 +18,6 @@ const (
 	fleetFresh = 5 * time.Second
 	// forecastDays are those of the forecast on the first page.
 	forecastDays = 30
-	// fleetStep is how many proxies are read at a time: a read that lasted for all of them
-	// would keep the ledger's log from being emptied.
-	fleetStep = 2000
 	// uncoveredListed is how many proxies that no schedule covers are listed.
 	uncoveredListed = 10_000
 )
@@ -99,38 +96,17 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 		if err != nil {
 			return u, err
 		}
-		err = eachExpiring(ctx, a.Ledger(), s.Clock(), end, func(p ledger.Proxy) {
+		err = a.Ledger().EachExpiring(ctx, s.Clock(), end, func(p ledger.Proxy) error {
 			if _, covered := c.Of(p); covered || !c.Needs(p) {
-				return
+				return nil
 			}
 			if u.Count++; len(u.Nearest) < uncoveredListed {
-				u.Nearest = append(u.Nearest, placeOf(p))
+				u.Nearest = append(u.Nearest, ledger.PlaceOf(p))
 			}
+			return nil
 		})
 		return u, err
 	})
-}
-
-func placeOf(p ledger.Proxy) ledger.ExpiryPlace {
-	return ledger.ExpiryPlace{At: *p.ExpiresAt, ProxyID: p.ProxyID}
-}
-
-// eachExpiring calls yield for every proxy that expires between two instants, the nearest
-// first, in reads of fleetStep.
-func eachExpiring(ctx context.Context, l *ledger.Ledger, from, until time.Time, yield func(ledger.Proxy)) error {
-	for place := ledger.From(from); ; {
-		page, err := l.ExpiringPage(ctx, place, until, fleetStep)
-		if err != nil {
-			return err
-		}
-		for _, p := range page {
-			yield(p)
-		}
-		if len(page) < fleetStep {
-			return nil
-		}
-		place = placeOf(page[len(page)-1])
-	}
 }
 
 // coverage is which schedule renews which proxy of an account.

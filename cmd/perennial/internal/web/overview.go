@@ -108,8 +108,9 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	}
 	s.fillFleet(ctx, a, card)
 	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
+	var books verbs.Books
 	if made := askNow(ctx, s, a, verbs.AtAGlance); made.problem() == "" {
-		card.Needs = &made.Value.Needs
+		card.Needs, books = &made.Value.Needs, made.Value.Books
 	}
 	if made := askNow(ctx, s, a, verbs.Show); made.problem() == "" {
 		shown := made.Value
@@ -118,6 +119,9 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 		}
 		card.Reconciled = ReconciledText(shown.Reconciled, card.Balance.Currency)
 		card.Differs = shown.Reconciled.Findings > 0 && !shown.Reconciled.Agrees()
+		if shown.Reconciled.At.IsZero() && books.Agree != nil && !*books.Agree {
+			card.Reconciled, card.Differs = "not yet in this run; before it differed: perennial ledger reconcile", true
+		}
 	}
 	return errors.Join(errs...)
 }

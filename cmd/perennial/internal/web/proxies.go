@@ -179,7 +179,7 @@ func (s *Server) listSpan(q accountRequest, v *proxiesView, x span) error {
 		v.Rows = append(v.Rows, s.pricedRow(waiting, q.account, v, p))
 	}
 	if len(page) == proxiesShown {
-		v.Next = nextPage(q, placeOf(page[len(page)-1].Proxy))
+		v.Next = nextPage(q, ledger.PlaceOf(page[len(page)-1].Proxy))
 	}
 	return nil
 }
@@ -245,12 +245,12 @@ func (s *Server) listDue(q accountRequest, v *proxiesView) error {
 	}
 	for n, p := range page {
 		if len(v.Rows) == proxiesShown || n == dueRead-1 {
-			v.Next = nextPage(q, placeOf(page[max(n-1, 0)].Proxy))
+			v.Next = nextPage(q, ledger.PlaceOf(page[max(n-1, 0)].Proxy))
 			break
 		}
 		of, covered := v.Coverage.Value.Of(p.Proxy)
 		from, until := of.DueOn(begin, after, now)
-		if !covered || p.Retired || p.ExpiresAt.Before(from) || !p.ExpiresAt.Before(until) {
+		if !covered || p.Retired || p.LastsUntil().Before(from) || !p.LastsUntil().Before(until) {
 			continue
 		}
 		v.Rows = append(v.Rows, s.pricedRow(waiting, q.account, v, p))

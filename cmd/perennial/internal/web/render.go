@@ -145,7 +145,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	case x.Agrees():
 		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
 	default:
-		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(x.DifferenceCents, currency), humanize.Time(x.At))
+		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(*x.DifferenceCents, currency), humanize.Time(x.At))
 	}
 	if x.Failed != "" {
 		text += "; the latest attempt failed: " + x.Failed

@@ -5,7 +5,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -48,13 +47,10 @@ type nextSlot struct {
 	Here string
 }
 
-// pastSlot is a slot and what its plan was.
+// pastSlot is a slot and what its sweep came to.
 type pastSlot struct {
 	ledger.Slot
-
-	Known bool
-	Due   int64
-	Cost  fact.Sum
+	ledger.SlotResult
 }
 
 const (
@@ -110,11 +106,9 @@ func (v *scheduleView) fillSlots(ctx context.Context, l *ledger.Ledger) error {
 	slots, err := l.SlotsOf(ctx, v.Schedule, slotsShown)
 	for _, one := range slots {
 		past := pastSlot{Slot: one}
-		due, cost, err := l.PlannedSums(ctx, one)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		if past.SlotResult, err = l.SlotResult(ctx, one); err != nil {
 			return err
 		}
-		past.Known, past.Due, past.Cost = err == nil, due, cost
 		v.Slots = append(v.Slots, past)
 	}
 	return err
@@ -140,9 +134,9 @@ func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan sche
 		if err != nil {
 			continue // it was missed, or archived
 		}
-		x := &planChange{Since: slot.At, Before: slot.Cost}
-		if now := plan.Estimate(); now.Lacks+slot.Cost.Lacks == 0 {
-			x.By = fact.Known(now.Cents - slot.Cost.Cents)
+		x := &planChange{Since: slot.At, Before: slot.Cost()}
+		if now := plan.Estimate(); now.Lacks+slot.Cost().Lacks == 0 {
+			x.By = fact.Known(now.Cents - slot.Cost().Cents)
 		}
 		x.compare(costsOf(last), plan)
 		return x

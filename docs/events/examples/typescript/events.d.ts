@@ -4815,6 +4815,10 @@ export interface SweepFinishedData {
    */
   published: number;
   /**
+   * `over_limit` counts the due proxies that a budget, the account's limit or the wallet left out: the slot's 'sweep.held' says which.
+   */
+  over_limit?: number;
+  /**
    * `by` and `reason` are of the person who approved a plan that was held.
    */
   by?: string;
