@@ -67,7 +67,7 @@ func TestBrowserJourneys(t *testing.T) {
 		await(t, id+" is renewed", func() bool { return w.renewals()[id] == 1 })
 	}
 	w.mustCLI("ledger", "reconcile")
-	does(ctx, t, browsertest.Click(`//a[text()="main"]`), shows("Operations"), browsertest.Click(`//a[text()="Money"]`), shows("Wallet"))
+	does(ctx, t, browsertest.Click(`//nav/a[text()="Money"]`), shows("Wallet"))
 
 	// An open page follows what happens.
 	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("lost/0001"))
@@ -134,7 +134,7 @@ func TestBrowserPagesAreForEveryone(t *testing.T) {
 	w.signIn(ctx)
 	w.deadLetters(line, "no command")
 	for _, path := range []string{
-		"/", "/a/main/operations", "/a/main/operation?id=lost", "/a/main/operation?id=paid", "/a/main/reviews", "/a/main/schedules", "/a/main/schedule?id=keep&plan=1",
+		"/", "/a/main/attention", "/a/main/operations", "/a/main/operation?id=lost", "/a/main/operation?id=paid", "/a/main/reviews", "/a/main/schedules", "/a/main/schedule?id=keep&plan=1",
 		"/a/main/proxies", "/a/main/proxies?within=240h", "/a/main/proxy?id=px_1", "/a/main/dead", "/a/main/dead?seq=1", "/runners",
 		"/a/main/proxy?id=px_4", "/a/main/proxies?uncovered=1", "/a/main/calendar", "/a/main/money", "/a/main/statement", "/a/main/log", "/a/main/operation?id=none", "/login",
 	} {

@@ -20,7 +20,7 @@ func FuzzHostileTextOnPages(f *testing.F) {
 		t.Helper()
 		var all bytes.Buffer
 		for name, data := range hostileData(text) {
-			v := view{Title: text, Section: name, Person: Person{Name: text, Role: Operator}, Accounts: []string{text}, Account: text, CanAct: true, Command: text, Now: noon, Data: data}
+			v := view{Title: text, Section: name, Person: Person{Name: text, Role: Operator}, Accounts: []string{text}, Account: text, Pages: []pageLink{{text, text, text, text}}, CanAct: true, Command: text, Now: noon, Data: data}
 			if err := pages()[name].ExecuteTemplate(&all, "layout", v); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -48,6 +48,7 @@ func hostileData(text string) map[string]any {
 		"overview": []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text,
 			Forecast: Made[schedules.Forecast]{At: noon, Err: text, Value: schedules.Forecast{RunsOutOn: text, WalletCents: new(int64), Currency: text, Days: []schedules.ForecastDay{{Day: text}}, FailsFirst: &schedules.ForecastSweep{Schedule: text}}},
 			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}}},
+		"attention":  attentionView{Needs: []need{{text, text, text, text, text, text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}},
 		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
 		"operation": &operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Orders: []inspect.OrderEvidence{{OrderNo: text}},

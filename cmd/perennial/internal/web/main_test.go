@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"go.uber.org/goleak"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
@@ -297,10 +299,11 @@ func formOf(t *testing.T, page string) string {
 	return m[1]
 }
 
+// requests are those of the pages, without the one for the navigation's number.
 func (b *book) requests() []asked {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]asked{}, b.asked...)
+	return slices.DeleteFunc(slices.Clone(b.asked), func(x asked) bool { return x.verb == verbs.AtAGlance.Name })
 }
 
 func mode(t *testing.T, path string) os.FileMode {

@@ -56,8 +56,18 @@ var underWay = []fact.State{fact.StateAccepted, fact.StateSending, fact.StateWai
 
 func (s *Server) overview(w http.ResponseWriter, r *http.Request, x session) {
 	v := s.view(x, "Overview", "overview")
-	cards := make([]accountCard, 0, len(v.Accounts))
-	for _, name := range v.Accounts {
+	s.showCards(w, r, x, v, v.Accounts)
+}
+
+func (s *Server) accountOverview(q accountRequest) {
+	v := s.view(q.session, "Overview", "overview")
+	v.Account = q.account.AccountName()
+	s.showCards(q.to, q.Request, q.session, v, []string{v.Account})
+}
+
+func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
+	cards := make([]accountCard, 0, len(names))
+	for _, name := range names {
 		a := s.account(x.Person, name)
 		card := accountCard{Name: name, Role: a.Role()}
 		if err := s.fill(r.Context(), a, &card); err != nil {
@@ -108,7 +118,7 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	}
 	s.fillFleet(ctx, a, card)
 	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
-	if made := askNow(ctx, s, a, verbs.AtAGlance); made.problem() == "" {
+	if made := s.glance(ctx, a); made.problem() == "" {
 		card.Needs = &made.Value.Needs
 	}
 	if made := askNow(ctx, s, a, verbs.Show); made.problem() == "" {

@@ -171,7 +171,7 @@ func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
 	fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "r1/0001", "answer": "not_charged", "review": reviewKey(ledger.Review{OperationID: "r1/0001"})}
 	for path, want := range map[string]int{"/a/main/change/resolve": http.StatusGatewayTimeout, "/a/main/change/sweep": http.StatusGatewayTimeout, "/a/main/resolve": http.StatusOK} {
 		code, body := h.post(h.client, path, h.server.URL, fields)
-		if code != want || strings.Contains(body, "Not done") || strings.Contains(body, "no: ") || !strings.Contains(strings.ToLower(body), "not known") || !strings.Contains(body, `<a href="/a/main/log">What people decided`) {
+		if code != want || strings.Contains(body, "Not done") || strings.Contains(body, "no: ") || !strings.Contains(strings.ToLower(body), "not known") || !strings.Contains(body, `<a href="/a/main/log">Activity`) {
 			t.Errorf("%s: %d\n%s", path, code, body)
 		}
 	}

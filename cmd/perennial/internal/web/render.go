@@ -21,7 +21,7 @@ import (
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
-	"revealed", "dead", "letter", "runners",
+	"revealed", "dead", "letter", "runners", "attention",
 }
 
 // pages are the templates of all pages, parsed when the first page is asked for.
@@ -40,6 +40,7 @@ var functions = template.FuncMap{
 	"span":  roughly,
 	"to":    to,
 	"field": field,
+	"level": level,
 	"until": func(at *time.Time, now time.Time) string {
 		if at == nil {
 			return ""
@@ -132,6 +133,16 @@ func to(account, page string, query ...string) string {
 
 // field is a name of the program's own, as a person reads it.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
+
+// levels are the colours of states: ok, busy, warn and bad; any other state is grey.
+var levels = map[string]string{
+	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
+	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
+	"held": "warn", "partial": "warn", "over_budget": "warn",
+	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",
+}
+
+func level(state any) string { return levels[fmt.Sprint(state)] }
 
 // ReconciledText is the last reconciliation in a few words.
 func ReconciledText(x jobs.LastReconciliation, currency string) string {

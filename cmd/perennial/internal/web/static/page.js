@@ -66,6 +66,11 @@ async function reload() {
     if (answer.ok && content && !busy()) {
       localTimes(content);
       document.getElementById("content").replaceWith(content);
+      const pages = document.querySelector("nav.sections"); // its number may be another one
+      const newer = page.querySelector("nav.sections");
+      if (pages && newer && !pages.contains(document.activeElement)) {
+        pages.replaceWith(newer);
+      }
       heard = Date.now();
       heardText.textContent = "Up to date";
       heardText.classList.remove("bad");
