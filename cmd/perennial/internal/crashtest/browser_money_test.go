@@ -37,7 +37,7 @@ func TestBrowserMoneyJourney(t *testing.T) {
 	}
 	ctx := chromium(t)
 	w.signIn(ctx)
-	does(ctx, t, browsertest.Click(`//dt[text()="Wallet, by the book"]/following-sibling::dd/a`), shows("Is it right?"))
+	does(ctx, t, browsertest.Click(`section[aria-labelledby="card-books"] a`), shows("Is it right?"))
 	for _, x := range []struct {
 		name  string
 		cents int64

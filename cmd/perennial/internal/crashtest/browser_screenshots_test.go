@@ -121,7 +121,7 @@ func TestBrowserScreenshots(t *testing.T) {
 	for _, page := range []struct{ name, path, shows string }{
 		{"overview", "/", "Needs you"},
 		{"operations", "/a/main/operations", "ads-last-minute/0001"},
-		{"operation", "/a/main/operation?id=ads-last-minute", "What a person may answer"},
+		{"operation", "/a/main/operation?id=ads-last-minute", "Resolve the review"},
 		{"reviews", "/a/main/reviews", "ads-last-minute/0001"},
 		{"schedule", "/a/main/schedule?id=ads-weekly&plan=1", "is held"},
 		{"calendar", "/a/main/calendar?month=" + time.Now().UTC().AddDate(0, 0, 20).Format("2006-01"), "is expected to cost"},

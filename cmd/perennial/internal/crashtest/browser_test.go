@@ -56,10 +56,12 @@ func TestBrowserJourneys(t *testing.T) {
 	ctx := chromium(t)
 	w.signIn(ctx)
 	does(ctx, t,
-		shows("Needs you"), browsertest.Click(`//dt[text()="Needs you"]/following-sibling::dd/a`), shows("lost/0001"),
-		browsertest.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
-		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`input[name="amount"]`, "3.00"), browsertest.Click(`input[name="sure"]`), browsertest.Fill(`form.act input[name="reason"]`, "the provider's site shows it"),
-		browsertest.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial reviews resolve lost/0001 --charged 300"),
+		shows("Needs you"), browsertest.Click(`section[aria-labelledby="card-needs"] a`), shows("Dead letters"), shows("lost/0001"),
+		browsertest.Click(`a[href*="operation?id=lost"]`), shows("Likely charged: its expiry moved by 30 days; what it cost is not known."),
+		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`#review input[name="amount"]`, "3.00"), browsertest.Fill(`#review input[name="reason"]`, "the provider's site shows it"),
+		// An amount where nothing is expected is a second step, which says what would be booked.
+		browsertest.Click(`//button[text()="Resolve"]`), shows("nothing is known of what it cost"), browsertest.Click(`//button[text()="Book 3.00 USD"]`),
+		shows("Done: answer a review"), shows("perennial reviews resolve lost/0001 --charged 300"),
 		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("is held"),
 		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
 	)

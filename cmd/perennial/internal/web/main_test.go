@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -57,8 +58,10 @@ type book struct {
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
 	silent bool           // it does not answer in time
-	role   string         // "": active
-	nats   string         // what is wrong with NATS
+
+	unlikely string // why an answer to a review has to be confirmed
+	role     string // "": active
+	nats     string // what is wrong with NATS
 
 	letters   []Letter
 	provider  []Credential // what the provider says; nil: it does not answer
@@ -121,6 +124,9 @@ func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) e
 	b.of.asked = append(b.of.asked, asked{verb, q})
 	if b.of.silent {
 		return ErrNoAnswer
+	}
+	if verb == verbs.Resolve.Name && b.of.unlikely != "" && q["confirm_cents"] == nil {
+		return fmt.Errorf("%w: %s", ErrUnconfirmed, b.of.unlikely)
 	}
 	said, ok := b.of.answer[verb]
 	if !ok {

@@ -15,13 +15,15 @@ import (
 
 	"perennial/jobs"
 	"perennial/jobs/inspect"
+	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules"
 )
 
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
-	"revealed", "dead", "letter", "runners", "attention",
+	"revealed", "dead", "letter", "runners", "attention", "confirm", "accounts",
 }
 
 // pages are the templates of all pages, parsed when the first page is asked for.
@@ -41,6 +43,28 @@ var functions = template.FuncMap{
 	"to":    to,
 	"field": field,
 	"level": level,
+	"day": func(day string) string {
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return day
+		}
+		return at.Format("2 Jan 2006")
+	},
+	"reconciled": ReconciledText,
+	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
+		return scheduleRows{account, rows, now}
+	},
+	"moved": func(x inspect.ExpiryEvidence) bool { return *x.Moved },
+	"shift": func(x inspect.ExpiryEvidence) string {
+		return "by " + english.Plural(int((x.Now.Sub(*x.Before)+12*time.Hour)/(24*time.Hour)), "day", "")
+	},
+	"walletat": func(x *ledger.Reconciled, currency string) walletAt { return walletAt{x, currency} },
+	"amount": func(c fact.Cents) string {
+		if !c.Known() {
+			return ""
+		}
+		return fmt.Sprintf("%d.%02d", c.Or(0)/100, c.Or(0)%100)
+	},
 	"until": func(at *time.Time, now time.Time) string {
 		if at == nil {
 			return ""
@@ -133,6 +157,20 @@ func to(account, page string, query ...string) string {
 
 // field is a name of the program's own, as a person reads it.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
+
+// scheduleRows is a list of schedules on a page.
+type scheduleRows struct {
+	Account string
+	Rows    []schedules.Status
+	Now     time.Time
+}
+
+// walletAt is the provider's wallet when it was compared last.
+type walletAt struct {
+	*ledger.Reconciled
+
+	Currency string
+}
 
 // levels are the colours of states: ok, busy, warn and bad; any other state is grey.
 var levels = map[string]string{

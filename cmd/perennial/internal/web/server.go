@@ -254,6 +254,10 @@ func (s *Server) view(x session, title, section string) view {
 
 // show writes a page of an account.
 func (s *Server) show(q accountRequest, name, title string, data any) {
+	s.showAs(q, name, title, http.StatusOK, data)
+}
+
+func (s *Server) showAs(q accountRequest, name, title string, code int, data any) {
 	v := s.view(q.session, title, cmp.Or(sectionOf[name], name))
 	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
 	v.CanAct = q.session.MayChange(v.Account)
@@ -266,7 +270,7 @@ func (s *Server) show(q accountRequest, name, title string, data any) {
 	if waits, ok := data.(interface{ Pending() bool }); ok {
 		v.Pending = waits.Pending()
 	}
-	s.page(q.to, q.Request, name, http.StatusOK, v)
+	s.page(q.to, q.Request, name, code, v)
 }
 
 const roleStandby = "standby"
