@@ -244,6 +244,6 @@ func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 		Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: fact.Known(500), PriceFrom: schedules.PriceOwn}, {ProxyID: "px_new", EstimateCents: fact.Known(400), PriceFrom: schedules.PriceKind}},
 		LeftOut:  []schedules.LeftOut{{ProxyID: "px_out", Reason: schedules.ReasonBudget}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "1 added, 1 gone, 1 dearer, 0 cheaper; 2.00 USD more than 7.00 USD", "Added: px_new", "Gone: px_gone", schedules.PriceKind, "px_out",
+	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "1 added, 1 gone, 1 price up, 0 price down; 2.00 USD more than 7.00 USD", "Added: px_new", "Gone: px_gone", schedules.PriceKind, "px_out",
 		"Sat 2026-11-21 13:00:00 UTC", "Sat 2026-11-21 17:00:00 UTC", `href="/a/main/operations?schedule=keep"`)
 }

@@ -129,6 +129,9 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 			}
 		}
 	}
+	if _, page, _ := h.get("/a/main/operations"); !strings.Contains(page, `<a href="/a/main/operations?state=held">held 1</a>`) || !strings.Contains(page, `<a href="/a/main/operations?state=review">review 1</a>`) {
+		t.Errorf("the states are not counted:\n%s", page)
+	}
 	for _, wrong := range []string{"from=yesterday", "label=shop"} {
 		if _, page, _ := h.get("/a/main/operations?" + wrong); !strings.Contains(page, `class="bad" role="alert"`) || strings.Contains(page, "r1/0001") {
 			t.Errorf("%s is not refused", wrong)

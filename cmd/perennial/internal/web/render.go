@@ -51,6 +51,7 @@ var functions = template.FuncMap{
 		return at.Format("2 Jan 2006")
 	},
 	"reconciled": ReconciledText,
+	"short":      short,
 	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
 		return scheduleRows{account, rows, now}
 	},
@@ -157,6 +158,14 @@ func to(account, page string, query ...string) string {
 
 // field is a name of the program's own, as a person reads it.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
+
+// short is an id whose middle is left out where it is long: a title has it in full.
+func short(id string) string {
+	if r := []rune(id); len(r) > 32 {
+		return string(r[:20]) + "…" + string(r[len(r)-8:])
+	}
+	return id
+}
 
 // scheduleRows is a list of schedules on a page.
 type scheduleRows struct {

@@ -62,6 +62,7 @@ function draw(table) {
   const at = labels.map((_, n) => n);
   const chart = new uPlot({
     width: host.clientWidth, height: heightOf(host), padding: [8, 8, 0, 0],
+    legend: { show: drawn.length > 1 },
     cursor: { drag: { x: false, y: false }, y: false },
     scales: { x: { time: false, range: [-0.6, labels.length - 0.4] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
     axes: [

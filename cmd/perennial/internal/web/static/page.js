@@ -37,7 +37,7 @@ function busy() {
   const fields = [...document.querySelectorAll("main input:not([type=hidden])")];
   const filled = fields.some((e) => ["radio", "checkbox"].includes(e.type) ? e.checked !== e.defaultChecked : e.value !== e.defaultValue)
     || [...document.querySelectorAll("main option")].some((e) => e.selected !== e.defaultSelected && (e.defaultSelected || e.index > 0));
-  return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]");
+  return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]:not([data-open])");
 }
 
 // The page carries the edition that it is made of, and every word of the server's the one of
