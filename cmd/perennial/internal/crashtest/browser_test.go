@@ -32,7 +32,7 @@ var (
 // signIn opens the overview by a one-time link.
 func (w *world) signIn(ctx context.Context) {
 	w.t.Helper()
-	does(ctx, w.t, chromedp.Navigate(strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada"))), shows("Overview"))
+	does(ctx, w.t, chromedp.Navigate(strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada"))), browsertest.Click(`//button[text()="Sign in as ada"]`), shows("Overview"))
 }
 
 // lostReply is a world with a renewal whose reply was lost for good, and waits for a person.

@@ -22,7 +22,7 @@ func (w *world) browser() *http.Client {
 		w.t.Fatal(err)
 	}
 	b := &http.Client{Jar: jar, Timeout: patience}
-	if _, code, err := ask(b, strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada")), nil); err != nil || code != http.StatusOK {
+	if _, code, err := ask(b, strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada")), url.Values{}); err != nil || code != http.StatusOK {
 		w.t.Fatalf("signing in: %d %v", code, err)
 	}
 	return b

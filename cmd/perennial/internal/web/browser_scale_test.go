@@ -26,7 +26,7 @@ func TestBrowserPagesOfMany(t *testing.T) {
 	fill(t, h)
 	ctx := browsertest.Chromium(t)
 	link := "/login?code=" + url.QueryEscape(Link(h.pages.Key, Person{Name: "ada", Role: Operator}, h.clock()))
-	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+link), browsertest.Shows("Overview"))
+	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+link), browsertest.Click(`//button[text()="Sign in as ada"]`), browsertest.Shows("Overview"))
 
 	// The latest operations come first, and those of one instant in the order of the journal.
 	rows := h.through(ctx, t, "/a/main/operations", "Older", browserPages)

@@ -44,7 +44,7 @@ func hostileData(text string) map[string]any {
 	o := inspect.OperationStatus{OperationID: text, CommandID: text, State: fact.State(text), Kind: fact.Kind(text), Reason: text, OrderNo: text, Currency: text, Lines: []ledger.RenewalLine{{ProxyID: text, State: fact.LineState(text)}}, ProxyIDs: []string{text}}
 	p := ledger.Proxy{ProxyID: text, Status: text, IPType: text, Protocol: text, CountryCode: text, Region: text, LineName: text, Labels: labels}
 	return map[string]any{
-		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true},
+		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true, Code: text, As: Person{Name: text, Role: Role(text)}, Now: Person{Name: text}},
 		"overview": accountCard{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Schedules: []schedules.Status{status}, Compared: &jobs.LastReconciliation{Failed: text}, List: attentionView{Needs: []need{{text, text, text, text, text, text}}}, NoRunner: "",
 			Forecast: Made[schedules.Forecast]{At: noon, Err: text, Value: schedules.Forecast{RunsOutOn: text, WalletCents: new(int64), Currency: text, Days: []schedules.ForecastDay{{Day: text}}, FailsFirst: &schedules.ForecastSweep{Schedule: text}}},
 			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}},

@@ -45,13 +45,33 @@ func TestALinkSignsInOnce(t *testing.T) {
 	h := newRig(t)
 	ada := Person{Name: "ada", Role: Operator}
 	link := "/login?code=" + url.QueryEscape(Link(h.pages.Key, ada, h.clock()))
-	code, _, header := h.get(link)
+	for _, method := range []string{http.MethodGet, http.MethodHead} { // a program that looks at a link does not use it
+		request, err := http.NewRequestWithContext(t.Context(), method, h.server.URL+link, nil)
+		check(t, err)
+		if code, _, header := h.do(h.client, request); code != http.StatusOK || header.Get("Set-Cookie") != "" {
+			t.Fatalf("%s: %d %v", method, code, header)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.server.URL+link, nil)
+	check(t, err)
+	code, _, header := h.do(h.client, request)
 	cookie := header.Get("Set-Cookie")
 	if code != http.StatusSeeOther || header.Get("Location") != "/" || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, "Secure") {
 		t.Fatalf("%d %s", code, cookie)
 	}
 	if code, body, _ := h.get("/"); code != http.StatusOK || !strings.Contains(body, "ada") {
 		t.Errorf("signed in: %d", code)
+	}
+	// The link of another person asks first, and a cookie that does not verify hides no session.
+	if _, page, _ := h.get("/login?code=" + url.QueryEscape(Link(h.pages.Key, Person{Name: "bob", Role: Viewer}, h.clock()))); !strings.Contains(page, "ada is signed in here") || !strings.Contains(page, "Sign in as bob") {
+		t.Errorf("it is not asked:\n%s", page)
+	}
+	name, _, _ := strings.Cut(cookie, "=")
+	request, err = http.NewRequestWithContext(t.Context(), http.MethodGet, h.server.URL+"/", nil)
+	check(t, err)
+	request.AddCookie(&http.Cookie{Name: name, Value: "planted"})
+	if code, _, _ := h.do(h.client, request); code != http.StatusOK || name != "perennial_session_"+request.URL.Port() {
+		t.Errorf("with two cookies %s: %d", name, code)
 	}
 	stale := Link(h.pages.Key, ada, h.clock())
 	old := Link(h.pages.Key, ada, h.clock().Add(-time.Minute)) // of before the process started
