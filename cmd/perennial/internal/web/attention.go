@@ -72,7 +72,7 @@ func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err err
 	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {
 		return v, err
 	}
-	if err = v.addReviews(ctx, a); err != nil {
+	if err := v.addReviews(ctx, a); err != nil {
 		return v, err
 	}
 	all, _ := s.sweeps(ctx, a)

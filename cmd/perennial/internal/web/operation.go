@@ -178,6 +178,15 @@ func (s *Server) readOperation(ctx context.Context, a Account, id string, v *ope
 		}
 		v.Steps = append(v.Steps, one)
 	}
+	if err := v.readFacts(ctx, a, id); err != nil {
+		return err
+	}
+	return v.readWay(ctx, l, o)
+}
+
+// readFacts reads what the journal has of an operation, and what that booked.
+func (v *operationView) readFacts(ctx context.Context, a Account, id string) error {
+	l := a.Ledger()
 	rows, err := l.RowsOf(ctx, id)
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); err != nil && !archived {
 		return err
@@ -200,7 +209,7 @@ func (s *Server) readOperation(ctx context.Context, a Account, id string, v *ope
 	}
 	v.Bookings = len(v.Booked)
 	v.Booked = v.Booked[:min(v.Bookings, bookedShown)]
-	return v.readWay(ctx, l, o)
+	return nil
 }
 
 // choose gathers the answers by what they are of.
