@@ -26,7 +26,7 @@ func (r *Runner) confirmed(ctx context.Context, o fact.Operation, x Resolution, 
 		return err
 	}
 	if shown := e.Charged(x.ProxyID); len(shown) > 0 {
-		return command.RefuseUnconfirmed("the evidence says that %s was charged: %s. If the provider says that it was not, add --against-evidence (on the pages: mark that it is right)", o.ID, strings.Join(shown, "; "))
+		return command.RefuseUnconfirmed("the evidence says that %s was charged: %s. If the provider says that it was not, add --against-evidence", o.ID, strings.Join(shown, "; "))
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolu
 	default:
 		return nil
 	}
-	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d (on the pages: mark that it is right)", amount, o.ID, why, x.ChargedCents)
+	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d", amount, o.ID, why, x.ChargedCents)
 }
 
 // takeOrder has an answer without an order name the only one that the evidence shows, where

@@ -56,6 +56,14 @@ func (h *rig) answer(e inspect.Evidence, say, proxyID string) inspect.Answer {
 	return inspect.Answer{}
 }
 
+// judged compares the verdict, without what changes between runs.
+func (h *rig) judged(e inspect.Evidence, outcome, text string) {
+	h.t.Helper()
+	if e.Verdict == nil || e.Verdict.Outcome != outcome || !strings.Contains(e.Verdict.Text, text) {
+		h.t.Errorf("the verdict is %+v, want %s, %s", e.Verdict, outcome, text)
+	}
+}
+
 func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -67,6 +75,8 @@ func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 	if len(e.Orders) != 1 || e.Orders[0].NetCents != 600 || e.WalletBefore == nil || e.WalletAfter != nil {
 		t.Errorf("%+v", e)
 	}
+	h.judged(e, inspect.VerdictCharged, "Likely charged: order "+e.Orders[0].OrderNo+" was made at ")
+	h.judged(e, inspect.VerdictCharged, "; expected 6.00 USD.")
 	last := e.History[len(e.History)-1]
 	if len(e.History) < 2 || e.History[0].Type != "operation.sending" || e.History[0].Attempt != 1 || last.Type != "operation.review" || last.Code != "idempotency_unresolved" || last.TraceID == "" {
 		t.Errorf("%+v", e.History)
@@ -90,6 +100,7 @@ func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	if len(e.Expiries) != 4 || e.Expiries[0].Before == nil || e.Expiries[0].Now == nil || e.Expiries[0].Moved == nil || e.Expiries[3].Moved == nil || !*e.Expiries[3].Moved {
 		t.Errorf("%+v", e.Expiries)
 	}
+	h.judged(e, inspect.VerdictUnknown, "Undecided: the provider said that it charged 9.00 USD, but no expiry has moved. It may still renew, or refund.")
 	reviews, err := h.ledger.Reviews(t.Context())
 	check(t, err)
 	if reviews[0].AtStakeCents != fact.Known(300) {
@@ -125,6 +136,7 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	e := h.evidence(id)
+	h.judged(e, inspect.VerdictNone, "No sign of a charge: no expiry has moved. That does not prove")
 	again := h.answer(e, "--not-charged --send-again", "")
 	if len(again.Bookings) != 0 || again.NewKey == "" || again.NewKey == e.IdempotencyKey {
 		t.Errorf("%+v", again)
@@ -146,6 +158,7 @@ func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	h.judged(h.evidence(id), inspect.VerdictCharged, "Likely charged: both expiries moved by 30 days; what it cost is not known.")
 	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 601, ConfirmCents: new(int64(601)), By: "ada", Reason: "the invoice"}))
 	for proxy, want := range map[string]int64{"px_1": 301, "px_2": 300} {
 		if paid, err := h.ledger.PaidPerDay(t.Context(), proxy); err != nil || paid.Cents != want || paid.Days != 30 {
@@ -193,6 +206,7 @@ func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	e, err := inspect.CollectEvidence(t.Context(), h.ledger, nil, id)
 	check(t, err)
+	h.judged(e, inspect.VerdictUnknown, "Undecided: no runner answers")
 	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "ledger alone") || len(e.History) == 0 || len(e.Answers) != 3 || e.Expiries[0].Now != nil {
 		t.Errorf("%+v", e)
 	}

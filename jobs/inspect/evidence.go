@@ -29,8 +29,11 @@ type Evidence struct {
 	Orders       []OrderEvidence    `json:"unknown_orders"`
 	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
 	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
+	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing where nothing is."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
+
+	asked, ordersRead bool // the provider was, and all of its orders were
 }
 
 // HistoryEntry is one fact of the operation: a send, a reply, a decision.
@@ -158,6 +161,7 @@ func entryOf(f fact.Fact, currency string) HistoryEntry {
 // fromProvider asks for the expiries now and for unknown orders.
 func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	p := &reconcile.Pass{Reconciler: c, Left: c.Reads, Fresh: map[string]bool{}}
+	e.asked = true
 	for i := range e.Expiries {
 		x := &e.Expiries[i]
 		if !p.May() {
@@ -177,26 +181,29 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 	if !o.Kind.MakesOrder() || o.OrderNo != "" || o.FirstSentAt == nil {
 		return
 	}
-	if err := p.Outside(ctx); err != nil {
+	err := p.Outside(ctx)
+	if err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be listed: %v", err))
 	}
-	e.mayHaveMade(ctx, c, o)
+	e.ordersRead = e.mayHaveMade(ctx, c, o) && err == nil && len(p.Notes) == 0
 	e.Notes = append(e.Notes, p.Notes...)
 }
 
-// mayHaveMade lists the unknown orders that an answer may name.
-func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
+// mayHaveMade lists the unknown orders that an answer may name; false where they could not be
+// compared.
+func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) bool {
 	m, err := reconcile.MakerOf(ctx, c.Ledger, o)
 	recorded, failed := c.Ledger.RecordedFor(ctx)
 	if err := errors.Join(err, failed); err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be compared: %v", err))
-		return
+		return false
 	}
 	for _, no := range slices.Sorted(maps.Keys(c.Foreign)) {
 		if x := c.Foreign[no]; x.Read && !x.Before && recorded[no] == 0 && m.CannotHaveMade(x) == "" {
 			e.Orders = append(e.Orders, OrderEvidence{no, x.CreatedAt, x.NetCents})
 		}
 	}
+	return true
 }
 
 // answers lays out what a person can say of each open line, or of the whole.
@@ -208,10 +215,11 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 	if o.State != fact.StateReview {
 		ids = nil // it settled, and only single lines are open
 	}
-	open := map[string]int64{}
+	open, charged := map[string]int64{}, int64(0)
 	for _, x := range e.Lines {
 		if x.State == fact.LineUnresolved {
 			ids, open[x.ProxyID] = append(ids, x.ProxyID), x.ChargedCents-x.RefundedCents
+			charged += open[x.ProxyID]
 			if o.State == fact.StateReview {
 				open[""] += x.ChargedCents - x.RefundedCents
 			}
@@ -219,6 +227,13 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 	}
 	if open[""] > 0 {
 		amount = open[""]
+	}
+	if len(ids) > 0 {
+		expected := amount
+		if ids[0] != "" {
+			expected = charged
+		}
+		e.Verdict = e.judge(o, expected, charged)
 	}
 	b, err := l.Binding(ctx)
 	if err != nil {

@@ -271,7 +271,11 @@ func read(ctx context.Context, link, page string, took *[]time.Duration, opened 
 	client := &http.Client{Jar: jar}
 	base, _, _ := strings.Cut(link, "/login")
 	get := func(address string) (io.ReadCloser, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		method := http.MethodGet
+		if address == link { // its button
+			method = http.MethodPost
+		}
+		request, err := http.NewRequestWithContext(ctx, method, address, nil)
 		if err != nil {
 			return nil, err
 		}

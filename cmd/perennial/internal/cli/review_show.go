@@ -59,6 +59,9 @@ func (a *app) printEvidence(e inspect.Evidence) error {
 	}
 	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
 		e.OperationID, e.Kind, e.State, e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+	if e.Verdict != nil {
+		fmt.Fprintf(a.stdout, "verdict   %s\n", e.Verdict.Text)
+	}
 	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency))
 	for _, n := range e.Notes {
 		fmt.Fprintf(a.stdout, "note      %s\n", n)

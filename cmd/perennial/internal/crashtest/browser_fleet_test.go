@@ -12,10 +12,10 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 )
 
-// charted waits until two charts stand on the page, each with its canvas, and no other one
+// charted waits until one chart stands on the page, with its canvas, and no other one
 // is kept.
 func charted() action {
-	return holds(`document.querySelectorAll(".chart canvas").length === 2 && document.documentElement.dataset.charts === "2"`)
+	return holds(`document.querySelectorAll(".chart canvas").length === 1 && document.documentElement.dataset.charts === "1"`)
 }
 
 // TestBrowserFleetJourneys: a person finds what expires and what it will cost, and why an IP
@@ -35,20 +35,20 @@ func TestBrowserFleetJourneys(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.signIn(ctx)
-	does(ctx, t, shows("It lasts for, by the forecast"), charted())
+	does(ctx, t, shows("Wallet lasts over 30 days"), charted())
 	does(ctx, t, chromedp.Evaluate[chromedp.Void](`document.getElementById("content").dataset.before = "1"; undefined`))
 	w.mustCLI("renew", "px_6", "--id", "meanwhile", "--wait")
 	does(ctx, t, holds(`document.getElementById("content").dataset.before === undefined`), charted())
 
 	// What expires, and what will it cost?
 	day := known.ExpiresAt.UTC().Format(time.DateOnly)
-	does(ctx, t, browsertest.Click(`//a[text()="Calendar of expiries"]`), shows("Expiries in"),
+	does(ctx, t, browsertest.Click(`//nav/a[text()="Calendar"]`), shows("Expiries in"),
 		chromedp.Navigate(line.HTTP+"/a/main/calendar?month="+day[:7]), shows("is expected to cost"),
 		browsertest.Click(`a[href*="from=`+day+`"]`), shows("What expires from "+day), shows("px_5"))
 
 	// Why was this IP not renewed?
 	does(ctx, t, browsertest.Click(`//td/a[text()="px_5"]`), shows("It is not renewed: no schedule of this account matches it."),
-		chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("in review"), browsertest.Click(`.verdict a`), shows("What a person may answer"))
+		chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("in review"), browsertest.Click(`.verdict a`), shows("Resolve the review"))
 	if len(failures) > 0 {
 		t.Errorf("%q", failures)
 	}

@@ -37,7 +37,7 @@ func TestBrowserMoneyJourney(t *testing.T) {
 	}
 	ctx := chromium(t)
 	w.signIn(ctx)
-	does(ctx, t, browsertest.Click(`//dt[text()="Wallet, by the book"]/following-sibling::dd/a`), shows("Is it right?"))
+	does(ctx, t, browsertest.Click(`section[aria-labelledby="card-books"] a`), shows("Is it right?"))
 	for _, x := range []struct {
 		name  string
 		cents int64
@@ -77,7 +77,7 @@ func TestBrowserOpenPageFollows(t *testing.T) {
 	awaitReady(t, line)
 	ctx := chromium(t)
 	w.signIn(ctx)
-	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("None."), chromedp.Evaluate[chromedp.Void](`window.unloaded = true; undefined`))
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("No operations."), chromedp.Evaluate[chromedp.Void](`window.unloaded = true; undefined`))
 	first := `document.querySelector("main tbody a")?.innerText === `
 	for n := 1; n <= 4; n++ {
 		id := fmt.Sprintf("live-%d", n)
@@ -88,14 +88,14 @@ func TestBrowserOpenPageFollows(t *testing.T) {
 		t.Errorf("the page shows %s", got)
 	}
 	// A page is not loaded again while one of its fields has the focus, and is behind that.
-	does(ctx, t, chromedp.Focus(`input[name="label"]`))
+	does(ctx, t, chromedp.Focus(`input[name="q"]`))
 	w.mustCLI("renew", "px_1", "--id", "typed", "--wait")
-	does(ctx, t, chromedp.Blur(`input[name="label"]`), unloaded(first+`"typed/0001"`))
+	does(ctx, t, chromedp.Blur(`input[name="q"]`), unloaded(first+`"typed/0001"`))
 	// Nor between press and release: the click would be lost.
 	link := browsertest.Says[[]float64](ctx, t, `(({ x, y, width, height }) => [x + width / 2, y + height / 2])(document.querySelector("main tbody a").getBoundingClientRect())`)
 	does(ctx, t, chromedp.Evaluate[chromedp.Void](`new BroadcastChannel("perennial changes").onmessage = ({ data }) => { window.edition = data ?? undefined; }; undefined`),
 		chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, link[0], link[1], chromedp.ButtonLeft, chromedp.ClickCount(1)))
 	w.mustCLI("renew", "px_2", "--id", "pressed", "--wait")
 	does(ctx, t, holds(`window.edition !== undefined && window.edition !== document.getElementById("content").dataset.edition`), unloaded(first+`"typed/0001"`))
-	does(ctx, t, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, link[0], link[1], chromedp.ButtonLeft, chromedp.ClickCount(1)), shows("Equivalent: perennial status typed/0001"))
+	does(ctx, t, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, link[0], link[1], chromedp.ButtonLeft, chromedp.ClickCount(1)), shows("Operation typed/0001"))
 }

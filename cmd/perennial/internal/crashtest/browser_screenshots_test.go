@@ -121,9 +121,9 @@ func TestBrowserScreenshots(t *testing.T) {
 	for _, page := range []struct{ name, path, shows string }{
 		{"overview", "/", "Needs you"},
 		{"operations", "/a/main/operations", "ads-last-minute/0001"},
-		{"operation", "/a/main/operation?id=ads-last-minute", "What a person may answer"},
+		{"operation", "/a/main/operation?id=ads-last-minute", "Resolve the review"},
 		{"reviews", "/a/main/reviews", "ads-last-minute/0001"},
-		{"schedule", "/a/main/schedule?id=ads-weekly&plan=1", "is held"},
+		{"schedule", "/a/main/schedule?id=ads-weekly&plan=1", "Plan needs approval"},
 		{"calendar", "/a/main/calendar?month=" + time.Now().UTC().AddDate(0, 0, 20).Format("2006-01"), "is expected to cost"},
 		{"proxy", "/a/main/proxy?id=px_dallas_05", "shop-checkout"},
 		{"money", "/a/main/money", "Books and provider"},

@@ -32,7 +32,7 @@ var (
 // signIn opens the overview by a one-time link.
 func (w *world) signIn(ctx context.Context) {
 	w.t.Helper()
-	does(ctx, w.t, chromedp.Navigate(strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada"))), shows("Overview"))
+	does(ctx, w.t, chromedp.Navigate(strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada"))), browsertest.Click(`//button[text()="Sign in as ada"]`), shows("Overview"))
 }
 
 // lostReply is a world with a renewal whose reply was lost for good, and waits for a person.
@@ -56,18 +56,20 @@ func TestBrowserJourneys(t *testing.T) {
 	ctx := chromium(t)
 	w.signIn(ctx)
 	does(ctx, t,
-		shows("Needs you"), browsertest.Click(`//dt[text()="Needs you"]/following-sibling::dd/a`), shows("lost/0001"),
-		browsertest.Click(`//a[text()="lost/0001"]`), shows("What a person may answer"),
-		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`input[name="amount"]`, "3.00"), browsertest.Click(`input[name="sure"]`), browsertest.Fill(`form.act input[name="reason"]`, "the provider's site shows it"),
-		browsertest.Click(`//button[text()="Answer"]`), shows("Done: answer a review"), shows("perennial reviews resolve lost/0001 --charged 300"),
-		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("is held"),
-		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[text()="Approve exactly this plan"]`), shows("Done: approve a plan"),
+		shows("Needs you"), browsertest.Click(`section[aria-labelledby="card-needs"] a`), shows("Dead letters"), shows("lost/0001"),
+		browsertest.Click(`a[href*="operation?id=lost"]`), shows("Likely charged: its expiry moved by 30 days; what it cost is not known."),
+		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`#review input[name="amount"]`, "3.00"), browsertest.Fill(`#review input[name="reason"]`, "the provider's site shows it"),
+		// An amount where nothing is expected is a second step, which says what would be booked.
+		browsertest.Click(`//button[text()="Resolve"]`), shows("nothing is known of what it cost"), browsertest.Click(`//button[text()="Book 3.00 USD"]`),
+		shows("Done: answer a review"), shows("perennial reviews resolve lost/0001 --charged 300"),
+		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("Plan needs approval"),
+		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[starts-with(text(), "Approve")]`), shows("Done: approve a plan"),
 	)
 	for _, id := range []string{"px_3", "px_4"} {
 		await(t, id+" is renewed", func() bool { return w.renewals()[id] == 1 })
 	}
 	w.mustCLI("ledger", "reconcile")
-	does(ctx, t, browsertest.Click(`//a[text()="main"]`), shows("Operations"), browsertest.Click(`//a[text()="Money"]`), shows("Wallet"))
+	does(ctx, t, browsertest.Click(`//nav/a[text()="Money"]`), shows("Wallet"))
 
 	// An open page follows what happens.
 	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("lost/0001"))
@@ -134,7 +136,7 @@ func TestBrowserPagesAreForEveryone(t *testing.T) {
 	w.signIn(ctx)
 	w.deadLetters(line, "no command")
 	for _, path := range []string{
-		"/", "/a/main/operations", "/a/main/operation?id=lost", "/a/main/operation?id=paid", "/a/main/reviews", "/a/main/schedules", "/a/main/schedule?id=keep&plan=1",
+		"/", "/a/main/attention", "/a/main/operations", "/a/main/operation?id=lost", "/a/main/operation?id=paid", "/a/main/reviews", "/a/main/schedules", "/a/main/schedule?id=keep&plan=1",
 		"/a/main/proxies", "/a/main/proxies?within=240h", "/a/main/proxy?id=px_1", "/a/main/dead", "/a/main/dead?seq=1", "/runners",
 		"/a/main/proxy?id=px_4", "/a/main/proxies?uncovered=1", "/a/main/calendar", "/a/main/money", "/a/main/statement", "/a/main/log", "/a/main/operation?id=none", "/login",
 	} {

@@ -34,7 +34,7 @@ func TestAStandbyRevealsBehindTheHoldersFact(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &http.Client{Jar: jar, Timeout: patience}
-	page, code, err := ask(b, p.at[1].HTTP+"/login?code="+url.QueryEscape(web.Link(key, web.Person{Name: "ada", Role: web.Operator}, time.Now())), nil)
+	page, code, err := ask(b, p.at[1].HTTP+"/login?code="+url.QueryEscape(web.Link(key, web.Person{Name: "ada", Role: web.Operator}, time.Now())), url.Values{})
 	form := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(page)
 	if err != nil || form == nil {
 		t.Fatalf("signing in: %d %v\n%s", code, err, page)

@@ -137,6 +137,9 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	}
 	data, err := p.host.Queue.Request(ctx, p.Name, verb, body)
 	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+		if refused.Code == CodeUnconfirmed {
+			return fmt.Errorf("%w: %s", web.ErrUnconfirmed, refused.Description)
+		}
 		return errors.New(refused.Description)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

@@ -19,6 +19,10 @@ const askWithin = 3 * time.Second
 // not answered in time: a change may have been made, or may be yet.
 var ErrNoAnswer = errors.New("the runner has not answered in time")
 
+// ErrUnconfirmed is the error of Account.Ask for a change that looks like a slip: it is done
+// when the question says that it is meant.
+var ErrUnconfirmed = errors.New("this has to be confirmed")
+
 // ask asks a verb of an account's service.
 func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question Q) (answer A, err error) {
 	err = a.Ask(ctx, v.Name, question, &answer)

@@ -26,7 +26,7 @@ func TestBrowserPagesOfMany(t *testing.T) {
 	fill(t, h)
 	ctx := browsertest.Chromium(t)
 	link := "/login?code=" + url.QueryEscape(Link(h.pages.Key, Person{Name: "ada", Role: Operator}, h.clock()))
-	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+link), browsertest.Shows("Overview"))
+	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+link), browsertest.Click(`//button[text()="Sign in as ada"]`), browsertest.Shows("Overview"))
 
 	// The latest operations come first, and those of one instant in the order of the journal.
 	rows := h.through(ctx, t, "/a/main/operations", "Older", browserPages)
@@ -52,7 +52,7 @@ func TestBrowserPagesOfMany(t *testing.T) {
 	}
 
 	// Filters.
-	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+"/a/main/operations"), browsertest.Fill(`select[name="state"]`, "completed"), chromedp.SendKeys(`input[name="label"]`, "team=red"+kb.Enter),
+	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+"/a/main/operations"), browsertest.Click(`//summary[text()="Filters"]`), browsertest.Fill(`select[name="state"]`, "completed"), chromedp.SendKeys(`input[name="label"]`, "team=red"+kb.Enter),
 		browsertest.Holds(`location.search.includes("team%3Dred") && document.readyState === "complete"`))
 	rows = h.through(ctx, t, browsertest.Says[string](ctx, t, "location.pathname + location.search"), "Older", 3)
 	red := []string{} // of one instant by id, the greatest first
@@ -64,7 +64,7 @@ func TestBrowserPagesOfMany(t *testing.T) {
 	if want := red[:3*listed]; !slices.Equal(rows, want) {
 		t.Fatalf("filtered: %q, not %q", rows, want)
 	}
-	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+"/a/main/operations"), browsertest.Fill(`select[name="state"]`, "review"), chromedp.SendKeys(`input[name="label"]`, kb.Enter), browsertest.Holds(`location.search.includes("state=review")`), browsertest.Shows("r1/0001"))
+	browsertest.Does(ctx, t, chromedp.Navigate(h.server.URL+"/a/main/operations"), browsertest.Click(`//summary[text()="Filters"]`), browsertest.Fill(`select[name="state"]`, "review"), chromedp.SendKeys(`input[name="label"]`, kb.Enter), browsertest.Holds(`location.search.includes("state=review")`), browsertest.Shows("r1/0001"))
 	if n := browsertest.Says[int](ctx, t, `document.querySelectorAll("main tbody tr").length`); n != 1 {
 		t.Errorf("%d operations are in review", n)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
+	"perennial/ledger/fact"
 )
 
 // change is one kind of change: from a form to a verb's request, and to the command that
@@ -61,15 +62,16 @@ func ofCommand(verb verbs.Spec, does string) change {
 
 // changes are by the last part of their address.
 var changes = map[string]change{
-	"release":         ofCommand(verbs.Release.Spec, "let go what is held"),
-	"cancel":          ofCommand(verbs.Cancel.Spec, "withdraw what was never sent"),
-	"retry":           ofCommand(verbs.Retry.Spec, "ask again after not charged"),
+	"release":         ofCommand(verbs.Release.Spec, "release a command"),
+	"cancel":          ofCommand(verbs.Cancel.Spec, "cancel a command"),
+	"retry":           ofCommand(verbs.Retry.Spec, "retry a command"),
 	"approve":         byID(verbs.Approve.Spec, "plan", "approve a plan", "schedules", "approve"),
-	"sweep":           {verb: verbs.Sweep.Spec, does: "sweep now", timeout: planWithin, takes: byID(verbs.Sweep.Spec, "schedule", "", "schedules", "run").takes},
+	"sweep":           {verb: verbs.Sweep.Spec, does: "run a schedule", timeout: planWithin, takes: byID(verbs.Sweep.Spec, "schedule", "", "schedules", "run").takes},
 	"schedule-resume": byID(verbs.ScheduleResume.Spec, "schedule", "resume a schedule", "schedules", "resume"),
 	"schedule-pause":  {verb: verbs.SchedulePause.Spec, does: "pause a schedule", takes: pauseSchedule},
 	"pause":           ofAccount(verbs.Pause.Spec, "pause the account", "accounts", "pause"),
 	"resume":          ofAccount(verbs.Resume.Spec, "resume the account", "accounts", "resume"),
+	"correct":         {verb: verbs.Record.Spec, does: "correct an answer", takes: correct},
 	"resolve":         {verb: verbs.Resolve.Spec, does: "answer a review", takes: resolve},
 	"retire":          {verb: verbs.Retire.Spec, does: "retire a proxy", takes: retire},
 	"dead-requeue":    ofLetter(verbs.DeadRequeue.Spec, "publish a dead command again", "dead-letters", "requeue"),
@@ -124,7 +126,7 @@ func resolve(form func(string) string) (map[string]any, []string, error) {
 			command = append(command, "--send-again")
 		}
 	default:
-		return nil, nil, errors.New("say what the provider did: charged, or not charged")
+		return nil, nil, errors.New("choose what the provider did: it charged, or it charged nothing")
 	}
 	if line := form("line"); line != "" {
 		q["line"] = line
@@ -133,11 +135,85 @@ func resolve(form func(string) string) (map[string]any, []string, error) {
 	return q, command, nil
 }
 
+// correct books the opposite of an answer, or what was charged after all.
+func correct(form func(string) string) (map[string]any, []string, error) {
+	seq, err := strconv.ParseInt(form("id"), 10, 64)
+	if err != nil {
+		return nil, nil, errors.New("the form names no answer")
+	}
+	q, command := map[string]any{"corrects_seq": seq}, []string{"ledger", "record", "--corrects", form("id")}
+	if amount := form("amount"); amount != "" {
+		cents, err := centsOf(amount)
+		if err != nil {
+			return nil, nil, err
+		}
+		q["kind"], q["cents"] = form("kind"), cents
+		command = append(command, "--kind", form("kind"), "--cents", strconv.FormatInt(cents, 10))
+	}
+	if line := form("line"); line != "" {
+		q["line"] = line
+		command = append(command, "--line", line)
+	}
+	return q, command, nil
+}
+
+// confirmView is the second step of an answer that looks like a slip.
+type confirmView struct {
+	Why           string
+	Charged       bool
+	Cents         int64
+	Expected      fact.Cents
+	Wallet, After int64
+	Currency      string
+	Fields        map[string]string
+	Back          string
+}
+
+// answerAgain shows an answer that was not taken: as a second step where it looks like a
+// slip, else in its form with the reason.
+func (s *Server) answerAgain(q accountRequest, form func(string) string, why error) {
+	typed := answerForm{form("answer"), form("amount"), form("order"), form("line"), form("reason"), why.Error()}
+	if !errors.Is(why, ErrUnconfirmed) {
+		s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
+		return
+	}
+	ctx, l := q.Context(), q.account.Ledger()
+	b, err := l.Balance(ctx, q.account.AccountName())
+	var of operationView
+	if err == nil {
+		err = s.readOperation(ctx, q.account, form("id"), &of)
+	}
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	v := confirmView{Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
+	v.Why, _, _ = strings.Cut(strings.TrimPrefix(why.Error(), ErrUnconfirmed.Error()+": "), ". ")
+	for _, name := range []string{"id", "answer", "amount", "order", "line", "reason", "back"} {
+		v.Fields[name] = form(name)
+	}
+	for _, c := range of.Choices {
+		if c.ProxyID == typed.Line {
+			v.Expected = c.Expected
+		}
+	}
+	if v.Charged {
+		v.Cents, _ = centsOf(typed.Amount) // the runner has read it
+		v.After -= v.Cents
+	}
+	for _, x := range of.Lines { // what is in suspense has left the wallet
+		if x.State == fact.LineUnresolved && (typed.Line == "" || x.ProxyID == typed.Line) {
+			v.After += x.ChargedCents - x.RefundedCents
+		}
+	}
+	s.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
+}
+
 // centsOf reads an amount as a person writes one: 12, 12.3 or 12.34.
 func centsOf(text string) (int64, error) {
 	amount := regexp.MustCompile(`^([0-9]{1,15})(?:\.([0-9]{1,2}))?$`).FindStringSubmatch(text)
 	if amount == nil {
-		return 0, fmt.Errorf("%q is no amount: write what was charged, such as 12.34", text)
+		return 0, fmt.Errorf("%q is not a valid amount: write what was charged, such as 12.34", text)
 	}
 	return strconv.ParseInt(amount[1]+(amount[2] + "00")[:2], 10, 64)
 }
@@ -183,7 +259,7 @@ func (s *Server) change(q accountRequest) {
 	question, command, err := c.takes(form)
 	reason := form("reason")
 	if err == nil && reason == "" {
-		err = errors.New("say why: the reason is kept with your name")
+		err = errors.New("a reason is required: it is kept with your name")
 	}
 	code := http.StatusOK
 	if err == nil {
@@ -196,6 +272,10 @@ func (s *Server) change(q accountRequest) {
 	}
 	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
 		code = http.StatusGatewayTimeout
+	}
+	if _, errNone := q.account.Ledger().Operation(q.Context(), form("id")); err != nil && !out.Unknown && q.PathValue("what") == "resolve" && errNone == nil {
+		s.answerAgain(q, form, err)
+		return
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out

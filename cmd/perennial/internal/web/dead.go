@@ -87,7 +87,7 @@ func (s *Server) dead(q accountRequest) {
 		l.Text = ""
 		v.Rows = append(v.Rows, l)
 	}
-	s.show(q, "dead", "Commands that could not be read", v)
+	s.show(q, "dead", "Dead letters", v)
 }
 
 func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) {

@@ -29,5 +29,5 @@ func (s *Server) decisions(q accountRequest) {
 	if next > 0 {
 		v.Older = to(q.account.AccountName(), "log", "before", strconv.FormatInt(next, 10))
 	}
-	s.show(q, "log", "What people decided", v)
+	s.show(q, "log", "Activity", v)
 }

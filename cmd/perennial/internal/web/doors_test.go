@@ -53,7 +53,7 @@ func (h *rig) try(d door, a attempt) (code int, body string, header http.Header)
 	check(h.t, err)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if a.cookie != "" {
-		request.AddCookie(&http.Cookie{Name: sessionCookie, Value: a.cookie})
+		request.AddCookie(&http.Cookie{Name: cookieName(request.URL.Host), Value: a.cookie})
 	}
 	for name, value := range a.header {
 		request.Header.Set(name, value)

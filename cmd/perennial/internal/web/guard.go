@@ -4,13 +4,22 @@ package web
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 )
 
-const sessionCookie = "perennial_session"
+// cookieName is the session cookie of an address: cookies do not tell ports apart, so that two
+// runners on one machine would sign each other's people out.
+func cookieName(host string) string {
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return "perennial_session"
+	}
+	return "perennial_session_" + port
+}
 
 // guarded refuses what is asked for under a name that is not served (a site may have its
 // own name point here, and its scripts would read the pages), and what another site has a
@@ -56,8 +65,10 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 		}
 		return s.sessions.identified(p), true, nil
 	}
-	if cookie, err := r.Cookie(sessionCookie); err == nil {
-		x, ok = s.sessions.read(cookie.Value)
+	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of this domain may have set one too
+		if x, ok = s.sessions.read(cookie.Value); ok {
+			break
+		}
 	}
 	if ok && x.Token != "" {
 		tokens, err := s.Tokens()
@@ -116,7 +127,7 @@ func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 // setCookie gives the browser a session, or takes it away.
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	c := &http.Cookie{ //nolint:gosec // Secure wherever the browser is not on this machine
-		Name: sessionCookie, Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: cookieName(r.Host), Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: secure(r),
 	}
 	if value == "" {

@@ -20,7 +20,7 @@ func FuzzHostileTextOnPages(f *testing.F) {
 		t.Helper()
 		var all bytes.Buffer
 		for name, data := range hostileData(text) {
-			v := view{Title: text, Section: name, Person: Person{Name: text, Role: Operator}, Accounts: []string{text}, Account: text, CanAct: true, Command: text, Now: noon, Data: data}
+			v := view{Title: text, Section: name, Person: Person{Name: text, Role: Operator}, Accounts: []string{text}, Account: text, Pages: []pageLink{{text, text, text, text}}, CanAct: true, Command: text, Now: noon, Data: data}
 			if err := pages()[name].ExecuteTemplate(&all, "layout", v); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -44,15 +44,19 @@ func hostileData(text string) map[string]any {
 	o := inspect.OperationStatus{OperationID: text, CommandID: text, State: fact.State(text), Kind: fact.Kind(text), Reason: text, OrderNo: text, Currency: text, Lines: []ledger.RenewalLine{{ProxyID: text, State: fact.LineState(text)}}, ProxyIDs: []string{text}}
 	p := ledger.Proxy{ProxyID: text, Status: text, IPType: text, Protocol: text, CountryCode: text, Region: text, LineName: text, Labels: labels}
 	return map[string]any{
-		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true},
-		"overview": []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}, Schedules: []schedules.Status{status}, Reconciled: text,
+		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true, Code: text, As: Person{Name: text, Role: Role(text)}, Now: Person{Name: text}},
+		"overview": accountCard{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Schedules: []schedules.Status{status}, Compared: &jobs.LastReconciliation{Failed: text}, List: attentionView{Needs: []need{{text, text, text, text, text, text}}}, NoRunner: "",
 			Forecast: Made[schedules.Forecast]{At: noon, Err: text, Value: schedules.Forecast{RunsOutOn: text, WalletCents: new(int64), Currency: text, Days: []schedules.ForecastDay{{Day: text}}, FailsFirst: &schedules.ForecastSweep{Schedule: text}}},
-			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}}},
+			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}},
+		"accounts":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Forecast: Made[schedules.Forecast]{Value: schedules.Forecast{RunsOutOn: text}}}},
+		"attention":  attentionView{Needs: []need{{text, text, text, text, text, text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}},
+		"confirm":    confirmView{Why: text, Currency: text, Fields: map[string]string{"reason": text, "id": text}, Back: "/"},
 		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
 		"operation": &operationView{
-			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
+			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Verdict: &inspect.Verdict{Text: text, OrderNo: text}, Expiries: []inspect.ExpiryEvidence{{ProxyID: text, State: text}}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
 				Answers: []inspect.Answer{{Say: text, ProxyID: text, NewOperation: text, Bookings: []ledger.Booking{{Debit: text, Credit: text}}}}},
 			Command: inspect.CommandStatus{CommandID: text, State: text, Labels: labels, WaitsFor: text, Operations: []inspect.OperationStatus{o, o}},
+			Choices: []choice{{ProxyID: text, OrderNo: text, Charges: true, Expected: fact.Known(1)}}, Given: []given{{OperationResolved: fact.OperationResolved{By: text, Reason: text, ProxyID: text, Lines: []fact.AnsweredLine{{ProxyID: text}, {}}}}}, Typed: answerForm{text, text, text, text, text, text}, What: text,
 			Happens: text, Facts: []factRow{{ledger.Row{Type: text, Hash: text}, text, text}}, Steps: []step{{HistoryEntry: inspect.HistoryEntry{Type: text, Code: text, TraceID: text, Text: text}}},
 			Booked: []ledger.Posting{{Kind: text, Account: text, ProxyID: text}}, Way: []wayOfProxy{{RenewalLine: ledger.RenewalLine{ProxyID: text, State: fact.LineState(text)}, Before: text, After: text}},
 		},

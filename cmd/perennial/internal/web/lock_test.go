@@ -13,7 +13,7 @@ import (
 
 // paths are the pages of an account, and what is asked of all.
 var paths = []string{
-	"/", "/a/main/operations", "/a/main/operations?state=review&label=team%3Dx", "/a/main/operation?id=r1", "/a/main/reviews", "/a/main/schedules",
+	"/", "/a/main/overview", "/a/main/attention", "/a/main/operations", "/a/main/operations?state=review&label=team%3Dx", "/a/main/operation?id=r1", "/a/main/reviews", "/a/main/schedules",
 	"/a/main/schedule?id=keep&plan=1", "/a/main/proxies", "/a/main/proxies?within=24h", "/a/main/proxy?id=px_1", "/a/main/calendar", "/a/main/calendar?month=2026-12", "/a/main/proxies?uncovered=1", "/a/main/proxies?due=2026-11-21",
 	"/a/main/proxies?from=2026-11-21&until=2026-11-22", "/a/main/money", "/a/main/money?before=5", "/a/main/money?kind=charge", "/a/main/statement", "/a/main/log",
 	"/a/main/operations?schedule=keep&from=2026-11-01&until=2026-11-30", "/a/main/dead", "/a/main/dead?seq=7", "/runners",
@@ -45,13 +45,33 @@ func TestALinkSignsInOnce(t *testing.T) {
 	h := newRig(t)
 	ada := Person{Name: "ada", Role: Operator}
 	link := "/login?code=" + url.QueryEscape(Link(h.pages.Key, ada, h.clock()))
-	code, _, header := h.get(link)
+	for _, method := range []string{http.MethodGet, http.MethodHead} { // a program that looks at a link does not use it
+		request, err := http.NewRequestWithContext(t.Context(), method, h.server.URL+link, nil)
+		check(t, err)
+		if code, _, header := h.do(h.client, request); code != http.StatusOK || header.Get("Set-Cookie") != "" {
+			t.Fatalf("%s: %d %v", method, code, header)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.server.URL+link, nil)
+	check(t, err)
+	code, _, header := h.do(h.client, request)
 	cookie := header.Get("Set-Cookie")
 	if code != http.StatusSeeOther || header.Get("Location") != "/" || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, "Secure") {
 		t.Fatalf("%d %s", code, cookie)
 	}
 	if code, body, _ := h.get("/"); code != http.StatusOK || !strings.Contains(body, "ada") {
 		t.Errorf("signed in: %d", code)
+	}
+	// The link of another person asks first, and a cookie that does not verify hides no session.
+	if _, page, _ := h.get("/login?code=" + url.QueryEscape(Link(h.pages.Key, Person{Name: "bob", Role: Viewer}, h.clock()))); !strings.Contains(page, "ada is signed in here") || !strings.Contains(page, "Sign in as bob") {
+		t.Errorf("it is not asked:\n%s", page)
+	}
+	name, _, _ := strings.Cut(cookie, "=")
+	request, err = http.NewRequestWithContext(t.Context(), http.MethodGet, h.server.URL+"/", nil)
+	check(t, err)
+	request.AddCookie(&http.Cookie{Name: name, Value: "planted"})
+	if code, _, _ := h.do(h.client, request); code != http.StatusOK || name != "perennial_session_"+request.URL.Port() {
+		t.Errorf("with two cookies %s: %d", name, code)
 	}
 	stale := Link(h.pages.Key, ada, h.clock())
 	old := Link(h.pages.Key, ada, h.clock().Add(-time.Minute)) // of before the process started

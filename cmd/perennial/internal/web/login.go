@@ -15,24 +15,36 @@ type loginView struct {
 	Next   string
 	Wrong  string
 	Tokens bool // whether there are any
+	Code   string
+	As     Person // whom the code signs in
+	Now    Person // who is signed in, if it is another person
 }
 
-// loginPage asks for a token, or takes a one-time code: that is a GET, for it is a link.
+const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
+
+// loginPage asks for a token, or asks whether to use a one-time code: a link that a program
+// opens to look at it is not used up, and replaces nobody's session.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, named, err := s.Identity.of(r); named && err == nil {
 		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath: no other site
 		return
 	}
 	if code := r.URL.Query().Get("code"); code != "" {
-		p, ok := s.sessions.redeem(code)
+		p, ok := s.sessions.named(code)
 		if !ok && !s.mayTry(w) {
 			return
 		}
 		if !ok {
-			s.askAgain(w, r, "This link was used before, or is older than five minutes, or of before the last start. `perennial web login` prints another one.")
+			s.askAgain(w, r, linkUsed)
 			return
 		}
-		s.enter(w, r, p, "", "/")
+		data := loginView{Code: code, As: p}
+		if x, in, err := s.current(r); in && err == nil && x.Name != p.Name {
+			data.Now = x.Person
+		}
+		v := s.view(session{}, "Sign in to Perennial", "")
+		v.Data = data
+		s.page(w, r, "login", http.StatusOK, v)
 		return
 	}
 	s.showLogin(w, r, http.StatusOK, "")
@@ -45,13 +57,25 @@ func (s *Server) askAgain(w http.ResponseWriter, r *http.Request, wrong string) 
 
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
 	tokens, err := s.Tokens()
-	v := s.view(session{}, "Sign in", "")
+	v := s.view(session{}, "Sign in to Perennial", "")
 	v.Data = loginView{Next: localPath(r.FormValue("next")), Wrong: wrong, Tokens: len(tokens) > 0 || err != nil}
 	s.page(w, r, "login", code, v)
 }
 
-// login takes a token.
+// login takes a one-time code or a token.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	if code := r.FormValue("code"); code != "" {
+		p, ok := s.sessions.redeem(code)
+		if !ok && !s.mayTry(w) {
+			return
+		}
+		if !ok {
+			s.askAgain(w, r, linkUsed)
+			return
+		}
+		s.enter(w, r, p, "", "/")
+		return
+	}
 	tokens, err := s.Tokens()
 	if err != nil {
 		s.Log.WithError(err).Error("the tokens file cannot be read: no token signs in")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"go.uber.org/goleak"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
@@ -55,8 +58,10 @@ type book struct {
 	asked  []asked
 	answer map[string]any // by verb; what has none is refused
 	silent bool           // it does not answer in time
-	role   string         // "": active
-	nats   string         // what is wrong with NATS
+
+	unlikely string // why an answer to a review has to be confirmed
+	role     string // "": active
+	nats     string // what is wrong with NATS
 
 	letters   []Letter
 	provider  []Credential // what the provider says; nil: it does not answer
@@ -119,6 +124,9 @@ func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) e
 	b.of.asked = append(b.of.asked, asked{verb, q})
 	if b.of.silent {
 		return ErrNoAnswer
+	}
+	if verb == verbs.Resolve.Name && b.of.unlikely != "" && q["confirm_cents"] == nil {
+		return fmt.Errorf("%w: %s", ErrUnconfirmed, b.of.unlikely)
 	}
 	said, ok := b.of.answer[verb]
 	if !ok {
@@ -240,10 +248,10 @@ func (h *rig) book(name string) *book {
 	return b
 }
 
-// signIn signs a browser in by a one-time link.
+// signIn signs a browser in by the button of a one-time link.
 func (h *rig) signIn(client *http.Client, p Person) {
 	h.t.Helper()
-	code, _, _ := h.getAs(client, "/login?code="+url.QueryEscape(Link(h.pages.Key, p, h.clock())))
+	code, _ := h.post(client, "/login", "", map[string]string{"code": Link(h.pages.Key, p, h.clock())})
 	if code != http.StatusSeeOther {
 		h.t.Fatalf("the link is answered with %d", code)
 	}
@@ -297,10 +305,11 @@ func formOf(t *testing.T, page string) string {
 	return m[1]
 }
 
+// requests are those of the pages, without the one for the navigation's number.
 func (b *book) requests() []asked {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]asked{}, b.asked...)
+	return slices.DeleteFunc(slices.Clone(b.asked), func(x asked) bool { return x.verb == verbs.AtAGlance.Name })
 }
 
 func mode(t *testing.T, path string) os.FileMode {

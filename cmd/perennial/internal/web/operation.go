@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
@@ -45,9 +47,32 @@ type operationView struct {
 	Booked   []ledger.Posting
 	Bookings int // of which Booked are the first
 	Way      []wayOfProxy
+	What     string   // it does
+	Choices  []choice // what a person can answer
+	Given    []given  // the answers that were given
+	Typed    answerForm
 
 	asking bool // the provider
 }
+
+// choice is what a person can answer of one proxy, or of the whole operation ("").
+type choice struct {
+	ProxyID  string
+	Charges  bool // it may have been charged
+	Expected fact.Cents
+	OrderNo  string
+	Again    bool // it can be sent again
+}
+
+// given is an answer that was booked, by its row of the journal.
+type given struct {
+	fact.OperationResolved
+
+	Seq int64
+}
+
+// answerForm is what a person typed, and why it was not taken.
+type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong string }
 
 // Pending reports whether evidence is still to come.
 func (v *operationView) Pending() bool { return v.asking }
@@ -73,13 +98,18 @@ type wayOfProxy struct {
 }
 
 func (s *Server) operation(q accountRequest) {
-	ctx, id := q.Context(), q.URL.Query().Get("id")
+	s.showOperation(q, q.URL.Query().Get("id"), http.StatusOK, answerForm{})
+}
+
+// showOperation is the page of an operation, with a form as a person filled it in.
+func (s *Server) showOperation(q accountRequest, id string, code int, typed answerForm) {
+	ctx := q.Context()
 	command, same, err := briefOf(ctx, q.account.Ledger(), id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id.", nil)
 		return
 	}
-	v := operationView{Command: command, SameID: same}
+	v := operationView{Command: command, SameID: same, Typed: typed}
 	if err == nil && len(command.Operations) > 0 {
 		which := command.Operations[0].OperationID
 		if slices.ContainsFunc(command.Operations, func(o inspect.OperationStatus) bool { return o.OperationID == id }) {
@@ -97,7 +127,7 @@ func (s *Server) operation(q accountRequest) {
 	if v.OperationID == "" {
 		title = "Command " + command.CommandID
 	}
-	s.show(q, "operation", title, &v)
+	s.showAs(q, "operation", title, code, &v)
 }
 
 // briefOf is the command of an operation's id, else of a command's. Where both have it,
@@ -136,6 +166,10 @@ func (s *Server) readOperation(ctx context.Context, a Account, id string, v *ope
 			v.ProxyIDs = whole.Operations[0].ProxyIDs
 		}
 	}
+	v.choose()
+	if v.What = "Order"; len(v.Lines) > 0 {
+		v.What = "Renewal of " + english.Plural(len(v.Lines), "proxy", "proxies")
+	}
 	v.Review, v.Happens = v.State == fact.StateReview || len(v.Answers) > 0, happensNext(o, v.Command.WaitsFor)
 	for i, h := range v.History {
 		one := step{HistoryEntry: h}
@@ -144,6 +178,15 @@ func (s *Server) readOperation(ctx context.Context, a Account, id string, v *ope
 		}
 		v.Steps = append(v.Steps, one)
 	}
+	if err := v.readFacts(ctx, a, id); err != nil {
+		return err
+	}
+	return v.readWay(ctx, l, o)
+}
+
+// readFacts reads what the journal has of an operation, and what that booked.
+func (v *operationView) readFacts(ctx context.Context, a Account, id string) error {
+	l := a.Ledger()
 	rows, err := l.RowsOf(ctx, id)
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); err != nil && !archived {
 		return err
@@ -151,6 +194,11 @@ func (s *Server) readOperation(ctx context.Context, a Account, id string, v *ope
 	seqs := make([]int64, 0, len(rows))
 	for i, row := range rows {
 		seqs = append(seqs, row.Seq)
+		if f, err := fact.Decode(row.Type, []byte(row.Data)); err == nil {
+			if answer, ok := f.(fact.OperationResolved); ok {
+				v.Given = append(v.Given, given{answer, row.Seq})
+			}
+		}
 		if i < factsShown/2 || i >= len(rows)-factsShown/2 {
 			v.Facts = append(v.Facts, factRow{row, a.AccountName() + "/" + row.Hash[:16] + "/" + strconv.FormatInt(row.Seq, 10), pretty(row.Data)})
 		}
@@ -161,7 +209,28 @@ func (s *Server) readOperation(ctx context.Context, a Account, id string, v *ope
 	}
 	v.Bookings = len(v.Booked)
 	v.Booked = v.Booked[:min(v.Bookings, bookedShown)]
-	return v.readWay(ctx, l, o)
+	return nil
+}
+
+// choose gathers the answers by what they are of.
+func (v *operationView) choose() {
+	for _, a := range v.Answers {
+		i := slices.IndexFunc(v.Choices, func(c choice) bool { return c.ProxyID == a.ProxyID })
+		if i < 0 {
+			i = len(v.Choices)
+			v.Choices = append(v.Choices, choice{ProxyID: a.ProxyID})
+			if a.ProxyID == "" && v.Verdict != nil {
+				v.Choices[i].Expected, v.Choices[i].OrderNo = v.Verdict.ExpectedCents, v.Verdict.OrderNo
+			}
+		}
+		c := &v.Choices[i]
+		c.Charges, c.Again = c.Charges || strings.HasPrefix(a.Say, "--charged"), c.Again || strings.Contains(a.Say, "--send-again")
+	}
+	for _, x := range v.Lines {
+		if i := slices.IndexFunc(v.Choices, func(c choice) bool { return c.ProxyID == x.ProxyID }); i >= 0 {
+			v.Choices[i].Expected = fact.Estimated(x.ChargedCents - x.RefundedCents)
+		}
+	}
 }
 
 // readWay finds, of each line, what bought or renewed its proxy before and behind it.
@@ -216,9 +285,9 @@ func happensNext(o fact.Operation, waitsFor string) string {
 	case fact.StateHeld:
 		return waitsFor
 	case fact.StateReview:
-		return "A person says what the provider did. Nothing is sent before."
+		return "Resolve the review: nothing is sent before."
 	case fact.StateRejected:
-		return "Nothing: it was refused, or withdrawn, and nothing was charged."
+		return "Nothing: it was refused, or cancelled, and nothing was charged."
 	case fact.StateDelivered, fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateResolved:
 	}
 	return "Nothing: it has ended."

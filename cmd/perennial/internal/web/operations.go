@@ -36,6 +36,7 @@ type operationsView struct {
 	Until     string
 	Wrong     string // of the filters
 	States    []fact.State
+	Tabs      []stateCount
 	Kinds     []fact.Kind
 	Schedules []string
 	Rows      []inspect.OperationStatus
@@ -48,6 +49,30 @@ type operationsView struct {
 
 // Pending reports whether a search is under way.
 func (v *operationsView) Pending() bool { return v.Trace != nil && v.Trace.Pending() }
+
+// Filtered reports whether a filter beside the state is set.
+func (v *operationsView) Filtered() bool {
+	return v.Kind != "" || v.Label != "" || v.Schedule != "" || v.From != "" || v.Until != ""
+}
+
+// stateCount is how many operations have a state that the tabs name.
+type stateCount struct {
+	State fact.State
+	Count int64
+}
+
+var tabStates = []fact.State{fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateHeld, fact.StateReview}
+
+// count fills the tabs.
+func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
+	counts, err := l.StateCounts(ctx)
+	for _, state := range tabStates {
+		if n := counts[state]; n > 0 || state == v.State {
+			v.Tabs = append(v.Tabs, stateCount{state, n})
+		}
+	}
+	return err
+}
 
 func (s *Server) operations(q accountRequest) {
 	ctx, form := q.Context(), q.URL.Query()
@@ -65,7 +90,7 @@ func (s *Server) operations(q accountRequest) {
 		return
 	}
 	if err == nil {
-		err = v.read(ctx, q.account.Ledger(), form)
+		err = errors.Join(v.read(ctx, q.account.Ledger(), form), v.count(ctx, q.account.Ledger()))
 	}
 	if err != nil {
 		s.broken(q, err)

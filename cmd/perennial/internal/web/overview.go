@@ -1,12 +1,14 @@
-// The first page: of every account, whether something will expire, what needs a person,
-// and whether the money is right.
+// The overview: whether something needs a person, what expires, what it costs, and whether
+// the books are right. Several accounts are one row each, the worst first.
 
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -19,45 +21,131 @@ import (
 // spentOver is over how long spending is measured for the runway.
 const spentOver = 7 * 24 * time.Hour
 
-// accountCard is an account on the first page.
+// accountCard is an account on the overview.
 type accountCard struct {
-	Name       string
-	Role       string
-	Problems   []Check
-	Paused     []ledger.Pause
-	Balance    ledger.Balance
-	Runway     time.Duration // as spending was measured; 0: nothing was spent
-	Forecast   Made[schedules.Forecast]
-	Week       fact.Sum // of the forecast, what the first seven days charge
-	Lasts      int      // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
-	Expiries   Made[[]bucket]
-	Uncovered  Made[uncovered]
-	Reviews    int64
-	Needs      *verbs.Needs // nil: its runner does not say, and Reviews is what the ledger knows
-	States     []stateCount
-	Oldest     *time.Time // the first attempt that may have executed, of what is sent again
-	OldestID   string     // of what is under way
-	OldestAt   time.Time
-	Schedules  []schedules.Status
-	NoRunner   string // why schedules cannot be shown
-	Provider   *jobs.ProviderRecent
-	Reconciled string // the last comparison with the provider, as its runner says
-	Differs    bool
-	Broken     string // why the ledger cannot be read
+	Name      string
+	Role      string
+	Problems  []Check
+	Balance   ledger.Balance
+	Runway    time.Duration // as spending was measured; 0: nothing was spent
+	Forecast  Made[schedules.Forecast]
+	Week      fact.Sum // of the forecast, what the first seven days charge
+	Lasts     int      // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
+	Expiries  Made[[]bucket]
+	Uncovered Made[uncovered]
+	Needs     *verbs.Needs // nil: its runner does not say
+	Changed   bool         // money was booked since the books were compared
+	Differed  bool         // they did when they were compared last, in an earlier run too
+	List      attentionView
+	Schedules []schedules.Status
+	NoRunner  string // why schedules cannot be shown
+	Provider  *jobs.ProviderRecent
+	Compared  *jobs.LastReconciliation // nil: its runner does not say
+	Broken    string                   // why the ledger cannot be read
 }
 
-type stateCount struct {
-	State fact.State
-	Count int64
+// Unexplained is how many cents the provider's wallet is off, 0 where that is not known.
+func (c accountCard) Unexplained() int64 {
+	if c.Compared == nil || c.Compared.DifferenceCents == nil {
+		return 0
+	}
+	return *c.Compared.DifferenceCents
 }
 
-// underWay are the states that the first page counts.
-var underWay = []fact.State{fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateHeld, fact.StateReview}
+// NeedsLevel is the colour of what needs a person.
+func (c accountCard) NeedsLevel() string {
+	switch {
+	case c.Needs == nil:
+		return ""
+	case c.Needs.Reviews > 0:
+		return "bad"
+	case c.Needs.Total > 0:
+		return "warn"
+	}
+	return "ok"
+}
 
+// Expired is how many proxies have expired and are still listed.
+func (c accountCard) Expired() int64 { return c.soon(0, 1) }
+
+// Soon is how many proxies expire within three days, Month within thirty.
+func (c accountCard) Soon() int64  { return c.soon(1, 3) }
+func (c accountCard) Month() int64 { return c.soon(1, 6) }
+
+func (c accountCard) soon(from, to int) (n int64) {
+	for i, b := range c.Expiries.Value {
+		if i >= from && i < to {
+			n += b.Count
+		}
+	}
+	return n
+}
+
+// ExpiringLevel is the colour of what expires: grey where the proxies were not listed.
+func (c accountCard) ExpiringLevel() string {
+	switch {
+	case !c.Expiries.Known() || !c.Uncovered.Known():
+		return ""
+	case c.Uncovered.Value.Count > 0 && len(c.Schedules) == 0 && c.NoRunner == "":
+		return "bad"
+	case c.Uncovered.Value.Count > 0 || c.Expired() > 0:
+		return "warn"
+	}
+	return "ok"
+}
+
+// CostLevel is the colour of the wallet's forecast: grey where a price decides that is not known.
+func (c accountCard) CostLevel() string {
+	f := c.Forecast.Value
+	switch {
+	case !c.Forecast.Known() || f.WalletCents == nil || len(f.Schedules) == 0:
+		return ""
+	case f.RunsOutOn != "" && c.Lasts < 3:
+		return "bad"
+	case f.RunsOutOn != "":
+		return "warn"
+	case f.Unpriced > 0:
+		return ""
+	}
+	return "ok"
+}
+
+// BooksLevel is the colour of the books: green only while what was compared is what is booked.
+func (c accountCard) BooksLevel() string {
+	switch {
+	case c.Balance.WalletCents < 0 || c.Compared != nil && (c.Compared.Findings > 0 && !c.Compared.Agrees() || c.Compared.At.IsZero() && c.Differed):
+		return "bad"
+	case c.Compared == nil || c.Compared.At.IsZero() || c.Compared.OK == nil || c.Changed:
+		return ""
+	case c.Balance.SuspenseCents > 0 || c.Balance.Unbooked != nil && c.Balance.Unbooked.Operations > 0:
+		return "warn"
+	}
+	return "ok"
+}
+
+// rank orders accounts, the worst first.
+func (c accountCard) rank() (n int) {
+	for _, level := range []string{c.NeedsLevel(), c.ExpiringLevel(), c.CostLevel(), c.BooksLevel()} {
+		n += map[string]int{"bad": 1000, "warn": 10, "": 1}[level]
+	}
+	return n + 10_000*min(len(c.Problems)+len(c.Broken), 1)
+}
+
+// overview is the page of the one account, or of all that a person may see.
 func (s *Server) overview(w http.ResponseWriter, r *http.Request, x session) {
 	v := s.view(x, "Overview", "overview")
-	cards := make([]accountCard, 0, len(v.Accounts))
-	for _, name := range v.Accounts {
+	s.showCards(w, r, x, v, v.Accounts)
+}
+
+func (s *Server) accountOverview(q accountRequest) {
+	v := s.view(q.session, "Overview", "overview")
+	v.Account = q.account.AccountName()
+	s.showCards(q.to, q.Request, q.session, v, []string{v.Account})
+}
+
+func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
+	cards := make([]accountCard, 0, len(names))
+	for _, name := range names {
 		a := s.account(x.Person, name)
 		card := accountCard{Name: name, Role: a.Role()}
 		if err := s.fill(r.Context(), a, &card); err != nil {
@@ -66,11 +154,15 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, x session) {
 		v.Pending = v.Pending || card.Forecast.Pending() || card.Expiries.Pending() || card.Uncovered.Pending()
 		cards = append(cards, card)
 	}
-	v.Data = cards
-	s.page(w, r, "overview", http.StatusOK, v)
+	slices.SortStableFunc(cards, func(a, b accountCard) int { return cmp.Compare(b.rank(), a.rank()) })
+	page := "accounts"
+	if v.Data = cards; len(cards) == 1 {
+		page, v.Data = "overview", cards[0]
+	}
+	s.page(w, r, page, http.StatusOK, v)
 }
 
-func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err error) {
+func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 	for _, c := range a.Health() {
 		if !c.OK {
 			card.Problems = append(card.Problems, c)
@@ -83,23 +175,9 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 			errs = append(errs, err)
 		}
 	}
-	card.Balance, err = l.Balance(ctx, card.Name)
+	p, err := l.Position(ctx, card.Name)
 	keep(err)
-	card.Paused, err = l.Pauses(ctx)
-	keep(err)
-	card.Reviews, err = l.CountReviews(ctx)
-	keep(err)
-	card.Oldest, err = l.OldestAmbiguous(ctx)
-	keep(err)
-	card.OldestID, card.OldestAt, err = l.OldestLive(ctx)
-	keep(err)
-	counts, err := l.StateCounts(ctx)
-	keep(err)
-	for _, state := range underWay {
-		if n := counts[state]; n > 0 {
-			card.States = append(card.States, stateCount{state, n})
-		}
-	}
+	card.Balance = p.WithUnbooked()
 	spent, err := l.NetSpentSince(ctx, now.Add(-spentOver))
 	keep(err)
 	if opened, err := l.OpenedAt(ctx); err == nil && spent > 0 {
@@ -108,20 +186,18 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) (err er
 	}
 	s.fillFleet(ctx, a, card)
 	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
-	var books verbs.Books
-	if made := askNow(ctx, s, a, verbs.AtAGlance); made.problem() == "" {
-		card.Needs, books = &made.Value.Needs, made.Value.Books
+	if made := s.glance(ctx, a); made.problem() == "" {
+		books := made.Value.Books
+		card.Needs, card.Changed, card.Differed = &made.Value.Needs, books.ChangedSince, books.Agree != nil && !*books.Agree
 	}
+	card.List, err = s.needs(ctx, a)
+	keep(err)
 	if made := askNow(ctx, s, a, verbs.Show); made.problem() == "" {
 		shown := made.Value
 		if shown.Provider.WindowSeconds > 0 { // 0: an older runner, which does not say
 			card.Provider = &shown.Provider
 		}
-		card.Reconciled = ReconciledText(shown.Reconciled, card.Balance.Currency)
-		card.Differs = shown.Reconciled.Findings > 0 && !shown.Reconciled.Agrees()
-		if shown.Reconciled.At.IsZero() && books.Agree != nil && !*books.Agree {
-			card.Reconciled, card.Differs = "not yet in this run; before it differed: perennial ledger reconcile", true
-		}
+		card.Compared = &shown.Reconciled
 	}
 	return errors.Join(errs...)
 }

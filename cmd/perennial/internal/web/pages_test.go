@@ -6,10 +6,12 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -107,6 +109,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
 			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial reviews resolve r1/0001 --charged 350 --line px_1",
 		},
+		"correct":      {map[string]string{"id": "9", "kind": "refund", "amount": "3"}, "record", map[string]any{"corrects_seq": 9.0, "kind": "refund", "cents": 300.0}, "perennial ledger record --corrects 9 --kind refund --cents 300"},
 		"retire":       {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
 		"dead-requeue": {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead-letters requeue 7"},
 		"dead-drop":    {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead-letters drop 8"},
@@ -130,7 +133,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			t.Errorf("%s does not show %s:\n%s", what, want, body)
 		}
 	}
-	if len(changes) != 14 {
+	if len(changes) != 15 {
 		t.Errorf("%d kinds of change", len(changes))
 	}
 }
@@ -140,19 +143,18 @@ func TestAChangeThatCannotBeIsSaid(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	_, page, _ := h.get("/")
 	form := formOf(t, page)
-	before := len(h.main.requests())
 	for _, fields := range []map[string]string{
 		{"id": "r1/0001"}, {"id": "r1/0001", "answer": "charged"}, {"id": "r1/0001", "answer": "charged", "amount": "12.345"}, {"id": "r1/0001", "answer": "charged", "amount": "-1"},
 		{"id": "r1/0001", "answer": "charged", "amount": "1e3"}, {"id": "r1/0001", "answer": "not_charged", "reason": ""},
 	} {
 		all := map[string]string{"form": form, "reason": "so"}
 		maps.Copy(all, fields)
-		if code, body := h.post(h.client, "/a/main/change/resolve", "", all); code != http.StatusUnprocessableEntity || !strings.Contains(body, "Not done") {
-			t.Errorf("%v: %d", fields, code)
+		if code, body := h.post(h.client, "/a/main/change/resolve", "", all); code != http.StatusUnprocessableEntity || !strings.Contains(body, `role="alert"`) || fields["amount"] != "" && !strings.Contains(body, `value="`+fields["amount"]+`"`) {
+			t.Errorf("%v: %d, or what was typed is lost\n%s", fields, code, body)
 		}
 	}
-	if n := len(h.main.requests()); n != before {
-		t.Errorf("%d verbs were asked", n-before)
+	if slices.ContainsFunc(h.main.requests(), func(x asked) bool { return x.verb == "resolve" }) {
+		t.Error("the runner was asked")
 	}
 	if code, body := h.post(h.client, "/a/main/change/cancel", "", map[string]string{"form": form, "id": "c1", "reason": "so"}); code != http.StatusUnprocessableEntity || !strings.Contains(body, "the runner says no to cancel") {
 		t.Errorf("a runner that refuses: %d %s", code, body)
@@ -171,9 +173,68 @@ func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
 	fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "r1/0001", "answer": "not_charged", "review": reviewKey(ledger.Review{OperationID: "r1/0001"})}
 	for path, want := range map[string]int{"/a/main/change/resolve": http.StatusGatewayTimeout, "/a/main/change/sweep": http.StatusGatewayTimeout, "/a/main/resolve": http.StatusOK} {
 		code, body := h.post(h.client, path, h.server.URL, fields)
-		if code != want || strings.Contains(body, "Not done") || strings.Contains(body, "no: ") || !strings.Contains(strings.ToLower(body), "not known") || !strings.Contains(body, `<a href="/a/main/log">What people decided`) {
+		if code != want || strings.Contains(body, "Not done") || strings.Contains(body, "no: ") || !strings.Contains(strings.ToLower(body), "not known") || !strings.Contains(body, `<a href="/a/main/log">Activity`) {
 			t.Errorf("%s: %d\n%s", path, code, body)
 		}
+	}
+}
+
+// TestAnUnlikelyAnswerIsASecondStep: the runner has the guard. The page shows what would be
+// booked, what was expected and the wallet after, and a button that confirms it.
+func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/attention")
+	h.main.answer["evidence"], h.main.unlikely = evidenceOfR1(), "5999.99 USD would be booked as charged for r1/0001, and 8.40 USD is expected. An amount"
+	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "r1/0001", "answer": "charged", "amount": "5999.99", "back": "/a/main/operation?id=r1%2F0001"}
+	code, page := h.post(h.client, "/a/main/change/resolve", h.server.URL, fields)
+	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5999.99 USD Expected 8.40 USD Wallet now 5000.00 USD Wallet after -999.99 USD", "Reason: the invoice", "Book 5999.99 USD")
+	if code != http.StatusUnprocessableEntity {
+		t.Errorf("%d", code)
+	}
+	h.main.answer["resolve"] = map[string]any{"changed": 1}
+	for _, m := range regexp.MustCompile(`name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		fields[m[1]] = html.UnescapeString(m[2])
+	}
+	if _, page = h.post(h.client, "/a/main/change/resolve", h.server.URL, fields); !strings.Contains(page, "Done:") {
+		t.Errorf("the second step does not confirm:\n%s", page)
+	}
+	asked := h.main.requests()
+	if q := asked[len(asked)-1].question; q["confirm_cents"] != 599999.0 || q["charged_cents"] != 599999.0 || q["reason"] != "the invoice" {
+		t.Errorf("%v", q)
+	}
+}
+
+// evidenceOfR1 is what a runner says of the review of the rig.
+func evidenceOfR1() inspect.Evidence {
+	before := noon.Add(3 * time.Hour)
+	now := before.AddDate(0, 0, 30)
+	return inspect.Evidence{
+		OperationStatus: inspect.OperationStatus{OperationID: "r1/0001", CommandID: "r1", Kind: fact.KindRenewal, State: fact.StateReview, Currency: "USD", Lines: []ledger.RenewalLine{{ProxyID: "px_1", State: fact.LinePending}}},
+		Expiries:        []inspect.ExpiryEvidence{{ProxyID: "px_1", State: "pending", Before: &before, Now: &now, Moved: new(true)}},
+		Orders:          []inspect.OrderEvidence{{OrderNo: "NO-77", NetCents: 840, CreatedAt: noon}},
+		WalletBefore:    &ledger.Reconciled{LedgerReconciled: fact.LedgerReconciled{ProviderCents: 13080}, At: noon},
+		Verdict:         &inspect.Verdict{Outcome: inspect.VerdictCharged, Text: "Likely charged: its expiry moved by 30 days; expected 8.40 USD.", ExpectedCents: fact.Known(840), OrderNo: "NO-77"},
+		Answers:         []inspect.Answer{{Say: "--charged 840 --order NO-77"}, {Say: "--not-charged --against-evidence"}, {Say: "--not-charged --against-evidence --send-again"}},
+	}
+}
+
+// TestThePageOfAReviewShowsTheEvidence, the verdict, and buttons with the amount and the
+// order; afterwards it offers to correct the answer.
+func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
+	h := newRig(t)
+	h.main.answer["evidence"] = evidenceOfR1()
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	page := h.settled("/a/main/operation?id=r1")
+	wants(t, page, "Likely charged: its expiry moved by 30 days; expected 8.40 USD.", "by 30 days", "NO-77 2026-11-21 12:00:00 UTC 8.40 USD", "Provider's wallet before 130.80 USD", "Provider's wallet after not known",
+		`name="amount" value="8.40"><input type="hidden" name="order" value="NO-77"`, `value="charged">It charged 8.40 USD: order NO-77</button>`, "It charged nothing: send again")
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.OperationResolved{Ref: fact.Ref{CommandID: "r1", OperationID: "r1/0001"}, By: "ada", Reason: "the invoice", Outcome: "charged", ChargedCents: 840, DurationDays: 30})
+	}))
+	page = h.settled("/a/main/operation?id=r1")
+	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Correct this answer", `/a/main/change/correct`, `name="kind" value="refund"`)
+	if strings.Contains(page, "Resolve the review") {
+		t.Error("a review that is resolved can be resolved again")
 	}
 }
 

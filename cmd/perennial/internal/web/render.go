@@ -15,13 +15,15 @@ import (
 
 	"perennial/jobs"
 	"perennial/jobs/inspect"
+	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules"
 )
 
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
-	"revealed", "dead", "letter", "runners",
+	"revealed", "dead", "letter", "runners", "attention", "confirm", "accounts",
 }
 
 // pages are the templates of all pages, parsed when the first page is asked for.
@@ -40,6 +42,30 @@ var functions = template.FuncMap{
 	"span":  roughly,
 	"to":    to,
 	"field": field,
+	"level": level,
+	"day": func(day string) string {
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return day
+		}
+		return at.Format("2 Jan 2006")
+	},
+	"reconciled": ReconciledText,
+	"short":      short,
+	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
+		return scheduleRows{account, rows, now}
+	},
+	"moved": func(x inspect.ExpiryEvidence) bool { return *x.Moved },
+	"shift": func(x inspect.ExpiryEvidence) string {
+		return "by " + english.Plural(int((x.Now.Sub(*x.Before)+12*time.Hour)/(24*time.Hour)), "day", "")
+	},
+	"walletat": func(x *ledger.Reconciled, currency string) walletAt { return walletAt{x, currency} },
+	"amount": func(c fact.Cents) string {
+		if !c.Known() {
+			return ""
+		}
+		return fmt.Sprintf("%d.%02d", c.Or(0)/100, c.Or(0)%100)
+	},
 	"until": func(at *time.Time, now time.Time) string {
 		if at == nil {
 			return ""
@@ -132,6 +158,38 @@ func to(account, page string, query ...string) string {
 
 // field is a name of the program's own, as a person reads it.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
+
+// short is an id whose middle is left out where it is long: a title has it in full.
+func short(id string) string {
+	if r := []rune(id); len(r) > 32 {
+		return string(r[:20]) + "…" + string(r[len(r)-8:])
+	}
+	return id
+}
+
+// scheduleRows is a list of schedules on a page.
+type scheduleRows struct {
+	Account string
+	Rows    []schedules.Status
+	Now     time.Time
+}
+
+// walletAt is the provider's wallet when it was compared last.
+type walletAt struct {
+	*ledger.Reconciled
+
+	Currency string
+}
+
+// levels are the colours of states: ok, busy, warn and bad; any other state is grey.
+var levels = map[string]string{
+	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
+	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
+	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn",
+	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",
+}
+
+func level(state any) string { return levels[fmt.Sprint(state)] }
 
 // ReconciledText is the last reconciliation in a few words.
 func ReconciledText(x jobs.LastReconciliation, currency string) string {

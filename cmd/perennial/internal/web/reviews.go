@@ -62,7 +62,7 @@ func (s *Server) reviews(q accountRequest) {
 	for _, r := range rows {
 		v.add(r)
 	}
-	s.show(q, "reviews", "Needs review", v)
+	s.show(q, "reviews", "Reviews", v)
 }
 
 func (v *reviewsView) add(r ledger.Review) {

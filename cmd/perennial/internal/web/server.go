@@ -4,6 +4,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"io/fs"
@@ -108,6 +109,8 @@ func New(c Config) *Server {
 	handle("POST /logout", s.signedIn(s.logout))
 	handle("GET /changes", s.signedIn(s.changes))
 	for path, page := range map[string]func(accountRequest){
+		"GET /a/{account}/overview":       s.accountOverview,
+		"GET /a/{account}/attention":      s.attention,
 		"GET /a/{account}/operations":     s.operations,
 		"GET /a/{account}/operation":      s.operation,
 		"GET /a/{account}/reviews":        s.reviews,
@@ -177,10 +180,10 @@ type view struct {
 	ByHeader bool   // a proxy in front has signed the person in, and signs out
 	Accounts []string
 	Account  string // the page's, "" for all
+	Pages    []pageLink
 	Standby  bool
 	Alone    string // why it is not known whether another runner has the account; "" where it is
 	CanAct   bool
-	Said     string // of a change that was just made
 	Command  string // the command that does the same as a change
 	Now      time.Time
 	Version  string
@@ -189,8 +192,36 @@ type view struct {
 	Data     any
 }
 
+// pageLink is one link of the navigation.
+type pageLink struct {
+	Name, Section, To string
+	Badge             string
+}
+
+// navigation is the same on every page of an account.
+func (s *Server) navigation(ctx context.Context, p Person, account string) []pageLink {
+	a := s.account(p, account)
+	if a == nil {
+		return nil
+	}
+	all := []pageLink{
+		{Name: "Overview", Section: "overview"}, {Name: "Operations", Section: "operations"}, {Name: "Attention", Section: "attention", Badge: s.badge(ctx, a)}, {Name: "Schedules", Section: "schedules"},
+		{Name: "Proxies", Section: "proxies"}, {Name: "Calendar", Section: "calendar"}, {Name: "Money", Section: "money"}, {Name: "Activity", Section: "log"},
+	}
+	for i := range all {
+		all[i].To = to(account, all[i].Section)
+	}
+	return all
+}
+
+// sectionOf is the part of the navigation that a page without a link of its own is in.
+var sectionOf = map[string]string{
+	"reviews": "attention", "answered": "attention", "dead": "attention", "letter": "attention", "operation": "operations", "schedule": "schedules", "proxy": "proxies", "revealed": "proxies", "statement": "money",
+}
+
 // page writes a page whole, or an error: a template that fails half way shows nothing.
 func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
+	v.Pages = s.navigation(r.Context(), v.Person, v.Account)
 	var out bytes.Buffer
 	if err := pages()[name].ExecuteTemplate(&out, "layout", v); err != nil {
 		s.Log.WithError(err).WithField("page", name).Error("a page cannot be made")
@@ -215,12 +246,19 @@ func (s *Server) view(x session, title, section string) view {
 			v.Accounts = append(v.Accounts, a.AccountName())
 		}
 	}
+	if len(v.Accounts) == 1 {
+		v.Account = v.Accounts[0]
+	}
 	return v
 }
 
 // show writes a page of an account.
 func (s *Server) show(q accountRequest, name, title string, data any) {
-	v := s.view(q.session, title, name)
+	s.showAs(q, name, title, http.StatusOK, data)
+}
+
+func (s *Server) showAs(q accountRequest, name, title string, code int, data any) {
+	v := s.view(q.session, title, cmp.Or(sectionOf[name], name))
 	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
 	v.CanAct = q.session.MayChange(v.Account)
 	v.Data = data
@@ -232,7 +270,7 @@ func (s *Server) show(q accountRequest, name, title string, data any) {
 	if waits, ok := data.(interface{ Pending() bool }); ok {
 		v.Pending = waits.Pending()
 	}
-	s.page(q.to, q.Request, name, http.StatusOK, v)
+	s.page(q.to, q.Request, name, code, v)
 }
 
 const roleStandby = "standby"

@@ -187,21 +187,36 @@ func (s *sessions) end(x session) {
 
 // redeem is the person of a one-time code; the code is used up.
 func (s *sessions) redeem(code string) (p Person, ok bool) {
-	var x link
-	if !verify(s.key, forLink, code, &x) {
-		return p, false
-	}
-	now, until := s.clock(), x.Issued.Add(LinkLife)
-	if x.Issued.Before(s.started.Truncate(time.Second)) || !until.After(now) || x.Issued.After(now.Add(LinkLife)) {
-		return p, false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, used := s.spent[x.ID]; used {
-		return p, false
+	x, ok := s.valid(code)
+	if ok {
+		s.spend(x.ID, x.Issued.Add(LinkLife))
 	}
-	s.spend(x.ID, until)
-	return x.Person, true
+	return x.Person, ok
+}
+
+// named is the person of a one-time code, which stays as it is.
+func (s *sessions) named(code string) (p Person, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x, ok := s.valid(code)
+	return x.Person, ok
+}
+
+// valid reads a code that was not used; under mu.
+func (s *sessions) valid(code string) (x link, ok bool) {
+	if !verify(s.key, forLink, code, &x) {
+		return link{}, false
+	}
+	now := s.clock()
+	if x.Issued.Before(s.started.Truncate(time.Second)) || !x.Issued.Add(LinkLife).After(now) || x.Issued.After(now.Add(LinkLife)) {
+		return link{}, false
+	}
+	if _, used := s.spent[x.ID]; used {
+		return link{}, false
+	}
+	return x, true
 }
 
 // spend notes an id until it does not matter any more, and forgets those of which that is so.

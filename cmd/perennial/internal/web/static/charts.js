@@ -43,6 +43,11 @@ function seriesOf(x, n, kind) {
   return { label: x.name, stroke, width: 2, value: (_, v) => (v === null ? "–" : number.format(v)), ...shape };
 }
 
+// A table that is folded has its chart above the fold.
+function placeOf(table) {
+  return table.closest("details") ?? table.closest(".scroll") ?? table;
+}
+
 function draw(table) {
   const { labels, drawn, values } = read(table);
   if (labels.length === 0 || drawn.length === 0) {
@@ -51,12 +56,13 @@ function draw(table) {
   const host = document.createElement("div");
   host.className = "chart";
   host.setAttribute("aria-hidden", "true"); // the table says it
-  (table.closest(".scroll") ?? table).before(host);
+  placeOf(table).before(host);
   const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   const at = labels.map((_, n) => n);
   const chart = new uPlot({
     width: host.clientWidth, height: heightOf(host), padding: [8, 8, 0, 0],
+    legend: { show: drawn.length > 1 },
     cursor: { drag: { x: false, y: false }, y: false },
     scales: { x: { time: false, range: [-0.6, labels.length - 0.4] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.05 : 1] } },
     axes: [
@@ -79,7 +85,7 @@ function drawAll(again) {
       charts.delete(host);
     }
   }
-  const wants = [...document.querySelectorAll("table[data-chart]")].filter((table) => !(table.closest(".scroll") ?? table).previousElementSibling?.classList.contains("chart"));
+  const wants = [...document.querySelectorAll("table[data-chart]")].filter((table) => !placeOf(table).previousElementSibling?.classList.contains("chart"));
   wants.forEach(draw);
   document.documentElement.dataset.charts = charts.size;
 }

@@ -37,7 +37,7 @@ function busy() {
   const fields = [...document.querySelectorAll("main input:not([type=hidden])")];
   const filled = fields.some((e) => ["radio", "checkbox"].includes(e.type) ? e.checked !== e.defaultChecked : e.value !== e.defaultValue)
     || [...document.querySelectorAll("main option")].some((e) => e.selected !== e.defaultSelected && (e.defaultSelected || e.index > 0));
-  return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]");
+  return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]:not([data-open])");
 }
 
 // The page carries the edition that it is made of, and every word of the server's the one of
@@ -66,6 +66,11 @@ async function reload() {
     if (answer.ok && content && !busy()) {
       localTimes(content);
       document.getElementById("content").replaceWith(content);
+      const pages = document.querySelector("nav.sections"); // its number may be another one
+      const newer = page.querySelector("nav.sections");
+      if (pages && newer && !pages.contains(document.activeElement)) {
+        pages.replaceWith(newer);
+      }
       heard = Date.now();
       heardText.textContent = "Up to date";
       heardText.classList.remove("bad");

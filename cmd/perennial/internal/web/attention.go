@@ -1,0 +1,149 @@
+// What needs a person: one list with one action each, on the overview and on its own page,
+// and its number, which every page's navigation shows.
+
+package web
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/dustin/go-humanize/english"
+
+	"perennial/cmd/perennial/internal/verbs"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// needsListed is how many reviews are listed one by one.
+const needsListed = 10
+
+// need is one thing that needs a person, and where the person acts.
+type need struct {
+	Level   string // the colour of its state: review or held
+	Kind    string
+	Subject string
+	Text    string
+	Action  string
+	To      string // the address
+}
+
+// attentionView is everything that needs a person.
+type attentionView struct {
+	Needs    []need
+	Unknown  bool // the runner does not answer: only what the ledger knows is listed
+	Paused   []ledger.Pause
+	Currency string
+}
+
+// glance is the account as its runner sums it up.
+func (s *Server) glance(ctx context.Context, a Account) Made[verbs.Summary] {
+	return askNow(ctx, s, a, verbs.AtAGlance)
+}
+
+// badge is the number of things that need a person; "?" where no runner says it, "" for none.
+func (s *Server) badge(ctx context.Context, a Account) string {
+	made := s.glance(ctx, a)
+	switch {
+	case made.problem() != "":
+		return "?"
+	case made.Value.Needs.Total == 0:
+		return ""
+	}
+	return strconv.FormatInt(made.Value.Needs.Total, 10)
+}
+
+func (s *Server) attention(q accountRequest) {
+	v, err := s.needs(q.Context(), q.account)
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	s.show(q, "attention", "Needs attention", v)
+}
+
+// needs lists what needs a person: reviews and plans one by one, everything else by its count.
+func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err error) {
+	name, glance := a.AccountName(), s.glance(ctx, a)
+	v.Unknown = glance.problem() != ""
+	if v.Currency, err = currencyOf(ctx, a); err != nil {
+		return v, err
+	}
+	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {
+		return v, err
+	}
+	if err := v.addReviews(ctx, a); err != nil {
+		return v, err
+	}
+	all, _ := s.sweeps(ctx, a)
+	for _, one := range all {
+		if one.Plan != "" {
+			v.Needs = append(v.Needs, need{"held", "Approval", one.Schedule, planText(ctx, a, one.Schedule, v.Currency), "Review plan", to(name, "schedule", "id", one.Schedule)})
+		}
+	}
+	for _, p := range glance.Value.Needs.Parts() {
+		listed := p.Page == "reviews" || p.Page == "schedules" && p.Command == "schedules list" && len(all) > 0 && p.One == "plan to approve"
+		if listed {
+			continue
+		}
+		v.Needs = append(v.Needs, need{"held", "Check", p.Text(), "", "Open", pageOf(name, p)})
+	}
+	return v, nil
+}
+
+// planText is what the last plan of a schedule renews, and for how much.
+func planText(ctx context.Context, a Account, schedule, currency string) string {
+	last, err := a.Ledger().LastSlot(ctx, schedule)
+	if err != nil {
+		return "The plan needs approval."
+	}
+	due, cost, err := a.Ledger().PlannedSums(ctx, last)
+	if err != nil {
+		return "The plan needs approval."
+	}
+	return fmt.Sprintf("The plan needs approval: %s, %s due.", cost.Text(currency), english.Plural(int(due), "proxy", "proxies"))
+}
+
+// pageOf is where a part of what needs a person is shown.
+func pageOf(account string, p verbs.Need) string {
+	switch p.Page {
+	case "proxies":
+		return to(account, p.Page, "uncovered", "1")
+	case "operations":
+		if p.Command == "accounts show" {
+			return to(account, "attention") + "#paused"
+		}
+		return to(account, p.Page, "state", string(fact.StateHeld))
+	}
+	return to(account, p.Page)
+}
+
+func (v *attentionView) addReviews(ctx context.Context, a Account) error {
+	rows, err := a.Ledger().FirstReviews(ctx, needsListed)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		one := need{"review", "Review", r.OperationID, "", "Resolve", addressOf(a, "operation", r.OperationID) + "#review"}
+		if r.ProxyID != "" {
+			one.Subject = r.ProxyID
+		}
+		switch {
+		case r.Ended:
+			one.Text = "It was not renewed: decide whether its schedule tries again."
+		case r.AtStakeCents.Or(0) > 0:
+			one.Text = "Outcome unknown, up to " + fact.Amount(r.AtStakeCents.Or(0), v.Currency) + ": " + r.Reason
+		default:
+			one.Text = "Outcome unknown, at an unknown price: " + r.Reason
+		}
+		v.Needs = append(v.Needs, one)
+	}
+	if len(rows) < needsListed {
+		return nil
+	}
+	all, err := a.Ledger().CountReviews(ctx)
+	if more := all - int64(len(rows)); err == nil && more > 0 {
+		v.Needs = append(v.Needs, need{"review", "Review", english.Plural(int(more), "further review", ""), "", "Open", to(a.AccountName(), "reviews")})
+	}
+	return err
+}
