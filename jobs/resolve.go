@@ -184,12 +184,8 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 	if err != nil {
 		return err
 	}
-	most, known := inSuspense(lines, x.ProxyID)
-	if over := known && x.ChargedCents > most; over && x.ProxyID != "" && x.ConfirmCents == nil {
-		return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %d (on the pages: mark that it is right)",
-			r.binding.Amount(x.ChargedCents), r.binding.Amount(most), x.ProxyID, o.ID, x.ChargedCents)
-	} else if over && x.ProxyID == "" {
-		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
+	if err := r.overSuspense(o, lines, x); err != nil {
+		return err
 	}
 	if o.State == fact.StateReview && x.ProxyID == "" {
 		return unambiguous(o, lines, x)
@@ -206,6 +202,19 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 		return command.Refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
 	}
 	return command.Refuse("%s is %s and does not wait for a person", o.ID, o.State)
+}
+
+// overSuspense refuses an amount over what is in suspense; of one line it is asked back.
+func (r *Runner) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
+	most, known := inSuspense(lines, x.ProxyID)
+	switch {
+	case !known || x.ChargedCents <= most, x.ProxyID != "" && x.ConfirmCents != nil:
+		return nil
+	case x.ProxyID == "":
+		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
+	}
+	return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %d (on the pages: mark that it is right)",
+		r.binding.Amount(x.ChargedCents), r.binding.Amount(most), x.ProxyID, o.ID, x.ChargedCents)
 }
 
 // unambiguous refuses an amount for a whole renewal of which some lines are answered

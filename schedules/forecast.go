@@ -141,14 +141,9 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 			return nil
 		}
 		o.taken[proxy.ProxyID] = true
-		cost, err := p.priceBy(ctx, proxy.Proxy, proxy.Paid)
+		cost, err := s.priceOrList(ctx, p, proxy)
 		if err != nil {
 			return err
-		}
-		if !cost.Cents.Known() {
-			if price := s.listPrice(ctx, proxy.Proxy, r.DurationDays); price.Known() {
-				cost = Price{price, PriceList}
-			}
 		}
 		expires := *proxy.LastsUntil()
 		if claimed[proxy.ProxyID] || proxy.Unread() && proxy.ExpectedExpiresAt == nil { // its renewal is on its way, or done and not seen yet

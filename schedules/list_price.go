@@ -89,6 +89,19 @@ func (s *Sweeper) listPrice(ctx context.Context, p ledger.Proxy, days int64) fac
 	return ListPrice(known.offers, p, days)
 }
 
+// priceOrList is what a proxy's renewal is expected to cost by what was paid, or else by the
+// offers.
+func (s *Sweeper) priceOrList(ctx context.Context, p *planner, proxy ledger.PricedProxy) (Price, error) {
+	cost, err := p.priceBy(ctx, proxy.Proxy, proxy.Paid)
+	if err != nil || cost.Cents.Known() {
+		return cost, err
+	}
+	if price := s.listPrice(ctx, proxy.Proxy, p.in.Schedule.DurationDays); price.Known() {
+		return Price{price, PriceList}, nil
+	}
+	return cost, nil
+}
+
 // addListPrices adds them to a plan that is shown.
 func (s *Sweeper) addListPrices(ctx context.Context, r *scheduleRunner, plan *Plan) error {
 	for i := range plan.Included {

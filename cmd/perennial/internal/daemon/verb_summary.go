@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
@@ -114,17 +115,8 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 		v.Needs.DeadLetters = &letters
 	}
 	if runner != nil {
-		if last := runner.LastReconciliation(); !last.At.IsZero() {
-			at, findings := last.At.UTC(), int64(last.Findings)
-			if v.Books.ComparedAt = &at; last.OK != nil || findings > 0 {
-				v.Needs.Findings = &findings
-			}
-			if v.Books.Agree = last.OK; last.OK == nil && v.Needs.Findings != nil && *v.Needs.Findings > 0 {
-				v.Books.Agree = new(false) // what was found before is not refuted
-			}
-			if v.Books.ChangedSince, err = bookedAfter(ctx, a.Ledger(), at); err != nil {
-				return v, err
-			}
+		if err := addComparison(ctx, a.Ledger(), runner.LastReconciliation(), &v); err != nil {
+			return v, err
 		}
 	}
 	if sweeper != nil {
@@ -132,6 +124,22 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 	}
 	v.Needs.Total = v.Needs.Sum()
 	return v, err
+}
+
+// addComparison adds the last comparison of this run, where there is one.
+func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconciliation, v *verbs.Summary) (err error) {
+	if last.At.IsZero() {
+		return nil
+	}
+	at, findings := last.At.UTC(), int64(last.Findings)
+	v.Books.ComparedAt, v.Books.Agree = &at, last.OK
+	if last.OK != nil || findings > 0 {
+		v.Needs.Findings = &findings
+	} else if n := v.Needs.Findings; n != nil && *n > 0 {
+		v.Books.Agree = new(false) // what was found before is not refuted
+	}
+	v.Books.ChangedSince, err = bookedAfter(ctx, l, at)
+	return err
 }
 
 // bookedAfter reports whether money was booked after an instant.
