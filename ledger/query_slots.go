@@ -87,7 +87,7 @@ func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	}
 	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum((SELECT count(*) FROM lines x WHERE x.operation = o.id AND x.state IN ('succeeded', 'charged'))), 0), coalesce(sum(o.charged_cents - o.refunded_cents), 0)
-		FROM sweep_commands s JOIN operations o ON o.command_id = s.command_id WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
+		FROM sweep_commands s CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
 	if err != nil {
 		return x, err
 	}

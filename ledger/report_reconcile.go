@@ -200,7 +200,7 @@ func (l *Ledger) LastComparison(ctx context.Context) (at time.Time, differences 
 		return at, 0, err
 	}
 	var us int64
-	err = l.read.QueryRowContext(ctx, `SELECT time FROM journal WHERE type = 'ledger.discrepancy' ORDER BY seq DESC LIMIT 1`).Scan(&us)
+	err = l.read.QueryRowContext(ctx, `SELECT time FROM journal WHERE seq > (SELECT max(seq) FROM journal) - ? AND type = 'ledger.discrepancy' ORDER BY seq DESC LIMIT 1`, reconcileHorizon).Scan(&us)
 	return fromMicros(us), int64(len(told)), err
 }
 

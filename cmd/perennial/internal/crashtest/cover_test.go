@@ -57,7 +57,7 @@ func TestAnAccountWithoutAScheduleIsListed(t *testing.T) {
 	if got := metricOf(w.scrape(line).text, `perennial_proxies_expiring{account="main",within="any"}`); got != "3" {
 		t.Errorf("%q expire", got)
 	}
-	if f := examined(t, w, cli.ExitDone)["schedules"]; !f.Warning || !strings.Contains(f.Seen, "3 living proxies are covered by none") {
+	if f := examined(t, w, cli.ExitDone)["schedules"]; !f.Warning || !strings.Contains(f.Seen, "none is configured: 3 living proxies will not be renewed") {
 		t.Errorf("%+v", f)
 	}
 	const note = "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
