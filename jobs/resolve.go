@@ -178,7 +178,7 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 	return ids, proxies, nil
 }
 
-// waitsForPerson refuses what does not wait for a person: resolving twice too.
+// waitsForPerson refuses what needs no review: resolving twice too.
 func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
 	lines, err := r.Ledger.Lines(ctx, o.ID)
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 		return unambiguous(o, lines, x)
 	}
 	if x.ProxyID != "" && !slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.ProxyID == x.ProxyID }) {
-		return command.RefuseUnknown("line %.80q of %s does not wait for a person: there is none, see `perennial status %s`", x.ProxyID, o.ID, o.ID)
+		return command.RefuseUnknown("line %.80q of %s needs no review: there is none, see `perennial status %s`", x.ProxyID, o.ID, o.ID)
 	}
 	for _, l := range lines {
 		if l.ProxyID == x.ProxyID && (l.State == fact.LineUnresolved || (l.State == fact.LinePending && o.State == fact.StateReview)) {
@@ -199,9 +199,12 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 		}
 	}
 	if x.ProxyID != "" {
-		return command.Refuse("line %s of %s does not wait for a person", x.ProxyID, o.ID)
+		return command.Refuse("line %s of %s needs no review", x.ProxyID, o.ID)
 	}
-	return command.Refuse("%s is %s and does not wait for a person", o.ID, o.State)
+	if o.State == fact.StateResolved {
+		return command.Refuse("%s was answered: `perennial reviews correct %s` corrects what was booked", o.ID, o.ID)
+	}
+	return command.Refuse("%s is %s and needs no review", o.ID, o.State)
 }
 
 // overSuspense refuses an amount over what is in suspense; of one line it is asked back.
@@ -259,7 +262,7 @@ func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) e
 		}
 		for _, id := range ids {
 			if !slices.Contains(waiting, id) {
-				return command.Refuse("line %s of %s does not wait for a person", id, x.ID)
+				return command.Refuse("line %s of %s needs no review", id, x.ID)
 			}
 			var f fact.Fact = fact.ProxyRetired{ProxyID: id, By: x.By, Reason: x.Reason, User: fact.UserOf(ctx)}
 			if x.SendAgain {

@@ -172,34 +172,7 @@ func (a *app) ledgerRecord() *cobra.Command {
 	c := &cobra.Command{
 		Use: "record", Short: "Record money that no reply showed", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := x.Check(); err != nil {
-				return usage("%w", err)
-			}
-			if x.IDMade = x.ID == ""; x.IDMade {
-				x.ID = "cli-" + strings.ToLower(rand.Text())
-			}
-			done, err := a.recordNow(cmd.Context(), x)
-			if err != nil {
-				return err
-			}
-			if a.output == "json" {
-				return printJSON(a.stdout, verbs.Changed{Changed: done.Changed, Warning: done.Warning, Record: done.Record})
-			}
-			if done.Warning != "" {
-				fmt.Fprintln(a.stderr, "warning: "+done.Warning)
-			}
-			r := done.Record
-			if r == nil { // a runner of an earlier version does not say
-				r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
-			}
-			what, more := "recorded", ""
-			if done.Changed == 0 {
-				what = "was recorded before under this id, and is not booked again"
-			} else if r.Seq > 0 {
-				more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial ledger record --corrects %d --by NAME --reason TEXT", r.Seq, r.Seq)
-			}
-			_, err = fmt.Fprintf(a.stdout, "%s: %s %s%s\n", what, r.Kind, money(r.Cents, done.Currency), more)
-			return err
+			return a.record(cmd.Context(), x)
 		},
 	}
 	f := c.Flags()
@@ -214,6 +187,38 @@ func (a *app) ledgerRecord() *cobra.Command {
 	f.StringVar(&x.Reason, "reason", "", "why")
 	_ = c.MarkFlagRequired("reason")
 	return c
+}
+
+// record books what a person says of money, and prints it.
+func (a *app) record(ctx context.Context, x jobs.Recording) error {
+	if err := x.Check(); err != nil {
+		return usage("%w", err)
+	}
+	if x.IDMade = x.ID == ""; x.IDMade {
+		x.ID = "cli-" + strings.ToLower(rand.Text())
+	}
+	done, err := a.recordNow(ctx, x)
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, verbs.Changed{Changed: done.Changed, Warning: done.Warning, Record: done.Record})
+	}
+	if done.Warning != "" {
+		fmt.Fprintln(a.stderr, "warning: "+done.Warning)
+	}
+	r := done.Record
+	if r == nil { // a runner of an earlier version does not say
+		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
+	}
+	what, more := "recorded", ""
+	if done.Changed == 0 {
+		what = "was recorded before under this id, and is not booked again"
+	} else if r.Seq > 0 {
+		more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial ledger record --corrects %d --by NAME --reason TEXT", r.Seq, r.Seq)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: %s %s%s\n", what, r.Kind, money(r.Cents, done.Currency), more)
+	return err
 }
 
 // recordNow asks the runner. Where none is running it writes the ledger file

@@ -19,8 +19,8 @@ import (
 )
 
 func (a *app) reviewsCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "reviews", Aliases: []string{"review"}, Short: "List, show and resolve operations with an unknown outcome"},
-		a.reviewList(), a.reviewShow(), a.reviewResolve(), hidden(a.auditCommand("log")))
+	return noun(&cobra.Command{Use: "reviews", Aliases: []string{"review"}, Short: "List, show, resolve and correct operations with an unknown outcome"},
+		a.reviewList(), a.reviewShow(), a.reviewResolve(), a.reviewCorrect(), hidden(a.auditCommand("log")))
 }
 
 func (a *app) reviewList() *cobra.Command {

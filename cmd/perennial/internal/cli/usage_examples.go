@@ -51,6 +51,7 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"retry":                "retry spring-fleet --reason 'the wallet is full again'",
 	"reviews list":         "reviews list",
 	"audit":                "audit --from 2026-11-01 -o json",
+	"reviews correct":      "reviews correct r-1/0001 --reason 'the invoice shows no charge'",
 	"reviews resolve":      "reviews resolve r-1 --charged 300 --line px_us_1 --reason 'shown in the wallet history'",
 	"reviews show":         "reviews show r-1",
 	"run":                  "run --config perennial.yaml",

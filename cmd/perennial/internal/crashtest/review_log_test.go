@@ -30,7 +30,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	say("account", "resume")
 	say("proxies", "retire", "px_3")
 	say("proxies", "retire", "px_3", "--undo")
-	say("ledger", "record", "--kind", "refund", "--operation", "r-1/0001", "--cents", "7")
+	say("reviews", "correct", "r-1", "--refund", "7")
 	w.cli("sweep", "run", "keep", "--by", "ada", "--reason", "so: it is") // held for an approval: 4
 	plan := ""
 	await(t, "completion offers the plan", func() bool { plan = w.offered("sweep", "approve", ""); return plan != "" })

@@ -70,12 +70,12 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 		}
 	}
 	answer(cli.ExitFailed, "booked", "--charged", "300")
-	answer(cli.ExitFailed, "does not wait for a person", "--line", "px_2", "--not-charged")
+	answer(cli.ExitFailed, "needs no review", "--line", "px_2", "--not-charged")
 	operation := id
 	id = waiting[0].CommandID // of a command with one operation in review
 	answer(cli.ExitDone, "", "--line", "px_1", "--not-charged", "--send-again")
 	id = operation
-	answer(cli.ExitFailed, "does not wait for a person", "--not-charged", "--send-again")
+	answer(cli.ExitFailed, "is failed and needs no review", "--not-charged", "--send-again")
 	if of := w.mustCLI("review", "show", waiting[0].CommandID); !strings.Contains(of, operation) { // once it is answered too
 		t.Errorf("review show of the command:\n%s", of)
 	}

@@ -1,0 +1,93 @@
+// Corrections of answers to reviews.
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"perennial/jobs"
+	"perennial/jobs/inspect"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// reviewCorrect books the opposite of an answer, or the difference to it.
+func (a *app) reviewCorrect() *cobra.Command {
+	x := jobs.Recording{}
+	var charge, refund int64
+	c := &cobra.Command{
+		Use: "correct OPERATION", Short: "Correct an answer that was booked", Args: cobra.ExactArgs(1),
+		Long: "Correct books a new entry that is linked to the answer; nothing is deleted. Without an amount it takes\n" +
+			"the whole charge of the answer back.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case charge > 0 && refund > 0:
+				return usage("--charge and --refund exclude each other")
+			case x.Reason == "":
+				return usage("say why: --reason TEXT is kept with your name")
+			case charge > 0:
+				x.Kind, x.Cents = fact.MovementCharge, charge
+			case refund > 0:
+				x.Kind, x.Cents = fact.MovementRefund, refund
+			}
+			err := a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {
+				x.CorrectsSeq, err = answerOf(ctx, l, args[0], x.ProxyID)
+				return err
+			})(cmd, args)
+			if err != nil {
+				return err
+			}
+			return a.record(cmd.Context(), x)
+		},
+	}
+	f := c.Flags()
+	amountVar(f, &charge, "charge", "it charged this much more than was answered, in cents (640) or with a point in dollars (6.40)")
+	amountVar(f, &refund, "refund", "it charged this much less; without --charge and --refund the whole charge is taken back")
+	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was answered for")
+	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
+	f.StringVar(&x.By, "by", operator(), "who says so")
+	f.StringVar(&x.Reason, "reason", "", "why (required)")
+	return c
+}
+
+// answerOf is the journal row of an operation's one answer, or of the last one for a line.
+// A command of one operation may be named in its place.
+func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
+	status, err := inspect.Brief(ctx, l, id, "")
+	if errors.Is(err, ledger.ErrNotFound) {
+		return 0, fmt.Errorf("there is no command or operation %q: `perennial audit` lists the answers", id)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if id == status.CommandID && len(status.Operations) == 1 {
+		id = status.Operations[0].OperationID
+	}
+	rows, err := l.RowsOf(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	answers := 0
+	for _, row := range rows {
+		decoded, err := fact.Decode(row.Type, []byte(row.Data))
+		if err != nil {
+			return 0, err
+		}
+		if answer, ok := decoded.(fact.OperationResolved); ok && (line == "" || answer.ProxyID == line) {
+			seq, answers = row.Seq, answers+1
+		}
+	}
+	switch {
+	case answers == 0 && line != "":
+		return 0, fmt.Errorf("no answer for %s of %s was booked: `perennial audit` lists the answers", line, id)
+	case answers == 0:
+		return 0, fmt.Errorf("no answer to a review of %q was booked: `perennial audit` lists the answers", id)
+	case answers > 1 && line == "":
+		return 0, usage("%s was answered line by line: use --line PROXY", id)
+	}
+	return seq, nil
+}
