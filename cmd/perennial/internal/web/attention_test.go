@@ -1,10 +1,13 @@
 package web
 
 import (
+	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -45,5 +48,39 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 		`href="/a/main/dead">Open`, `href="/a/main/proxies?uncovered=1">Open`, "maintenance", "Resume the account")
 	if strings.Count(page, "<li>") != 4 {
 		t.Errorf("not one entry for each:\n%s", page)
+	}
+}
+
+// TestTheBooksCardSaysWhatWasCompared: green only where ledger and provider agree to the
+// cent, and a figure only where it is known.
+func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
+	yes, no := true, false
+	compared := func(ok *bool, provider, off int64) *jobs.LastReconciliation {
+		x := &jobs.LastReconciliation{At: noon, OK: ok, ProviderCents: &provider, DifferenceCents: &off}
+		if ok != nil && !*ok {
+			x.Findings = 1
+		}
+		return x
+	}
+	open := &ledger.Unbooked{Operations: 1}
+	for _, c := range []struct {
+		says, level string
+		card        accountCard
+	}{
+		{"unknown", "", accountCard{}},
+		{"Not compared yet", "", accountCard{Compared: &jobs.LastReconciliation{}}},
+		{"They differed before this run", "bad", accountCard{Compared: &jobs.LastReconciliation{}, Differed: true}},
+		{"Not comparable now", "", accountCard{Compared: compared(nil, 900, 0)}},
+		{"1.00 USD unexplained", "bad", accountCard{Compared: compared(&no, 900, -100)}},
+		{"Changed since the check", "", accountCard{Compared: compared(&yes, 900, 0), Changed: true}},
+		{"1.00 USD unconfirmed", "warn", accountCard{Compared: compared(&yes, 900, 0), Balance: ledger.Balance{Unbooked: open}}},
+		{"They agree", "ok", accountCard{Compared: compared(&yes, 1000, 0)}},
+	} {
+		c.card.Balance.WalletCents, c.card.Balance.Currency = 1000, "USD"
+		var page bytes.Buffer
+		check(t, pages()["overview"].ExecuteTemplate(&page, "layout", view{Account: "main", Now: noon, Data: c.card}))
+		if card := regexp.MustCompile(`(?s)card (\w*)" aria-labelledby="card-books">.*?<p class="big"><a [^>]*>([^<]*)</a>`).FindStringSubmatch(page.String()); card == nil || card[1] != c.level || card[2] != c.says {
+			t.Errorf("%s, %q: %q", c.says, c.level, card)
+		}
 	}
 }

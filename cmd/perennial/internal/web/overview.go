@@ -44,12 +44,22 @@ type accountCard struct {
 	Broken    string                   // why the ledger cannot be read
 }
 
-// Unexplained is how many cents the provider's wallet is off, 0 where that is not known.
+// Unexplained is the part of the difference between ledger and provider that nothing open
+// explains, in cents; 0 where that is not known.
 func (c accountCard) Unexplained() int64 {
 	if c.Compared == nil || c.Compared.DifferenceCents == nil {
 		return 0
 	}
-	return *c.Compared.DifferenceCents
+	return max(*c.Compared.DifferenceCents, -*c.Compared.DifferenceCents)
+}
+
+// Unconfirmed is the difference, in cents, that what is in review or pending may explain.
+func (c accountCard) Unconfirmed() int64 {
+	if c.Compared == nil || c.Compared.ProviderCents == nil {
+		return 0
+	}
+	off := c.Balance.WalletCents - *c.Compared.ProviderCents
+	return max(off, -off)
 }
 
 // NeedsLevel is the colour of what needs a person.
