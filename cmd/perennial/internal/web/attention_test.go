@@ -65,22 +65,27 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 	open := &ledger.Unbooked{Operations: 1}
 	for _, c := range []struct {
 		says, level string
-		card        accountCard
+		card        booksView
 	}{
-		{"unknown", "", accountCard{}},
-		{"Not compared yet", "", accountCard{Compared: &jobs.LastReconciliation{}}},
-		{"They differed before this run", "bad", accountCard{Compared: &jobs.LastReconciliation{}, Differed: true}},
-		{"Not comparable now", "", accountCard{Compared: compared(nil, 900, 0)}},
-		{"1.00 USD unexplained", "bad", accountCard{Compared: compared(&no, 900, -100)}},
-		{"Changed since the check", "", accountCard{Compared: compared(&yes, 900, 0), Changed: true}},
-		{"1.00 USD unconfirmed", "warn", accountCard{Compared: compared(&yes, 900, 0), Balance: ledger.Balance{Unbooked: open}}},
-		{"They agree", "ok", accountCard{Compared: compared(&yes, 1000, 0)}},
+		{"unknown", "", booksView{}},
+		{"Not compared yet", "", booksView{Compared: &jobs.LastReconciliation{}}},
+		{"They differed before this run", "bad", booksView{Compared: &jobs.LastReconciliation{}, Differed: true}},
+		{"Not comparable now", "", booksView{Compared: compared(nil, 900, 0)}},
+		{"1.00 USD unexplained", "bad", booksView{Compared: compared(&no, 900, -100)}},
+		{"Changed since the check", "", booksView{Compared: compared(&yes, 900, 0), Changed: true}},
+		{"1.00 USD unconfirmed", "warn", booksView{Compared: compared(&yes, 900, 0), Balance: ledger.Balance{Unbooked: open}}},
+		{"They agree", "ok", booksView{Compared: compared(&yes, 1000, 0)}},
 	} {
 		c.card.Balance.WalletCents, c.card.Balance.Currency = 1000, "USD"
 		var page bytes.Buffer
-		check(t, pages()["overview"].ExecuteTemplate(&page, "layout", view{Account: "main", Now: noon, Data: c.card}))
+		check(t, pages()["overview"].ExecuteTemplate(&page, "layout", view{Account: "main", Now: noon, Data: accountCard{booksView: c.card}}))
 		if card := regexp.MustCompile(`(?s)card (\w*)" aria-labelledby="card-books">.*?<p class="big"><a [^>]*>([^<]*)</a>`).FindStringSubmatch(page.String()); card == nil || card[1] != c.level || card[2] != c.says {
 			t.Errorf("%s, %q: %q", c.says, c.level, card)
+		}
+		page.Reset()
+		check(t, pages()["money"].ExecuteTemplate(&page, "layout", view{Account: "main", Now: noon, Data: moneyView{booksView: c.card}}))
+		if !strings.Contains(page.String(), ">"+c.says+"</h2>") {
+			t.Errorf("the page of the money does not say %q:\n%s", c.says, page.String())
 		}
 	}
 }

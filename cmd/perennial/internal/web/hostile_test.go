@@ -45,7 +45,7 @@ func hostileData(text string) map[string]any {
 	p := ledger.Proxy{ProxyID: text, Status: text, IPType: text, Protocol: text, CountryCode: text, Region: text, LineName: text, Labels: labels}
 	return map[string]any{
 		"failed": text, "login": loginView{Next: text, Wrong: text, Tokens: true, Code: text, As: Person{Name: text, Role: Role(text)}, Now: Person{Name: text}},
-		"overview": accountCard{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Schedules: []schedules.Status{status}, Compared: &jobs.LastReconciliation{Failed: text}, List: attentionView{Needs: []need{{text, text, text, text, text, text}}}, NoRunner: "",
+		"overview": accountCard{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Schedules: []schedules.Status{status}, booksView: booksView{Compared: &jobs.LastReconciliation{Failed: text}}, List: attentionView{Needs: []need{{text, text, text, text, text, text}}}, NoRunner: "",
 			Forecast: Made[schedules.Forecast]{At: noon, Err: text, Value: schedules.Forecast{RunsOutOn: text, WalletCents: new(int64), Currency: text, Days: []schedules.ForecastDay{{Day: text}}, FailsFirst: &schedules.ForecastSweep{Schedule: text}}},
 			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}},
 		"accounts":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Forecast: Made[schedules.Forecast]{Value: schedules.Forecast{RunsOutOn: text}}}},
@@ -63,7 +63,7 @@ func hostileData(text string) map[string]any {
 		"reviews":  reviewsView{Groups: []reviewGroup{{Code: text, Reason: text, Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}}}, Currency: text},
 		"answered": answeredView{Rows: []answered{{What: text, Why: text, Command: text}}},
 		"money": moneyView{
-			Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
+			booksView: booksView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
 			entriesView: entriesView{Kind: text, Kinds: []string{text}, Totals: []ledger.KindTotal{{Debit: text, Credit: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}}},
 			Checks: []askedProof{{"verify", text, true, Made[proof]{At: noon, Err: text, Value: proof{Broken: text, Reconciled: &reconcile.Reconciliation{
 				Findings: []reconcile.Finding{{Kind: text, OperationID: text, OrderNo: text, ProxyID: text, Explanation: text}}, Notes: []string{text},

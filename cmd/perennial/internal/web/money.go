@@ -28,7 +28,8 @@ const (
 
 // moneyView is the book.
 type moneyView struct {
-	ledger.Balance
+	booksView
+
 	Month  string
 	Days   Made[[]ledger.BookTotal]
 	Checks []askedProof
@@ -77,7 +78,7 @@ func (s *Server) money(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v := moneyView{Balance: p.WithUnbooked(), Month: s.Clock().UTC().Format(monthForm)}
+	v := moneyView{booksView: booksOf(p.WithUnbooked(), s.glance(ctx, q.account), askNow(ctx, s, q.account, verbs.Show)), Month: s.Clock().UTC().Format(monthForm)}
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	if v.entriesView, err = entries(ctx, q.account, q.URL.Query().Get("kind"), before); err != nil {
 		s.broken(q, err)

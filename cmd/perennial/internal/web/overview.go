@@ -23,10 +23,11 @@ const spentOver = 7 * 24 * time.Hour
 
 // accountCard is an account on the overview.
 type accountCard struct {
+	booksView
+
 	Name      string
 	Role      string
 	Problems  []Check
-	Balance   ledger.Balance
 	Runway    time.Duration // as spending was measured; 0: nothing was spent
 	Forecast  Made[schedules.Forecast]
 	Week      fact.Sum // of the forecast, what the first seven days charge
@@ -34,32 +35,11 @@ type accountCard struct {
 	Expiries  Made[[]bucket]
 	Uncovered Made[uncovered]
 	Needs     *verbs.Needs // nil: its runner does not say
-	Changed   bool         // money was booked since the books were compared
-	Differed  bool         // they did when they were compared last, in an earlier run too
 	List      attentionView
 	Schedules []schedules.Status
 	NoRunner  string // why schedules cannot be shown
 	Provider  *jobs.ProviderRecent
-	Compared  *jobs.LastReconciliation // nil: its runner does not say
-	Broken    string                   // why the ledger cannot be read
-}
-
-// Unexplained is the part of the difference between ledger and provider that nothing open
-// explains, in cents; 0 where that is not known.
-func (c accountCard) Unexplained() int64 {
-	if c.Compared == nil || c.Compared.DifferenceCents == nil {
-		return 0
-	}
-	return max(*c.Compared.DifferenceCents, -*c.Compared.DifferenceCents)
-}
-
-// Unconfirmed is the difference, in cents, that what is in review or pending may explain.
-func (c accountCard) Unconfirmed() int64 {
-	if c.Compared == nil || c.Compared.ProviderCents == nil {
-		return 0
-	}
-	off := c.Balance.WalletCents - *c.Compared.ProviderCents
-	return max(off, -off)
+	Broken    string // why the ledger cannot be read
 }
 
 // NeedsLevel is the colour of what needs a person.
@@ -116,19 +96,6 @@ func (c accountCard) CostLevel() string {
 		return "warn"
 	case f.Unpriced > 0:
 		return ""
-	}
-	return "ok"
-}
-
-// BooksLevel is the colour of the books: green only while what was compared is what is booked.
-func (c accountCard) BooksLevel() string {
-	switch {
-	case c.Balance.WalletCents < 0 || c.Compared != nil && (c.Compared.Findings > 0 && !c.Compared.Agrees() || c.Compared.At.IsZero() && c.Differed):
-		return "bad"
-	case c.Compared == nil || c.Compared.At.IsZero() || c.Compared.OK == nil || c.Changed:
-		return ""
-	case c.Balance.SuspenseCents > 0 || c.Balance.Unbooked != nil && c.Balance.Unbooked.Operations > 0:
-		return "warn"
 	}
 	return "ok"
 }
@@ -196,18 +163,15 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 	}
 	s.fillFleet(ctx, a, card)
 	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
-	if made := s.glance(ctx, a); made.problem() == "" {
-		books := made.Value.Books
-		card.Needs, card.Changed, card.Differed = &made.Value.Needs, books.ChangedSince, books.Agree != nil && !*books.Agree
+	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
+	card.booksView = booksOf(p.WithUnbooked(), glance, shown)
+	if glance.problem() == "" {
+		card.Needs = &glance.Value.Needs
 	}
 	card.List, err = s.needs(ctx, a)
 	keep(err)
-	if made := askNow(ctx, s, a, verbs.Show); made.problem() == "" {
-		shown := made.Value
-		if shown.Provider.WindowSeconds > 0 { // 0: an older runner, which does not say
-			card.Provider = &shown.Provider
-		}
-		card.Compared = &shown.Reconciled
+	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // 0: an older runner, which does not say
+		card.Provider = &shown.Value.Provider
 	}
 	return errors.Join(errs...)
 }

@@ -55,7 +55,8 @@ var functions = template.FuncMap{
 	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
 		return scheduleRows{account, rows, now}
 	},
-	"moved": func(x inspect.ExpiryEvidence) bool { return *x.Moved },
+	"booksOf": func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
+	"moved":   func(x inspect.ExpiryEvidence) bool { return *x.Moved },
 	"shift": func(x inspect.ExpiryEvidence) string {
 		return "by " + english.Plural(int((x.Now.Sub(*x.Before)+12*time.Hour)/(24*time.Hour)), "day", "")
 	},
@@ -171,6 +172,13 @@ func short(id string) string {
 type scheduleRows struct {
 	Account string
 	Rows    []schedules.Status
+	Now     time.Time
+}
+
+// booksRows are the wallets of what a page shows, which has a booksView.
+type booksRows struct {
+	Account string
+	Of      any
 	Now     time.Time
 }
 
