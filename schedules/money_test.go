@@ -260,7 +260,7 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "after", list().Why, "budget_cents (4.00) exceeded: 1 proxies skipped, 2.00 short; the first of them expires at 2026-11-23T12:00:00Z; "+
-		"the next run plans them again; 2 due, 1 to renew in 1 command(s), about 3.00, asked for by ann: due")
+		"the next run plans them again; 2 due, 1 to renew in 1 command, about 3.00, asked for by ann: due")
 }
 
 func TestAnEmptyWalletDoesNotSayThatNothingIsMissing(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -242,7 +244,7 @@ func planSaid(f fact.SweepPlanned, currency string) string {
 	for _, c := range f.Planned {
 		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
 	}
-	text := fmt.Sprintf("%d due, %d to renew in %d command(s), about %s", f.Due, renewed, len(f.Commands), fact.Sum{Cents: f.EstimateCents, Lacks: unpriced}.Text(currency))
+	text := fmt.Sprintf("%d due, %d to renew in %s, about %s", f.Due, renewed, english.Plural(len(f.Commands), "command", ""), fact.Sum{Cents: f.EstimateCents, Lacks: unpriced}.Text(currency))
 	if f.Unusable > 0 {
 		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial schedules plan %s` names them)", f.Unusable, f.Schedule)
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/ledger/fact"
 	"perennial/schedules"
 )
@@ -15,7 +17,7 @@ func (a *app) printPlan(p schedules.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
-	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %d command(s), about %s", p.Hash, p.Schedule, p.Due, len(p.Included), len(p.Commands), p.EstimateText())
+	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %s, about %s", p.Hash, p.Schedule, p.Due, len(p.Included), english.Plural(len(p.Commands), "command", ""), p.EstimateText())
 	if p.State != "" {
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}

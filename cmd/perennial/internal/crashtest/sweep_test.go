@@ -100,7 +100,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		t.Errorf("%s: %v", ran.State, got)
 	}
 	list, _, _ := w.cli("sweep", "list", "-o", "json")
-	if !strings.Contains(list, ` due, 4 to renew in 1 command(s), about 12.00 USD, asked for by `) {
+	if !strings.Contains(list, ` due, 4 to renew in 1 command, about 12.00 USD, asked for by `) {
 		t.Errorf("sweep list: %s", list)
 	}
 }
@@ -186,7 +186,7 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	w.run()
 	for args, says := range map[string]string{ // offers name a price before one was paid; the budget does not count on it
 		"renew px_1 --dry-run":          "1 command, list price 3.00 USD, not yet paid once; nothing was published",
-		"schedules plan some":           "1 to renew in 1 command(s), about list price 3.00 USD, not yet paid once",
+		"schedules plan some":           "1 to renew in 1 command, about list price 3.00 USD, not yet paid once",
 		"schedules forecast --days 366": ", not yet paid once; the wallet holds 500000.00 USD and pays for all of it",
 	} {
 		if out := w.mustCLI(strings.Fields(args)...); !strings.Contains(out, says) {
