@@ -84,7 +84,7 @@ func (r *Runner) takeOrder(ctx context.Context, o fact.Operation, x *Resolution)
 	case one.NetCents == x.ChargedCents:
 		x.OrderNo = one.OrderNo
 	case x.ConfirmCents == nil:
-		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %d (on the pages: mark that it is right)",
+		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %d",
 			one.OrderNo, r.binding.Amount(one.NetCents), r.binding.Amount(x.ChargedCents), o.ID, one.OrderNo, x.ChargedCents)
 	}
 	return nil

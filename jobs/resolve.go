@@ -216,7 +216,7 @@ func (r *Runner) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Re
 	case x.ProxyID == "":
 		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
 	}
-	return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %d (on the pages: mark that it is right)",
+	return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %d",
 		r.binding.Amount(x.ChargedCents), r.binding.Amount(most), x.ProxyID, o.ID, x.ChargedCents)
 }
 
