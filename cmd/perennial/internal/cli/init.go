@@ -19,6 +19,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
 	"perennial/upstream"
+	"perennial/upstream/sandbox"
 )
 
 // setup is what init asks for.
@@ -32,7 +33,11 @@ type setup struct {
 	secretFile string // an existing file to copy the secret from; - is the standard input
 	file       string
 	noDoctor   bool
+	sandbox    bool // for `perennial sandbox` with its own fixture
 }
+
+// trialSandbox is where init --sandbox expects `perennial sandbox`.
+const trialSandbox = "127.0.0.1:8090"
 
 func (a *app) initCommand() *cobra.Command {
 	s := &setup{app: a}
@@ -51,6 +56,7 @@ func (a *app) initCommand() *cobra.Command {
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
 	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; never over an existing one")
+	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", and ask nothing")
 	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
 	return c
 }
@@ -58,6 +64,13 @@ func (a *app) initCommand() *cobra.Command {
 func (s *setup) run(ctx context.Context) error {
 	if err := queue.ValidAccount(s.account); err != nil {
 		return usage("--name: %w", err)
+	}
+	if s.sandbox {
+		if s.baseURL+s.appID+s.secretFile+s.caFile != "" {
+			return usage("--sandbox excludes --base-url, --app-id, --secret-file and --ca-file")
+		}
+		s.baseURL, s.appID, s.secretFile = "http://"+trialSandbox, sandbox.DemoSandboxAppID, "-"
+		s.in, s.noDoctor = bufio.NewReader(strings.NewReader(sandbox.DemoSandboxSecret)), true
 	}
 	if err := s.notThere(s.file); err != nil {
 		return err
@@ -96,11 +109,13 @@ func (s *setup) run(ctx context.Context) error {
 		return err
 	}
 	s.say(files, users)
-	if s.noDoctor {
-		return nil
+	if !s.noDoctor {
+		s.app.configFile, s.app.account = s.file, s.account
+		if err := s.app.examine(ctx); err != nil {
+			return err
+		}
 	}
-	s.app.configFile, s.app.account = s.file, s.account
-	return s.app.examine(ctx)
+	return s.sayNext()
 }
 
 // roots checks --ca-file, and has the configuration name it from any directory.

@@ -120,6 +120,20 @@ func (s *setup) say(files []newFile, users []natsUser) {
 	}
 }
 
+// sayNext names the commands that follow.
+func (s *setup) sayNext() error {
+	next := "Next: "
+	if s.sandbox {
+		next += "perennial sandbox --listen " + trialSandbox + ", and in another terminal "
+	}
+	next += "perennial run"
+	if s.file != "perennial.yaml" {
+		next += " --config " + s.file
+	}
+	_, err := fmt.Fprintln(s.app.stderr, next)
+	return err
+}
+
 // writeNew writes a file that must not be there yet.
 func writeNew(path, text string, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

@@ -41,6 +41,13 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 	if _, _, code = w.cli("wallet"); code != 0 {
 		t.Errorf("the configuration does not work: exit %d", code)
 	}
+	_, errs, code = w.cli("init", "--sandbox", "--name", "trial", "--out", "trial.yaml")
+	if code != 0 || !strings.Contains(errs, "Next: perennial sandbox --listen 127.0.0.1:8090, and in another terminal perennial run --config trial.yaml") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	if out := w.mustCLI("config", "show", "--config", "trial.yaml"); !strings.Contains(out, "http://127.0.0.1:8090") {
+		t.Error(out)
+	}
 }
 
 // TestInitMakesAProductionConfigurationThatRuns: with users of its NATS server,
