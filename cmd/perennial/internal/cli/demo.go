@@ -92,6 +92,8 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 		fmt.Fprintf(a.stdout, "\nStill up: NATS %s, sandbox %s. Ctrl-C ends it.\nPages: %s (works once, within %d minutes)\n",
 			h.NATSURL(), h.Sandbox.SandboxURL(), loginAddress(h.HTTP.URL(), code), int(web.LinkLife.Minutes()))
 		<-ctx.Done()
+	} else if a.output == "table" {
+		fmt.Fprintln(a.stderr, "\nNext: `perennial init --sandbox` sets a trial up; `perennial demo --keep` opens the web pages.")
 	}
 	stopHost()
 	return <-done
