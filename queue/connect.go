@@ -100,6 +100,9 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config.Embedded == nil && !areAddresses(address) {
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, errNoURL)
+	}
 	options := how.options
 	switch q.api, q.ownInbox = "$JS.API.", how.inbox != ""; {
 	case how.domain != "":
@@ -243,6 +246,21 @@ func (c ConnectConfig) where() string {
 	default:
 		return Redacted(c.URL)
 	}
+}
+
+// areAddresses refuses what the client would take for the server of this machine: another
+// scheme, or no host.
+func areAddresses(addresses string) bool {
+	for address := range strings.SplitSeq(addresses, ",") {
+		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return false
+		}
+	}
+	return true
 }
 
 var errNoURL = errors.New("it must be nats://host:port, or several joined by commas")

@@ -77,7 +77,7 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 		if err != nil {
 			return 0, err
 		}
-		if answer, ok := decoded.(fact.OperationResolved); ok && (line == "" || answer.ProxyID == line) {
+		if answer, ok := decoded.(fact.OperationResolved); ok && (line == "" || answer.ProxyID == line || answer.ProxyID == "") {
 			seq, answers = row.Seq, answers+1
 		}
 	}

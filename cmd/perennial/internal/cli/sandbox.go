@@ -39,9 +39,13 @@ func (a *app) sandboxCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			keys := ""
+			if fixture == "" {
+				keys = "\n  App ID      " + sandbox.DemoSandboxAppID + ", API Secret " + sandbox.DemoSandboxSecret + "  (of the demonstration account; `perennial init --sandbox` writes them)"
+			}
 			line := SandboxReadyLine{Sandbox: server.SandboxURL(), Production: server.ProductionURL(), Control: server.ControlURL()}
 			err = a.announce(line, "The sandbox serves the customer API.\n\n  sandbox     "+line.Sandbox+"\n  production  "+line.Production+
-				"  (a local copy: no real money)\n  control     "+line.Control)
+				"  (a local copy: no real money)\n  control     "+line.Control+keys)
 			if err == nil {
 				<-ctx.Done()
 			}

@@ -84,7 +84,9 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 	if n := len(p.UnknownIDs); n > 0 {
 		fmt.Fprintf(a.stdout, "its lists name proxies that no listing has shown, such as %s (%d): are they written right?\n", printable(p.UnknownIDs[0]), n)
 	}
-	if p.NeedsApproval {
+	if p.NeedsApproval && p.State != "held" {
+		fmt.Fprintf(a.stdout, "it exceeds approve_over_cents (%s): when it runs it is on hold until it is approved (`perennial schedules run %s` runs it now)\n", money(p.ApproveOverCents, p.Currency), p.Schedule)
+	} else if p.NeedsApproval {
 		fmt.Fprintf(a.stdout, "it exceeds approve_over_cents (%s): approve it with `perennial schedules approve %s`\n", money(p.ApproveOverCents, p.Currency), p.Hash)
 	}
 }

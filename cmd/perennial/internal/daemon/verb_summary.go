@@ -158,10 +158,13 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	if n, known := s.Uncovered(); known {
 		v.Needs.Uncovered = &n
 	}
-	var held, paused, failing, configured int64
+	var held, paused, failing, skipped, configured int64
 	for _, one := range all {
 		if one.Removed == "" {
 			configured++
+		}
+		if r := one.Result; r != nil && r.Outcome != one.State {
+			skipped += int64(r.OverLimit)
 		}
 		switch {
 		case one.Plan != "":
@@ -173,7 +176,7 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 		}
 	}
 	v.Schedules = &configured
-	v.Needs.Plans, v.Needs.PausedSchedules, v.Needs.Failing = &held, &paused, &failing
+	v.Needs.Plans, v.Needs.PausedSchedules, v.Needs.Failing, v.Needs.OverLimit = &held, &paused, &failing, &skipped
 	if len(all) == 0 || v.Expiring == nil {
 		return nil
 	}

@@ -246,6 +246,7 @@ type Needs struct {
 	Paused          int64  `json:"paused" doc:"Pauses of the account without an end."`
 	PausedSchedules *int64 `json:"paused_schedules" doc:"Schedules that are paused."`
 	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose sweep cannot be made, or that match no proxy."`
+	OverLimit       *int64 `json:"over_limit,omitempty" doc:"Due proxies that the last runs of schedules skipped for a budget, the account's limit or the wallet."`
 	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule renews, by the last listing."`
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
@@ -274,6 +275,7 @@ func (n Needs) Parts() (parts []Need) {
 		{&n.Paused, Need{One: "pause of the account", More: "pauses of the account", Command: "accounts show", Page: "operations"}},
 		{n.PausedSchedules, Need{One: "paused schedule", More: "paused schedules", Command: "schedules list", Page: "schedules"}},
 		{n.Failing, Need{One: "schedule that renews nothing", More: "schedules that renew nothing", Command: "schedules list", Page: "schedules"}},
+		{n.OverLimit, Need{One: "proxy skipped for a budget or the wallet", More: "proxies skipped for a budget or the wallet", Command: "schedules list", Page: "schedules"}},
 		{n.Uncovered, Need{One: "proxy in no schedule", More: "proxies in no schedule", Command: "proxies list --uncovered", Page: "proxies"}},
 		{n.Findings, Need{One: "difference from the provider", More: "differences from the provider", Command: "ledger reconcile", Page: "money"}},
 	} {
