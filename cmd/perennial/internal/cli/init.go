@@ -65,12 +65,8 @@ func (s *setup) run(ctx context.Context) error {
 	if err := queue.ValidAccount(s.account); err != nil {
 		return usage("--name: %w", err)
 	}
-	if s.sandbox {
-		if s.baseURL+s.appID+s.secretFile+s.caFile != "" {
-			return usage("--sandbox excludes --base-url, --app-id, --secret-file and --ca-file")
-		}
-		s.baseURL, s.appID, s.secretFile = "http://"+trialSandbox, sandbox.DemoSandboxAppID, "-"
-		s.in, s.noDoctor = bufio.NewReader(strings.NewReader(sandbox.DemoSandboxSecret)), true
+	if err := s.trial(); err != nil {
+		return err
 	}
 	if err := s.notThere(s.file); err != nil {
 		return err
@@ -109,6 +105,11 @@ func (s *setup) run(ctx context.Context) error {
 		return err
 	}
 	s.say(files, users)
+	return s.examine(ctx)
+}
+
+// examine has the doctor look at what was written, and names the next command.
+func (s *setup) examine(ctx context.Context) error {
 	if !s.noDoctor {
 		s.app.configFile, s.app.account = s.file, s.account
 		if err := s.app.examine(ctx); err != nil {
@@ -116,6 +117,19 @@ func (s *setup) run(ctx context.Context) error {
 		}
 	}
 	return s.sayNext()
+}
+
+// trial answers the questions for --sandbox.
+func (s *setup) trial() error {
+	if !s.sandbox {
+		return nil
+	}
+	if s.baseURL+s.appID+s.secretFile+s.caFile != "" {
+		return usage("--sandbox excludes --base-url, --app-id, --secret-file and --ca-file")
+	}
+	s.baseURL, s.appID, s.secretFile = "http://"+trialSandbox, sandbox.DemoSandboxAppID, "-"
+	s.in, s.noDoctor = bufio.NewReader(strings.NewReader(sandbox.DemoSandboxSecret)), true
+	return nil
 }
 
 // roots checks --ca-file, and has the configuration name it from any directory.

@@ -57,15 +57,8 @@ func (a *app) reviewCorrect() *cobra.Command {
 // answerOf is the journal row of an operation's one answer, or of the last one for a line.
 // A command of one operation may be named in its place.
 func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
-	status, err := inspect.Brief(ctx, l, id, "")
-	if errors.Is(err, ledger.ErrNotFound) {
-		return 0, fmt.Errorf("there is no command or operation %q: `perennial audit` lists the answers", id)
-	}
-	if err != nil {
+	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, err
-	}
-	if id == status.CommandID && len(status.Operations) == 1 {
-		id = status.Operations[0].OperationID
 	}
 	rows, err := l.RowsOf(ctx, id)
 	if err != nil {
@@ -90,4 +83,16 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 		return 0, usage("%s was answered line by line: use --line PROXY", id)
 	}
 	return seq, nil
+}
+
+// operationOf is the id of an operation, or of a command's only one.
+func operationOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
+	status, err := inspect.Brief(ctx, l, id, "")
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return "", fmt.Errorf("there is no command or operation %q: `perennial audit` lists the answers", id)
+	case err == nil && id == status.CommandID && len(status.Operations) == 1:
+		id = status.Operations[0].OperationID
+	}
+	return id, err
 }
