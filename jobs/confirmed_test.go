@@ -49,6 +49,11 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 		t.Errorf("over the suspense: %+v, %v", after, err)
 	}
 
+	h.fault(orders, "unresolved_record", map[string]any{"executed": false})
+	h.order(`{"id":"none","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":600}`)
+	none := h.await("none", fact.StateReview).Operations[0].OperationID
+	h.unconfirmed(Resolution{ID: none, Charged: new(true), ChargedCents: 60000, By: "ada", Reason: "dollars for cents"}, "6.00 USD is expected")
+
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":600}`)
 	id := h.await("buy", fact.StateReview).Operations[0].OperationID
