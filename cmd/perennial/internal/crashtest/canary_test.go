@@ -217,8 +217,8 @@ func TestTrap41NothingSecretLeaves(t *testing.T) {
 	w.mustCLI("ledger", "backup", "data/backup.db")
 	secrets.seekInTables(t, w.ledgerFile())
 	secrets.seekIn(t, filepath.Join(w.dir, "data"))
-	run, line = w.run() // publishes what the end took with it
-	awaitReady(t, line)
+	run, line = w.run() // publishes what the end took with it; an order may still be paused
+	waitForHTTP(t, line.HTTP+"/readyz?verbose", `{"name":"events","ok":true`)
 	run.terminate()
 	archived := w.archiveAll()
 	secrets.seekInTables(t, archived.File)
