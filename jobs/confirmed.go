@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
@@ -77,17 +78,22 @@ func (r *Runner) takeOrder(ctx context.Context, o fact.Operation, x *Resolution)
 	if err != nil {
 		return err
 	}
-	if len(e.Orders) != 1 {
-		return nil
-	}
-	switch one := e.Orders[0]; {
-	case one.NetCents == x.ChargedCents:
-		x.OrderNo = one.OrderNo
-	case x.ConfirmCents == nil:
+	x.OrderNo = onlyOrder(e, x.ChargedCents)
+	if x.OrderNo == "" && len(e.Orders) == 1 && x.ConfirmCents == nil {
+		one := e.Orders[0]
 		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %d",
 			one.OrderNo, r.binding.Amount(one.NetCents), r.binding.Amount(x.ChargedCents), o.ID, one.OrderNo, x.ChargedCents)
 	}
 	return nil
+}
+
+// onlyOrder is the order that cost as much, "" unless all orders were read and it is the
+// only one that the operation can have made.
+func onlyOrder(e inspect.Evidence, cents int64) string {
+	if !e.OrdersRead || len(e.Orders) != 1 || e.Orders[0].NetCents != cents {
+		return ""
+	}
+	return e.Orders[0].OrderNo
 }
 
 // expected is what an operation, or the line of it that the answer names, should have

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perennial/jobs/command"
+	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 )
 
@@ -71,6 +72,25 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 900, By: "ada", Reason: "the invoice"}))
 	if o, err := h.ledger.Operation(t.Context(), id); err != nil || o.OrderNo == "" {
 		t.Errorf("the order that the evidence names is not taken: %+v, %v", o, err)
+	}
+}
+
+// TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne: one page of the provider's list
+// that could not be read may hold another order at the same price.
+func TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne(t *testing.T) {
+	one := inspect.OrderEvidence{OrderNo: "ord_1", NetCents: 900}
+	for _, c := range []struct {
+		e    inspect.Evidence
+		want string
+	}{
+		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{one}}, "ord_1"},
+		{inspect.Evidence{OrdersRead: false, Orders: []inspect.OrderEvidence{one}}, ""},
+		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{one, one}}, ""},
+		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{{OrderNo: "ord_1", NetCents: 890}}}, ""},
+	} {
+		if got := onlyOrder(c.e, 900); got != c.want {
+			t.Errorf("%+v: %q", c.e, got)
+		}
 	}
 }
 

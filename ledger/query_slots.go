@@ -48,7 +48,7 @@ const (
 	OutcomeWalletTooLow = "wallet too low"
 )
 
-// SlotResult is what a slot's sweep came to. Due is nil where the slot was not planned, or
+// SlotResult is the result of a slot's sweep so far. Due is nil where the slot was not planned, or
 // its row was archived.
 type SlotResult struct {
 	Outcome       string      `json:"outcome" doc:"Its state, or \"over budget\" or \"wallet too low\" where money left due proxies out."`
@@ -75,7 +75,7 @@ func (x SlotResult) Cost() fact.Sum {
 // with it, directly before.
 const heldOf = `journal h ON h.seq BETWEEN p.seq - 8 AND p.seq AND h.type = 'sweep.held' AND h.data ->> '$.slot' = p.data ->> '$.slot' AND h.data ->> '$.schedule' = p.data ->> '$.schedule'`
 
-// SlotResult reads what a slot's sweep came to until now.
+// SlotResult reads the result of a slot's sweep so far.
 func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err error) {
 	x.Outcome = slot.State
 	due, cost, err := l.PlannedSums(ctx, slot)

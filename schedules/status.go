@@ -24,7 +24,7 @@ type Status struct {
 	Timezone    string                `json:"timezone" doc:"The time zone that days and slots are of."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"When it fired last."`
 	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
-	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is what the last slot's sweep came to until now."`
+	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last slot's sweep so far."`
 	Currency    string                `json:"currency,omitempty" doc:"Of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`

@@ -33,7 +33,9 @@ type Evidence struct {
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
 
-	asked, ordersRead bool // the provider was, and all of its orders were
+	OrdersRead bool `json:"-"` // all of the provider's orders were read and compared
+
+	asked bool // the provider was
 }
 
 // HistoryEntry is one fact of the operation: a send, a reply, a decision.
@@ -185,7 +187,7 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 	if err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be listed: %v", err))
 	}
-	e.ordersRead = e.mayHaveMade(ctx, c, o) && err == nil && len(p.Notes) == 0
+	e.OrdersRead = e.mayHaveMade(ctx, c, o) && err == nil && len(p.Notes) == 0
 	e.Notes = append(e.Notes, p.Notes...)
 }
 

@@ -62,7 +62,7 @@ func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {
 		v.Text = fmt.Sprintf("Likely charged: order %s was made at %s, and no other operation explains it", v.OrderNo, e.Orders[0].CreatedAt.UTC().Format("2006-01-02 15:04 UTC"))
 	case n > 1:
 		v.Text = fmt.Sprintf("Undecided: %d orders at the provider can be its own. Find the right one, and name it in the answer", n)
-	case !e.ordersRead:
+	case !e.OrdersRead:
 		v.Text = "Undecided: the provider's orders could not all be read"
 	default:
 		v.Outcome, v.Text = VerdictNone, "No sign of a charge: the provider lists no order that this operation can have made"

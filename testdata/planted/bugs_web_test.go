@@ -6,7 +6,7 @@ var webBugs = []bug{
 		old: "case !ok && r.Method == http.MethodGet && r.URL.Path != \"/changes\":", new: "case !ok && r.Method == http.MethodGet && r.URL.Path == \"/changes\":"},
 	{name: "a link signs in twice", in: "web.sessions.valid", run: "TestALinkSignsInOnce",
 		old: "_, used := s.spent[x.ID]; used {", new: "_, used := s.spent[x.ID]; used && now.IsZero() {"},
-	{name: "a link of before the start signs in", in: "web.sessions.valid", run: "TestALinkSignsInOnce",
+	{name: "a link from before the start signs in", in: "web.sessions.valid", run: "TestALinkSignsInOnce",
 		old: "x.Issued.Before(s.started.Truncate(time.Second)) ||", new: ""},
 	{name: "a session that was signed out goes on", in: "web.sessions.read", run: "TestASessionEnds",
 		old: "return x, !ended", new: "return x, !ended || x.ID != \"\""},

@@ -24,14 +24,17 @@ func (a *app) reviewCorrect() *cobra.Command {
 		Long: "Correct books a new entry that is linked to the answer; nothing is deleted. Without an amount it takes\n" +
 			"the whole charge of the answer back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			charged, refunded := cmd.Flags().Changed("charge"), cmd.Flags().Changed("refund")
 			switch {
-			case charge > 0 && refund > 0:
+			case charged && refunded:
 				return usage("--charge and --refund exclude each other")
+			case charged && charge == 0, refunded && refund == 0:
+				return usage("--charge and --refund take an amount over 0: leave them out to take the whole charge back")
 			case x.Reason == "":
 				return usage("say why: --reason TEXT is kept with your name")
-			case charge > 0:
+			case charged:
 				x.Kind, x.Cents = fact.MovementCharge, charge
-			case refund > 0:
+			case refunded:
 				x.Kind, x.Cents = fact.MovementRefund, refund
 			}
 			err := a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {

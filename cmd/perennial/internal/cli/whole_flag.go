@@ -53,7 +53,7 @@ func amountVar(f *pflag.FlagSet, p *int64, name, usage string) { f.Var(amountFla
 // Set implements pflag.Value.
 func (a amountFlag) Set(text string) error {
 	if strings.HasPrefix(text, "-") {
-		return errors.New("an amount is over 0")
+		return errors.New("an amount cannot be negative")
 	}
 	if !strings.Contains(text, ".") {
 		err := wholeFlag[int64]{a.cents}.Set(text)

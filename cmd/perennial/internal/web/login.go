@@ -22,8 +22,8 @@ type loginView struct {
 
 const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
 
-// loginPage asks for a token, or asks whether to use a one-time code: a link that a program
-// opens to look at it is not used up, and replaces nobody's session.
+// loginPage asks for a token, or whether to use a one-time code. Opening a link does not use
+// its code, as a mail program's preview would, nor does it replace a session.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, named, err := s.Identity.of(r); named && err == nil {
 		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath: no other site

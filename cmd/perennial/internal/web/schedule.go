@@ -47,7 +47,7 @@ type nextSlot struct {
 	Here string
 }
 
-// pastSlot is a slot and what its sweep came to.
+// pastSlot is a slot and the result of its sweep.
 type pastSlot struct {
 	ledger.Slot
 	ledger.SlotResult
