@@ -180,3 +180,16 @@ func (r *Runner) recover(ctx context.Context) error {
 	}
 	return r.takeUp(ctx, until)
 }
+
+// TestAStopDuringTheRecoveryIsNoError: a run that is stopped as it begins ends as any other.
+func TestAStopDuringTheRecoveryIsNoError(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	intake, err := h.queue.Commands(t.Context(), "main")
+	check(t, err)
+	defer intake.Close()
+	h.runner.Commands = intake
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	check(t, h.runner.Run(ctx))
+}

@@ -324,6 +324,9 @@ var ErrLost = errors.New("another runner may have the account")
 // recorded reply by then is resent under its key by the next run.
 func (r *Runner) Run(ctx context.Context) error {
 	until, err := r.beginRun(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("account %s: recover: %w", r.Account, err)
 	}
