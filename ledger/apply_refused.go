@@ -14,7 +14,7 @@ const MaxRefusals = 32
 func (t *Tx) RefusedContent(commandID, hash string) (before bool, contents int64, err error) {
 	var same int64
 	err = t.queryRow(`SELECT (SELECT count(*) FROM refused_contents WHERE command_id = ?1 AND content_hash = ?2),
-		(SELECT count(*) FROM (SELECT 1 FROM refused_contents WHERE command_id = ?1 LIMIT ?3))`, commandID, hash, MaxRefusals).
+		(SELECT count(*) FROM (SELECT 1 FROM refused_contents WHERE command_id = ?1 LIMIT +?3))`, commandID, hash, MaxRefusals).
 		Scan(&same, &contents)
 	return same > 0, contents, err
 }

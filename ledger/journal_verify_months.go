@@ -28,7 +28,7 @@ const backdatedMost = 100
 func backdated(ctx context.Context, q queryer) ([]Backdated, error) {
 	return collect(queryOf(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT ?`, ClockTolerance.Microseconds(), backdatedMost), func(s scanner) (x Backdated, err error) {
+		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, ClockTolerance.Microseconds(), backdatedMost), func(s scanner) (x Backdated, err error) {
 		var at, booked int64
 		err = s.Scan(&x.Seq, &at, &booked)
 		x.Time, x.BookedAt = fromMicros(at), fromMicros(booked)

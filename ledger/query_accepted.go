@@ -24,7 +24,7 @@ func (l *Ledger) AcceptedBefore(ctx context.Context, before int64, limit int) ([
 		before = 1 << 62
 	}
 	return collect(l.query(ctx, `SELECT seq, operation, data ->> '$.kind', coalesce(data -> '$.labels', '{}') FROM journal
-		WHERE seq < ? AND type = 'command.accepted' ORDER BY seq DESC LIMIT ?`, before, limit), func(s scanner) (a Accepted, err error) {
+		WHERE seq < ? AND type = 'command.accepted' ORDER BY seq DESC LIMIT +?`, before, limit), func(s scanner) (a Accepted, err error) {
 		var labels string
 		if err := s.Scan(&a.Seq, &a.CommandID, &a.Kind, &labels); err != nil {
 			return a, err

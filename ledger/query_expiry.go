@@ -20,7 +20,7 @@ type ExpiryPlace struct {
 // From is the place before everything that expires at an instant.
 func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
 
-const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT ?`
+const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT +?`
 
 // ExpiringPage lists up to limit proxies that are not gone, after a place, that last until
 // before an instant; the nearest expiry comes first.
@@ -100,7 +100,7 @@ func (l *Ledger) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]P
 	return collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation
-		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT ?`, proxyID, limit), func(s scanner) (x ProxyRenewal, err error) {
+		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT +?`, proxyID, limit), func(s scanner) (x ProxyRenewal, err error) {
 		var accepted int64
 		var settled, observed sql.NullInt64
 		err = s.Scan(&x.OperationID, &x.CommandID, &x.State, &x.Operation, &x.Reason, &accepted, &settled, &observed, &x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview)

@@ -42,7 +42,7 @@ func (l *Ledger) NeverListed(ctx context.Context, ids []string, limit int) ([]st
 		return nil, err
 	}
 	return collect(l.query(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
-		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT ?`, string(list), limit), scanText)
+		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT +?`, string(list), limit), scanText)
 }
 
 const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
@@ -113,7 +113,7 @@ func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
 		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)`+isNoMove+`AND w.threshold_seconds <= ?3)
 		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
-		ORDER BY expires_at, proxy_id LIMIT ?4`, micros(after), micros(until), int64(threshold/time.Second), limit), scanProxy)
+		ORDER BY expires_at, proxy_id LIMIT +?4`, micros(after), micros(until), int64(threshold/time.Second), limit), scanProxy)
 }
 
 // UnreportedExpired lists up to limit proxies that expired in a span of time and have no
@@ -126,5 +126,5 @@ func (l *Ledger) UnreportedExpired(ctx context.Context, after, until time.Time, 
 			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
 			UNION ALL
 			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 1 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`)
-		ORDER BY expires_at, proxy_id LIMIT ?3`, micros(after), micros(until), limit), scanProxy)
+		ORDER BY expires_at, proxy_id LIMIT +?3`, micros(after), micros(until), limit), scanProxy)
 }

@@ -77,14 +77,14 @@ func (l *Ledger) NamedBefore(ctx context.Context, proxyID string, o fact.Operati
 	}
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) < (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
-		ORDER BY accepted_at DESC, id DESC LIMIT ?4`, proxyID, before, o.ID, limit), scanOperation)
+		ORDER BY accepted_at DESC, id DESC LIMIT +?4`, proxyID, before, o.ID, limit), scanOperation)
 }
 
 // NamedAfter is NamedBefore for what was accepted behind an operation, the first first.
 func (l *Ledger) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
-		ORDER BY accepted_at, id LIMIT ?4`, proxyID, micros(o.AcceptedAt), o.ID, limit), scanOperation)
+		ORDER BY accepted_at, id LIMIT +?4`, proxyID, micros(o.AcceptedAt), o.ID, limit), scanOperation)
 }
 
 // Claimant returns the operation that holds the right to renew the proxy, ""

@@ -84,37 +84,37 @@ type way struct {
 const (
 	listedKey  = ` AND (o.accepted_at, o.rowid) < (?1, CAST(?2 AS INTEGER)) AND o.accepted_at >= ?3`
 	listedLast = ` ORDER BY o.accepted_at DESC, o.rowid DESC LIMIT 1 OFFSET ?9`
-	listedFit  = ` AND (o.accepted_at, o.rowid) >= (?9, CAST(?10 AS INTEGER)) AND (?4 = '' OR o.state = ?4) AND (?5 = '' OR o.kind = ?5)
-		ORDER BY o.accepted_at DESC, o.rowid DESC LIMIT ?11`
+	listedFit  = ` AND (o.accepted_at, o.rowid) >= (?9, CAST(?10 AS INTEGER)) AND (?4 = '' OR o.state = +?4) AND (?5 = '' OR o.kind = +?5)
+		ORDER BY o.accepted_at DESC, o.rowid DESC LIMIT +?11`
 
 	// isNotable is the condition of the index operations_notable.
 	isNotable = `o.state <> 'accepted' AND o.state <> 'sending' AND o.state <> 'completed' AND o.state <> 'delivered'`
 
 	hasOperation = ` AND EXISTS (SELECT 1 FROM operations o WHERE o.id > x.command_id || '/' AND o.id < x.command_id || '0' AND o.command_id = x.command_id
-		AND (?4 = '' OR o.state = ?4) AND (?5 = '' OR o.kind = ?5))`
+		AND (?4 = '' OR o.state = +?4) AND (?5 = '' OR o.kind = +?5))`
 )
 
 const (
-	kindBound    = `SELECT o.accepted_at, CAST(o.rowid AS TEXT) FROM operations o WHERE o.kind = ?5` + listedKey + listedLast
-	kindKeys     = `SELECT o.accepted_at, CAST(o.rowid AS TEXT), o.id FROM operations o WHERE o.kind = ?5` + listedKey + listedFit
-	notableBound = `SELECT o.accepted_at, CAST(o.rowid AS TEXT) FROM operations o WHERE o.state = ?4 AND ` + isNotable + listedKey + listedLast
-	notableKeys  = `SELECT o.accepted_at, CAST(o.rowid AS TEXT), o.id FROM operations o WHERE o.state = ?4 AND ` + isNotable + listedKey + listedFit
+	kindBound    = `SELECT o.accepted_at, CAST(o.rowid AS TEXT) FROM operations o WHERE o.kind = +?5` + listedKey + listedLast
+	kindKeys     = `SELECT o.accepted_at, CAST(o.rowid AS TEXT), o.id FROM operations o WHERE o.kind = +?5` + listedKey + listedFit
+	notableBound = `SELECT o.accepted_at, CAST(o.rowid AS TEXT) FROM operations o WHERE o.state = +?4 AND ` + isNotable + listedKey + listedLast
+	notableKeys  = `SELECT o.accepted_at, CAST(o.rowid AS TEXT), o.id FROM operations o WHERE o.state = +?4 AND ` + isNotable + listedKey + listedFit
 	liveBound    = `SELECT o.accepted_at, CAST(o.rowid AS TEXT) FROM operations o WHERE o.live = 1` + listedKey + listedLast
 	liveKeys     = `SELECT o.accepted_at, CAST(o.rowid AS TEXT), o.id FROM operations o WHERE o.live = 1` + listedKey + listedFit
 	allKeys      = `SELECT o.accepted_at, o.rowid, o.id FROM operations o WHERE o.kind = 'order'` + listedKey + `
 		UNION ALL SELECT o.accepted_at, o.rowid, o.id FROM operations o WHERE o.kind = 'renewal'` + listedKey + `
-		ORDER BY 1 DESC, 2 DESC LIMIT ?11`
+		ORDER BY 1 DESC, 2 DESC LIMIT +?11`
 
 	ofLabel    = `x.name = ?7 AND x.value = ?8 AND (x.accepted_at, x.command_id) < (?1, ?2) AND x.accepted_at >= ?3`
 	labelBound = `SELECT x.accepted_at, x.command_id FROM command_labels x WHERE ` + ofLabel + ` ORDER BY x.accepted_at DESC, x.command_id DESC LIMIT 1 OFFSET ?9`
 	labelKeys  = `SELECT x.accepted_at, x.command_id, x.command_id FROM command_labels x WHERE ` + ofLabel + ` AND (x.accepted_at, x.command_id) >= (?9, ?10)` + hasOperation + `
 		AND (?6 = '' OR EXISTS (SELECT 1 FROM sweep_commands w WHERE w.command_id = x.command_id AND w.schedule = ?6))
-		ORDER BY x.accepted_at DESC, x.command_id DESC LIMIT ?11`
+		ORDER BY x.accepted_at DESC, x.command_id DESC LIMIT +?11`
 
 	ofSchedule = `x.schedule = ?6 AND (x.slot_at, x.command_id) < (?1, ?2) AND x.slot_at >= ?3`
 	sweptBound = `SELECT x.slot_at, x.command_id FROM sweep_commands x WHERE ` + ofSchedule + ` ORDER BY x.slot_at DESC, x.command_id DESC LIMIT 1 OFFSET ?9`
 	sweptKeys  = `SELECT x.slot_at, x.command_id, x.command_id FROM sweep_commands x WHERE ` + ofSchedule + ` AND (x.slot_at, x.command_id) >= (?9, ?10)` + hasOperation + `
-		ORDER BY x.slot_at DESC, x.command_id DESC LIMIT ?11`
+		ORDER BY x.slot_at DESC, x.command_id DESC LIMIT +?11`
 )
 
 // way is the way on which the fewest operations are looked through.

@@ -35,7 +35,7 @@ func (l *Ledger) MovedOutside(ctx context.Context) (all []Moved, err error) {
 func (l *Ledger) movedOutside(ctx context.Context) ([]Moved, error) {
 	return collect(l.query(ctx, `SELECT proxy_id, min(before), max(now), sum(now - before), max(seen_at) FROM moves m
 		WHERE NOT EXISTS (SELECT 1 FROM explained_moves e WHERE e.proxy_id = m.proxy_id AND e.seen_at = m.seen_at)
-		GROUP BY proxy_id ORDER BY proxy_id LIMIT ?`, movedMost), func(s scanner) (m Moved, err error) {
+		GROUP BY proxy_id ORDER BY proxy_id LIMIT +?`, movedMost), func(s scanner) (m Moved, err error) {
 		var before, now, by, seen int64
 		err = s.Scan(&m.ProxyID, &before, &now, &by, &seen)
 		m.Before, m.Now, m.By, m.SeenAt = fromMicros(before), fromMicros(now), time.Duration(by)*time.Microsecond, fromMicros(seen)

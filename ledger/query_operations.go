@@ -61,7 +61,7 @@ func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Ope
 // OperationsIn lists up to limit operations in a state of those that have not ended, the
 // first accepted first.
 func (l *Ledger) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = ? AND live = 1 ORDER BY accepted_at, id LIMIT ?`,
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = +? AND live = 1 ORDER BY accepted_at, id LIMIT +?`,
 		string(state), limit), scanOperation)
 }
 
@@ -80,9 +80,9 @@ func (l *Ledger) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 	if x.After.ID != "" {
 		since = micros(x.After.AcceptedAt)
 	}
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations o WHERE live = 1 AND state = ?1 AND (accepted_at, id) > (?2, ?3)
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations o WHERE live = 1 AND state = +?1 AND (accepted_at, id) > (?2, ?3)
 		AND CASE state WHEN 'sending' THEN body_seq <= ?4 ELSE EXISTS (SELECT 1 FROM commands c WHERE c.id = o.command_id AND c.accepted_seq <= ?4) END
-		ORDER BY accepted_at, id LIMIT ?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), scanOperation)
+		ORDER BY accepted_at, id LIMIT +?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), scanOperation)
 }
 
 // Due lists operations of a kind and in a state of those that have not ended whose
@@ -90,8 +90,8 @@ func (l *Ledger) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 // paused, with a day's operations due, does not keep another from being seen.
 func (l *Ledger) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE kind = ? AND state = ? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
-		ORDER BY next_at, id LIMIT ?`, string(kind), string(state), micros(now), limit), scanOperation)
+		WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
+		ORDER BY next_at, id LIMIT +?`, string(kind), string(state), micros(now), limit), scanOperation)
 }
 
 // AnyDue reports whether the time of any operation has come, whatever its kind and state.
@@ -114,7 +114,7 @@ func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, erro
 // the most recent first, up to limit.
 func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT ?`, limit), scanOperation)
+		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT +?`, limit), scanOperation)
 }
 
 // StateCounts is how many operations are in each state that any is in.
@@ -217,7 +217,7 @@ type Rejection struct {
 // accepted, the last refused first.
 func (l *Ledger) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
 	return collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
-		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT ?`, micros(since), limit), func(s scanner) (r Rejection, err error) {
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, micros(since), limit), func(s scanner) (r Rejection, err error) {
 		var at int64
 		err = s.Scan(&r.CommandID, &r.ContentHash, &r.Code, &r.Reason, &at)
 		r.At = fromMicros(at)

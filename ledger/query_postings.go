@@ -110,9 +110,9 @@ func (l *Ledger) PostingsBefore(ctx context.Context, kind string, before int64, 
 	if before <= 0 {
 		before = 1 << 62
 	}
-	query := `SELECT DISTINCT seq FROM transfers WHERE seq < ?2 AND (?1 = '' OR kind = ?1) ORDER BY seq DESC LIMIT ?3`
+	query := `SELECT DISTINCT seq FROM transfers WHERE seq < ?2 AND (?1 = '' OR kind = +?1) ORDER BY seq DESC LIMIT +?3`
 	if kind != "" && kind != "charge" {
-		query = `SELECT DISTINCT seq FROM transfers WHERE kind = ?1 AND kind <> 'charge' AND seq < ?2 ORDER BY seq DESC LIMIT ?3`
+		query = `SELECT DISTINCT seq FROM transfers WHERE kind = +?1 AND kind <> 'charge' AND seq < ?2 ORDER BY seq DESC LIMIT +?3`
 	}
 	seqs, err := collect(l.query(ctx, query, kind, before, limit+1), func(s scanner) (seq int64, err error) {
 		err = s.Scan(&seq)

@@ -118,7 +118,7 @@ const dearestOf = 2000
 func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
 	err = each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
-		FROM (SELECT operation, proxy_id FROM transfers ORDER BY seq DESC, n DESC LIMIT ?) t
+		FROM (SELECT operation, proxy_id FROM transfers ORDER BY seq DESC, n DESC LIMIT +?) t
 		CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id
 		WHERE `+priced, dearestOf), func(s scanner) error {
 		var cents, of int64

@@ -144,7 +144,7 @@ func (t *Tx) Gone(proxyID string) error {
 // Unlisted lists up to limit proxies that complete listings do not show, those whose last
 // read is the oldest first.
 func (l *Ledger) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT ?`, limit), scanProxy)
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT +?`, limit), scanProxy)
 }
 
 // CountUnlisted counts the proxies that complete listings do not show, and those whose
@@ -158,7 +158,7 @@ func (l *Ledger) CountUnlisted(ctx context.Context) (unlisted, unreadable int, e
 // UnreadableProxies lists up to limit proxies whose entries in the last listing could not
 // be read.
 func (l *Ledger) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unreadable <> '' ORDER BY proxy_id LIMIT ?`, limit), scanProxy)
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unreadable <> '' ORDER BY proxy_id LIMIT +?`, limit), scanProxy)
 }
 
 // Stale marks what is stored of the proxy as out of date, as after a renewal: it must be
@@ -199,7 +199,7 @@ func (l *Ledger) Proxy(ctx context.Context, id string) (Proxy, error) {
 // Proxies lists at most limit proxies that are not gone, behind one of them in the order of
 // their ids; after "" from the first one on.
 func (l *Ledger) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT ?`, after, limit), scanProxy)
+	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT +?`, after, limit), scanProxy)
 }
 
 // Expiring calls yield for every proxy that is not gone and whose expiry is not

@@ -70,7 +70,7 @@ func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error
 		}
 		return a.Rows(ctx, after, limit)
 	}
-	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit), scanRow)
+	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), scanRow)
 }
 
 // RowsOf returns the journal rows of one operation or command, in order,

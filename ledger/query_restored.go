@@ -32,7 +32,7 @@ func (l *Ledger) RestoredAlone(ctx context.Context) (*time.Time, error) {
 
 // HasOrder reports whether an operation has this order number.
 func (l *Ledger) HasOrder(ctx context.Context, orderNo string) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = ? AND order_no <> ''`, orderNo))
+	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
 }
 
 // RenewedDays is by how many days the renewals of a proxy that were settled

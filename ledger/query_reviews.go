@@ -35,7 +35,7 @@ func (l *Ledger) FirstReviews(ctx context.Context, limit int) ([]Review, error) 
 		CASE WHEN v.proxy_id <> '' THEN (SELECT l.charged_cents - l.refunded_cents FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id)
 		ELSE max(o.estimate_cents, o.charged_cents - o.refunded_cents) END,
 		EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id AND l.claim = 0)
-		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id LIMIT ?`, limit), func(s scanner) (Review, error) {
+		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id LIMIT +?`, limit), func(s scanner) (Review, error) {
 		var x Review
 		var since, stake, ended int64
 		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since, &stake, &ended)

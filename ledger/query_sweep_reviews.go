@@ -39,7 +39,7 @@ func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
 }
 
 const endingsQuery = `SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
-	WHERE l.proxy_id = ? AND l.state IN ('failed', 'not_charged', 'skipped') ORDER BY l.settled_at DESC, l.operation DESC LIMIT ?`
+	WHERE l.proxy_id = ? AND l.state IN ('failed', 'not_charged', 'skipped') ORDER BY l.settled_at DESC, l.operation DESC LIMIT +?`
 
 func scanEnding(s scanner) (fact.Ref, error) {
 	var r fact.Ref

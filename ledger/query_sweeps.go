@@ -13,7 +13,7 @@ import (
 
 // SlotsOf lists the latest slots of a schedule, the newest first, up to limit.
 func (l *Ledger) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
-	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT ?`, schedule, limit), scanSlot)
+	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT +?`, schedule, limit), scanSlot)
 }
 
 // PlannedSlots lists the slots of every schedule whose commands may not all be
@@ -30,7 +30,7 @@ func (t *Tx) HeldNow(schedule string, since time.Time) ([]Slot, error) {
 
 // SlotsBefore is SlotsOf from before an instant on.
 func (l *Ledger) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
-	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT ?`, schedule, micros(before), limit), scanSlot)
+	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT +?`, schedule, micros(before), limit), scanSlot)
 }
 
 // Listed is Proxy for one that the last complete listing did not miss.

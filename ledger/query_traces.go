@@ -31,14 +31,14 @@ func (l *Ledger) Traced(ctx context.Context, trace string, limit int) (all []str
 		return nil, err
 	}
 	for ; rows > 0 && len(all) < limit; rows -= tracedAtOnce {
-		if err := each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT ?`,
+		if err := each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT +?`,
 			rows-tracedAtOnce, rows, trace, limit), add); err != nil {
 			return nil, err
 		}
 	}
 	seq, _, err := l.Head(ctx)
 	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
-		err = each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 ORDER BY seq DESC LIMIT ?`,
+		err = each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 ORDER BY seq DESC LIMIT +?`,
 			seq-tracedAtOnce, seq, trace, limit), add)
 	}
 	return all, err

@@ -72,7 +72,7 @@ func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (
 	if before <= 0 {
 		before = 1 << 62
 	}
-	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq < ? AND `+decisionTypes+` ORDER BY seq DESC LIMIT ?`, before, decisionsAtOnce), scanRow)
+	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq < ? AND `+decisionTypes+` ORDER BY seq DESC LIMIT +?`, before, decisionsAtOnce), scanRow)
 	for _, r := range rows {
 		if len(all) == limit {
 			return all, next, err

@@ -112,7 +112,7 @@ func (l *Ledger) WalletsSince(ctx context.Context, since time.Time) (before []in
 	}
 	wallet := now.WalletCents
 	err = each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END)
-		FROM transfers WHERE seq > ? GROUP BY seq ORDER BY seq DESC LIMIT ?`, after, walletsMost), func(s scanner) error {
+		FROM transfers WHERE seq > ? GROUP BY seq ORDER BY seq DESC LIMIT +?`, after, walletsMost), func(s scanner) error {
 		var moved int64
 		err := s.Scan(&moved)
 		wallet -= moved

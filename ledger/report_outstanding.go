@@ -61,7 +61,7 @@ const outstandingQuery = `WITH since AS (
 	WHERE o.first_sent_at < ?2 AND (s.operation IS NOT NULL OR u.operation IS NOT NULL
 		OR o.charged_at IS NULL AND (o.live = 0 AND o.updated_at >= ?2
 			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
-	ORDER BY o.first_sent_at, o.id LIMIT ?3`
+	ORDER BY o.first_sent_at, o.id LIMIT +?3`
 
 // unbooked lists what the statement does not book. to is the first sequence behind it.
 func (s *Statement) unbooked(ctx context.Context, q queryer, to int64) (err error) {

@@ -24,7 +24,7 @@ type Changed struct {
 func (l *Ledger) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
 	return collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
-		ORDER BY seq LIMIT ?`, after, limit), func(s scanner) (Changed, error) {
+		ORDER BY seq LIMIT +?`, after, limit), func(s scanner) (Changed, error) {
 		var c Changed
 		var us int64
 		err := s.Scan(&c.Seq, &us, &c.Type, &c.Operation)
@@ -51,13 +51,13 @@ func (l *Ledger) OpenedAt(ctx context.Context) (time.Time, error) {
 // the order of their numbers, up to limit: a cursor over all orders.
 func (l *Ledger) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT ?`, orderNo, limit), scanOperation)
+		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), scanOperation)
 }
 
 // OrderOperation reads the operation that made an order; ErrNotFound when none did.
 func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
 	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
-		WHERE order_no <> '' AND order_no = ? ORDER BY id LIMIT 1`, orderNo))
+		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
 }
 
 // OrdersWithoutNumber lists orders that may have reached the provider and whose
@@ -92,7 +92,7 @@ func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
 // RenewalsAfter lists renewal operations behind the given id, up to limit: a
 // cursor over all renewals.
 func (l *Ledger) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
-	return collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT ?`, id, limit), scanText)
+	return collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), scanText)
 }
 
 // RenewalSums is one renewal's money, three times in gross cents: by the operation, by

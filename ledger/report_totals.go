@@ -60,8 +60,8 @@ var totalsBy = map[string]string{
 var withoutSubject = map[string]string{"order": "(no order)", "renewal": "(no renewal)", "ip": "(no single ip)", "label": "(no label)", "day": "(no day)"}
 
 const (
-	shownRows = `) SELECT subject, name, n, charged, refunded, recorded FROM totals_by ORDER BY name, rank DESC, subject LIMIT ?`
-	wholeName = `) SELECT name, count(*), sum(charged), sum(refunded), sum(recorded) FROM totals_by GROUP BY name ORDER BY name LIMIT ?`
+	shownRows = `) SELECT subject, name, n, charged, refunded, recorded FROM totals_by ORDER BY name, rank DESC, subject LIMIT +?`
+	wholeName = `) SELECT name, count(*), sum(charged), sum(refunded), sum(recorded) FROM totals_by GROUP BY name ORDER BY name LIMIT +?`
 	bookWhole = `SELECT coalesce(sum(cents) FILTER (WHERE kind = 'charge' OR kind = 'suspense'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
 		coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) - (SELECT coalesce(sum(cents), 0) FROM transfers WHERE order_no <> '' AND kind = 'funding') FROM totals`
 )
