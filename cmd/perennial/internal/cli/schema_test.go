@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 )
 
@@ -21,6 +23,7 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 	if *update {
 		updateWords(t)
 		updateExamples(t)
+		updateVerbs(t)
 	}
 	files, err := schemaFiles()
 	if err != nil {
@@ -85,4 +88,48 @@ func TestCommandSchemasTakeWhatTheRunnerTakes(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+}
+
+// TestTheMetadataOfVerbsAreTheirSchemas: a runner does not make them at each start.
+func TestTheMetadataOfVerbsAreTheirSchemas(t *testing.T) {
+	if !bytes.Equal(verbsFile, verbsNow(t)) {
+		t.Error("schema_verbs.json differs from the Go types: go test ./cmd/perennial/internal/cli -run Schemas -update")
+	}
+}
+
+// updateVerbs writes the metadata of verbs anew, and has this binary work by them.
+func updateVerbs(t *testing.T) {
+	t.Helper()
+	verbsFile = verbsNow(t)
+	if err := os.WriteFile("schema_verbs.json", verbsFile, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func verbsNow(t *testing.T) []byte {
+	t.Helper()
+	words, err := readSchemaWords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := describer{words: words}.verbSchemas()
+	text := func(name string) string {
+		line, err := schemaText(all.named(name), "")
+		if err != nil {
+			t.Fatalf("schema of %s: %v", name, err)
+		}
+		return strings.TrimSuffix(string(line), "\n")
+	}
+	metadata := map[string]map[string]string{}
+	for _, v := range verbs.All() {
+		metadata[v.Name] = map[string]string{
+			"description": v.Help, "format": "application/json", "roles": rolesText(v),
+			"request_schema": text(requestName(v)), "response_schema": text(answerName(v)),
+		}
+	}
+	made, err := json.MarshalIndent(metadata, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(made, '\n')
 }
