@@ -252,6 +252,7 @@ func TestUnconfiguredAccountIsAnsweredAtOnce(t *testing.T) {
 }
 
 func TestBatchIsStoredWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	check(t, q.PublishCommands(within(t), "main", outgoing(2500)))
 	awaitCount(t, q, 2500)

@@ -65,6 +65,7 @@ func TestOnlyOneRunnerHoldsAnAccountAndTheNextFollows(t *testing.T) {
 }
 
 func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	dead, err := q.AcquireLease(ctx, "main", "one", time.Second)
@@ -80,6 +81,7 @@ func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
 }
 
 func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	for _, value := range []string{"two", ""} { // which holds it, or has held it since
@@ -240,6 +242,7 @@ func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
 }
 
 func TestHolderCutOffFromTheServerGivesUpInTime(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
 	lease, err := q.AcquireLease(within(t), "main", "one", time.Second)
@@ -252,6 +255,7 @@ func TestHolderCutOffFromTheServerGivesUpInTime(t *testing.T) {
 // A renewal that the server stored and whose answer was lost is the holder's own
 // write, and no stranger's.
 func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	lease, err := q.AcquireLease(ctx, "main", "me-1", time.Second)
@@ -300,6 +304,7 @@ func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 // A process that was stopped for longer than its lease does not know it yet: the
 // server does.
 func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	stopped, err := q.AcquireLease(ctx, "main", "one", time.Second)
@@ -331,6 +336,7 @@ func (silentBucket) History(ctx context.Context, _ string, _ ...jetstream.WatchO
 // A look at a bucket that does not answer ends in time, with an error and not with a key
 // that is not there.
 func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	bucket, ttl, err := q.leaseBucket(ctx, 2*time.Second)
@@ -348,6 +354,7 @@ func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 
 // No server: the bucket itself is looked for no longer than a part of the lease's time.
 func TestALeaseIsNotWaitedForAtAServerThatSaysNothing(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, t.TempDir())
 	proxy := startMute(t, server.URL())
 	q, err := Connect(ConnectConfig{URL: proxy.url, Log: quiet()})

@@ -8,6 +8,7 @@ import (
 // TestAFreeAccountIsLeftToAnotherRunnerForAWhile: the other one gets it meanwhile; where
 // none comes, it is taken all the same, behind a fifth of the time to live.
 func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
+	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	waits, got := make(chan struct{}, 64), make(chan *Lease, 1)

@@ -90,6 +90,7 @@ func TestAnOutboxOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
 
 // Answers that were in the client's buffer when the connection was lost go again.
 func TestAnswersAreSentWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := startServer(t, dir)
 	listen := strings.TrimPrefix(server.URL(), "nats://")

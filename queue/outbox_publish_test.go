@@ -187,6 +187,7 @@ func TestPublishEndsWithItsContextWhileTheServerIsAway(t *testing.T) {
 }
 
 func TestPublishGoesOnWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := startServer(t, dir)
 	listen := strings.TrimPrefix(server.URL(), "nats://")

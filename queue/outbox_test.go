@@ -200,6 +200,7 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 }
 
 func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	j := newJournal("a", 20)
 	outbox := NewOutbox(q, "main", j)
@@ -223,6 +224,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 
 // The outbox itself knows what it published, without any note.
 func TestAStreamRemovedUnderItsOutboxStopsTheAccount(t *testing.T) {
+	t.Parallel()
 	q := newQueue(t)
 	j := newJournal("a", 20)
 	outbox, result := startOutbox(t, q, j)

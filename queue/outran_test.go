@@ -74,6 +74,7 @@ func outrun(t *testing.T) *Queue {
 }
 
 func TestCommandsBehindAPowerCutAreDeliveredAtTheStart(t *testing.T) {
+	t.Parallel()
 	q := outrun(t)
 	for _, m := range take(t, openIntake(t, q), 25) {
 		check(t, m.Ack())
