@@ -116,7 +116,7 @@ type Plan struct {
 	Slot             *time.Time        `json:"slot,omitempty" doc:"Nil: it was only looked at."`
 	State            string            `json:"state,omitempty" doc:"The state."`
 	Hash             string            `json:"plan" doc:"The hash of the plan."`
-	Due              int               `json:"due" doc:"Matching proxies inside the window."`
+	Due              int               `json:"due" doc:"Matching proxies inside the window, without those that were renewed and not read since."`
 	Currency         string            `json:"currency,omitempty" doc:"Of the amounts."`
 	EstimateCents    fact.Cents        `json:"estimate_cents" doc:"Without those of unknown price."`
 	Unpriced         int               `json:"unpriced,omitempty" doc:"Included, and their price is not known."`
@@ -221,6 +221,7 @@ func makePlan(ctx context.Context, in inputs, known history) (Plan, error) {
 		p.plan.Due += n
 		p.plan.LeftOutCounts[why] += n
 	}
+	p.plan.Due -= p.plan.LeftOutCounts[ReasonUnread] // paid for, at an expiry that is known to be an old one
 	if in.Beyond > 0 {
 		p.plan.Due += in.Beyond
 		p.plan.LeftOutCounts[ReasonBeyond] += in.Beyond

@@ -107,6 +107,7 @@ func TestTrap09OneSuccessPerObservedExpiry(t *testing.T) {
 	want(t, "included", p.ids(), []string(nil))
 	want(t, "reason", p.why("px_done"), ReasonRenewed)
 	want(t, "reason", p.why("px_unread"), ReasonUnread)
+	want(t, "due, without the one that was renewed and not read since", p.Due, 1)
 }
 
 func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {

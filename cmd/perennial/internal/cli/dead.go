@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -225,13 +226,13 @@ func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadR
 		}
 		done.Changed++
 	}
-	return a.printChange(done, nil)
+	return a.printChange(done, "dropped "+english.Plural(done.Changed, "dead letter", ""), nil)
 }
 
 // printLetter says what was done to a dead letter.
 func (a *app) printLetter(done string, l queue.Letter, err error) error {
 	if err != nil || a.output == "json" {
-		return a.printChange(verbs.Changed{Changed: 1}, err)
+		return a.printChange(verbs.Changed{Changed: 1}, done, err)
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: dead letter %d, %s\n", done, l.Seq, printable(l.Dead.Subject))
 	return err

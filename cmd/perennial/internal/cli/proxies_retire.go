@@ -3,6 +3,9 @@
 package cli
 
 import (
+	"fmt"
+
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -15,7 +18,12 @@ func (a *app) proxiesRetire() *cobra.Command {
 		Long: "Takes proxies out of every sweep. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ProxyIDs = args
-			return sendChange(cmd.Context(), a, verbs.Retire, q)
+			changed, err := askOnce(cmd.Context(), a, verbs.Retire, q)
+			done := "sweeps let %s expire"
+			if q.Undo {
+				done = "sweeps renew %s again"
+			}
+			return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
 		},
 	}
 	f := c.Flags()

@@ -48,7 +48,7 @@ func (a *app) retryCommand() *cobra.Command {
 				return err
 			case len(ids) == 1:
 				q.OperatorRequest = q.Named(ids[0], of)
-				return sendChange(cmd.Context(), a, verbs.Retry, q)
+				return sendChange(cmd.Context(), a, verbs.Retry, q, "asked again: "+ids[0])
 			}
 			return a.retryMany(cmd.Context(), ids, of, which, q)
 		},

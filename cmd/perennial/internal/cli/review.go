@@ -103,13 +103,13 @@ func (a *app) reviewResolve() *cobra.Command {
 func (a *app) sendResolution(ctx context.Context, x jobs.Resolution) error {
 	changed, err := askOnce(ctx, a, verbs.Resolve, x)
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
-		return a.printChange(changed, err)
+		return a.printChange(changed, "answered "+x.ID, err)
 	}
 	booked := "nothing charged"
 	if *x.Charged {
 		booked = money(x.ChargedCents, changed.Currency) + " charged"
 	}
-	_, err = fmt.Fprintf(a.stdout, "done: %s is answered as %s; the wallet has %s\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
+	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
 	return err
 }
 
@@ -117,11 +117,8 @@ func (a *app) accountsCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show [NAME]", Short: "Show an account: provider, pauses, event lag", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if a.account != "" && a.account != args[0] {
-					return usage("account %s is named, and --account %s: name one", args[0], a.account)
-				}
-				a.account = args[0]
+			if err := a.nameAccount(args); err != nil {
+				return err
 			}
 			v, err := askOnce(cmd.Context(), a, verbs.Show, struct{}{})
 			if err != nil {
@@ -132,8 +129,8 @@ func (a *app) accountsCommand() *cobra.Command {
 	}
 	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume, move and rotate accounts"},
 		a.accountsList(), show, a.accountRotate(), a.accountMove(),
-		a.accountChange("pause", "Stop sending requests to the provider", verbs.Pause),
-		a.accountChange("resume", "Start sending again (ends all pauses)", verbs.Resume))
+		a.accountChange("pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause),
+		a.accountChange("resume", "Start sending again (ends all pauses)", "resumed account %s", verbs.Resume))
 }
 
 func (a *app) accountsList() *cobra.Command {
@@ -157,12 +154,39 @@ func (a *app) accountsList() *cobra.Command {
 	}
 }
 
-func (a *app) accountChange(use, short string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
-	c := a.operatorCommand(use, short, v)
-	c.Args = cobra.NoArgs
-	inner := c.RunE
-	c.RunE = func(cmd *cobra.Command, _ []string) error { return inner(cmd, []string{""}) }
+// accountChange is a change of one account, which only its name or --account may choose where
+// there are several.
+func (a *app) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+	var q verbs.OperatorRequest
+	c := &cobra.Command{
+		Use: use + " [NAME]", Short: short, Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.nameAccount(args); err != nil {
+				return err
+			}
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			changed, err := ask(cmd.Context(), r, v, q)
+			return a.printChange(changed, fmt.Sprintf(done, r.account), err)
+		},
+	}
+	a.signedBy(c, &q)
 	return c
+}
+
+// nameAccount takes the account from an argument.
+func (a *app) nameAccount(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if a.account != "" && a.account != args[0] {
+		return usage("account %s is named, and --account %s: name one", args[0], a.account)
+	}
+	a.account = args[0]
+	return nil
 }
 
 // activeAccount is the status that asks for no attention. The API's document does

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 				}
 				q.Until = &at
 			}
-			return sendChange(cmd.Context(), a, verbs.SchedulePause, q)
+			return sendChange(cmd.Context(), a, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
 		},
 	}
 	c.Flags().StringVar(&until, "until", "", "end by itself: an instant, or a time from now such as 8h (default: until it is resumed)")
@@ -47,11 +48,18 @@ func (a *app) schedulesResume() *cobra.Command {
 		Use: "resume SCHEDULE", Short: "Resume a schedule and catch up missed runs", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
-			return sendChange(cmd.Context(), a, verbs.ScheduleResume, q)
+			return sendChange(cmd.Context(), a, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)
 		},
 	}
 	a.signed(c, &q, "resumed on the command line")
 	return c
+}
+
+func pausedUntil(until *time.Time) string {
+	if until == nil {
+		return "until it is resumed"
+	}
+	return "until " + until.Format(time.RFC3339)
 }
 
 // signed adds the flags of who asks, and why.

@@ -37,7 +37,7 @@ func (a *app) sweepApprove() *cobra.Command {
 		Use: "approve PLAN", Short: "Approve a plan that is on hold", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return sendChange(cmd.Context(), a, verbs.Approve, q)
+			return sendChange(cmd.Context(), a, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now")
 		},
 	}
 	f := c.Flags()

@@ -190,15 +190,16 @@ func eventLine(e queue.ReceivedEvent, currency string) string {
 }
 
 func (a *app) cancelCommand() *cobra.Command {
-	return a.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", verbs.Cancel)
+	return a.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", "cancelled %s", verbs.Cancel)
 }
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.operatorCommand("release ID", "Release a command that is on hold", verbs.Release)
+	return a.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release)
 }
 
-// operatorCommand is an operator's change of one command or operation.
-func (a *app) operatorCommand(use, short string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+// operatorCommand is an operator's change of one command or operation; done says what was
+// done to the ID.
+func (a *app) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	q, as := verbs.OperatorRequest{}, ""
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -207,15 +208,18 @@ func (a *app) operatorCommand(use, short string, v verbs.Verb[verbs.OperatorRequ
 			if err != nil {
 				return err
 			}
-			return sendChange(cmd.Context(), a, v, q.Named(args[0], of))
+			return sendChange(cmd.Context(), a, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
 		},
 	}
+	a.signedBy(c, &q)
+	asFlag(c, &as)
+	return c
+}
+
+// signedBy adds the flags of who decides, and why.
+func (a *app) signedBy(c *cobra.Command, q *verbs.OperatorRequest) {
 	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
 	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
-	if strings.HasSuffix(use, " ID") { // and not the account's pause
-		asFlag(c, &as)
-	}
-	return c
 }
 
 func asFlag(c *cobra.Command, as *string) {
@@ -231,18 +235,23 @@ func idOf(as string) (inspect.As, error) {
 	return "", usage("--as is %q: use command or operation", as)
 }
 
-func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q) error {
-	return a.printChange(askOnce(ctx, a, v, q))
+// sendChange asks for a change; done is what people read where something was changed.
+func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
+	changed, err := askOnce(ctx, a, v, q)
+	return a.printChange(changed, done, err)
 }
 
-func (a *app) printChange(changed verbs.Changed, err error) error {
+func (a *app) printChange(changed verbs.Changed, done string, err error) error {
 	if err != nil {
 		return err
 	}
 	if a.output == "json" {
 		return printJSON(a.stdout, changed)
 	}
-	_, err = fmt.Fprintf(a.stdout, "done: %d changed\n", changed.Changed)
+	if changed.Changed == 0 {
+		done = "nothing to change"
+	}
+	_, err = fmt.Fprintln(a.stdout, printable(done))
 	return err
 }
 

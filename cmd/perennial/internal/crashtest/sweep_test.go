@@ -72,9 +72,9 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		code       int
 	}{
 		{"proxies retire px_2 px_nowhere --by ada", "px_nowhere", cli.ExitFailed},
-		{"proxies retire px_2 px_3 --by ada --reason moving", "done: 2 changed", 0},
-		{"proxies retire px_2 --by ada", "done: 0 changed", 0},
-		{"proxies retire px_3 --undo --by ada", "done: 1 changed", 0},
+		{"proxies retire px_2 px_3 --by ada --reason moving", "sweeps let 2 more proxies expire", 0},
+		{"proxies retire px_2 --by ada", "nothing to change", 0},
+		{"proxies retire px_3 --undo --by ada", "sweeps renew 1 more proxy again", 0},
 		{"proxies retire px_4 --by=", "needs a name", cli.ExitFailed},
 	} {
 		out, errs, code := w.cli(strings.Fields(c.args)...)
