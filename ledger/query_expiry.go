@@ -82,17 +82,19 @@ func (l *Ledger) PricedPage(ctx context.Context, after ExpiryPlace, before time.
 
 // ProxyRenewal is what one operation came to for one proxy. Cents are gross.
 type ProxyRenewal struct {
-	OperationID, CommandID      string
-	State                       fact.LineState
-	Operation                   fact.State
-	Reason                      string // of the operation
-	AcceptedAt                  time.Time
-	SettledAt                   *time.Time // nil: it has not ended
-	ObservedExpiresAt           *time.Time // the expiry that it paid for; nil where it is not known
-	DurationDays                int64
-	ChargedCents, RefundedCents int64
-	Open                        bool // it holds the right to renew the proxy
-	InReview                    bool
+	OperationID       string         `json:"operation_id" doc:"The operation that renewed it, or tried to."`
+	CommandID         string         `json:"command_id" doc:"The command of the operation."`
+	State             fact.LineState `json:"state" doc:"How it ended for this proxy."`
+	Operation         fact.State     `json:"operation_state" doc:"The state of the operation."`
+	Reason            string         `json:"reason,omitempty" doc:"Of the operation."`
+	AcceptedAt        time.Time      `json:"accepted_at" doc:"When the operation was accepted."`
+	SettledAt         *time.Time     `json:"settled_at,omitempty" doc:"When it ended for this proxy; left out before."`
+	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty" doc:"The expiry that it paid for, where it is known."`
+	DurationDays      int64          `json:"duration_days" doc:"By how many days."`
+	ChargedCents      int64          `json:"charged_cents" doc:"What was charged for this proxy."`
+	RefundedCents     int64          `json:"refunded_cents" doc:"What came back of it."`
+	Open              bool           `json:"open,omitempty" doc:"No other renewal of the proxy begins before it ends."`
+	InReview          bool           `json:"in_review,omitempty" doc:"Whether it was charged is not known."`
 }
 
 // RenewalsOf lists the renewals that named a proxy, the latest first, up to limit.

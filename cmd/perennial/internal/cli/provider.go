@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -328,8 +329,30 @@ func (a *app) proxyGet(ctx context.Context, client *upstream.Client, id string, 
 		}
 		facts = append(facts, [2]string{"host", secret.Host()}, [2]string{"port", secret.Port()}, [2]string{"username", secret.Username()},
 			[2]string{"password", secret.Password()}, [2]string{"socks5_uri", secret.SOCKS5URI()}, [2]string{"connection", secret.Connection()})
+		return a.printFacts(facts)
 	}
-	return a.printFacts(facts)
+	return a.printFacts(append(facts, a.outlookOf(ctx, id)...))
+}
+
+// outlookOf is what a runner says of a proxy's renewals, where one answers.
+func (a *app) outlookOf(ctx context.Context, id string) [][2]string {
+	v, answered, err := askRunning(ctx, a, verbs.Proxy, verbs.ProxyRequest{ProxyID: id})
+	switch {
+	case err != nil:
+		return [][2]string{{"renewal", "not known: " + err.Error()}}
+	case !answered:
+		return [][2]string{{"renewal", "not known: no runner of the account answers"}}
+	}
+	facts := [][2]string{{"renewal", v.Outlook.Text}, {"schedule", v.Outlook.Schedule}, {"next_sweep", stamp(v.Outlook.At)}, {"operation", v.Outlook.OperationID}}
+	if len(v.Renewals) > 0 {
+		last := v.Renewals[0]
+		at := last.AcceptedAt
+		if last.SettledAt != nil {
+			at = *last.SettledAt
+		}
+		facts = append(facts, [2]string{"last_renewal", fmt.Sprintf("%s, %s charged, %s, of %s", last.State, money(last.ChargedCents-last.RefundedCents, v.Currency), stamp(&at), last.CommandID)})
+	}
+	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }
 
 // printFacts prints named texts as an object, or one a line.

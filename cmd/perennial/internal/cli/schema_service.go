@@ -118,5 +118,6 @@ var verbsFile []byte
 // verbMetadata is what $SRV.INFO shows of each verb, under the names that NATS's own
 // examples use: its schemas, whole, with no newline in them.
 func verbMetadata() (metadata map[string]map[string]string, err error) {
-	return metadata, json.Unmarshal(verbsFile, &metadata)
+	err = json.Unmarshal(verbsFile, &metadata)
+	return metadata, err
 }

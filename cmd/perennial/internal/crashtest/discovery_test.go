@@ -67,6 +67,7 @@ var everyVerb = []struct{ verb, body string }{
 	{"record", `{"kind":"top-up","cents":100,"id":"card-1","by":"ada","reason":"a test"}`},
 	{"evidence", `{"id":"torn"}`},
 	{"proxies", `{"limit":2}`},
+	{"proxy", `{"proxy_id":"px_1"}`},
 	{"resolve", `{"id":"torn","line":"px_2","charged":true,"charged_cents":300,"by":"ada","reason":"a test"}`},
 	{"retire", `{"proxy_ids":["px_1"],"by":"ada","reason":"a test"}`},
 	{"reveal", `{"proxy_id":"px_1","by":"ada","reason":"a test"}`},

@@ -74,6 +74,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		{"proxies retire px_2 px_nowhere --by ada", "px_nowhere", cli.ExitFailed},
 		{"proxies retire px_2 px_3 --by ada --reason moving", "sweeps let 2 more proxies expire", 0},
 		{"proxies retire px_2 --by ada", "nothing to change", 0},
+		{"proxies show px_2", "It is not renewed: it was retired", 0},
 		{"proxies retire px_3 --undo --by ada", "sweeps renew 1 more proxy again", 0},
 		{"proxies retire px_4 --by=", "needs a name", cli.ExitFailed},
 	} {

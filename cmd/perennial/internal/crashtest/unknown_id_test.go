@@ -57,7 +57,7 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 		{"plan", `{"schedule":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`},
 		{"forecast", `{"schedule":"ID","days":3}`}, {"schedule-pause", `{"schedule":"ID",` + signed + `}`}, {"schedule-resume", `{"schedule":"ID",` + signed + `}`},
 		{"retire", `{"proxy_ids":["ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["px_1","ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["ID"],"undo":true,` + signed + `}`},
-		{"reveal", `{"proxy_id":"ID",` + signed + `}`},
+		{"reveal", `{"proxy_id":"ID",` + signed + `}`}, {"proxy", `{"proxy_id":"ID"}`},
 	} {
 		asked[x.verb] = true
 		for _, id := range []string{"never", "never/0001", "known/0099", "*", strings.Repeat("n", 600_000)} {

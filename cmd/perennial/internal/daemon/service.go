@@ -60,6 +60,7 @@ func (a *account) verbs() []queue.Verb {
 		a.bound(serve(verbs.Sweep, a.sweepNow)),
 		a.bound(serve(verbs.Approve, a.approve)),
 		a.bound(serve(verbs.Forecast, a.forecast)),
+		a.bound(serve(verbs.Proxy, a.proxy)),
 		a.bound(serve(verbs.SchedulePause, a.pauseSchedule)),
 		a.bound(serve(verbs.ScheduleResume, a.resumeSchedule)),
 		a.bound(serve(verbs.Reconcile, a.reconcile)),

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules"
 )
 
 // OperatorRequest is an operator's change of one command or operation. ID is of either,
@@ -158,6 +159,23 @@ func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 type ProxiesAnswer struct {
 	Proxies []ListedProxy `json:"proxies" doc:"How many proxies."`
 	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; left out on the last one."`
+}
+
+// ProxyRequest names a proxy.
+type ProxyRequest struct {
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+}
+
+// MostRenewals is how many renewals a ProxyAnswer has.
+const MostRenewals = 10
+
+// ProxyAnswer is what the ledger knows of one proxy.
+type ProxyAnswer struct {
+	Proxy    *ListedProxy          `json:"proxy,omitempty" doc:"As it was read last; left out where no listing has shown it."`
+	Outlook  schedules.Outlook     `json:"outlook" doc:"Whether it is renewed, and why not."`
+	BoughtBy string                `json:"bought_by,omitempty" doc:"The operation whose order delivered it, where that is known."`
+	Renewals []ledger.ProxyRenewal `json:"renewals" doc:"The latest ten, the latest first."`
+	Currency string                `json:"currency,omitempty" doc:"Of the amounts."`
 }
 
 // ListedProxy is a proxy without what is known to be out of date: an expiry from before its

@@ -154,6 +154,10 @@ var (
 		Verb: queue.Verb{Name: "proxies", Roles: forReaders}, Help: "List the proxies that the ledger knows, in the order of their ids.",
 		Example: `{"after":"px_7","limit":1000}`,
 	})
+	Proxy = declare[ProxyRequest, ProxyAnswer](Spec{
+		Verb: queue.Verb{Name: "proxy", Roles: forReaders, Pace: queue.Slow}, Help: "Say whether a proxy is renewed, why not, and by what it was.",
+		Required: []string{"proxy_id"}, Example: `{"proxy_id":"px_1"}`,
+	})
 	Forecast = declare[ForecastRequest, schedules.Forecast](Spec{
 		Verb: queue.Verb{Name: "forecast", Roles: forReaders, Pace: queue.Slow}, Help: "Forecast the renewals of days to come.",
 		Required: []string{"days"}, Example: `{"days":30}`,

@@ -204,8 +204,8 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", LeftOut: []schedules.LeftOut{{ProxyID: "px_left", Reason: schedules.ReasonWallet}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	for id, want := range map[string]string{
-		"px_ok":      "It is not due yet: the sweep that renews it is that of 2026-11-26 20:00:00 UTC",
-		"px_due":     "It is due: the sweep that renews it is that of 2026-11-21 12:00:00 UTC",
+		"px_ok":      "It is not due yet: a sweep renews it in time. · next sweep 2026-11-26 20:00:00 UTC",
+		"px_due":     "It is due: the next sweep renews it. · next sweep 2026-11-21 12:00:00 UTC",
 		"px_left":    "It is due and left out of the sweep: the wallet is too low.",
 		"px_1":       "It is not renewed: an earlier renewal is in review",
 		"px_2":       "It is not renewed: its renewal is held,",

@@ -79,7 +79,7 @@ func hostileData(text string) map[string]any {
 		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, Next: []nextSlot{{Here: text}}, Slots: []pastSlot{{Slot: ledger.Slot{State: text, Plan: text}}}, Currency: text, Planned: true, Change: &planChange{Added: []string{text}, Gone: []string{text}},
 			Plan: Made[schedules.Plan]{At: noon, Err: text, Value: schedules.Plan{Schedule: text, Hash: text, Currency: text, LeftOutCounts: map[string]int{text: 1}, LeftOut: []schedules.LeftOut{{ProxyID: text, Reason: text}}, Included: []schedules.Included{{ProxyID: text, Reason: text, PriceFrom: text}}}}},
 		"proxies":  proxiesView{Within: text, Rows: []proxyRow{{Proxy: p, Schedule: text, Price: schedules.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*schedules.Coverage]{Err: text}},
-		"proxy":    proxyView{Proxy: p, Listed: true, Order: text, Currency: text, Schedule: text, Why: verdict{Text: text, Operation: text, Schedule: text}, Renewals: []ledger.ProxyRenewal{{OperationID: text, CommandID: text, State: fact.LineState(text), Reason: text}}},
+		"proxy":    proxyView{Proxy: p, Listed: true, Order: text, Currency: text, Why: schedules.Outlook{Text: text, OperationID: text, Schedule: text}, Renewals: []ledger.ProxyRenewal{{OperationID: text, CommandID: text, State: fact.LineState(text), Reason: text}}},
 		"calendar": calendarView{Month: text, Before: text, After: text, Name: text, Currency: text, Weeks: [][7]calendarDay{{{Day: 1, From: text, Until: text, calendarCount: calendarCount{Expiring: 1, Uncovered: 1, Cost: fact.Sum{Cents: 1}}}}}},
 	}
 }

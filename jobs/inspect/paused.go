@@ -1,0 +1,23 @@
+package inspect
+
+import (
+	"context"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// PausedRenewals says why renewals of an account are not sent, "" where they are.
+func PausedRenewals(ctx context.Context, l *ledger.Ledger) (string, error) {
+	pauses, err := l.Pauses(ctx)
+	for _, p := range pauses {
+		switch p.Scope {
+		case decide.ScopeAccount:
+			return "the account is paused: " + p.Detail, err
+		case string(fact.KindRenewal):
+			return "renewals are paused: " + p.Detail, err
+		}
+	}
+	return "", err
+}

@@ -1,0 +1,192 @@
+// Whether a proxy is renewed, and why not.
+
+package schedules
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// Outlook says in one sentence whether a proxy is renewed: the first reason that holds.
+type Outlook struct {
+	Good        bool       `json:"good" doc:"It is renewed in time, or never has to be."`
+	Text        string     `json:"text" doc:"Whether it is renewed, and why not, for people; it may be reworded."`
+	OperationID string     `json:"operation_id,omitempty" doc:"The operation that the text is about."`
+	Schedule    string     `json:"schedule,omitempty" doc:"The schedule that renews it."`
+	At          *time.Time `json:"at,omitempty" doc:"The next slot of the schedule that may renew it."`
+}
+
+// OutlookFrom is what an outlook rests on.
+type OutlookFrom struct {
+	Proxy    ledger.Proxy
+	Listed   bool                  // a listing has shown it
+	Gone     bool                  // the last complete one did not
+	Renewals []ledger.ProxyRenewal // that named it, the latest first
+	Paused   string                // why renewals of the account are not sent, "" where they are
+	Now      time.Time
+
+	// Coverage is nil where it is not known, with the reason, or "" while it is looked up.
+	Coverage   *Coverage
+	NoCoverage string
+	// Status is that of a schedule, or why it is not known.
+	Status func(schedule string) (status Status, problem string)
+	// Plan is a schedule's sweep as it would be now: nil where it is not known, with the
+	// reason, or "" while it is made. It is asked for only where it decides.
+	Plan func(schedule string) (plan *Plan, problem string)
+}
+
+// Outlook is that of a proxy. Errors are those of reading the ledger.
+func (f OutlookFrom) Outlook(ctx context.Context) (Outlook, error) {
+	if open := f.open(); open != nil && f.Listed {
+		return f.underWay(open), nil
+	}
+	switch {
+	case !f.Listed:
+		return Outlook{Text: "No listing has shown it: a sweep renews only what the provider lists."}, nil
+	case f.Gone:
+		return Outlook{Text: "It is not renewed: the provider does not list it any more."}, nil
+	case f.Proxy.Retired:
+		return Outlook{Text: "It is not renewed: it was retired, and no sweep renews it until it is reinstated."}, nil
+	case f.Proxy.ExpiresAt == nil:
+		return Outlook{Good: true, Text: "It is never due: the provider gives no expiry of it."}, nil
+	case f.Coverage == nil && f.NoCoverage != "":
+		return Outlook{Text: "Which schedule renews it is not known: " + f.NoCoverage}, nil
+	case f.Coverage == nil:
+		return Outlook{Text: "Which schedule renews it is being looked up."}, nil
+	}
+	of, covered := f.Coverage.Of(f.Proxy)
+	if !covered {
+		if other, excepted := f.Coverage.Excepting(f.Proxy); excepted {
+			return Outlook{Text: "It is not renewed: it is an exception of the only schedule that would renew it.", Schedule: other.Name}, nil
+		}
+		return Outlook{Text: "It is not renewed: no schedule of this account matches it."}, nil
+	}
+	out, err := f.by(ctx, of)
+	if f.Paused != "" && out.Good {
+		out = Outlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name}
+	}
+	return out, err
+}
+
+// open is the renewal that has taken the proxy.
+func (f OutlookFrom) open() *ledger.ProxyRenewal {
+	for i := range f.Renewals {
+		if f.Renewals[i].Open {
+			return &f.Renewals[i]
+		}
+	}
+	return nil
+}
+
+func (f OutlookFrom) underWay(open *ledger.ProxyRenewal) Outlook {
+	switch {
+	case open.InReview:
+		return Outlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known. A person has to answer.", OperationID: open.OperationID}
+	case open.Operation == fact.StateHeld:
+		return Outlook{Text: "It is not renewed: its renewal is held, and is let go by a person or when its reason has passed: " + open.Reason + ".", OperationID: open.OperationID}
+	case f.Paused != "":
+		return Outlook{Text: "Its renewal waits: " + f.Paused, OperationID: open.OperationID}
+	}
+	return Outlook{Good: true, Text: "A renewal of it is under way.", OperationID: open.OperationID}
+}
+
+// by is the outlook of a proxy that a schedule covers.
+func (f OutlookFrom) by(ctx context.Context, of Schedule) (out Outlook, err error) {
+	out.Schedule = of.Name
+	barred, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
+	if err != nil {
+		return out, err
+	}
+	due := later(f.Proxy.ExpiresAt.Add(-of.RenewBefore), f.Now)
+	if slots, _, err := of.Slots(due.Add(-time.Second), 1); err == nil && len(slots) == 1 {
+		out.At = &slots[0]
+	}
+	status, problem := f.Status(of.Name)
+	switch {
+	case barred == ReasonUnread || barred == ReasonNotShown:
+		out.At = nil
+		f.afterRenewal(&out)
+	case barred == ReasonPerson || barred == ReasonBackoff:
+		out.Text, out.At = "It is not renewed: "+barred+".", nil
+		if last := f.lastEnding(); last != nil {
+			out.OperationID = last.OperationID
+			out.Text += " The last one: " + reasonOf(last) + "."
+		}
+	case barred != "":
+		out.Text, out.At = "It is left out of sweeps: "+barred+".", nil
+	case status.Paused != nil:
+		out.Text, out.At = "It is not renewed while its schedule is paused"+until(status.Paused.Until)+", by "+status.Paused.By+": "+status.Paused.Reason+".", nil
+	case status.Problem != "":
+		out.Text = "It is not renewed, because the sweep cannot be made: " + status.Problem + "."
+	case due.After(f.Now):
+		out.Good, out.Text = true, "It is not due yet: a sweep renews it in time."
+	default:
+		f.whereDue(&out, status)
+	}
+	if problem != "" && out.Good {
+		out.Text = "Whether its schedule runs is not known (" + problem + "); by its configuration a sweep renews it in time."
+	}
+	return out, nil
+}
+
+func until(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return " until " + at.UTC().Format(time.RFC3339)
+}
+
+// afterRenewal is the outlook of a proxy that was not read again since its last renewal ended.
+func (f OutlookFrom) afterRenewal(out *Outlook) {
+	ended := slices.IndexFunc(f.Renewals, func(r ledger.ProxyRenewal) bool { return !r.Open })
+	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Sweeps go on with it when its expiry has been read again.", last.OperationID
+		return
+	}
+	out.Good, out.Text = true, "It was renewed, and the new expiry has not been read yet."
+}
+
+// lastEnding is the latest renewal that ended without renewing the proxy.
+func (f OutlookFrom) lastEnding() *ledger.ProxyRenewal {
+	for i, r := range f.Renewals {
+		if r.State == fact.LineFailed || r.State == fact.LineNotCharged || r.State == fact.LineSkipped {
+			return &f.Renewals[i]
+		}
+	}
+	return nil
+}
+
+func reasonOf(r *ledger.ProxyRenewal) string {
+	if r.Reason != "" {
+		return r.Reason
+	}
+	return string(r.State)
+}
+
+// whereDue is the outlook of a proxy that is due and that its schedule may renew: the plan
+// as it would be now decides.
+func (f OutlookFrom) whereDue(out *Outlook, status Status) {
+	plan, problem := f.Plan(status.Schedule)
+	if plan != nil {
+		for _, left := range plan.LeftOut {
+			if left.ProxyID == f.Proxy.ProxyID {
+				out.Text, out.At = "It is due and left out of the sweep: "+left.Reason+".", nil
+				return
+			}
+		}
+	}
+	switch {
+	case status.State == StateHeld:
+		out.Text, out.At = "It is due, and the plan of its sweep waits for approval.", nil
+	case problem != "":
+		out.Text = "It is due; what its sweep would do is not known: " + problem + "."
+	case plan == nil:
+		out.Text = "It is due; its sweep is being planned to say more."
+	default:
+		out.Good, out.Text = true, "It is due: the next sweep renews it."
+	}
+}
