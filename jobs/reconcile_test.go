@@ -502,3 +502,17 @@ func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
 		t.Errorf("%d facts", n)
 	}
 }
+
+// A wrong answer is likelier than money that nobody knows of.
+func TestADifferenceOfTheWalletNamesTheAnswersBeforeIt(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("keep", fact.StatePartial, fact.StateReview)
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: "keep/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: 300, By: "ada", Reason: "a guess"}))
+	h.wallet(-50)
+	if f := h.finds("wallet", -50); !strings.Contains(f.Explanation, "keep/0001 px_1 (charged 3.00 USD, by ada): `perennial reviews correct ID`") {
+		t.Errorf("%+v", f)
+	}
+}

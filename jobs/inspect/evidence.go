@@ -147,7 +147,9 @@ func entryOf(f fact.Fact, currency string) HistoryEntry {
 	case fact.OperationReview:
 		return HistoryEntry{Attempt: f.Attempt, Code: f.Code, HTTPStatus: f.HTTPStatus, Ambiguous: f.Ambiguous, TraceID: f.TraceID, Text: f.Reason}
 	case fact.OperationResolved:
-		return HistoryEntry{Text: fmt.Sprintf("%s %s %s, by %s: %s", f.Outcome, fact.Amount(f.ChargedCents, currency), f.ProxyID, fact.Signed(f.By, f.User), f.Reason)}
+		return HistoryEntry{Text: decidedText(f.Outcome, f.ChargedCents, currency, f.ProxyID, f.By, f.User, f.Reason)}
+	case fact.LedgerRecorded:
+		return HistoryEntry{Text: decidedText(f.Movement, f.AmountCents, currency, f.ProxyID, f.By, f.User, f.Reason)}
 	case fact.OrderAccepted:
 		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: "order " + f.OrderNo, NextAt: &f.NextAt}
 	case fact.OrderProgressed:
@@ -158,6 +160,15 @@ func entryOf(f fact.Fact, currency string) HistoryEntry {
 		return HistoryEntry{TraceID: f.TraceID, Text: f.Explanation}
 	}
 	return HistoryEntry{}
+}
+
+// decidedText is what a person said of the money of an operation.
+func decidedText(outcome string, cents int64, currency, proxyID, by, user, reason string) string {
+	text := outcome + " " + fact.Amount(cents, currency)
+	if proxyID != "" {
+		text += " for " + proxyID
+	}
+	return text + ", by " + fact.Signed(by, user) + ": " + reason
 }
 
 // fromProvider asks for the expiries now and for unknown orders.

@@ -3,10 +3,13 @@
 package reconcile
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"perennial/jobs/decide"
+	"perennial/ledger/fact"
 )
 
 // effect is how a finding would have moved the wallet away from the books.
@@ -74,6 +77,41 @@ func (p *Pass) CouldExplain(difference int64) string {
 	}
 	return text
 }
+
+// suspectAnswers adds to a finding of the wallet what people answered to reviews since the
+// wallet last agreed: a wrong answer is likelier than money that nobody knows of.
+func (p *Pass) suspectAnswers(ctx context.Context) error {
+	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
+	if i < 0 {
+		return nil
+	}
+	decisions, _, err := p.Ledger.DecisionsBefore(ctx, 0, decisionsRead)
+	var answers []string
+	for _, d := range decisions {
+		if d.Fact != (fact.OperationResolved{}).FactType() {
+			continue
+		}
+		_, agreed, err := p.Ledger.ReconciledAround(ctx, d.Seq)
+		if err != nil {
+			return err
+		}
+		if agreed != nil {
+			break
+		}
+		answer := d.Outcome
+		if d.Cents != nil {
+			answer += " " + p.Binding.Amount(*d.Cents)
+		}
+		answers = append(answers, fmt.Sprintf("%s (%s, by %s)", d.About, answer, fact.Signed(d.By, d.User)))
+	}
+	if len(answers) > 0 {
+		p.Findings[i].Explanation += "; answered since the wallet last agreed: " + strings.Join(FirstFew(answers), ", ") + ": `perennial reviews correct ID` corrects a wrong answer"
+	}
+	return err
+}
+
+// decisionsRead is how many of the latest decisions are read for answers to reviews.
+const decisionsRead = 200
 
 // About is what a finding is of.
 func (f Finding) About() string {

@@ -179,6 +179,9 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 		return p.Reconciliation, err
 	}
 	p.wallet(reading)
+	if err := p.suspectAnswers(ctx); err != nil {
+		return p.Reconciliation, err
+	}
 	if p.Wallet.LowCents != nil && !p.Wallet.Late || len(p.Findings) > 0 {
 		p.OK = new(len(p.Findings) == 0)
 	}
