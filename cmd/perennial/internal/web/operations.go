@@ -119,7 +119,7 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 	case err != nil:
 		v.Wrong = err.Error()
 	case v.Label != "" && (!labelled || name == ""):
-		v.Wrong = fmt.Sprintf("The label %q has no name and value: write it as team=shop.", v.Label)
+		v.Wrong = wrongLabel(v.Label)
 	}
 	if v.Wrong != "" {
 		return nil
@@ -145,6 +145,10 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 		v.Older = "?" + form.Encode()
 	}
 	return nil
+}
+
+func wrongLabel(label string) string {
+	return fmt.Sprintf("The label %q has no name and value: write it as team=shop.", label)
 }
 
 // dayOf reads a day as a form has it; zero for none.

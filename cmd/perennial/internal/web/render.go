@@ -194,6 +194,7 @@ var levels = map[string]string{
 	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
 	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn",
+	ledger.ProxyRenewing: "busy", schedules.ProxyDue: "busy", ledger.ProxyInReview: "bad", schedules.ProxyUnscheduled: "bad",
 	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",
 }
 
