@@ -51,7 +51,7 @@ func hostileData(text string) map[string]any {
 		"accounts":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Forecast: Made[schedules.Forecast]{Value: schedules.Forecast{RunsOutOn: text}}}},
 		"attention":  attentionView{Needs: []need{{text, text, text, text, text, text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}},
 		"confirm":    confirmView{Why: text, Currency: text, Fields: map[string]string{"reason": text, "id": text}, Back: "/"},
-		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
+		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []operationRow{{o, text}}, Older: "?before=1"},
 		"operation": &operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Verdict: &inspect.Verdict{Text: text, OrderNo: text}, Expiries: []inspect.ExpiryEvidence{{ProxyID: text, State: text}}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
 				Answers: []inspect.Answer{{Say: text, ProxyID: text, NewOperation: text, Bookings: []ledger.Booking{{Debit: text, Credit: text}}}}},

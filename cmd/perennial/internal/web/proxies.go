@@ -214,10 +214,13 @@ func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger
 		v.Wrong = wrongLabel(v.Label)
 		return nil
 	}
-	query := ledger.ProxiesQuery{Until: x.until, ID: v.Query, Country: v.Country, Name: name, Value: value, Limit: proxiesStep}
+	query := ledger.ProxiesQuery{Until: x.until, ID: v.Query, Country: v.Country, Name: name, Value: value, Limit: proxiesShown + 1}
 	byState := v.State == schedules.ProxyDue || v.State == schedules.ProxyUnscheduled
 	if slices.Contains(v.States, v.State) && !byState {
 		query.State = v.State
+	}
+	if byState || v.Schedule != "" || v.Due != "" { // filtered by the program
+		query.Limit = proxiesStep
 	}
 	if v.Coverage.Value == nil && (byState || v.Schedule != "" || v.Due != "") {
 		return nil
