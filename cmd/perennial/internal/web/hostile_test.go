@@ -64,7 +64,7 @@ func hostileData(text string) map[string]any {
 		"answered": answeredView{Rows: []answered{{What: text, Why: text, Command: text}}},
 		"money": moneyView{
 			booksView: booksView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
-			entriesView: entriesView{Kind: text, Kinds: []string{text}, Totals: []ledger.KindTotal{{Debit: text, Credit: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}}},
+			entriesView: entriesView{Kind: text, Kinds: []string{text}, Totals: []ledger.KindTotal{{Debit: text, Credit: text}}, Transactions: transactions([]ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}})},
 			Checks: []askedProof{{"verify", text, true, Made[proof]{At: noon, Err: text, Value: proof{Broken: text, Reconciled: &reconcile.Reconciliation{
 				Findings: []reconcile.Finding{{Kind: text, OperationID: text, OrderNo: text, ProxyID: text, Explanation: text}}, Notes: []string{text},
 			}}}}},

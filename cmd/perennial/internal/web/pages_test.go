@@ -2,6 +2,8 @@ package web
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"html"
 	"maps"
 	"net/http"
@@ -64,6 +66,43 @@ func TestTheMoneyIsTheBooks(t *testing.T) {
 	}
 	if _, page, _ = h.get("/a/main/log"); !strings.Contains(page, "by hand") {
 		t.Error("the record is not among what people decided")
+	}
+}
+
+// TestATransactionIsOneRow, with its entries folded, and a month is exported as the command
+// line exports it.
+func TestATransactionIsOneRow(t *testing.T) {
+	h := newRig(t)
+	h.settles("two", fact.Line{ProxyID: "px_9", State: fact.LineFailed, ChargedCents: 411, RefundedCents: 111}, noon)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1234, By: "ada", Reason: "by hand"})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	page := h.settled("/a/main/money")
+	wants(t, page, "charge, refund -3.00 USD two/0001 px_9 4 entries, row", "renewals 4.11 USD px_9", "funding 12.34 USD", "ada: by hand", "Export 2026-11:")
+	if n := strings.Count(page, "<details>"); n != 3 { // with the opening
+		t.Errorf("%d transactions:\n%s", n, page)
+	}
+	var csv, statement bytes.Buffer
+	month := ledger.Period{From: noon.AddDate(0, 0, -20).Truncate(24 * time.Hour), To: noon.AddDate(0, 0, 10).Truncate(24 * time.Hour)}
+	check(t, h.main.ExportCSV(t.Context(), &csv, month))
+	s, err := h.main.Statement(t.Context(), "main", month)
+	check(t, errors.Join(err, s.WriteCSV(&statement)))
+	for as, want := range map[string]string{"csv": csv.String(), "statement.csv": statement.String()} {
+		code, body, header := h.get("/a/main/export?month=2026-11&as=" + as)
+		if code != http.StatusOK || body != want || header.Get("Content-Disposition") != `attachment; filename="main-2026-11.`+as+`"` {
+			t.Errorf("%s: %d %q\n%s\n%s", as, code, header, body, want)
+		}
+	}
+	for _, as := range []string{"jsonl", "beancount"} {
+		if code, body, _ := h.get("/a/main/export?as=" + as); code != http.StatusOK || !strings.Contains(body, "px_9") {
+			t.Errorf("%s: %d %s", as, code, body)
+		}
+	}
+	for _, none := range []string{"as=exe", "as=csv&month=2099-01"} {
+		if code, _, _ := h.get("/a/main/export?" + none); code != http.StatusNotFound {
+			t.Errorf("%s: %d", none, code)
+		}
 	}
 }
 

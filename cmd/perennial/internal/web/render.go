@@ -55,8 +55,9 @@ var functions = template.FuncMap{
 	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
 		return scheduleRows{account, rows, now}
 	},
-	"booksOf": func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
-	"moved":   func(x inspect.ExpiryEvidence) bool { return *x.Moved },
+	"booksOf":   func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
+	"exportsOf": func(account, month string) exportLinks { return exportLinks{account, month} },
+	"moved":     func(x inspect.ExpiryEvidence) bool { return *x.Moved },
 	"shift": func(x inspect.ExpiryEvidence) string {
 		return "by " + english.Plural(int((x.Now.Sub(*x.Before)+12*time.Hour)/(24*time.Hour)), "day", "")
 	},
@@ -173,6 +174,14 @@ type scheduleRows struct {
 	Account string
 	Rows    []schedules.Status
 	Now     time.Time
+}
+
+// exportLinks are the files of an account's month.
+type exportLinks struct{ Account, Month string }
+
+// Exports are their names by the ending.
+func (exportLinks) Exports() map[string]string {
+	return map[string]string{"csv": "Entries, CSV", "jsonl": "Entries, JSON lines", "beancount": "Beancount", "statement.csv": "Statement, CSV"}
 }
 
 // booksRows are the wallets of what a page shows, which has a booksView.

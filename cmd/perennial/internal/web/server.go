@@ -122,6 +122,7 @@ func New(c Config) *Server {
 		"GET /a/{account}/calendar":       s.calendar,
 		"GET /a/{account}/money":          s.money,
 		"GET /a/{account}/statement":      s.statement,
+		"GET /a/{account}/export":         s.export,
 		"POST /a/{account}/check/{what}":  s.prove,
 		"POST /a/{account}/change/{what}": s.change,
 		"GET /a/{account}/dead":           s.dead,
