@@ -272,6 +272,26 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	wants(t, h.settled("/a/main/proxy?id=px_ok"), "Whether its schedule runs is not known (the runner says no to sweeps)")
 }
 
+// TestAScheduleSaysItsRulesAndWhatItsApprovalRenews: each proxy of the plan, with its expiry
+// and about its price.
+func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
+	h := newRig(t)
+	h.main.schedules[0].BudgetCents, h.main.schedules[0].ApproveOverCents = 1000, 500
+	h.stock(map[string]int{"px_a": 2})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 700, UnknownPrice: 1,
+			Commands: []json.RawMessage{json.RawMessage(`{"proxy_ids":["px_1","px_a"]}`), json.RawMessage(`{"proxy_ids":["px_none"]}`)},
+			Planned:  []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	page := h.settled("/a/main/schedule?id=keep")
+	wants(t, page, "Renews proxies: except px_2", "Due 3 days before a proxy expires", "For 30 days", "Runs every hour, UTC", "Budget at most 10.00 USD a run", "Approval needed over 5.00 USD a run", "@hourly",
+		"px_none — unknown", "3.50 USD", "Approve")
+	if got := lists(page); strings.Join(got, " ") != "px_a px_1 px_none" {
+		t.Errorf("the approval lists %v", got)
+	}
+}
+
 // TestAPlanSaysPricesAndWhatChanged since the last one.
 func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 	h := newRig(t)
