@@ -12,9 +12,13 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/cmd/perennial/internal/web"
+	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/schedules"
+	"perennial/upstream"
 )
 
 // KeyFile is where a data directory keeps the key that signs sessions and one-time links.
@@ -92,6 +96,43 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 		err = web.ErrNoLetter
 	}
 	return letterShown(l), err
+}
+
+// Requeue implements web.Account: what the runner would refuse is refused here, and the
+// journal names who publishes before the command is on its stream. The verb publishes no
+// content, so that NATS users who may ask it cannot publish either.
+func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
+	p.corrections.Lock()
+	defer p.corrections.Unlock()
+	letter, err := p.host.Queue.Letter(ctx, p.Name, seq)
+	if errors.Is(err, queue.ErrNoLetter) {
+		err = web.ErrNoLetter
+	}
+	if err != nil {
+		return err
+	}
+	binding, err := p.Ledger().Binding(ctx)
+	if err != nil {
+		return err
+	}
+	kind := queue.KindOf(p.Name, letter.Dead.Subject)
+	if err := queue.ValidKind(kind); err != nil {
+		return err
+	}
+	if _, err := command.Parse(jobs.KindOf(kind), content, command.Rules{Environment: upstream.Environment(binding.Environment), CIDRField: p.host.Config.Accounts[p.Name].CIDRField}); err != nil {
+		return err
+	}
+	var noted verbs.Changed
+	if err := p.Ask(ctx, verbs.DeadRequeue.Name, verbs.DeadRequest{Seq: seq, By: by, Reason: reason, ContentHash: command.MessageHash(content)}, &noted); err != nil {
+		return err
+	}
+	if err := p.host.Queue.PublishCommand(ctx, p.Name, kind, content); err != nil {
+		return fmt.Errorf("publish it: %w; the dead letter is still there", err)
+	}
+	if err := p.host.Queue.DropLetter(ctx, p.Name, seq); err != nil && !errors.Is(err, queue.ErrNoLetter) {
+		return fmt.Errorf("it is published, and its dead letter cannot be removed: %w", err)
+	}
+	return nil
 }
 
 func letterShown(l queue.Letter) web.Letter {

@@ -75,6 +75,7 @@ var changes = map[string]change{
 	"resolve":         {verb: verbs.Resolve.Spec, does: "answer a review", takes: resolve},
 	"retire":          {verb: verbs.Retire.Spec, does: "retire a proxy", takes: retire},
 	"dead-requeue":    ofLetter(verbs.DeadRequeue.Spec, "publish a dead command again", "dead-letters", "requeue"),
+	"dead-correct":    {verb: verbs.DeadRequeue.Spec, does: "publish a corrected command", takes: correctLetter},
 	"dead-drop":       ofLetter(verbs.DeadDrop.Spec, "drop a dead command", "dead-letters", "drop"),
 	"reinstate":       {verb: verbs.Retire.Spec, does: "reinstate a proxy", takes: reinstate},
 }
@@ -277,6 +278,10 @@ func (s *Server) change(q accountRequest) {
 		s.answerAgain(q, form, err)
 		return
 	}
+	if question["content"] != nil && err != nil {
+		s.letterAgain(q, form, err)
+		return
+	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out
 	s.page(q.to, q.Request, "changed", code, v)
@@ -291,6 +296,9 @@ func (s *Server) do(ctx context.Context, a Account, c change, question map[strin
 	question["by"], question["reason"] = by, reason
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()
+	if content, ok := question["content"].(string); ok {
+		return "", a.Requeue(ctx, question["seq"].(uint64), []byte(content), by, reason) //nolint:forcetypeassert // of correctLetter
+	}
 	var answer struct {
 		Warning string `json:"warning"`
 	}

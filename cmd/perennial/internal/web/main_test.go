@@ -100,6 +100,17 @@ func (b bookAccount) Letter(_ context.Context, seq uint64) (Letter, error) {
 	return Letter{}, ErrNoLetter
 }
 
+// Requeue refuses what is no JSON.
+func (b bookAccount) Requeue(_ context.Context, seq uint64, content []byte, by, reason string) error {
+	if !json.Valid(content) {
+		return errors.New("the command is no JSON: unexpected end")
+	}
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.of.asked = append(b.of.asked, asked{verbs.DeadRequeue.Name, map[string]any{"seq": float64(seq), "content": string(content), "by": by, "reason": reason}})
+	return nil
+}
+
 func (b bookAccount) Reveal(context.Context, string) ([]Credential, error) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()

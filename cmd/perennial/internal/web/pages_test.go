@@ -151,6 +151,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 		"correct":      {map[string]string{"id": "9", "kind": "refund", "amount": "3"}, "record", map[string]any{"corrects_seq": 9.0, "kind": "refund", "cents": 300.0}, "perennial ledger record --corrects 9 --kind refund --cents 300"},
 		"retire":       {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
 		"dead-requeue": {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead-letters requeue 7"},
+		"dead-correct": {map[string]string{"id": "7", "content": `{"id":"x"}`}, "dead-requeue", map[string]any{"seq": 7.0, "content": `{"id":"x"}`}, "perennial dead-letters requeue 7 --file corrected.json"},
 		"dead-drop":    {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead-letters drop 8"},
 		"reinstate":    {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
 	} {
@@ -172,7 +173,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			t.Errorf("%s does not show %s:\n%s", what, want, body)
 		}
 	}
-	if len(changes) != 15 {
+	if len(changes) != 16 {
 		t.Errorf("%d kinds of change", len(changes))
 	}
 }

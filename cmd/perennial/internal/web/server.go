@@ -41,6 +41,9 @@ type Account interface {
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
 	// Letter is one of them; ErrNoLetter for none.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
+	// Requeue publishes a corrected command in the place of a dead letter, in a person's name,
+	// if an arriving one would be taken.
+	Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error
 	// Reveal reads a proxy's credentials from the provider, by this process.
 	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
 }
