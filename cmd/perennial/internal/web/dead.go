@@ -79,6 +79,14 @@ func (s *Server) letterAgain(q accountRequest, form func(string) string, why err
 	s.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
 }
 
+func doCorrectLetter(ctx context.Context, a Account, q map[string]any) (string, error) {
+	seq, _ := q["seq"].(uint64)
+	content, _ := q["content"].(string)
+	by, _ := q["by"].(string)
+	reason, _ := q["reason"].(string)
+	return "", a.Requeue(ctx, seq, []byte(content), by, reason)
+}
+
 // correctLetter is the content to publish instead of a dead command.
 func correctLetter(form func(string) string) (map[string]any, []string, error) {
 	seq, err := strconv.ParseUint(form("id"), 10, 64)

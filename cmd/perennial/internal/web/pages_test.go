@@ -106,6 +106,34 @@ func TestATransactionIsOneRow(t *testing.T) {
 	}
 }
 
+// TestWebhooksAreLookedAfter: where each is and why it fails; an operator tests and replays.
+func TestWebhooksAreLookedAfter(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	if _, page, _ := h.get("/a/main/webhooks"); strings.Contains(page, "change/") {
+		t.Error("a viewer has a form")
+	}
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/webhooks")
+	wants(t, page, "crm retrying https://crm.example 40 2 now", "&lt;script&gt;")
+	fields := map[string]string{"form": formOf(t, page), "id": "crm", "back": "/a/main/webhooks"}
+	_, page = h.post(h.client, "/a/main/change/webhook-test", h.server.URL, fields)
+	wants(t, page, "Done: send a test event. 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
+	fields["reason"] = "the customer lost them"
+	for from, want := range map[string]string{"42": "a replay only goes back", "yesterday": "say from where on", "": "say from where on", "0": "say from where on", "41": "--from-seq 41 --by ada --reason"} {
+		fields["from"] = from
+		_, page = h.post(h.client, "/a/main/change/webhook-replay", h.server.URL, fields)
+		wants(t, page, want)
+	}
+	if all := h.main.requests(); len(all) != 2 || all[1].question["seq"] != uint64(41) || all[1].question["by"] != "ada" {
+		t.Errorf("asked %v", all)
+	}
+	h.main.nats = "NATS is away"
+	if code, page, _ := h.get("/a/main/webhooks"); code != http.StatusServiceUnavailable || !strings.Contains(page, "NATS is away") {
+		t.Errorf("%d %s", code, page)
+	}
+}
+
 func TestWhatIsSoughtIsFound(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -148,12 +176,13 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
 			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial reviews resolve r1/0001 --charged 350 --line px_1",
 		},
-		"correct":      {map[string]string{"id": "9", "kind": "refund", "amount": "3"}, "record", map[string]any{"corrects_seq": 9.0, "kind": "refund", "cents": 300.0}, "perennial ledger record --corrects 9 --kind refund --cents 300"},
-		"retire":       {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
-		"dead-requeue": {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead-letters requeue 7"},
-		"dead-correct": {map[string]string{"id": "7", "content": `{"id":"x"}`}, "dead-requeue", map[string]any{"seq": 7.0, "content": `{"id":"x"}`}, "perennial dead-letters requeue 7 --file corrected.json"},
-		"dead-drop":    {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead-letters drop 8"},
-		"reinstate":    {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
+		"correct":        {map[string]string{"id": "9", "kind": "refund", "amount": "3"}, "record", map[string]any{"corrects_seq": 9.0, "kind": "refund", "cents": 300.0}, "perennial ledger record --corrects 9 --kind refund --cents 300"},
+		"retire":         {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
+		"dead-requeue":   {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead-letters requeue 7"},
+		"dead-correct":   {map[string]string{"id": "7", "content": `{"id":"x"}`}, "dead-requeue", map[string]any{"seq": 7.0, "content": `{"id":"x"}`}, "perennial dead-letters requeue 7 --file corrected.json"},
+		"dead-drop":      {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead-letters drop 8"},
+		"webhook-replay": {map[string]string{"id": "crm", "from": "2026-11-20"}, "webhook-replay", map[string]any{"id": "crm", "since": "2026-11-20"}, "perennial webhooks replay crm --from-time 2026-11-20"},
+		"reinstate":      {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
 	} {
 		h.main.answer[x.verb] = map[string]any{"changed": 1}
 		fields := map[string]string{"form": form, "reason": "it's so"}
@@ -173,7 +202,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			t.Errorf("%s does not show %s:\n%s", what, want, body)
 		}
 	}
-	if len(changes) != 16 {
+	if len(changes) != 18 {
 		t.Errorf("%d kinds of change", len(changes))
 	}
 }

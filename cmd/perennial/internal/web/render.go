@@ -23,7 +23,7 @@ import (
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
-	"revealed", "dead", "letter", "runners", "attention", "confirm", "accounts",
+	"revealed", "webhooks", "dead", "letter", "runners", "attention", "confirm", "accounts",
 }
 
 // pages are the templates of all pages, parsed when the first page is asked for.
@@ -204,6 +204,7 @@ var levels = map[string]string{
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
 	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn",
 	ledger.ProxyRenewing: "busy", schedules.ProxyDue: "busy", ledger.ProxyInReview: "bad", schedules.ProxyUnscheduled: "bad",
+	"delivering": "ok", "new": "busy", "retrying": "warn", "stopped": "bad",
 	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",
 }
 

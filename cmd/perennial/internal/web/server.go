@@ -44,6 +44,8 @@ type Account interface {
 	// Requeue publishes a corrected command in the place of a dead letter, in a person's name,
 	// if an arriving one would be taken.
 	Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error
+	// Webhooks are those of the account.
+	Webhooks() Webhooks
 	// Reveal reads a proxy's credentials from the provider, by this process.
 	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
 }
@@ -129,6 +131,7 @@ func New(c Config) *Server {
 		"POST /a/{account}/check/{what}":  s.prove,
 		"POST /a/{account}/change/{what}": s.change,
 		"GET /a/{account}/dead":           s.dead,
+		"GET /a/{account}/webhooks":       s.webhooks,
 		"POST /a/{account}/reveal":        s.reveal,
 		"GET /a/{account}/log":            s.decisions,
 	} {
@@ -211,6 +214,7 @@ func (s *Server) navigation(ctx context.Context, p Person, account string) []pag
 	all := []pageLink{
 		{Name: "Overview", Section: "overview"}, {Name: "Operations", Section: "operations"}, {Name: "Attention", Section: "attention", Badge: s.badge(ctx, a)}, {Name: "Schedules", Section: "schedules"},
 		{Name: "Proxies", Section: "proxies"}, {Name: "Calendar", Section: "calendar"}, {Name: "Money", Section: "money"}, {Name: "Activity", Section: "log"},
+		{Name: "Webhooks", Section: "webhooks"},
 	}
 	for i := range all {
 		all[i].To = to(account, all[i].Section)
