@@ -257,7 +257,7 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	h.main.answer["evidence"], h.main.unlikely = evidenceOfR1(), "5999.99 USD would be booked as charged for r1/0001, and 8.40 USD is expected. An amount"
 	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "r1/0001", "answer": "charged", "amount": "5999.99", "back": "/a/main/operation?id=r1%2F0001"}
 	code, page := h.post(h.client, "/a/main/change/resolve", h.server.URL, fields)
-	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5999.99 USD Expected 8.40 USD Wallet now 5000.00 USD Wallet after -999.99 USD", "Reason: the invoice", "Book 5999.99 USD")
+	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5,999.99 USD Expected 8.40 USD Wallet now 5,000.00 USD Wallet after -999.99 USD", "Reason: the invoice", "Book 5,999.99 USD")
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}

@@ -66,7 +66,7 @@ var functions = template.FuncMap{
 		if !c.Known() {
 			return ""
 		}
-		return fmt.Sprintf("%d.%02d", c.Or(0)/100, c.Or(0)%100)
+		return fact.Decimal(c.Or(0))
 	},
 	"until": func(at *time.Time, now time.Time) string {
 		if at == nil {
