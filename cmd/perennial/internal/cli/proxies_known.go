@@ -123,9 +123,12 @@ func (a *app) printNote(n listNote) error {
 // knownProxies yields an account's proxies, the nearest expiry first.
 func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(ledger.Proxy) error) error {
 	if !uncovered {
-		coverage, err := schedules.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile)
-		if err != nil {
-			return err
+		coverage := &schedules.Coverage{}
+		if query.schedule != "" || query.state != "" { // else a list of ids that is gone does not matter
+			var err error
+			if coverage, err = schedules.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile); err != nil {
+				return err
+			}
 		}
 		return query.each(ctx, l, coverage, yield)
 	}
