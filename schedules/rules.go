@@ -132,9 +132,17 @@ func cronWords(text string) string {
 	if len(f) == 6 && f[0] == "0" {
 		f = f[1:]
 	}
-	if len(f) != 5 || f[2] != "*" || f[3] != "*" {
-		return "cron " + text
+	if len(f) == 5 && f[2] == "*" && f[3] == "*" {
+		if words := timesOf(f); words != "" {
+			return words
+		}
 	}
+	return "cron " + text
+}
+
+// timesOf says the fields of a cron that fires by the day of the week or daily; "" for one
+// that takes more than one minute or hour.
+func timesOf(f []string) string {
 	minute, err := strconv.Atoi(f[0])
 	hour, errHour := strconv.Atoi(f[1])
 	day, errDay := strconv.Atoi(f[4])
@@ -154,5 +162,5 @@ func cronWords(text string) string {
 	case errDay == nil:
 		return "every " + time.Weekday(day%7).String() + " at " + at
 	}
-	return "cron " + text
+	return ""
 }

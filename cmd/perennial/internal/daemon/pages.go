@@ -140,7 +140,7 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 type webhooksOf struct{ *account }
 
 // Webhooks implements web.Account.
-func (p pageAccount) Webhooks() web.Webhooks { return webhooksOf{p.account} }
+func (p pageAccount) Webhooks() web.Webhooks { return webhooksOf(p) }
 
 // List implements web.Webhooks.
 func (p webhooksOf) List(ctx context.Context) ([]web.Webhook, error) {

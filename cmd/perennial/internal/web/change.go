@@ -269,9 +269,7 @@ func (s *Server) change(q accountRequest) {
 	}
 	code := http.StatusOK
 	if err == nil {
-		if !c.unsigned {
-			command = append(command, "--by", q.session.Name, "--reason", reason)
-		}
+		command = c.signed(command, q.session.Name, reason)
 		v.Command = shell(append([]string{"perennial"}, append(command, "--account", name)...))
 		out.Warning, err = s.do(q.Context(), q.account, c, question, q.session.Name, reason)
 	}
@@ -281,17 +279,34 @@ func (s *Server) change(q accountRequest) {
 	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
 		code = http.StatusGatewayTimeout
 	}
-	if _, errNone := q.account.Ledger().Operation(q.Context(), form("id")); err != nil && !out.Unknown && q.PathValue("what") == "resolve" && errNone == nil {
-		s.answerAgain(q, form, err)
-		return
-	}
-	if question["content"] != nil && err != nil {
-		s.letterAgain(q, form, err)
+	if err != nil && s.again(q, form, question, err) {
 		return
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out
 	s.page(q.to, q.Request, "changed", code, v)
+}
+
+// again shows a form again whose change was not made, with the reason, where its page does.
+func (s *Server) again(q accountRequest, form func(string) string, question map[string]any, why error) bool {
+	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
+	switch {
+	case question["content"] != nil:
+		s.letterAgain(q, form, why)
+	case q.PathValue("what") == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
+		s.answerAgain(q, form, why)
+	default:
+		return false
+	}
+	return true
+}
+
+// signed adds to a command in whose name a change is made, and why.
+func (c change) signed(command []string, by, reason string) []string {
+	if c.unsigned {
+		return command
+	}
+	return append(command, "--by", by, "--reason", reason)
 }
 
 // do asks the verb.

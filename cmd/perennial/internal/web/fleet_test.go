@@ -185,7 +185,7 @@ func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 	}
 	wants(t, h.settled("/a/main/proxies?label=shop"), "write it as team=shop")
 	more := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(h.settled("/a/main/proxies?q=LATER&country=US&schedule=keep"))
-	if more == nil || !strings.Contains(more[1], "q=LATER") || !strings.Contains(more[1], "schedule=keep") {
+	if len(more) != 2 || !strings.Contains(more[1], "q=LATER") || !strings.Contains(more[1], "schedule=keep") {
 		t.Fatalf("the next page is %q", more)
 	}
 	rest := h.settled("/a/main/proxies" + strings.ReplaceAll(more[1], "&amp;", "&"))

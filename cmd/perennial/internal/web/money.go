@@ -250,7 +250,7 @@ const fileStalls = 30 * time.Second
 
 func (f *file) Write(p []byte) (int, error) {
 	f.begun = true
-	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(fileStalls)) //nolint:forbidigo // a deadline of the connection; where there is none, none is moved
+	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(fileStalls))
 	return f.ResponseWriter.Write(p)
 }
 

@@ -206,28 +206,44 @@ func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p led
 // kindFresh is how old the price of a kind may be.
 const kindFresh = 10 * time.Minute
 
-// list lists what expires in a span, fits the filters, and is to be kept. What schedules
-// decide is not known before their coverage is.
-func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger.PricedProxy) bool) error {
+// bySchedule reports whether the state that is asked for is decided by schedules.
+func (v *proxiesView) bySchedule() bool {
+	return v.State == schedules.ProxyDue || v.State == schedules.ProxyUnscheduled
+}
+
+// fits reports whether a row fits the filters that the ledger does not know.
+func (v *proxiesView) fits(row proxyRow) bool {
+	return (v.Schedule == "" || row.Schedule == v.Schedule) && (!v.bySchedule() || row.State == v.State)
+}
+
+// query is what is asked of the ledger; ok is false where nothing can be listed, or not yet.
+func (v *proxiesView) query(x span) (query ledger.ProxiesQuery, ok bool) {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	if v.Label != "" && (!labelled || name == "") {
 		v.Wrong = wrongLabel(v.Label)
-		return nil
+		return query, false
 	}
-	query := ledger.ProxiesQuery{Until: x.until, ID: v.Query, Country: v.Country, Name: name, Value: value, Limit: proxiesShown + 1}
-	byState := v.State == schedules.ProxyDue || v.State == schedules.ProxyUnscheduled
-	if slices.Contains(v.States, v.State) && !byState {
+	query = ledger.ProxiesQuery{Until: x.until, ID: v.Query, Country: v.Country, Name: name, Value: value, Limit: proxiesShown + 1}
+	if slices.Contains(v.States, v.State) && !v.bySchedule() {
 		query.State = v.State
 	}
-	if byState || v.Schedule != "" || v.Due != "" { // filtered by the program
-		query.Limit = proxiesStep
-	}
-	if v.Coverage.Value == nil && (byState || v.Schedule != "" || v.Due != "") {
-		return nil
-	}
 	var behind bool
-	if query.After, behind = placeAfter(q.URL.Query()); !behind {
+	if query.After, behind = placeAfter(v.form); !behind {
 		query.After = ledger.From(x.from)
+	}
+	if v.bySchedule() || v.Schedule != "" || v.Due != "" {
+		query.Limit = proxiesStep
+		return query, v.Coverage.Value != nil
+	}
+	return query, true
+}
+
+// list lists what expires in a span, fits the filters, and is to be kept. What schedules
+// decide is not known before their coverage is.
+func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger.PricedProxy) bool) error {
+	query, ok := v.query(x)
+	if !ok {
+		return nil
 	}
 	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // of all kinds together
 	defer cancel()
@@ -241,7 +257,7 @@ func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger
 				v.Next = nextPage(q, ledger.PlaceOf(v.Rows[proxiesShown-1].Proxy))
 				return nil
 			}
-			if row := v.row(p, s.Clock()); (v.Schedule == "" || row.Schedule == v.Schedule) && (!byState || row.State == v.State) && keep(p) {
+			if v.fits(v.row(p, s.Clock())) && keep(p) {
 				v.Rows = append(v.Rows, s.pricedRow(waiting, q.account, v, p))
 			}
 		}

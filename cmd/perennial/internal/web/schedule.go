@@ -143,7 +143,7 @@ func (v *scheduleView) fillSlots(ctx context.Context, l *ledger.Ledger) error {
 // approvalOf are the proxies of a plan, those that expire first in front; nil where the plan
 // has no row any longer.
 func approvalOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan string) (*approval, error) {
-	at := slices.IndexFunc(slots, func(x pastSlot) bool { return x.Slot.Plan == plan })
+	at := slices.IndexFunc(slots, func(x pastSlot) bool { return x.Plan == plan })
 	if at < 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}

@@ -37,17 +37,22 @@ type Account interface {
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
-	// Letters are the commands that could not be read, behind a sequence.
+	Letters
+	// Webhooks are those of the account.
+	Webhooks() Webhooks
+	// Reveal reads a proxy's credentials from the provider, by this process.
+	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
+}
+
+// Letters are the commands of an account that could not be read.
+type Letters interface {
+	// Letters are those after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
 	// Letter is one of them; ErrNoLetter for none.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
 	// Requeue publishes a corrected command in the place of a dead letter, in a person's name,
 	// if an arriving one would be taken.
 	Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error
-	// Webhooks are those of the account.
-	Webhooks() Webhooks
-	// Reveal reads a proxy's credentials from the provider, by this process.
-	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
 }
 
 // Check is one thing that an account depends on.
