@@ -6,9 +6,11 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // ExpiryPlace is a place in the order of expiries, and of ids where those are the same.
@@ -54,21 +56,31 @@ func (l *Ledger) EachExpiring(ctx context.Context, from, until time.Time, yield 
 // PlaceOf is the place of a proxy that expires.
 func PlaceOf(p Proxy) ExpiryPlace { return ExpiryPlace{At: *p.LastsUntil(), ProxyID: p.ProxyID} }
 
-// PricedProxy is a proxy with what was last paid to renew it.
+// PricedProxy is a proxy with what was last paid to renew it, and its open renewal.
 type PricedProxy struct {
 	Proxy
 
-	Paid Paid
+	Paid    Paid
+	Renewal string // ProxyRenewing or ProxyInReview; "" where no renewal of it is open
 }
+
+// States of a proxy that the ledger knows.
+const (
+	ProxyRenewing = "renewing"
+	ProxyInReview = "in review"
+	ProxyRetired  = "retired"
+)
 
 const (
 	ofLastPaid = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND ` + priced + ` ORDER BY x.settled_at DESC LIMIT 1`
-	lastPaidOf = `(SELECT ` + priceOf + ` ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `)`
+	lastPaidOf = `(SELECT ` + priceOf + ` ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `), ` + renewalOf
+	renewalOf  = `ifnull((SELECT CASE WHEN x.state = 'unresolved' OR o.state = 'review' THEN 'in review' ELSE 'renewing' END
+		FROM lines x CROSS JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND x.claim = 1), '')`
 )
 
 func scanPriced(s scanner) (p PricedProxy, err error) {
 	var cents, days, at sql.NullInt64
-	p.Proxy, err = scanProxy(extraColumns{s, []any{&cents, &days, &at}})
+	p.Proxy, err = scanProxy(extraColumns{s, []any{&cents, &days, &at, &p.Renewal}})
 	if days.Valid {
 		p.Paid = Paid{cents.Int64, days.Int64, fromMicros(at.Int64)}
 	}
@@ -78,6 +90,59 @@ func scanPriced(s scanner) (p PricedProxy, err error) {
 // PricedPage is ExpiringPage with what each proxy's own renewal last cost.
 func (l *Ledger) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanPriced)
+}
+
+// ProxiesQuery asks for proxies that expire; what is empty excludes nothing.
+type ProxiesQuery struct {
+	After       ExpiryPlace
+	Until       time.Time // they expire before it
+	ID          string    // a part of the id, in any case of letters
+	Country     string    // the code, in any case of letters
+	Name, Value string    // of a label
+	State       string    // ProxyRenewing, ProxyInReview or ProxyRetired
+	Limit       int
+}
+
+// ProxiesPage is a part of a list. Next is zero at the end; where the page has fewer
+// proxies than asked for and a Next, that many were looked through.
+type ProxiesPage struct {
+	Proxies []PricedProxy
+	Next    ExpiryPlace
+}
+
+// Parameters: ?1, ?2 the place after which a page begins, ?3 the end of the list, ?4, ?5 the
+// last place that the page looks at. The bound has as ?4 how many it passes over.
+const (
+	findBound = `SELECT lasts_until, proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?1, ?2) AND lasts_until < ?3
+		ORDER BY lasts_until, proxy_id LIMIT 1 OFFSET ?4`
+	findPage = `SELECT ` + proxyColumns + `, ` + lastPaidOf + ` FROM proxies WHERE expires_at IS NOT NULL AND gone = 0
+		AND (lasts_until, proxy_id) > (?1, ?2) AND lasts_until < ?3 AND (lasts_until, proxy_id) <= (?4, ?5)
+		AND (?6 = '' OR instr(lower(proxy_id), lower(?6)) > 0) AND (?7 = '' OR country_code = ?7 COLLATE NOCASE)
+		AND (?8 = '' OR EXISTS (SELECT 1 FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id AND b.name = ?8 AND b.value = ?9))
+		AND CASE ?10 WHEN '' THEN 1 WHEN 'retired' THEN EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id) ELSE ` + renewalOf + ` = ?10 END
+		ORDER BY lasts_until, proxy_id LIMIT +?11`
+)
+
+// ProxiesPage lists the proxies of a query, the nearest expiry first. It looks through a
+// bounded number of them.
+func (l *Ledger) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
+	after, until := micros(q.After.At), micros(q.Until)
+	last, id, more := int64(1<<62), "", true
+	switch err = l.read.QueryRowContext(ctx, findBound, after, q.After.ProxyID, until, failpoint.Size(ctx, "list.looked", lookedMost)-1).Scan(&last, &id); {
+	case errors.Is(err, sql.ErrNoRows):
+		more = false
+	case err != nil:
+		return p, err
+	}
+	p.Proxies, err = collect(l.query(ctx, findPage, after, q.After.ProxyID, until, last, id, q.ID, q.Country, q.Name, q.Value, q.State, q.Limit+1), scanPriced)
+	switch {
+	case len(p.Proxies) > q.Limit:
+		p.Proxies = p.Proxies[:q.Limit]
+		p.Next = PlaceOf(p.Proxies[q.Limit-1].Proxy)
+	case more:
+		p.Next = ExpiryPlace{fromMicros(last), id}
+	}
+	return p, err
 }
 
 // ProxyRenewal is what one operation came to for one proxy. Cents are gross.

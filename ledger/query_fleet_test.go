@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 func proxyIDs(proxies []Proxy) (out []string) {
@@ -207,6 +208,62 @@ func TestExpiriesComePageByPage(t *testing.T) {
 	}
 	if c, err := b.CostOf(t.Context(), "px_1"); err != nil || c != (ProxyCost{ChargedCents: 300, Renewals: 1, Days: 30}) {
 		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// TestProxiesAreFound by a part of the id, country, label and state, on pages that each look
+// through a bounded part of the fleet.
+func TestProxiesAreFound(t *testing.T) {
+	b := newBook(t)
+	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), Attempt: 1, OrderNo: "no of o/1", NextAt: noon},
+		fact.OrderDelivered{OrderState: orderState("o/1", "completed", 0, 0), ProxyIDs: []string{"px_ordered"}},
+		fact.ProxyRetired{ProxyID: "px_retired", By: "ada"}, accepted(fact.KindRenewal, "r1/1", "px_open"),
+		accepted(fact.KindRenewal, "r2/1", "px_asked"), sending("r2/1", 1), fact.OperationReview{Ref: ref("r2/1"), Attempt: 1, Ambiguous: true, Reason: "lost"})
+	for i, id := range []string{"px_1", "px_open", "px_2", "px_asked", "px_ordered", "PX_Retired", "px_retired", "px_late"} {
+		b.observe(1, noon, Proxy{ProxyID: id, CountryCode: []string{"US", "DE"}[i%2], ExpiresAt: at(time.Duration(i+1) * time.Hour)})
+	}
+	b.observe(1, noon, Proxy{ProxyID: "px_never", CountryCode: "US"})
+	all, some := *at(9 * time.Hour), *at(8 * time.Hour)
+	for _, x := range []struct {
+		want string
+		q    ProxiesQuery
+	}{
+		{"px_1 px_open px_2 px_asked px_ordered PX_Retired px_retired px_late", ProxiesQuery{Until: all}},
+		{"PX_Retired px_retired", ProxiesQuery{Until: some, ID: "RETIRED"}},
+		{"px_open px_asked PX_Retired", ProxiesQuery{Until: some, ID: "px_", Country: "de"}},
+		{"px_ordered", ProxiesQuery{Until: all, Name: "ticket", Value: "OPS-7"}},
+		{"", ProxiesQuery{Until: all, Name: "ticket", Value: "OPS-8"}},
+		{"px_retired", ProxiesQuery{Until: all, State: ProxyRetired}},
+		{"px_asked", ProxiesQuery{Until: all, State: ProxyInReview}},
+		{"px_open", ProxiesQuery{Until: all, State: ProxyRenewing, Country: "DE"}},
+		{"px_2 px_ordered px_retired", ProxiesQuery{After: ExpiryPlace{*at(2 * time.Hour), "px_open"}, Until: some, Country: "US"}},
+	} {
+		for _, looked := range []int64{lookedMost, 2} {
+			var got []string
+			for q := x.q; ; {
+				q.Limit = 2
+				page, err := b.ProxiesPage(failpoint.WithSize(t.Context(), "list.looked", looked), q)
+				check(t, err)
+				for _, p := range page.Proxies {
+					got = append(got, p.ProxyID)
+				}
+				if q.After = page.Next; page.Next == (ExpiryPlace{}) {
+					break
+				}
+			}
+			if strings.Join(got, " ") != x.want {
+				t.Errorf("%+v, %d looked through at a time: %q", x.q, looked, got)
+			}
+		}
+	}
+	page, err := b.ProxiesPage(t.Context(), ProxiesQuery{Until: *at(5 * time.Hour), Limit: 9})
+	if check(t, err); page.Proxies[1].Renewal != ProxyRenewing || page.Proxies[3].Renewal != ProxyInReview || page.Proxies[0].Renewal != "" {
+		t.Errorf("%+v", page)
+	}
+	for _, text := range []string{findBound, findPage} {
+		if plan := steps(t, b.write, text); !strings.HasPrefix(plan[0], "SEARCH proxies USING") || !strings.Contains(plan[0], "proxies_lasting") {
+			t.Errorf("%q", plan)
+		}
 	}
 }
 

@@ -210,3 +210,10 @@ func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 		return p, err
 	})
 }
+
+// CountLines is how many proxies a renewal is for, and for how many days; 0 of one that was
+// archived.
+func (l *Ledger) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
+	return n, days, err
+}

@@ -348,7 +348,7 @@ func TestAStatementCanBeReadByAPerson(t *testing.T) {
 	check(t, s.WriteMarkdown(&md))
 	check(t, s.WriteHTML(&page))
 	for _, text := range []string{md.String(), page.String()} {
-		for _, want := range []string{"Statement of main", "2026-11-21", fact.Decimal(s.ClosingCents), "Balance carried forward", s.Head.Hash, "ticket=OPS-7"} {
+		for _, want := range []string{"Statement of main", "2026-11-21", fact.Amount(s.ClosingCents, ""), "Balance carried forward", s.Head.Hash, "ticket=OPS-7"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not in\n%s", want, text)
 			}

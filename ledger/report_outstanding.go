@@ -44,7 +44,7 @@ func (x Outstanding) Exposure() string {
 	if x.ExposureUnknown {
 		return "unknown"
 	}
-	return fact.Decimal(x.ExposureCents)
+	return fact.Amount(x.ExposureCents, "")
 }
 
 // outstandingMost bounds how many operations a statement lists.

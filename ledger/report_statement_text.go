@@ -77,7 +77,7 @@ func (s *Statement) WriteCSV(out io.Writer) error {
 }
 
 var words = map[string]any{
-	"money":   fact.Decimal,
+	"money":   func(cents int64) string { return fact.Amount(cents, "") },
 	"day":     day,
 	"lastDay": func(end time.Time) string { return day(end.Add(-time.Nanosecond)) },
 	"instant": func(at time.Time) string { return at.UTC().Format(time.RFC3339) },

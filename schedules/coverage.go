@@ -52,6 +52,32 @@ func (c *Coverage) Of(p ledger.Proxy) (s Schedule, covered bool) {
 	return Schedule{}, false
 }
 
+// States of a proxy that its schedule decides; those of an open renewal are the ledger's.
+const (
+	ProxyDue         = "due"
+	ProxyUnscheduled = "not scheduled"
+)
+
+// ProxyStates are all states of a proxy.
+var ProxyStates = []string{ProxyDue, ledger.ProxyRenewing, ledger.ProxyInReview, ProxyUnscheduled, ledger.ProxyRetired}
+
+// State is what becomes of a proxy, one of ProxyStates; "" for one that is not due yet or
+// never is.
+func (c *Coverage) State(p ledger.PricedProxy, now time.Time) string {
+	s, covered := c.Of(p.Proxy)
+	switch {
+	case p.Renewal != "":
+		return p.Renewal
+	case p.Retired:
+		return ledger.ProxyRetired
+	case c.Needs(p.Proxy) && !covered:
+		return ProxyUnscheduled
+	case c.Needs(p.Proxy) && !p.LastsUntil().After(now.Add(s.RenewBefore)):
+		return ProxyDue
+	}
+	return ""
+}
+
 // Excepting is the first schedule that would renew the proxy if it were not its exception.
 func (c *Coverage) Excepting(p ledger.Proxy) (s Schedule, found bool) {
 	for _, one := range c.of {

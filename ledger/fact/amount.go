@@ -4,13 +4,18 @@ package fact
 
 import "github.com/shopspring/decimal"
 
-// Amount is how a person reads money: 1234 cents of USD are "12.34 USD". Without a
-// currency it is the number alone.
+// Amount is how a person reads money: 123456 cents of USD are "1,234.56 USD". Without a
+// currency it is the number alone. It is the one place that separates thousands; what
+// programs read is cents, or Decimal.
 func Amount(cents int64, currency string) string {
-	if currency == "" {
-		return Decimal(cents)
+	text := Decimal(cents)
+	for at := len(text) - len(".00") - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
 	}
-	return Decimal(cents) + " " + currency
+	if currency == "" {
+		return text
+	}
+	return text + " " + currency
 }
 
 // Amount shows cents in the currency of the account.

@@ -1,10 +1,20 @@
 package fact
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+func TestAnAmountSeparatesThousandsForPeople(t *testing.T) {
+	for cents, want := range map[int64]string{0: "0.00", 5: "0.05", -5: "-0.05", 99_999: "999.99", 100_000: "1,000.00", -99_999: "-999.99", -100_000: "-1,000.00", 12_345_678_901: "123,456,789.01", -99_987_219: "-999,872.19", math.MinInt64: "-92,233,720,368,547,758.08"} {
+		if got := Amount(cents, ""); got != want || Amount(cents, "USD") != want+" USD" || strings.Contains(Decimal(cents), ",") {
+			t.Errorf("%d is %s", cents, got)
+		}
+	}
+}
 
 // TestSharesAddUpToTheAmount, and no two differ by more than a cent.
 func TestSharesAddUpToTheAmount(t *testing.T) {

@@ -27,6 +27,8 @@ type DeadRequeued struct {
 	By        string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
 	User      string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	// ContentHash is of the message in hex, as SHA-256.
+	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that is published instead; left out where it is published as it was."`
 }
 
 // FactType implements Fact.

@@ -228,6 +228,7 @@ func (a *app) proxiesCommand() *cobra.Command {
 func (a *app) proxiesList() *cobra.Command {
 	var within time.Duration
 	var live, uncovered bool
+	var query proxiesQuery
 	c := &cobra.Command{
 		Use: "list", Short: "List proxies by expiry", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -235,19 +236,23 @@ func (a *app) proxiesList() *cobra.Command {
 			if live && uncovered {
 				return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
 			}
+			if err := query.check(live, uncovered); err != nil {
+				return err
+			}
 			if live {
 				return list.end(a.listLive(cmd, list))
 			}
-			until := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+			query.Until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 			if within > 0 {
-				until = time.Now().Add(within)
+				query.Until = time.Now().Add(within)
 			}
-			return a.listKnown(cmd.Context(), list, until, uncovered)
+			return a.listKnown(cmd.Context(), list, query, uncovered)
 		},
 	}
 	c.Flags().Var(span{&within}, "within", "only those that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
 	c.Flags().BoolVar(&uncovered, "uncovered", false, "only those that live and that no schedule renews")
+	query.addFlags(c)
 	return c
 }
 

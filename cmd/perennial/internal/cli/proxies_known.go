@@ -8,16 +8,74 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/schedules"
 )
 
-// listKnown prints the proxies that the ledger knows and that expire before an
-// instant, and says what that list is not.
-func (a *app) listKnown(ctx context.Context, list *listing, until time.Time, uncovered bool) error {
+// proxiesQuery are the filters of the list.
+type proxiesQuery struct {
+	ledger.ProxiesQuery
+
+	label, schedule, state string
+}
+
+func (q *proxiesQuery) addFlags(c *cobra.Command) {
+	c.Flags().StringVar(&q.ID, "id", "", "only those with this in their id")
+	c.Flags().StringVar(&q.Country, "country", "", "only those of this country code")
+	c.Flags().StringVar(&q.label, "label", "", "only those whose order had this label, such as team=shop")
+	c.Flags().StringVar(&q.schedule, "schedule", "", "only those that this schedule renews")
+	c.Flags().StringVar(&q.state, "state", "", "only those in this state: "+strings.Join(schedules.ProxyStates, ", "))
+}
+
+// filters reports whether a filter is set.
+func (q *proxiesQuery) filters() bool {
+	return q.ID != "" || q.Country != "" || q.label != "" || q.schedule != "" || q.state != ""
+}
+
+// check reads the flags.
+func (q *proxiesQuery) check(live, uncovered bool) error {
+	q.Limit = proxiesRead
+	if (live || uncovered) && q.filters() {
+		return usage("--live and --uncovered take no filters")
+	}
+	var named bool
+	if q.Name, q.Value, named = strings.Cut(q.label, "="); q.label != "" && (!named || q.Name == "") {
+		return usage("--label: %q has no name and value. Write it as team=shop.", q.label)
+	}
+	if q.state != "" && !slices.Contains(schedules.ProxyStates, q.state) {
+		return usage("--state: %q is not a state of a proxy. Use one of: %s.", q.state, strings.Join(schedules.ProxyStates, ", "))
+	}
+	return nil
+}
+
+// proxiesRead is how many proxies are read at a time.
+const proxiesRead = 2000
+
+// each calls yield for every proxy that fits.
+func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *schedules.Coverage, yield func(ledger.Proxy) error) error {
+	for query := q.ProxiesQuery; ; {
+		page, err := l.ProxiesPage(ctx, query)
+		for _, p := range page.Proxies {
+			s, _ := c.Of(p.Proxy)
+			if err == nil && (q.schedule == "" || s.Name == q.schedule) && (q.state == "" || c.State(p, time.Now()) == q.state) {
+				err = yield(p.Proxy)
+			}
+		}
+		if query.After = page.Next; err != nil || page.Next == (ledger.ExpiryPlace{}) {
+			return err
+		}
+	}
+}
+
+// listKnown prints the proxies of the ledger that a query asks for, and says what that list is
+// not.
+func (a *app) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
 		return err
@@ -26,12 +84,12 @@ func (a *app) listKnown(ctx context.Context, list *listing, until time.Time, unc
 	err = a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		name := cmp.Or(account, a.account, c.AccountNames()[0])
 		shown := 0
-		err := knownProxies(ctx, l, c, name, until, uncovered, func(p ledger.Proxy) error {
+		err := knownProxies(ctx, l, c, name, query, uncovered, func(p ledger.Proxy) error {
 			shown++
 			return addProxy(list, account, p)
 		})
 		last, listing := l.Listing(ctx)
-		if note := listedNote(c, name, shown, uncovered, !last.Finished.IsZero()); note != "" {
+		if note := listedNote(c, name, shown, uncovered, !last.Finished.IsZero()); note != "" && (last.Finished.IsZero() || !query.filters()) {
 			notes = append(notes, listNote{account, note})
 		}
 		return errors.Join(err, listing)
@@ -63,13 +121,20 @@ func (a *app) printNote(n listNote) error {
 }
 
 // knownProxies yields an account's proxies, the nearest expiry first.
-func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, until time.Time, uncovered bool, yield func(ledger.Proxy) error) error {
+func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(ledger.Proxy) error) error {
 	if !uncovered {
-		return l.EachExpiring(ctx, time.Time{}, until, yield)
+		coverage := &schedules.Coverage{}
+		if query.schedule != "" || query.state != "" { // else a list of ids that is gone does not matter
+			var err error
+			if coverage, err = schedules.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile); err != nil {
+				return err
+			}
+		}
+		return query.each(ctx, l, coverage, yield)
 	}
 	var lost []ledger.Proxy
 	err := schedules.Uncovered(ctx, l, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p ledger.Proxy) error {
-		if !p.LastsUntil().After(until) {
+		if !p.LastsUntil().After(query.Until) {
 			lost = append(lost, p)
 		}
 		return nil

@@ -110,7 +110,7 @@ func demoAddsUp(t testing.TB, books string) {
 			steps, sum[0], sum[1] = steps+1, sum[0]+charged, sum[1]+refunded
 		}
 	}
-	if steps != 7 || sum != said || !strings.Contains(books, "5000.00 USD at the beginning") {
+	if steps != 7 || sum != said || !strings.Contains(books, "5,000.00 USD at the beginning") {
 		t.Errorf("%d steps sum to %v, and the sum says %v\n%s", steps, sum, said, books)
 	}
 }

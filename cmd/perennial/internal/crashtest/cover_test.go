@@ -60,6 +60,16 @@ func TestAnAccountWithoutAScheduleIsListed(t *testing.T) {
 	if f := examined(t, w, cli.ExitDone)["schedules"]; !f.Warning || !strings.Contains(f.Seen, "none is configured: 3 living proxies will not be renewed") {
 		t.Errorf("%+v", f)
 	}
+	for filter, want := range map[string]int{"--id=X_2": 1, "--country=us": 3, "--country=de": 0, "--label=a=b": 0, "--state=not scheduled": 3, "--state=due": 0, "--schedule=daily": 0} {
+		if out := w.mustCLI("proxies", "list", "-o", "json", filter); strings.Count(out, "\n") != want {
+			t.Errorf("%s lists\n%s", filter, out)
+		}
+	}
+	for _, args := range [][]string{{"--label", "x"}, {"--state", "gone"}, {"--live", "--id", "px"}} {
+		if _, errs, code := w.cli(append([]string{"proxies", "list"}, args...)...); code != cli.ExitUsage {
+			t.Errorf("%q: %d %s", args, code, errs)
+		}
+	}
 	const note = "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
 	out, errs, _ := w.cli("proxies", "list")
 	if !strings.HasSuffix(out, note+"\n") || !strings.Contains(out, "px_3") || errs != "" {

@@ -143,6 +143,34 @@ func TestDeadLettersAreLookedAfterOnAPage(t *testing.T) {
 		page := get("/a/main/dead")
 		return strings.Contains(page, "/a/main/dead?seq=3") && !strings.Contains(page, "?seq=1\"") && !strings.Contains(page, "?seq=2\"")
 	})
+	correct := func(content string) (string, int) {
+		text, code, err := ask(b, line.HTTP+"/a/main/change/dead-correct", url.Values{"form": {form}, "id": {"3"}, "reason": {"it has an id now"}, "content": {content}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text, code
+	}
+	for content, why := range map[string]string{
+		`{"proxy_ids":["px_1"]}`: "has no id", `{"id":"mended","proxy_ids":["px_1"],"duration_days":31}`: "duration_days", `{"id":"mended"`: "JSON", "\xff": "JSON",
+		`{"id":"mended","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}]}`: "items", // an order, and the letter was a renewal
+	} {
+		if text, code := correct(content); code != http.StatusUnprocessableEntity || !strings.Contains(text, why) || !strings.Contains(text, "it has an id now") {
+			t.Errorf("%s: %d\n%s", content, code, text)
+		}
+	}
+	if out := w.mustCLI("audit", "-o", "json"); strings.Contains(out, "it has an id now") {
+		t.Errorf("what was refused is a fact:\n%s", out)
+	}
+	if text, code := correct(`{"id":"mended","duration_days":30,"proxy_ids":["px_1"]}`); code != http.StatusOK {
+		t.Errorf("%d %s", code, text)
+	}
+	waitForEvent(t, line.NATS, "renewal.completed", "mended")
+	if text, code := correct(`{"id":"mended","duration_days":30,"proxy_ids":["px_1"]}`); code != http.StatusNotFound {
+		t.Errorf("the letter is still there: %d %s", code, text)
+	}
+	if page := get("/a/main/log"); !strings.Contains(page, "it has an id now") {
+		t.Errorf("nobody corrected it:\n%s", page)
+	}
 	for _, decided := range []string{"dead.requeued", "dead.dropped"} {
 		if page := get("/a/main/log"); !strings.Contains(page, decided) || !strings.Contains(page, "so it is") {
 			t.Errorf("no %s among the decisions:\n%s", decided, page)

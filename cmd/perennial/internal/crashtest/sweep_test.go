@@ -87,7 +87,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		t.Errorf("the list does not show the expiry that a renewal is expected to give:\n%s", list)
 	}
 	table, _, _ := w.cli("sweep", "plan", "keep")
-	for _, text := range []string{"the wallet holds 499997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {
+	for _, text := range []string{"the wallet holds 499,997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {
 		if !strings.Contains(table, text) {
 			t.Errorf("the table lacks %q:\n%s", text, table)
 		}
@@ -188,7 +188,7 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	for args, says := range map[string]string{ // offers name a price before one was paid; the budget does not count on it
 		"renew px_1 --dry-run":          "1 command, list price 3.00 USD, not yet paid once; nothing was published",
 		"schedules plan some":           "1 to renew in 1 command, about list price 3.00 USD, not yet paid once",
-		"schedules forecast --days 366": ", not yet paid once; the wallet holds 500000.00 USD and pays for all of it",
+		"schedules forecast --days 366": ", not yet paid once; the wallet holds 500,000.00 USD and pays for all of it",
 	} {
 		if out := w.mustCLI(strings.Fields(args)...); !strings.Contains(out, says) {
 			t.Errorf("%s lacks %q:\n%s", args, says, out)

@@ -43,6 +43,17 @@ func ask(b *http.Client, address string, form url.Values) (text string, code int
 	return string(body), response.StatusCode, errors.Join(err, response.Body.Close())
 }
 
+// formOf is the form token of a page.
+func formOf(t *testing.T, b *http.Client, address string) string {
+	t.Helper()
+	page, _, err := ask(b, address, nil)
+	form := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(page)
+	if err != nil || form == nil {
+		t.Fatalf("no form: %v\n%s", err, page)
+	}
+	return form[1]
+}
+
 // page is a page as a person sees it who has signed in.
 func (w *world) page(line daemon.ReadyLine, path string) (string, error) {
 	w.t.Helper()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -222,8 +223,23 @@ func TestAnOperatorLooksAfterWebhooks(t *testing.T) {
 	do(cli.ExitUsage, "webhook", "replay", "billing", "--from-seq", "1000000")
 	do(cli.ExitUsage, "webhook", "replay", "billing")
 	do(cli.ExitUsage, "webhook", "replay", "other", "--from-seq", "1")
+	b := w.browser() // the pages do the same
+	form := formOf(t, b, line.HTTP+"/a/main/webhooks")
+	onPage := func(what, want string, fields url.Values) {
+		t.Helper()
+		fields.Set("form", form)
+		fields.Set("id", "billing")
+		text, _, err := ask(b, line.HTTP+"/a/main/change/"+what, fields)
+		if said.WriteString(text); err != nil || !strings.Contains(text, want) {
+			t.Errorf("%s: %v\n%s", what, err, text)
+		}
+	}
+	onPage("webhook-test", "delivered, ", url.Values{})
+	onPage("webhook-replay", "delivers again from event 1 on", url.Values{"from": {"1"}, "reason": {"on the page"}})
+	onPage("webhook-replay", "a replay only goes back", url.Values{"from": {"1000000"}, "reason": {"on the page"}})
 	h.behave(nil, http.StatusTeapot)
 	do(cli.ExitFailed, "webhook", "test", "billing")
+	onPage("webhook-test", "Not done (send a test event)", url.Values{})
 	do(cli.ExitDone, "config", "show")
 	if out := do(cli.ExitDone, "doctor"); !strings.Contains(out, "webhook billing") {
 		t.Errorf("%s", out)

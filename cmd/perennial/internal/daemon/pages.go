@@ -12,9 +12,14 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/cmd/perennial/internal/web"
+	"perennial/cmd/perennial/internal/webhook"
+	"perennial/jobs"
+	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/schedules"
+	"perennial/upstream"
 )
 
 // KeyFile is where a data directory keeps the key that signs sessions and one-time links.
@@ -92,6 +97,98 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 		err = web.ErrNoLetter
 	}
 	return letterShown(l), err
+}
+
+// Requeue implements web.Account: what the runner would refuse is refused here, and the
+// journal names who publishes before the command is on its stream. The verb publishes no
+// content, so that NATS users who may ask it cannot publish either.
+func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
+	p.corrections.Lock()
+	defer p.corrections.Unlock()
+	letter, err := p.host.Queue.Letter(ctx, p.Name, seq)
+	if errors.Is(err, queue.ErrNoLetter) {
+		err = web.ErrNoLetter
+	}
+	if err != nil {
+		return err
+	}
+	binding, err := p.Ledger().Binding(ctx)
+	if err != nil {
+		return err
+	}
+	kind := queue.KindOf(p.Name, letter.Dead.Subject)
+	if err := queue.ValidKind(kind); err != nil {
+		return err
+	}
+	if _, err := command.Parse(jobs.KindOf(kind), content, command.Rules{Environment: upstream.Environment(binding.Environment), CIDRField: p.host.Config.Accounts[p.Name].CIDRField}); err != nil {
+		return err
+	}
+	var noted verbs.Changed
+	if err := p.Ask(ctx, verbs.DeadRequeue.Name, verbs.DeadRequest{Seq: seq, By: by, Reason: reason, ContentHash: command.MessageHash(content)}, &noted); err != nil {
+		return err
+	}
+	if err := p.host.Queue.PublishCommand(ctx, p.Name, kind, content); err != nil {
+		return fmt.Errorf("publish it: %w; the dead letter is still there", err)
+	}
+	if err := p.host.Queue.DropLetter(ctx, p.Name, seq); err != nil && !errors.Is(err, queue.ErrNoLetter) {
+		return fmt.Errorf("it is published, and its dead letter cannot be removed: %w", err)
+	}
+	return nil
+}
+
+// webhooksOf are the webhooks of an account as the pages look after them.
+type webhooksOf struct{ *account }
+
+// Webhooks implements web.Account.
+func (p pageAccount) Webhooks() web.Webhooks { return webhooksOf(p) }
+
+// List implements web.Webhooks.
+func (p webhooksOf) List(ctx context.Context) ([]web.Webhook, error) {
+	all, err := WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
+	shown := make([]web.Webhook, 0, len(all))
+	for _, w := range all {
+		shown = append(shown, web.Webhook{Name: w.Name, URL: w.URL, State: w.State, Seq: w.Seq, Lag: w.Behind, LastError: w.LastError, NextAttempt: w.NextAttempt})
+	}
+	return shown, err
+}
+
+// named is one of them that is configured.
+func (p webhooksOf) named(name string) (config.Webhook, error) {
+	w, ok := p.host.Config.Webhook(name)
+	if !ok || w.Account != p.Name {
+		return w, fmt.Errorf("no webhook %.80q is configured for this account", name)
+	}
+	return w, nil
+}
+
+// Test implements web.Webhooks.
+func (p webhooksOf) Test(ctx context.Context, name string) (string, error) {
+	w, err := p.named(name)
+	if err != nil {
+		return "", err
+	}
+	r, host, _, err := TestWebhook(ctx, p.host.Config, w)
+	if err != nil {
+		return "", err
+	}
+	said := fmt.Sprintf("%s: %s, %s after %d ms", host, r.Outcome, r.Reason, r.Took.Milliseconds())
+	if r.Outcome != webhook.Delivered {
+		return "", errors.New(said)
+	}
+	return said, nil
+}
+
+// Replay implements web.Webhooks.
+func (p webhooksOf) Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (string, error) {
+	w, err := p.named(name)
+	if err != nil {
+		return "", err
+	}
+	r, err := ReplayWebhook(ctx, p.host.Queue, w, Replay{seq, since, by, reason})
+	if err != nil {
+		return "", err
+	}
+	return r.String(), nil
 }
 
 func letterShown(l queue.Letter) web.Letter {

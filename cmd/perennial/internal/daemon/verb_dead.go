@@ -5,6 +5,8 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -24,7 +26,7 @@ const (
 )
 
 // deadRequeue publishes a dead command again as it was, and removes its letter: another
-// content is a producer's to publish. The order is: fact,
+// content is for who may publish to publish, and only noted here. The order is: fact,
 // publication, removal. A command that may cost money is not on its stream before the
 // journal says who put it there, and the letter goes when the stream has the command on
 // disk. An end between the steps leaves the letter where it was, beside a fact that says
@@ -40,14 +42,19 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 	if err != nil {
 		return verbs.Changed{}, err
 	}
+	note := fact.DeadRequeued{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx), ContentHash: q.ContentHash}
+	noted := func(tx *ledger.Tx) error { return tx.Append(note) }
+	if q.ContentHash != "" {
+		if hash, err := hex.DecodeString(q.ContentHash); err != nil || len(hash) != sha256.Size {
+			return verbs.Changed{}, command.Refuse("content_hash %.80q is not a SHA-256 in hex", q.ContentHash)
+		}
+		return verbs.Changed{Changed: 1}, a.Ledger().Write(ctx, noted)
+	}
 	kind := queue.KindOf(a.Name, letter.Dead.Subject)
 	if queue.ValidKind(kind) != nil || len(letter.Dead.Data) > queue.MaxCommandBytes {
 		return verbs.Changed{}, command.Refuse("the command came on %.80q with %d bytes, and would be refused again: drop it, or publish a corrected one", letter.Dead.Subject, len(letter.Dead.Data))
 	}
-	err = a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
-		return tx.Append(fact.DeadRequeued{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
-	})
-	if err != nil {
+	if err := a.Ledger().Write(ctx, noted); err != nil {
 		return verbs.Changed{}, err
 	}
 	failpoint.Reached(ctx, reachedRequeueFact)

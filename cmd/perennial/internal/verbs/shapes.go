@@ -144,6 +144,8 @@ type DeadRequest struct {
 	Seq    uint64 `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
 	By     string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
+	// The asker, who may publish, publishes it and removes the letter.
+	ContentHash string `json:"content_hash,omitempty" doc:"Of a corrected command, which is not published by the verb: the SHA-256 in hex, which is noted."`
 }
 
 // ProxiesRequest asks for the proxies after one of them, in the order of their ids.

@@ -175,12 +175,12 @@ var (
 		Required: []string{"proxy_id", "reason"}, Example: `{"proxy_id":"px_1","by":"ada","reason":"a customer cannot connect"}`,
 	})
 	DeadRequeue = declare[DeadRequest, Changed](Spec{
-		Verb: queue.Verb{Name: "dead-requeue", Roles: forOperators}, Help: "Publish a dead command again, as it was, and remove its letter.",
+		Verb: queue.Verb{Name: "dead-requeue", Roles: forOperators}, Help: "Publish a dead command again, as it was, and remove its letter; with content_hash, note that a corrected one is published instead.",
 		Required: []string{"seq", "reason"}, Example: `{"seq":7,"by":"ada","reason":"the program reads it now"}`,
 	})
 	DeadDrop = declare[DeadRequest, Changed](Spec{
 		Verb: queue.Verb{Name: "dead-drop", Roles: forOperators}, Help: "Remove a dead command for good.",
-		Required: []string{"seq", "reason"}, Example: `{"seq":8,"by":"ada","reason":"a test of a producer's"}`,
+		Required: []string{"seq", "reason"}, Unread: []string{"content_hash"}, Example: `{"seq":8,"by":"ada","reason":"a test of a producer's"}`,
 	})
 	Reconcile = declare[struct{}, reconcile.Reconciliation](Spec{
 		Verb: queue.Verb{Name: "reconcile", Roles: forOperators, Pace: queue.Slow}, Help: "Compare the books with the provider; it may take minutes.",

@@ -24,6 +24,9 @@ type change struct {
 	takes   func(form func(string) string) (question map[string]any, command []string, err error)
 	does    string        // as a person reads it, before it is done
 	timeout time.Duration // default askWithin
+	// do does it where no verb does; the question has the person's name and reason.
+	do       func(ctx context.Context, a Account, question map[string]any) (said string, err error)
+	unsigned bool // it changes nothing that is kept, and needs no reason
 }
 
 // byID is a change of what one field names.
@@ -75,6 +78,9 @@ var changes = map[string]change{
 	"resolve":         {verb: verbs.Resolve.Spec, does: "answer a review", takes: resolve},
 	"retire":          {verb: verbs.Retire.Spec, does: "retire a proxy", takes: retire},
 	"dead-requeue":    ofLetter(verbs.DeadRequeue.Spec, "publish a dead command again", "dead-letters", "requeue"),
+	"dead-correct":    {verb: verbs.DeadRequeue.Spec, does: "publish a corrected command", takes: correctLetter, do: doCorrectLetter},
+	"webhook-test":    {does: "send a test event", takes: webhookTest, do: doWebhookTest, timeout: planWithin, unsigned: true},
+	"webhook-replay":  {does: "deliver events again", takes: webhookReplay, do: doWebhookReplay},
 	"dead-drop":       ofLetter(verbs.DeadDrop.Spec, "drop a dead command", "dead-letters", "drop"),
 	"reinstate":       {verb: verbs.Retire.Spec, does: "reinstate a proxy", takes: reinstate},
 }
@@ -258,12 +264,12 @@ func (s *Server) change(q accountRequest) {
 	out := changedView{Does: c.does, Back: localPath(form("back"))}
 	question, command, err := c.takes(form)
 	reason := form("reason")
-	if err == nil && reason == "" {
+	if err == nil && reason == "" && !c.unsigned {
 		err = errors.New("a reason is required: it is kept with your name")
 	}
 	code := http.StatusOK
 	if err == nil {
-		command = append(command, "--by", q.session.Name, "--reason", reason)
+		command = c.signed(command, q.session.Name, reason)
 		v.Command = shell(append([]string{"perennial"}, append(command, "--account", name)...))
 		out.Warning, err = s.do(q.Context(), q.account, c, question, q.session.Name, reason)
 	}
@@ -273,13 +279,34 @@ func (s *Server) change(q accountRequest) {
 	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
 		code = http.StatusGatewayTimeout
 	}
-	if _, errNone := q.account.Ledger().Operation(q.Context(), form("id")); err != nil && !out.Unknown && q.PathValue("what") == "resolve" && errNone == nil {
-		s.answerAgain(q, form, err)
+	if err != nil && s.again(q, form, question, err) {
 		return
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out
 	s.page(q.to, q.Request, "changed", code, v)
+}
+
+// again shows a form again whose change was not made, with the reason, where its page does.
+func (s *Server) again(q accountRequest, form func(string) string, question map[string]any, why error) bool {
+	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
+	switch {
+	case question["content"] != nil:
+		s.letterAgain(q, form, why)
+	case q.PathValue("what") == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
+		s.answerAgain(q, form, why)
+	default:
+		return false
+	}
+	return true
+}
+
+// signed adds to a command in whose name a change is made, and why.
+func (c change) signed(command []string, by, reason string) []string {
+	if c.unsigned {
+		return command
+	}
+	return append(command, "--by", by, "--reason", reason)
 }
 
 // do asks the verb.
@@ -291,6 +318,9 @@ func (s *Server) do(ctx context.Context, a Account, c change, question map[strin
 	question["by"], question["reason"] = by, reason
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()
+	if c.do != nil {
+		return c.do(ctx, a, question)
+	}
 	var answer struct {
 		Warning string `json:"warning"`
 	}

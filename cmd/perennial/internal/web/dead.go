@@ -41,7 +41,10 @@ var ErrNoLetter = errors.New("there is no such dead letter")
 type letterView struct {
 	Letter
 
-	Cut int // bytes of the text that are not shown
+	Cut   int    // bytes of the text that are not shown
+	Typed string // a correction that was not published
+	Why   string // the reason that was typed with it
+	Wrong string // why it was not
 }
 
 // deadView is a page of the list of letters.
@@ -60,7 +63,37 @@ func letterOf(l Letter) letterView {
 		end--
 	}
 	v.Text, v.Cut = text[:end], len(text)-end
+	v.Typed = v.Text
 	return v
+}
+
+// letterAgain shows a correction that was not published: in its form, with the reason.
+func (s *Server) letterAgain(q accountRequest, form func(string) string, why error) {
+	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
+	defer cancel()
+	v, ok := s.readLetter(ctx, q, form("id"))
+	if !ok {
+		return
+	}
+	v.Typed, v.Why, v.Wrong = q.PostFormValue("content"), form("reason"), why.Error()
+	s.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
+}
+
+func doCorrectLetter(ctx context.Context, a Account, q map[string]any) (string, error) {
+	seq, _ := q["seq"].(uint64)
+	content, _ := q["content"].(string)
+	by, _ := q["by"].(string)
+	reason, _ := q["reason"].(string)
+	return "", a.Requeue(ctx, seq, []byte(content), by, reason)
+}
+
+// correctLetter is the content to publish instead of a dead command.
+func correctLetter(form func(string) string) (map[string]any, []string, error) {
+	seq, err := strconv.ParseUint(form("id"), 10, 64)
+	if err != nil {
+		return nil, nil, errors.New("the form names no dead letter")
+	}
+	return map[string]any{"seq": seq, "content": form("content")}, []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, nil
 }
 
 func (s *Server) dead(q accountRequest) {
@@ -91,6 +124,13 @@ func (s *Server) dead(q accountRequest) {
 }
 
 func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) {
+	if v, ok := s.readLetter(ctx, q, text); ok {
+		s.show(q, "letter", "Dead letter "+text, v)
+	}
+}
+
+// readLetter reads a dead letter by its sequence; where it cannot, the page says why.
+func (s *Server) readLetter(ctx context.Context, q accountRequest, text string) (v letterView, ok bool) {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	var l Letter
 	if err == nil {
@@ -98,13 +138,13 @@ func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) 
 	}
 	if errors.Is(err, ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such dead letter: it was requeued or dropped, or never was.", nil)
-		return
+		return v, false
 	}
 	if err != nil {
 		s.noLetters(q, err)
-		return
+		return v, false
 	}
-	s.show(q, "letter", "Dead letter "+strconv.FormatUint(seq, 10), letterOf(l))
+	return letterOf(l), true
 }
 
 // noLetters says that NATS, which has the letters, does not answer.

@@ -62,6 +62,37 @@ func TestDeadLettersAreShownAsText(t *testing.T) {
 	}
 }
 
+// TestACorrectionThatIsRefusedStaysInItsForm, with the reason and what was typed; only an
+// operator has the form, and none is published.
+func TestACorrectionThatIsRefusedStaysInItsForm(t *testing.T) {
+	h := newRig(t)
+	h.main.letters = append(h.main.letters, Letter{Seq: 8, Reason: "too long", Text: strings.Repeat("x", deadText+1), Bytes: deadText + 1, Published: noon})
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/dead?seq=7")
+	wants(t, page, `spellcheck="false" autocomplete="off">
+&lt;script&gt;`, "change/dead-correct", "change/dead-requeue")
+	fields := map[string]string{"form": formOf(t, page), "id": "7", "content": `{"id": "</textarea>`, "reason": "the id was missing"}
+	code, page := h.post(h.client, "/a/main/change/dead-correct", h.server.URL, fields)
+	if code != http.StatusUnprocessableEntity || len(h.main.requests()) > 0 {
+		t.Errorf("%d, %v asked", code, h.main.requests())
+	}
+	wants(t, page, "the command is no JSON", `{&#34;id&#34;: &#34;&lt;/textarea&gt;</textarea>`, `value="the id was missing"`)
+	fields["reason"] = " "
+	_, page = h.post(h.client, "/a/main/change/dead-correct", h.server.URL, fields)
+	wants(t, page, "a reason is required")
+	fields["id"] = "9"
+	if code, _ = h.post(h.client, "/a/main/change/dead-correct", h.server.URL, fields); code != http.StatusNotFound {
+		t.Errorf("a letter that is gone: %d", code)
+	}
+	if _, page, _ = h.get("/a/main/dead?seq=8"); strings.Contains(page, "textarea") {
+		t.Error("a command that is cut can be corrected")
+	}
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	if _, page, _ = h.get("/a/main/dead?seq=7"); strings.Contains(page, "textarea") {
+		t.Error("a viewer can correct it")
+	}
+}
+
 // TestALongListOfDeadLettersIsCut by the bytes that it takes to read them.
 func TestALongListOfDeadLettersIsCut(t *testing.T) {
 	h := newRig(t)

@@ -156,6 +156,45 @@ func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), `<a href="/a/main/proxies?uncovered=1">203 not scheduled</a>`)
 }
 
+// TestProxiesAreSortedByExpiryAndFound: the next one to expire comes first, filters are in
+// the address, and the next page has them too.
+func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
+	h := newRig(t)
+	h.main.schedules = append(h.main.schedules, schedules.Schedule{Name: "rest", Account: "main", Cron: "@hourly", RenewBefore: time.Hour, DurationDays: 30, Match: schedules.Match{ProxyIDs: []string{"px_2"}}})
+	many := map[string]int{"px_2": 5, "px_soon": 1}
+	for i := range proxiesShown + 1 {
+		many[fmt.Sprintf("px_later_%03d", i)] = 100 + i
+	}
+	h.stock(many)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", CountryCode: "US", SeenAt: noon})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	page := h.settled("/a/main/proxies")
+	if got := lists(page); strings.Join(got[:4], " ") != "px_soon px_1 px_2 px_later_000" {
+		t.Errorf("the first are %v", got[:4])
+	}
+	wants(t, page, "in review", "due")
+	for filter, want := range map[string]string{
+		"q=OO": "px_soon", "q=px_never": "px_never", "q=none": "", "country=us&q=1&within=4h": "px_1", "country=de": "", "label=team%3Dshop": "", "schedule=rest": "px_2",
+		"state=due": "px_soon", "state=in+review": "px_1", "state=renewing": "px_2", "state=not+scheduled": "", "state=due&schedule=rest": "", "due=2026-11-21&q=soon": "px_soon",
+	} {
+		if got := strings.Join(lists(h.settled("/a/main/proxies?"+filter)), " "); got != want {
+			t.Errorf("%s lists %q", filter, got)
+		}
+	}
+	wants(t, h.settled("/a/main/proxies?label=shop"), "write it as team=shop")
+	more := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(h.settled("/a/main/proxies?q=LATER&country=US&schedule=keep"))
+	if len(more) != 2 || !strings.Contains(more[1], "q=LATER") || !strings.Contains(more[1], "schedule=keep") {
+		t.Fatalf("the next page is %q", more)
+	}
+	rest := h.settled("/a/main/proxies" + strings.ReplaceAll(more[1], "&amp;", "&"))
+	if got := lists(rest); strings.Join(got, " ") != fmt.Sprintf("px_later_%03d", proxiesShown) {
+		t.Errorf("the rest is %v", got)
+	}
+	wants(t, rest, `href="?country=US&amp;q=LATER&amp;schedule=keep&amp;within=72h"`, `name="q" value="LATER"`)
+}
+
 // TestTheCalendarSaysWhatExpiresAndWhatItCosts, and its days lead to their proxies.
 func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	h := newRig(t)
@@ -231,6 +270,26 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	}))
 	delete(h.main.answer, "sweeps")
 	wants(t, h.settled("/a/main/proxy?id=px_ok"), "Whether its schedule runs is not known (the runner says no to sweeps)")
+}
+
+// TestAScheduleSaysItsRulesAndWhatItsApprovalRenews: each proxy of the plan, with its expiry
+// and about its price.
+func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
+	h := newRig(t)
+	h.main.schedules[0].BudgetCents, h.main.schedules[0].ApproveOverCents = 1000, 500
+	h.stock(map[string]int{"px_a": 2})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 700, UnknownPrice: 1,
+			Commands: []json.RawMessage{json.RawMessage(`{"proxy_ids":["px_1","px_a"]}`), json.RawMessage(`{"proxy_ids":["px_none"]}`)},
+			Planned:  []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	page := h.settled("/a/main/schedule?id=keep")
+	wants(t, page, "Renews proxies: except px_2", "Due 3 days before a proxy expires", "For 30 days", "Runs every hour, UTC", "Budget at most 10.00 USD a run", "Approval needed over 5.00 USD a run", "@hourly",
+		"px_none — unknown", "3.50 USD", "Approve")
+	if got := lists(page); strings.Join(got, " ") != "px_a px_1 px_none" {
+		t.Errorf("the approval lists %v", got)
+	}
 }
 
 // TestAPlanSaysPricesAndWhatChanged since the last one.

@@ -51,7 +51,7 @@ func hostileData(text string) map[string]any {
 		"accounts":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Forecast: Made[schedules.Forecast]{Value: schedules.Forecast{RunsOutOn: text}}}},
 		"attention":  attentionView{Needs: []need{{text, text, text, text, text, text}}, Paused: []ledger.Pause{{Scope: text, Cause: text, Detail: text}}},
 		"confirm":    confirmView{Why: text, Currency: text, Fields: map[string]string{"reason": text, "id": text}, Back: "/"},
-		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []inspect.OperationStatus{o}, Older: "?before=1"},
+		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []operationRow{{o, text}}, Older: "?before=1"},
 		"operation": &operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Verdict: &inspect.Verdict{Text: text, OrderNo: text}, Expiries: []inspect.ExpiryEvidence{{ProxyID: text, State: text}}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
 				Answers: []inspect.Answer{{Say: text, ProxyID: text, NewOperation: text, Bookings: []ledger.Booking{{Debit: text, Credit: text}}}}},
@@ -64,7 +64,7 @@ func hostileData(text string) map[string]any {
 		"answered": answeredView{Rows: []answered{{What: text, Why: text, Command: text}}},
 		"money": moneyView{
 			booksView: booksView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
-			entriesView: entriesView{Kind: text, Kinds: []string{text}, Totals: []ledger.KindTotal{{Debit: text, Credit: text}}, Postings: []ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}}},
+			entriesView: entriesView{Kind: text, Kinds: []string{text}, Totals: []ledger.KindTotal{{Debit: text, Credit: text}}, Transactions: transactions([]ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}})},
 			Checks: []askedProof{{"verify", text, true, Made[proof]{At: noon, Err: text, Value: proof{Broken: text, Reconciled: &reconcile.Reconciliation{
 				Findings: []reconcile.Finding{{Kind: text, OperationID: text, OrderNo: text, ProxyID: text, Explanation: text}}, Notes: []string{text},
 			}}}}},
@@ -76,9 +76,10 @@ func hostileData(text string) map[string]any {
 		"letter":    letterView{Letter: Letter{Subject: text, Reason: text, Text: text}},
 		"runners":   runnersView{Rows: []Runner{{Name: text, Version: text, Accounts: []RunnerAccount{{Account: text, Role: text}}}}},
 		"revealed":  revealedView{ProxyID: text, Shown: []Credential{NewCredential(text, text)}},
-		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, Next: []nextSlot{{Here: text}}, Slots: []pastSlot{{Slot: ledger.Slot{State: text, Plan: text}}}, Currency: text, Planned: true, Change: &planChange{Added: []string{text}, Gone: []string{text}},
+		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, Rules: []schedules.Rule{{Name: text, Text: text}}, Approval: &approval{Rows: []approvalRow{{ProxyID: text}}}, Next: []nextSlot{{Here: text}}, Slots: []pastSlot{{Slot: ledger.Slot{State: text, Plan: text}}}, Currency: text, Planned: true, Change: &planChange{Added: []string{text}, Gone: []string{text}},
 			Plan: Made[schedules.Plan]{At: noon, Err: text, Value: schedules.Plan{Schedule: text, Hash: text, Currency: text, LeftOutCounts: map[string]int{text: 1}, LeftOut: []schedules.LeftOut{{ProxyID: text, Reason: text}}, Included: []schedules.Included{{ProxyID: text, Reason: text, PriceFrom: text}}}}},
-		"proxies":  proxiesView{Within: text, Rows: []proxyRow{{Proxy: p, Schedule: text, Price: schedules.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*schedules.Coverage]{Err: text}},
+		"proxies":  &proxiesView{Query: text, Country: text, Label: text, State: text, Schedules: []string{text}, Wrong: text, Within: text, Rows: []proxyRow{{PricedProxy: ledger.PricedProxy{Proxy: p}, State: text, Schedule: text, Price: schedules.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*schedules.Coverage]{Err: text}},
+		"webhooks": []Webhook{{Name: text, URL: text, State: text, LastError: text}},
 		"proxy":    proxyView{Proxy: p, Listed: true, Order: text, Currency: text, Why: schedules.Outlook{Text: text, OperationID: text, Schedule: text}, Renewals: []ledger.ProxyRenewal{{OperationID: text, CommandID: text, State: fact.LineState(text), Reason: text}}},
 		"calendar": calendarView{Month: text, Before: text, After: text, Name: text, Currency: text, Weeks: [][7]calendarDay{{{Day: 1, From: text, Until: text, calendarCount: calendarCount{Expiring: 1, Uncovered: 1, Cost: fact.Sum{Cents: 1}}}}}},
 	}

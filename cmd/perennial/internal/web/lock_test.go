@@ -16,7 +16,7 @@ var paths = []string{
 	"/", "/a/main/overview", "/a/main/attention", "/a/main/operations", "/a/main/operations?state=review&label=team%3Dx", "/a/main/operation?id=r1", "/a/main/reviews", "/a/main/schedules",
 	"/a/main/schedule?id=keep&plan=1", "/a/main/proxies", "/a/main/proxies?within=24h", "/a/main/proxy?id=px_1", "/a/main/calendar", "/a/main/calendar?month=2026-12", "/a/main/proxies?uncovered=1", "/a/main/proxies?due=2026-11-21",
 	"/a/main/proxies?from=2026-11-21&until=2026-11-22", "/a/main/money", "/a/main/money?before=5", "/a/main/money?kind=charge", "/a/main/statement", "/a/main/log",
-	"/a/main/operations?schedule=keep&from=2026-11-01&until=2026-11-30", "/a/main/dead", "/a/main/dead?seq=7", "/runners",
+	"/a/main/operations?schedule=keep&from=2026-11-01&until=2026-11-30", "/a/main/dead", "/a/main/dead?seq=7", "/a/main/webhooks", "/runners",
 }
 
 func TestNothingIsShownWithoutALogin(t *testing.T) {

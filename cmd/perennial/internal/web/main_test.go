@@ -100,6 +100,46 @@ func (b bookAccount) Letter(_ context.Context, seq uint64) (Letter, error) {
 	return Letter{}, ErrNoLetter
 }
 
+// bookWebhooks is one webhook that fails. A test is taken, and a replay only goes back.
+type bookWebhooks struct{ of *book }
+
+func (b bookAccount) Webhooks() Webhooks { return bookWebhooks(b) }
+
+func (b bookWebhooks) List(context.Context) ([]Webhook, error) {
+	if b.of.nats != "" {
+		return nil, errors.New(b.of.nats)
+	}
+	return []Webhook{{Name: "crm", URL: "https://crm.example", State: "retrying", Seq: 40, Lag: 2, LastError: markup, NextAttempt: &noon}}, nil
+}
+
+func (b bookWebhooks) Test(_ context.Context, name string) (string, error) {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.of.asked = append(b.of.asked, asked{"webhook-test", map[string]any{"id": name}})
+	return "200 OK after 12 ms", nil
+}
+
+func (b bookWebhooks) Replay(_ context.Context, name string, seq uint64, since time.Time, by, reason string) (string, error) {
+	if seq > 41 {
+		return "", errors.New("a replay only goes back")
+	}
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.of.asked = append(b.of.asked, asked{"webhook-replay", map[string]any{"id": name, "seq": seq, "since": since.Format(time.DateOnly), "by": by, "reason": reason}})
+	return "", nil
+}
+
+// Requeue refuses what is no JSON.
+func (b bookAccount) Requeue(_ context.Context, seq uint64, content []byte, by, reason string) error {
+	if !json.Valid(content) {
+		return errors.New("the command is no JSON: unexpected end")
+	}
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.of.asked = append(b.of.asked, asked{verbs.DeadRequeue.Name, map[string]any{"seq": float64(seq), "content": string(content), "by": by, "reason": reason}})
+	return nil
+}
+
 func (b bookAccount) Reveal(context.Context, string) ([]Credential, error) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()

@@ -4,8 +4,10 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -46,14 +48,50 @@ func (v moneyView) Pending() bool {
 	return v.Days.Pending()
 }
 
-// entriesView is a page of the entries.
+// entriesView is a page of the transactions.
 type entriesView struct {
+	Transactions []transaction
+	Kind         string // of their entries; "" for all
+	Kinds        []string
+	Totals       []ledger.KindTotal // of the kind
+	Older        string             // the address of the next page; "" at the end
+	Newest       bool               // the page is the first one
+}
+
+// transaction is what one fact booked.
+type transaction struct {
+	ledger.Posting // the first; its amount is what the wallet gained, or lost
+
+	What     string   // the kinds of its entries
+	Proxies  []string // a proxy that has several entries once
+	Moved    int64    // where the wallet is not touched: from one account of the ledger to another
 	Postings []ledger.Posting
-	Kind     string // of the entries; "" for all
-	Kinds    []string
-	Totals   []ledger.KindTotal // of the kind
-	Older    string             // the address of the next page; "" at the end
-	Newest   bool               // the page is the first one
+}
+
+// transactions are postings by the fact that booked them; those of a fact are neighbours.
+func transactions(all []ledger.Posting) (out []transaction) {
+	for _, p := range all {
+		if len(out) == 0 || out[len(out)-1].Seq != p.Seq {
+			out = append(out, transaction{Posting: p, What: p.Kind})
+			out[len(out)-1].AmountCents = 0
+		}
+		t := &out[len(out)-1]
+		if t.Postings = append(t.Postings, p); !slices.Contains(strings.Split(t.What, ", "), p.Kind) {
+			t.What += ", " + p.Kind
+		}
+		if p.ProxyID != "" && !slices.Contains(t.Proxies, p.ProxyID) {
+			t.Proxies = append(t.Proxies, p.ProxyID)
+		}
+		if t.Moved += max(p.AmountCents, 0); p.Account == "wallet" {
+			t.AmountCents += p.AmountCents
+		}
+	}
+	for i := range out {
+		if slices.ContainsFunc(out[i].Postings, func(p ledger.Posting) bool { return p.Account == "wallet" }) {
+			out[i].Moved = 0
+		}
+	}
+	return out
 }
 
 // askedProof is a proof that a person asked for.
@@ -112,7 +150,7 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 		kind = ""
 	}
 	postings, next, err := a.Ledger().PostingsBefore(ctx, kind, before, entriesListed)
-	v = entriesView{Postings: postings, Kind: kind, Kinds: ledger.Kinds, Newest: before <= 0}
+	v = entriesView{Transactions: transactions(postings), Kind: kind, Kinds: ledger.Kinds, Newest: before <= 0}
 	if next > 0 {
 		v.Older = to(a.AccountName(), "money", "kind", kind, "before", strconv.FormatInt(next, 10))
 	}
@@ -129,25 +167,91 @@ type statementView struct {
 	Earlier, Later string
 }
 
-func (s *Server) statement(q accountRequest) {
-	l, name, now := q.account.Ledger(), q.account.AccountName(), s.Clock().UTC()
-	month := q.URL.Query().Get("month")
-	if month == "" {
-		month = now.Format(monthForm)
-	}
-	begin, err := time.Parse(monthForm, month)
+// monthOf is when the month begins that an address names: this one where it names none. ok is
+// false of one that a statement cannot be of.
+func (s *Server) monthOf(q accountRequest) (begin time.Time, ok bool) {
+	now := s.Clock().UTC()
+	begin, err := time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
 	if err != nil || begin.Year() < 2000 || begin.After(now) {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no statement of that month: write it as 2026-11, and not one of the future.", nil)
+		return begin, false
+	}
+	return begin, true
+}
+
+func (s *Server) statement(q accountRequest) {
+	begin, ok := s.monthOf(q)
+	if !ok {
 		return
 	}
+	l, name, month := q.account.Ledger(), q.account.AccountName(), begin.Format(monthForm)
 	v := statementView{Month: month, Earlier: begin.AddDate(0, -1, 0).Format(monthForm)}
-	if next := begin.AddDate(0, 1, 0); !next.After(now) {
+	if next := begin.AddDate(0, 1, 0); !next.After(s.Clock()) {
 		v.Later = next.Format(monthForm)
 	}
 	v.Made = lately(q.Context(), s.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
 		return l.Statement(ctx, name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
 	s.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
+}
+
+// exports are the files of a month, by their ending.
+func exports(ctx context.Context, l *ledger.Ledger, account string, p ledger.Period) map[string]func(io.Writer) error {
+	return map[string]func(io.Writer) error{
+		"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
+		"jsonl":     func(w io.Writer) error { return l.ExportJSON(ctx, w, p) },
+		"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p, false) },
+		"statement.csv": func(w io.Writer) error {
+			of, err := l.Statement(ctx, account, p)
+			if err != nil {
+				return err
+			}
+			return of.WriteCSV(w)
+		},
+	}
+}
+
+// export sends a file of a month, as `perennial ledger export` and `statement` write it.
+func (s *Server) export(q accountRequest) {
+	begin, ok := s.monthOf(q)
+	if !ok {
+		return
+	}
+	name, as := q.account.AccountName(), cmp.Or(q.URL.Query().Get("as"), "csv")
+	write := exports(q.Context(), q.account.Ledger(), name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})[as]
+	if write == nil {
+		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such export: it is csv, jsonl, beancount or statement.csv.", nil)
+		return
+	}
+	h, out := q.to.Header(), &file{ResponseWriter: q.to}
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="`+name+"-"+begin.Format(monthForm)+"."+as+`"`)
+	err := write(out)
+	switch {
+	case err == nil:
+	case out.begun:
+		s.Log.WithError(err).WithField("account", name).Error("an export is cut short")
+		panic(http.ErrAbortHandler) // the browser sees that it is not whole
+	default:
+		h.Del("Content-Disposition")
+		s.broken(q, err)
+	}
+}
+
+// file is a response that may take as long as the browser reads it.
+type file struct {
+	http.ResponseWriter
+
+	begun bool
+}
+
+// fileStalls is for how long a browser may read nothing of a file.
+const fileStalls = 30 * time.Second
+
+func (f *file) Write(p []byte) (int, error) {
+	f.begun = true
+	_ = http.NewResponseController(f.ResponseWriter).SetWriteDeadline(time.Now().Add(fileStalls))
+	return f.ResponseWriter.Write(p)
 }
 
 func checkName(what, account string) string { return "check " + what + " " + account }

@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/jobs/inspect"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -35,16 +39,34 @@ type operationsView struct {
 	From      string // days, UTC
 	Until     string
 	Wrong     string // of the filters
-	States    []fact.State
+	All       int64  // operations
 	Tabs      []stateCount
 	Kinds     []fact.Kind
 	Schedules []string
-	Rows      []inspect.OperationStatus
+	Rows      []operationRow
 	Older     string     // the address of what was accepted before; "" at the end
 	LookedTo  *time.Time // the page ends there because so many operations were looked through
-	Filters   string     // the address without a page
 	Currency  string
 	Trace     *Made[[]string] // of a search by trace id
+
+	form url.Values
+}
+
+// operationRow is one operation of the list.
+type operationRow struct {
+	inspect.OperationStatus
+
+	What string // it does: renew 3 proxies
+}
+
+// With is the address of the list with another state and the same filters.
+func (v *operationsView) With(state fact.State) string {
+	form := maps.Clone(v.form)
+	form.Del("before")
+	if form.Del("state"); state != "" {
+		form.Set("state", string(state))
+	}
+	return "?" + form.Encode()
 }
 
 // Pending reports whether a search is under way.
@@ -55,18 +77,17 @@ func (v *operationsView) Filtered() bool {
 	return v.Kind != "" || v.Label != "" || v.Schedule != "" || v.From != "" || v.Until != ""
 }
 
-// stateCount is how many operations have a state that the tabs name.
+// stateCount is how many operations have a state.
 type stateCount struct {
 	State fact.State
 	Count int64
 }
 
-var tabStates = []fact.State{fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateHeld, fact.StateReview}
-
-// count fills the tabs.
+// count fills the tabs: the states that any operation is in.
 func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
 	counts, err := l.StateCounts(ctx)
-	for _, state := range tabStates {
+	for _, state := range fact.States {
+		v.All += counts[state]
 		if n := counts[state]; n > 0 || state == v.State {
 			v.Tabs = append(v.Tabs, stateCount{state, n})
 		}
@@ -78,7 +99,7 @@ func (s *Server) operations(q accountRequest) {
 	ctx, form := q.Context(), q.URL.Query()
 	v := operationsView{
 		Query: strings.TrimSpace(form.Get("q")), State: fact.State(form.Get("state")), Kind: fact.Kind(form.Get("kind")), Label: strings.TrimSpace(form.Get("label")),
-		Schedule: form.Get("schedule"), From: form.Get("from"), Until: form.Get("until"), States: fact.States, Kinds: []fact.Kind{fact.KindOrder, fact.KindRenewal},
+		Schedule: form.Get("schedule"), From: form.Get("from"), Until: form.Get("until"), Kinds: []fact.Kind{fact.KindOrder, fact.KindRenewal}, form: form,
 	}
 	if strings.Contains(v.Query, "=") && v.Label == "" && found(ctx, q.account, v.Query) == "" {
 		http.Redirect(q.to, q.Request, to(q.account.AccountName(), "operations", "label", v.Query), http.StatusSeeOther)
@@ -119,7 +140,7 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 	case err != nil:
 		v.Wrong = err.Error()
 	case v.Label != "" && (!labelled || name == ""):
-		v.Wrong = fmt.Sprintf("The label %q has no name and value: write it as team=shop.", v.Label)
+		v.Wrong = wrongLabel(v.Label)
 	}
 	if v.Wrong != "" {
 		return nil
@@ -133,18 +154,52 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 		return err
 	}
 	for _, o := range page.Operations {
-		v.Rows = append(v.Rows, statusOf(o, v.Currency))
+		what, err := whatOf(ctx, l, o)
+		if err != nil {
+			return err
+		}
+		v.Rows = append(v.Rows, operationRow{statusOf(o, v.Currency), what})
 	}
-	form.Del("before")
-	v.Filters = "?" + form.Encode()
 	if page.Next != (ledger.Cursor{}) {
-		if form.Set("before", page.Next.String()); len(v.Rows) < listed {
+		next := maps.Clone(form)
+		if next.Set("before", page.Next.String()); len(v.Rows) < listed {
 			at := page.Next.At()
 			v.LookedTo = &at
 		}
-		v.Older = "?" + form.Encode()
+		v.Older = "?" + next.Encode()
 	}
 	return nil
+}
+
+// offersNamed is how many offers of an order are named.
+const offersNamed = 2
+
+// whatOf is what an operation does, in a few words: of one whose command was archived
+// without its amounts.
+func whatOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
+	if o.Kind == fact.KindRenewal {
+		n, days, err := l.CountLines(ctx, o.ID)
+		if n == 0 {
+			return "renew proxies", err
+		}
+		return fmt.Sprintf("renew %s for %s", english.Plural(int(n), "proxy", "proxies"), english.Plural(int(days), "day", "")), err
+	}
+	m, err := reconcile.MakerOf(ctx, l, o)
+	var all []string
+	for _, item := range m.Items[:min(len(m.Items), offersNamed)] {
+		all = append(all, fmt.Sprintf("%d × %s", item.Quantity, item.OfferCode))
+	}
+	if more := len(m.Items) - offersNamed; more > 0 {
+		all = append(all, english.Plural(more, "more offer", "more offers"))
+	}
+	if len(all) == 0 {
+		return "buy proxies", err
+	}
+	return "buy " + strings.Join(all, ", "), err
+}
+
+func wrongLabel(label string) string {
+	return fmt.Sprintf("The label %q has no name and value: write it as team=shop.", label)
 }
 
 // dayOf reads a day as a form has it; zero for none.

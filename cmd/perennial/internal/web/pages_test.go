@@ -2,6 +2,8 @@ package web
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"html"
 	"maps"
 	"net/http"
@@ -67,6 +69,71 @@ func TestTheMoneyIsTheBooks(t *testing.T) {
 	}
 }
 
+// TestATransactionIsOneRow, with its entries folded, and a month is exported as the command
+// line exports it.
+func TestATransactionIsOneRow(t *testing.T) {
+	h := newRig(t)
+	h.settles("two", fact.Line{ProxyID: "px_9", State: fact.LineFailed, ChargedCents: 411, RefundedCents: 111}, noon)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1234, By: "ada", Reason: "by hand"})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	page := h.settled("/a/main/money")
+	wants(t, page, "charge, refund -3.00 USD two/0001 px_9 4 entries, row", "renewals 4.11 USD px_9", "funding 12.34 USD", "ada: by hand", "Export 2026-11:")
+	if n := strings.Count(page, "<details>"); n != 3 { // with the opening
+		t.Errorf("%d transactions:\n%s", n, page)
+	}
+	var csv, statement bytes.Buffer
+	month := ledger.Period{From: noon.AddDate(0, 0, -20).Truncate(24 * time.Hour), To: noon.AddDate(0, 0, 10).Truncate(24 * time.Hour)}
+	check(t, h.main.ExportCSV(t.Context(), &csv, month))
+	s, err := h.main.Statement(t.Context(), "main", month)
+	check(t, errors.Join(err, s.WriteCSV(&statement)))
+	for as, want := range map[string]string{"csv": csv.String(), "statement.csv": statement.String()} {
+		code, body, header := h.get("/a/main/export?month=2026-11&as=" + as)
+		if code != http.StatusOK || body != want || header.Get("Content-Disposition") != `attachment; filename="main-2026-11.`+as+`"` {
+			t.Errorf("%s: %d %q\n%s\n%s", as, code, header, body, want)
+		}
+	}
+	for _, as := range []string{"jsonl", "beancount"} {
+		if code, body, _ := h.get("/a/main/export?as=" + as); code != http.StatusOK || !strings.Contains(body, "px_9") {
+			t.Errorf("%s: %d %s", as, code, body)
+		}
+	}
+	for _, none := range []string{"as=exe", "as=csv&month=2099-01"} {
+		if code, _, _ := h.get("/a/main/export?" + none); code != http.StatusNotFound {
+			t.Errorf("%s: %d", none, code)
+		}
+	}
+}
+
+// TestWebhooksAreLookedAfter: where each is and why it fails; an operator tests and replays.
+func TestWebhooksAreLookedAfter(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	if _, page, _ := h.get("/a/main/webhooks"); strings.Contains(page, "change/") {
+		t.Error("a viewer has a form")
+	}
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/webhooks")
+	wants(t, page, "crm retrying https://crm.example 40 2 now", "&lt;script&gt;")
+	fields := map[string]string{"form": formOf(t, page), "id": "crm", "back": "/a/main/webhooks"}
+	_, page = h.post(h.client, "/a/main/change/webhook-test", h.server.URL, fields)
+	wants(t, page, "Done: send a test event. 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
+	fields["reason"] = "the customer lost them"
+	for from, want := range map[string]string{"42": "a replay only goes back", "yesterday": "say from where on", "": "say from where on", "0": "say from where on", "41": "--from-seq 41 --by ada --reason"} {
+		fields["from"] = from
+		_, page = h.post(h.client, "/a/main/change/webhook-replay", h.server.URL, fields)
+		wants(t, page, want)
+	}
+	if all := h.main.requests(); len(all) != 2 || all[1].question["seq"] != uint64(41) || all[1].question["by"] != "ada" {
+		t.Errorf("asked %v", all)
+	}
+	h.main.nats = "NATS is away"
+	if code, page, _ := h.get("/a/main/webhooks"); code != http.StatusServiceUnavailable || !strings.Contains(page, "NATS is away") {
+		t.Errorf("%d %s", code, page)
+	}
+}
+
 func TestWhatIsSoughtIsFound(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
@@ -109,11 +176,13 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
 			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial reviews resolve r1/0001 --charged 350 --line px_1",
 		},
-		"correct":      {map[string]string{"id": "9", "kind": "refund", "amount": "3"}, "record", map[string]any{"corrects_seq": 9.0, "kind": "refund", "cents": 300.0}, "perennial ledger record --corrects 9 --kind refund --cents 300"},
-		"retire":       {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
-		"dead-requeue": {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead-letters requeue 7"},
-		"dead-drop":    {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead-letters drop 8"},
-		"reinstate":    {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
+		"correct":        {map[string]string{"id": "9", "kind": "refund", "amount": "3"}, "record", map[string]any{"corrects_seq": 9.0, "kind": "refund", "cents": 300.0}, "perennial ledger record --corrects 9 --kind refund --cents 300"},
+		"retire":         {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
+		"dead-requeue":   {map[string]string{"id": "7"}, "dead-requeue", map[string]any{"seq": 7.0}, "perennial dead-letters requeue 7"},
+		"dead-correct":   {map[string]string{"id": "7", "content": `{"id":"x"}`}, "dead-requeue", map[string]any{"seq": 7.0, "content": `{"id":"x"}`}, "perennial dead-letters requeue 7 --file corrected.json"},
+		"dead-drop":      {map[string]string{"id": "8"}, "dead-drop", map[string]any{"seq": 8.0}, "perennial dead-letters drop 8"},
+		"webhook-replay": {map[string]string{"id": "crm", "from": "2026-11-20"}, "webhook-replay", map[string]any{"id": "crm", "since": "2026-11-20"}, "perennial webhooks replay crm --from-time 2026-11-20"},
+		"reinstate":      {map[string]string{"id": "px_1"}, "retire", map[string]any{"undo": true}, "perennial proxies retire px_1 --undo"},
 	} {
 		h.main.answer[x.verb] = map[string]any{"changed": 1}
 		fields := map[string]string{"form": form, "reason": "it's so"}
@@ -133,7 +202,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			t.Errorf("%s does not show %s:\n%s", what, want, body)
 		}
 	}
-	if len(changes) != 15 {
+	if len(changes) != 18 {
 		t.Errorf("%d kinds of change", len(changes))
 	}
 }
@@ -188,7 +257,7 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	h.main.answer["evidence"], h.main.unlikely = evidenceOfR1(), "5999.99 USD would be booked as charged for r1/0001, and 8.40 USD is expected. An amount"
 	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "r1/0001", "answer": "charged", "amount": "5999.99", "back": "/a/main/operation?id=r1%2F0001"}
 	code, page := h.post(h.client, "/a/main/change/resolve", h.server.URL, fields)
-	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5999.99 USD Expected 8.40 USD Wallet now 5000.00 USD Wallet after -999.99 USD", "Reason: the invoice", "Book 5999.99 USD")
+	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5,999.99 USD Expected 8.40 USD Wallet now 5,000.00 USD Wallet after -999.99 USD", "Reason: the invoice", "Book 5,999.99 USD")
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}

@@ -23,7 +23,7 @@ import (
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
-	"revealed", "dead", "letter", "runners", "attention", "confirm", "accounts",
+	"revealed", "webhooks", "dead", "letter", "runners", "attention", "confirm", "accounts",
 }
 
 // pages are the templates of all pages, parsed when the first page is asked for.
@@ -55,8 +55,9 @@ var functions = template.FuncMap{
 	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
 		return scheduleRows{account, rows, now}
 	},
-	"booksOf": func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
-	"moved":   func(x inspect.ExpiryEvidence) bool { return *x.Moved },
+	"booksOf":   func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
+	"exportsOf": func(account, month string) exportLinks { return exportLinks{account, month} },
+	"moved":     func(x inspect.ExpiryEvidence) bool { return *x.Moved },
 	"shift": func(x inspect.ExpiryEvidence) string {
 		return "by " + english.Plural(int((x.Now.Sub(*x.Before)+12*time.Hour)/(24*time.Hour)), "day", "")
 	},
@@ -65,7 +66,7 @@ var functions = template.FuncMap{
 		if !c.Known() {
 			return ""
 		}
-		return fmt.Sprintf("%d.%02d", c.Or(0)/100, c.Or(0)%100)
+		return fact.Decimal(c.Or(0))
 	},
 	"until": func(at *time.Time, now time.Time) string {
 		if at == nil {
@@ -175,6 +176,14 @@ type scheduleRows struct {
 	Now     time.Time
 }
 
+// exportLinks are the files of an account's month.
+type exportLinks struct{ Account, Month string }
+
+// Exports are their names by the ending.
+func (exportLinks) Exports() map[string]string {
+	return map[string]string{"csv": "Entries, CSV", "jsonl": "Entries, JSON lines", "beancount": "Beancount", "statement.csv": "Statement, CSV"}
+}
+
 // booksRows are the wallets of what a page shows, which has a booksView.
 type booksRows struct {
 	Account string
@@ -194,6 +203,8 @@ var levels = map[string]string{
 	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
 	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn",
+	ledger.ProxyRenewing: "busy", schedules.ProxyDue: "busy", ledger.ProxyInReview: "bad", schedules.ProxyUnscheduled: "bad",
+	"delivering": "ok", "new": "busy", "retrying": "warn", "stopped": "bad",
 	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",
 }
 

@@ -154,7 +154,7 @@ func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason s
 			}
 		case "amount":
 			if cents, err := strconv.ParseInt(review.Get("cents"), 10, 64); q.PostFormValue("answer") == "at_stake" && err == nil && cents > 0 {
-				return fmt.Sprintf("%d.%02d", cents/100, cents%100)
+				return fact.Decimal(cents)
 			}
 		}
 		return strings.TrimSpace(q.PostFormValue(field))

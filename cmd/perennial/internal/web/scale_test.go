@@ -55,7 +55,7 @@ func BenchmarkPages(b *testing.B) {
 		b.Fatal(n, err)
 	}
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
-	for _, path := range append(paths, "/a/main/operation?id=mass-77", "/a/main/proxies?after=px_mass_5", "/a/main/operations?state=waiting",
+	for _, path := range append(paths, "/a/main/operation?id=mass-77", "/a/main/proxies?after=px_mass_5", "/a/main/proxies?q=none", "/a/main/proxies?country=de", "/a/main/proxies?label=team%3Dred", "/a/main/proxies?state=in+review", "/a/main/proxies?state=not+scheduled", "/a/main/proxies?schedule=none", "/a/main/operations?state=waiting",
 		"/a/main/operations?state=delivered", "/a/main/operations?state=completed", "/a/main/operations?state=failed&kind=renewal", "/a/main/operations?label=team%3Dred", "/a/main/operations?schedule=keep&state=completed",
 		"/a/main/operations?from=2026-11-20&until=2026-11-21&kind=order", "/a/main/money?before=1000", "/a/main/log?before=5000") {
 		b.Run(path, func(b *testing.B) {

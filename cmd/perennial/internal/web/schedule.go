@@ -5,8 +5,10 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -30,6 +32,8 @@ func (s *Server) schedules(q accountRequest) {
 type scheduleView struct {
 	schedules.Status
 
+	Rules    []schedules.Rule
+	Approval *approval // the plan that needs one
 	Next     []nextSlot
 	Slots    []pastSlot
 	Currency string
@@ -40,6 +44,22 @@ type scheduleView struct {
 
 // Pending reports whether the page has to be looked at again.
 func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
+
+// approval is what a plan that needs an approval renews.
+type approval struct {
+	Rows []approvalRow // the first of them
+	All  int
+}
+
+// approvalRow is a proxy of it, and about what its renewal costs.
+type approvalRow struct {
+	ProxyID   string
+	ExpiresAt *time.Time
+	Cents     int64 // 0: not known
+}
+
+// approvalShown is how many proxies of a plan that needs an approval are listed.
+const approvalShown = 200
 
 // nextSlot is one in the schedule's zone and in UTC.
 type nextSlot struct {
@@ -80,6 +100,12 @@ func (s *Server) schedule(q accountRequest) {
 	if v.Currency, err = q.account.Ledger().Currency(ctx); err == nil {
 		err = v.fillSlots(ctx, q.account.Ledger())
 	}
+	if configured >= 0 {
+		v.Rules = q.account.Schedules()[configured].Rules(v.Currency)
+	}
+	if err == nil && v.Status.Plan != "" {
+		v.Approval, err = approvalOf(ctx, q.account.Ledger(), v.Slots, v.Status.Plan)
+	}
 	if err != nil {
 		s.broken(q, err)
 		return
@@ -114,6 +140,35 @@ func (v *scheduleView) fillSlots(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
+// approvalOf are the proxies of a plan, those that expire first in front; nil where the plan
+// has no row any longer.
+func approvalOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan string) (*approval, error) {
+	at := slices.IndexFunc(slots, func(x pastSlot) bool { return x.Plan == plan })
+	if at < 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	f, err := l.Plan(ctx, slots[at].Slot)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	all := plannedOf(f) // a plan takes the nearest expiry first, if not within a command
+	a := &approval{All: len(all), Rows: all[:min(len(all), approvalShown)]}
+	for i := range a.Rows {
+		p, err := l.Proxy(ctx, a.Rows[i].ProxyID)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return nil, err
+		}
+		a.Rows[i].ExpiresAt = p.LastsUntil()
+	}
+	slices.SortFunc(a.Rows, func(x, y approvalRow) int {
+		if x.ExpiresAt == nil || y.ExpiresAt == nil || x.ExpiresAt.Equal(*y.ExpiresAt) {
+			return strings.Compare(x.ProxyID, y.ProxyID)
+		}
+		return x.ExpiresAt.Compare(*y.ExpiresAt)
+	})
+	return a, err
+}
+
 // planChange is how a plan differs from the last one of its schedule.
 type planChange struct {
 	Since             time.Time // the slot of the last one
@@ -138,16 +193,19 @@ func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan sche
 		if now := plan.Estimate(); now.Lacks+slot.Cost().Lacks == 0 {
 			x.By = fact.Known(now.Cents - slot.Cost().Cents)
 		}
-		x.compare(costsOf(last), plan)
+		before := map[string]int64{}
+		for _, p := range plannedOf(last) {
+			before[p.ProxyID] = p.Cents
+		}
+		x.compare(before, plan)
 		return x
 	}
 	return nil
 }
 
-// costsOf are the proxies of a plan's fact, each with what one of its command was expected
+// plannedOf are the proxies of a plan's fact, each with what one of its command was expected
 // to cost on average; 0 where that is not known.
-func costsOf(f fact.SweepPlanned) map[string]int64 {
-	all := map[string]int64{}
+func plannedOf(f fact.SweepPlanned) (all []approvalRow) {
 	for n, command := range f.Commands {
 		var c struct {
 			ProxyIDs []string `json:"proxy_ids"`
@@ -160,7 +218,7 @@ func costsOf(f fact.SweepPlanned) map[string]int64 {
 			cents = f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice)
 		}
 		for _, id := range c.ProxyIDs {
-			all[id] = cents
+			all = append(all, approvalRow{ProxyID: id, Cents: cents})
 		}
 	}
 	return all

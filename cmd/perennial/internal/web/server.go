@@ -37,12 +37,22 @@ type Account interface {
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
-	// Letters are the commands that could not be read, behind a sequence.
+	Letters
+	// Webhooks are those of the account.
+	Webhooks() Webhooks
+	// Reveal reads a proxy's credentials from the provider, by this process.
+	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
+}
+
+// Letters are the commands of an account that could not be read.
+type Letters interface {
+	// Letters are those after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
 	// Letter is one of them; ErrNoLetter for none.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
-	// Reveal reads a proxy's credentials from the provider, by this process.
-	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
+	// Requeue publishes a corrected command in the place of a dead letter, in a person's name,
+	// if an arriving one would be taken.
+	Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error
 }
 
 // Check is one thing that an account depends on.
@@ -122,9 +132,11 @@ func New(c Config) *Server {
 		"GET /a/{account}/calendar":       s.calendar,
 		"GET /a/{account}/money":          s.money,
 		"GET /a/{account}/statement":      s.statement,
+		"GET /a/{account}/export":         s.export,
 		"POST /a/{account}/check/{what}":  s.prove,
 		"POST /a/{account}/change/{what}": s.change,
 		"GET /a/{account}/dead":           s.dead,
+		"GET /a/{account}/webhooks":       s.webhooks,
 		"POST /a/{account}/reveal":        s.reveal,
 		"GET /a/{account}/log":            s.decisions,
 	} {
@@ -207,6 +219,7 @@ func (s *Server) navigation(ctx context.Context, p Person, account string) []pag
 	all := []pageLink{
 		{Name: "Overview", Section: "overview"}, {Name: "Operations", Section: "operations"}, {Name: "Attention", Section: "attention", Badge: s.badge(ctx, a)}, {Name: "Schedules", Section: "schedules"},
 		{Name: "Proxies", Section: "proxies"}, {Name: "Calendar", Section: "calendar"}, {Name: "Money", Section: "money"}, {Name: "Activity", Section: "log"},
+		{Name: "Webhooks", Section: "webhooks"},
 	}
 	for i := range all {
 		all[i].To = to(account, all[i].Section)

@@ -1160,6 +1160,10 @@ export interface DeadRequeuedData {
    * The NATS user that asked, where the server proved one.
    */
   user?: string;
+  /**
+   * The SHA-256 of the corrected command that is published instead; left out where it is published as it was.
+   */
+  content_hash?: string;
 }
 
 /**

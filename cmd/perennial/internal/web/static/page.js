@@ -34,7 +34,7 @@ for (const end of ["pointerup", "pointercancel", "dragend", "blur"]) {
 
 // A page that somebody presses or fills in is left alone.
 function busy() {
-  const fields = [...document.querySelectorAll("main input:not([type=hidden])")];
+  const fields = [...document.querySelectorAll("main input:not([type=hidden]), main textarea")];
   const filled = fields.some((e) => ["radio", "checkbox"].includes(e.type) ? e.checked !== e.defaultChecked : e.value !== e.defaultValue)
     || [...document.querySelectorAll("main option")].some((e) => e.selected !== e.defaultSelected && (e.defaultSelected || e.index > 0));
   return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]:not([data-open])");

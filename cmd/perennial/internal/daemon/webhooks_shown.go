@@ -1,0 +1,193 @@
+// What people see of webhooks and ask of them, on the command line and on the pages: where
+// each is, a test event, and a replay.
+
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/webhook"
+	"perennial/queue"
+)
+
+// States of a webhook, as `webhooks list` shows them.
+const (
+	webhookNew        = "new"        // the runner has not begun with it
+	webhookDelivering = "delivering" // nothing fails
+	webhookRetrying   = "retrying"   // an event waits for its next attempt
+	webhookStopped    = "stopped"    // its endpoint said 410
+	webhookOrphaned   = "removable"  // it is not configured, and keeps events from `ledger archive`
+)
+
+// Webhook is a webhook as `webhooks list -o json` prints it.
+type Webhook struct {
+	Name        string     `json:"name"`
+	Account     string     `json:"account"`
+	URL         string     `json:"url"` // scheme and host
+	State       string     `json:"state"`
+	Seq         uint64     `json:"seq"`         // everything up to it is delivered
+	Behind      uint64     `json:"behind"`      // events that are not
+	Undelivered int        `json:"undelivered"` // of them, those that were read
+	LastError   string     `json:"last_error,omitempty"`
+	NextAttempt *time.Time `json:"next_attempt,omitempty"`
+}
+
+// WebhooksOf lists the webhooks of an account by name: those that are configured, and those
+// that have a position.
+func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]Webhook, error) {
+	positions, err := q.WebhookPositions(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	state, err := q.EventsState(ctx, account)
+	if errors.Is(err, queue.ErrNoAccount) {
+		return NewWebhooks(c, account), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := slices.DeleteFunc(NewWebhooks(c, account), func(w Webhook) bool { _, begun := positions[w.Name]; return begun })
+	for name, p := range positions {
+		all = append(all, webhookAt(c, account, name, p, state.Last))
+	}
+	slices.SortFunc(all, func(a, b Webhook) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// NewWebhooks lists the webhooks of an account that no runner has begun with.
+func NewWebhooks(c *config.Config, account string) (all []Webhook) {
+	for _, w := range c.WebhooksOf(account) {
+		all = append(all, Webhook{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
+	}
+	slices.SortFunc(all, func(a, b Webhook) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func webhookAt(c *config.Config, account, name string, p queue.WebhookPosition, last uint64) Webhook {
+	l := Webhook{
+		Name: name, Account: account, State: webhookDelivering, Seq: p.Seq, Behind: p.Behind(last), Undelivered: len(p.Undelivered),
+		LastError: p.LastError, NextAttempt: p.NextAttempt,
+	}
+	w, configured := c.Webhook(name)
+	if configured = configured && w.Account == account; configured {
+		l.URL = webhook.Host(w.URL)
+	}
+	switch {
+	case !configured:
+		l.State = webhookOrphaned
+	case p.Stopped != "":
+		l.State, l.LastError = webhookStopped, p.Stopped
+	case p.LastError != "":
+		l.State = webhookRetrying
+	}
+	return l
+}
+
+// TestWebhook sends a signed event that is no fact of the journal. Host is of its address.
+func TestWebhook(ctx context.Context, c *config.Config, w config.Webhook) (r webhook.Reply, host, id string, err error) {
+	endpoint, err := c.Endpoint(w)
+	if err != nil {
+		return r, "", "", err
+	}
+	defer endpoint.Close()
+	id = w.Account + "/test/" + rand.Text()
+	event, err := json.Marshal(map[string]any{
+		"specversion": "1.0", "id": id, "source": "perennial/" + w.Account, "type": "perennial.webhook.test.v1",
+		"time": endpoint.Clock().UTC().Format("2006-01-02T15:04:05.000000Z"), "datacontenttype": "application/json", "data": map[string]string{"webhook": w.Name},
+	})
+	if err != nil {
+		return r, "", "", err
+	}
+	return endpoint.Send(ctx, id, event), endpoint.Host(), id, nil
+}
+
+// Replay says from where a webhook is to deliver again, and who asks: from an event, or from
+// the first one since an instant.
+type Replay struct {
+	Seq        uint64
+	Time       time.Time
+	By, Reason string
+}
+
+// Replayed is what `webhooks replay -o json` prints.
+type Replayed struct {
+	Name    string `json:"name"`
+	FromSeq uint64 `json:"from_seq"`
+	WasSeq  uint64 `json:"was_seq"` // up to which everything was delivered
+}
+
+// String says what was done.
+func (r Replayed) String() string {
+	return fmt.Sprintf("webhook %s delivers again from event %d on; it had delivered everything up to event %d", r.Name, r.FromSeq, r.WasSeq)
+}
+
+// ReplayError is the error of a replay that cannot be: from another place it can.
+type ReplayError struct{ Reason string }
+
+func (e *ReplayError) Error() string { return e.Reason }
+
+// replayTries bounds how often a position is read that the runner writes at the same time.
+const replayTries = 10
+
+// ReplayWebhook moves the position of a webhook back.
+func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Replay) (r Replayed, err error) {
+	if !x.Time.IsZero() {
+		if x.Seq, err = q.FirstEventSince(ctx, w.Account, x.Time); err != nil {
+			return r, err
+		}
+	}
+	for range replayTries {
+		p, revision, err := q.WebhookPosition(ctx, w.Account, w.Name)
+		if err != nil {
+			return r, err
+		}
+		if revision == 0 {
+			return r, fmt.Errorf("webhook %s has not begun\nstart the runner; a webhook with `from: start` begins with the first event", w.Name)
+		}
+		moved, err := movedTo(ctx, q, w, p, x)
+		if err != nil {
+			return r, err
+		}
+		_, err = q.StoreWebhook(ctx, w.Account, w.Name, moved, revision)
+		if err == nil {
+			return Replayed{w.Name, x.Seq, p.Seq}, nil
+		}
+		if !errors.Is(err, queue.ErrWebhookMoved) {
+			return r, err
+		}
+	}
+	return r, fmt.Errorf("webhook %s: %w, %d times\ntry again", w.Name, queue.ErrWebhookMoved, replayTries)
+}
+
+// movedTo is the position from which an event is delivered, and what follows it. It never
+// leaves out what is not delivered.
+func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p queue.WebhookPosition, x Replay) (queue.WebhookPosition, error) {
+	state, err := q.EventsState(ctx, w.Account)
+	if err != nil {
+		return p, err
+	}
+	if x.Seq < state.First {
+		return p, &ReplayError{fmt.Sprintf("event %d is not on the stream any more: it begins with event %d", x.Seq, state.First)}
+	}
+	if x.Seq > p.Seq+1 {
+		return p, &ReplayError{fmt.Sprintf("webhook %s has delivered everything up to event %d only, and event %d would leave out what lies between\na replay only goes back", w.Name, p.Seq, x.Seq)}
+	}
+	to := queue.EventMark{Seq: x.Seq - 1}
+	if to.Seq >= max(state.First, 1) { // else nothing names it
+		before, _, err := q.EventAt(ctx, w.Account, to.Seq)
+		if err != nil {
+			return p, err
+		}
+		to.Hash = before.Hash
+	}
+	marks := slices.DeleteFunc(p.Marks, func(m queue.EventMark) bool { return m.Seq >= x.Seq })
+	return queue.WebhookPosition{EventMark: to, Read: to, Marks: marks, By: x.By, Reason: x.Reason}, nil
+}
