@@ -189,3 +189,48 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 		})
 	}
 }
+
+// TestAnOrderWithoutANumberIsFoundAfterItsAnswer: the provider could not be read when the
+// person answered. Two orders that fit are not told apart.
+func TestAnOrderWithoutANumberIsFoundAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]int{"one order fits": 0, "two orders fit": 1} {
+		t.Run(name, func(t *testing.T) {
+			h := newRig(t)
+			h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+			h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"labels":{"team":"ads"}}`)
+			id := h.await("buy", fact.StateReview).Operations[0].OperationID
+			h.halt()
+			for range more {
+				h.bought("elsewhere", "off_us_dallas", 2)
+			}
+			h.fault(orders, "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
+			check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
+			for range 2 { // the second pass finds nothing new
+				h.reconcile()
+			}
+			listed := h.facts("order.listed")
+			if more > 0 {
+				if len(listed) > 0 {
+					t.Errorf("%+v", listed)
+				}
+				return
+			}
+			if len(listed) != 1 {
+				t.Fatalf("%d facts name its proxies", len(listed))
+			}
+			h.listed()
+			f, _ := listed[0].(fact.OrderListed)
+			for _, proxy := range f.ProxyIDs {
+				known, err := h.ledger.Proxy(t.Context(), proxy)
+				if err != nil || known.Labels["team"] != "ads" {
+					t.Errorf("%+v (%v)", known, err)
+				}
+			}
+			if by, err := h.ledger.DeliveredBy(t.Context(), f.ProxyIDs[0]); err != nil || by != id || len(f.ProxyIDs) != 2 {
+				t.Errorf("%+v, delivered by %q (%v)", f, by, err)
+			}
+			h.agrees()
+		})
+	}
+}

@@ -67,6 +67,12 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	return ""
 }
 
+// explains is whether a person's answer for the operation is about an order that it can have
+// made: it cost as much, and was there when the person answered.
+func (m Maker) explains(x ForeignOrder) bool {
+	return m.ChargedCents-m.RefundedCents == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
+}
+
 func quantities(of map[string]int64) string {
 	all := make([]string, 0, len(of))
 	for _, offer := range slices.Sorted(maps.Keys(of)) {
