@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -232,5 +233,30 @@ func TestAnOrderWithoutANumberIsFoundAfterItsAnswer(t *testing.T) {
 			}
 			h.agrees()
 		})
+	}
+}
+
+// TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison: what the command asked for is in an
+// archive that was moved away, and an order made elsewhere is still found.
+func TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.oneClock()
+	id := h.unsure("buy")
+	h.halt()
+	h.fault(orders, "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
+	h.later(10 * 24 * time.Hour)
+	x := ledger.Archive{Path: h.path, Before: h.now().AddDate(0, 0, -8), Clock: h.now, Keep: 1}
+	var err error
+	x.Published.Seq, x.Published.Hash, err = h.ledger.Head(t.Context())
+	check(t, errors.Join(err, h.ledger.Close()))
+	out, err := x.Run(t.Context())
+	check(t, errors.Join(err, os.Rename(out.File, out.File+".away")))
+	h.openLedger()
+	h.bind(func(c *Config) { c.Provider = h.client })
+	h.bought("elsewhere", "off_de_frankfurt", 1)
+	if x := h.reconcile(); len(x.Findings) == 0 {
+		t.Errorf("%+v", x)
 	}
 }
