@@ -206,6 +206,21 @@ func TestReviewsOfUnknownPriceLeaveRoomForOthers(t *testing.T) {
 	h.settled(0, 0)
 }
 
+// TestTheLimitCountsAReviewOnceItsPriceIsKnown: it had no price when it was sent, and what
+// others were charged since says what it may have cost.
+func TestTheLimitCountsAReviewOnceItsPriceIsKnown(t *testing.T) {
+	t.Parallel()
+	h := newRig(t, func(c *Config) { c.DailyLimitCents = 1000 })
+	h.fault(renew, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+	for i, state := range []fact.State{fact.StateReview, fact.StateCompleted, fact.StateCompleted, fact.StateHeld} {
+		id := fmt.Sprintf("r-%d", i)
+		h.renew(fmt.Sprintf(`{"id":%q,"duration_days":30,"proxy_ids":["px_%d"]}`, id, i+1))
+		if s := h.await(id, state, fact.StateCompleted); s.State != string(state) {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // TestWhatACommandLeftOutIsInItsStatus: a proxy that another operation holds is
 // not renewed by this command, and the status says so.
 func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {

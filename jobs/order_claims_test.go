@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -187,5 +188,75 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 				t.Errorf("its end names %+v", end.Lines)
 			}
 		})
+	}
+}
+
+// TestAnOrderWithoutANumberIsFoundAfterItsAnswer: the provider could not be read when the
+// person answered. Two orders that fit are not told apart.
+func TestAnOrderWithoutANumberIsFoundAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]int{"one order fits": 0, "two orders fit": 1} {
+		t.Run(name, func(t *testing.T) {
+			h := newRig(t)
+			h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+			h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"labels":{"team":"ads"}}`)
+			id := h.await("buy", fact.StateReview).Operations[0].OperationID
+			h.halt()
+			for range more {
+				h.bought("elsewhere", "off_us_dallas", 2)
+			}
+			h.fault(orders, "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
+			check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
+			for range 2 { // the second pass finds nothing new
+				h.reconcile()
+			}
+			listed := h.facts("order.listed")
+			if more > 0 {
+				if len(listed) > 0 {
+					t.Errorf("%+v", listed)
+				}
+				return
+			}
+			if len(listed) != 1 {
+				t.Fatalf("%d facts name its proxies", len(listed))
+			}
+			h.listed()
+			f, _ := listed[0].(fact.OrderListed)
+			for _, proxy := range f.ProxyIDs {
+				known, err := h.ledger.Proxy(t.Context(), proxy)
+				if err != nil || known.Labels["team"] != "ads" {
+					t.Errorf("%+v (%v)", known, err)
+				}
+			}
+			if by, err := h.ledger.DeliveredBy(t.Context(), f.ProxyIDs[0]); err != nil || by != id || len(f.ProxyIDs) != 2 {
+				t.Errorf("%+v, delivered by %q (%v)", f, by, err)
+			}
+			h.agrees()
+		})
+	}
+}
+
+// TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison: what the command asked for is in an
+// archive that was moved away, and an order made elsewhere is still found.
+func TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.oneClock()
+	id := h.unsure("buy")
+	h.halt()
+	h.fault(orders, "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
+	h.later(10 * 24 * time.Hour)
+	x := ledger.Archive{Path: h.path, Before: h.now().AddDate(0, 0, -8), Clock: h.now, Keep: 1}
+	var err error
+	x.Published.Seq, x.Published.Hash, err = h.ledger.Head(t.Context())
+	check(t, errors.Join(err, h.ledger.Close()))
+	out, err := x.Run(t.Context())
+	check(t, errors.Join(err, os.Rename(out.File, out.File+".away")))
+	h.openLedger()
+	h.bind(func(c *Config) { c.Provider = h.client })
+	h.bought("elsewhere", "off_de_frankfurt", 1)
+	if x := h.reconcile(); len(x.Findings) == 0 {
+		t.Errorf("%+v", x)
 	}
 }

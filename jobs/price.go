@@ -81,6 +81,11 @@ func (r *Runner) spending(ctx context.Context, operation string, h *decide.Price
 	if h.SpentCents, err = r.Ledger.Committed(ctx, today, operation); err != nil {
 		return err
 	}
+	exposed, err := r.Ledger.Exposed(ctx, today, operation)
+	if err != nil {
+		return err
+	}
+	h.SpentCents += exposed
 	if h.ReleasedBefore, err = r.Ledger.ReleasedByHand(ctx, operation); err != nil {
 		return err
 	}

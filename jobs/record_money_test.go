@@ -204,7 +204,7 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	check(t, h.ledger.ExportCSV(t.Context(), &csv, ledger.Period{}))
 	check(t, h.ledger.ExportBeancount(t.Context(), &beans, "main", ledger.Period{}, false))
 	row := strconv.FormatInt(top.Seq, 10)
-	if postings[0].CorrectsSeq != top.Seq || !strings.Contains(csv.String(), `,"`+row+`"`+"\n") || !strings.Contains(beans.String(), `corrects: "`+row+`"`) {
+	if postings[0].CorrectsSeq != top.Seq || !strings.Contains(csv.String(), `,"`+row+`",""`+"\n") || !strings.Contains(beans.String(), `corrects: "`+row+`"`) {
 		t.Errorf("the books do not name row %s: %+v\n%s\n%s", row, postings, csv.String(), beans.String())
 	}
 }

@@ -141,7 +141,7 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	for _, left := range []string{leftOfRows, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
+	for _, left := range []string{leftOfRows, leftWithoutRefunds, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
 		sum, err := snapshotOf(ctx, tx, left, func(chunk) error { return nil })
 		if err != nil || sum == next.base.snapshotHash {
 			return err

@@ -141,7 +141,7 @@ func (b *book) verifiedAndRebuilt(what string) {
 }
 
 // sentLine is what a Beancount export did not have then.
-var sentLine = regexp.MustCompile(`(?m)^  sent: .*\n`)
+var sentLine = regexp.MustCompile(`(?m)^  (sent|refunded): .*\n`)
 
 // olderColumns are the columns that an export had before booked_at, which is behind them.
 func olderColumns(t *testing.T, table []byte) []byte {

@@ -43,17 +43,20 @@ var running = []string{"net_charges", "state_counts", "command_labels"}
 
 // What stays of archived rows, as the table archived holds it: of the rows that the file
 // holds, and of those that had gone before. Older archives were made with less, and must
-// still verify: without the ids of records, without the users of NATS, without names.
+// still verify: without the times of refunds, without the ids of records, without the users of NATS, without names.
 const (
-	leftOfRows       = `SELECT ` + leftBefore + leftIDs + leftUsers + leftNames + leftAfter
-	leftWithoutIDs   = `SELECT ` + leftBefore + leftUsers + leftNames + leftAfter
-	leftWithoutUsers = `SELECT ` + leftBefore + leftNames + leftAfter
-	leftWithoutNames = `SELECT ` + leftBefore + leftAfter
+	leftOfRows         = `SELECT ` + leftBefore + leftRefunds + leftIDs + leftUsers + leftNames + leftAfter
+	leftWithoutRefunds = `SELECT ` + leftBefore + leftIDs + leftUsers + leftNames + leftAfter
+	leftWithoutIDs     = `SELECT ` + leftBefore + leftUsers + leftNames + leftAfter
+	leftWithoutUsers   = `SELECT ` + leftBefore + leftNames + leftAfter
+	leftWithoutNames   = `SELECT ` + leftBefore + leftAfter
 
 	leftBefore = `seq, type, time, operation, hash, data FROM archived
 	UNION ALL
 	SELECT j.seq, j.type, j.time, j.operation, j.hash,
 		CASE WHEN j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL THEN json_object('labels', j.data -> '$.labels')
+		`
+	leftRefunds = `WHEN j.type = 'order.refunded' THEN json_object('refunded_at', j.data ->> '$.refunded_at')
 		`
 	leftIDs = `WHEN j.type = 'ledger.recorded' THEN json_object('by', j.data ->> '$.by', 'reason', j.data ->> '$.reason',
 			'user', coalesce(j.data ->> '$.user', ''), 'id', coalesce(j.data ->> '$.id', ''), 'corrects_seq', coalesce(j.data ->> '$.corrects_seq', 0))

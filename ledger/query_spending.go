@@ -84,12 +84,38 @@ func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) 
 	return cents, err
 }
 
+// Exposed is what the operations that Unpriced counts may cost, at the dearest price that is
+// known; 0 while none is. Committed leaves it out.
+func (l *Ledger) Exposed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
+	type term struct{ days, proxies int64 }
+	terms, err := collect(l.query(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
+		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, micros(since), except), func(s scanner) (t term, err error) {
+		err = s.Scan(&t.days, &t.proxies)
+		return t, err
+	})
+	for _, t := range terms {
+		most, err := l.Dearest(ctx, t.days)
+		if err != nil {
+			return 0, err
+		}
+		cents += t.proxies * most
+	}
+	return cents, err
+}
+
+// unpriced is an operation o, but one (2), of unknown price. It is being sent, or may have
+// executed at or after an instant (1) and waits for its outcome.
+const (
+	unpriced     = `o.estimate_cents = 0 AND o.charged_cents = 0 AND o.id <> ?2`
+	sentUnpriced = `(o.state = 'sending' OR o.state = 'open')`
+	openUnpriced = `((o.state = 'review' OR (o.state = 'waiting' AND o.ambiguous > 0)) AND coalesce(o.first_sent_at, o.updated_at) >= ?1)`
+)
+
 // Unpriced counts the operations that may be charging an unknown amount, which have no
 // estimate and no charge: those that are being sent, and those first sent at or after an
 // instant that may have executed and wait for their outcome.
 func (l *Ledger) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE state = 'sending' OR state = 'open'),
-		count(*) FILTER (WHERE (state = 'review' OR (state = 'waiting' AND ambiguous > 0)) AND coalesce(first_sent_at, updated_at) >= ?)
-		FROM operations WHERE live = 1 AND estimate_cents = 0 AND charged_cents = 0 AND id <> ?`, micros(since), except).Scan(&underWay, &open)
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
+		FROM operations o WHERE o.live = 1 AND `+unpriced, micros(since), except).Scan(&underWay, &open)
 	return underWay, open, err
 }

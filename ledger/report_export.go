@@ -19,7 +19,7 @@ import (
 
 // exportColumns are those of the CSV export, one row for each double entry.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
-	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at", "corrects_seq"}
+	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at", "corrects_seq", "refunded_at"}
 
 // ExportCSV writes the double entries of a period as CSV with a heading.
 func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
@@ -31,7 +31,7 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	w.heading(exportColumns)
 	err = l.Transfers(ctx, p, func(x Transfer) error {
 		return w.row(x.Seq, x.N, x.Time, x.Fact, x.Kind, x.Debit, x.Credit, x.Cents, mainUnit(x.Cents), b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash,
-			x.By, x.Reason, x.labels(), x.User, x.BookedAt, x.sent(), x.corrects())
+			x.By, x.Reason, x.labels(), x.User, x.BookedAt, stamp(x.SentAt), x.corrects(), stamp(x.RefundedAt))
 	})
 	if err != nil {
 		return err
@@ -69,12 +69,12 @@ func (w csvWriter) row(cells ...any) error {
 	return w.WriteByte('\n')
 }
 
-// sent is when the operation was sent, "" where there is none.
-func (x Transfer) sent() string {
-	if x.SentAt == nil {
+// stamp is an instant as text, "" for none.
+func stamp(at *time.Time) string {
+	if at == nil {
 		return ""
 	}
-	return x.SentAt.Format(time.RFC3339Nano)
+	return at.Format(time.RFC3339Nano)
 }
 
 // corrects is the row that this one takes back or corrects, "" where it is of none.
@@ -261,7 +261,7 @@ func (w *beancount) transfer(x Transfer) error {
 	}
 	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(kind), quoted(about))
 	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
-		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", x.sent()}, {"corrects", x.corrects()}} {
+		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", stamp(x.SentAt)}, {"corrects", x.corrects()}, {"refunded", stamp(x.RefundedAt)}} {
 		if meta[1] != "" {
 			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"perennial/ledger/fact"
 )
@@ -18,26 +19,30 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	b := newBook(t)
 	c := accepted(fact.KindOrder, "o/1")
 	c.Labels = map[string]string{"team": `b"lue\`, "ticket": "OPS-7", "a": "ü"}
-	state := orderState("o/1", "completed", 300, 0)
+	state := orderState("o/1", "refunded", 300, 100)
 	state.Labels = c.Labels
-	b.add(opened(5000), c, sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: state.OrderNo, NextAt: noon}, fact.OrderDelivered{OrderState: state},
+	b.add(opened(5000), c, sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: state.OrderNo, NextAt: noon},
+		fact.OrderRefunded{OrderState: state, RefundedAt: noon.Add(-time.Hour)},
 		fact.LedgerRecorded{Movement: "top-up", AmountCents: 700, By: by, Reason: reason, User: "=ops"})
 	var table, text, lines bytes.Buffer
 	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}, false), b.ExportJSON(t.Context(), &lines, Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()
 	check(t, err)
-	if head := rows[0]; strings.Join(head[len(head)-8:], " ") != "hash by reason labels user booked_at sent_at corrects_seq" {
+	if head := rows[0]; strings.Join(head[len(head)-9:], " ") != "hash by reason labels user booked_at sent_at corrects_seq refunded_at" {
 		t.Errorf("new columns stand at the end: %v", head)
 	}
-	last := func(row []string) []string { return row[len(row)-7:] }
-	if got := last(rows[2]); got[0] != "" || got[2] != `{"a":"ü","team":"b\"lue\\","ticket":"OPS-7"}` || got[3] != "" {
+	last := func(row []string) []string { return row[len(row)-8:] }
+	if got := last(rows[2]); got[0] != "" || got[2] != `{"a":"ü","team":"b\"lue\\","ticket":"OPS-7"}` || got[3] != "" || got[7] != "" {
 		t.Errorf("the order: %q", got)
 	}
-	if got := last(rows[3]); got[0] != "'"+by || !strings.HasPrefix(got[1], "one\nline") || got[2] != "" || got[3] != "'=ops" {
+	if got := last(rows[3]); got[7] != "2026-11-21T11:00:00Z" {
+		t.Errorf("its refund: %q", got)
+	}
+	if got := last(rows[4]); got[0] != "'"+by || !strings.HasPrefix(got[1], "one\nline") || got[2] != "" || got[3] != "'=ops" {
 		t.Errorf("the top-up: %q", got)
 	}
 	readBeancount(t, text.String())
-	for _, want := range []string{`  by: "=ada \"the\" \\first"`, `  reason: "one line`, `  labels: "{\"a\":\"ü\",`, `  user: "=ops"`} {
+	for _, want := range []string{`  by: "=ada \"the\" \\first"`, `  reason: "one line`, `  labels: "{\"a\":\"ü\",`, `  user: "=ops"`, `  refunded: "2026-11-21T11:00:00Z"`} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -48,7 +53,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	if *exportDir != "" {
 		check(t, os.WriteFile(filepath.Join(*exportDir, "names.beancount"), text.Bytes(), 0o600))
 	}
-	for _, want := range []string{`"by":"=ada \"the\" \\first"`, `"reason":"one\nline`, `"labels":{"a":"ü"`, `"user":"=ops"`} {
+	for _, want := range []string{`"by":"=ada \"the\" \\first"`, `"reason":"one\nline`, `"labels":{"a":"ü"`, `"user":"=ops"`, `"refunded_at":"2026-11-21T11:00:00Z"`} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("%q is not in\n%s", want, lines.String())
 		}
@@ -97,12 +102,12 @@ func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	check(t, err)
 	defer func() { _ = tx.Rollback() }()
 	var sums []string
-	for _, left := range []string{leftOfRows, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
+	for _, left := range []string{leftOfRows, leftWithoutRefunds, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
 		sum, err := snapshotOf(t.Context(), tx, left, func(chunk) error { return nil })
 		check(t, err)
 		sums = append(sums, sum)
 	}
-	if sums[0] == sums[1] || sums[1] == sums[2] || sums[2] == sums[3] {
+	if sums[0] == sums[1] || sums[1] == sums[2] || sums[2] == sums[3] || sums[3] == sums[4] {
 		t.Fatal("the snapshots do not differ")
 	}
 	seq, hash, err := b.Head(t.Context())

@@ -292,7 +292,7 @@ func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 			t.Errorf("a text is not quoted: %s", line)
 		}
 	}
-	quoted := regexp.MustCompile(`^\d+,\d+,("([^"]|"")*",){5}\d+,\d+\.\d\d(,"([^"]|"")*"){13}$`)
+	quoted := regexp.MustCompile(`^\d+,\d+,("([^"]|"")*",){5}\d+,\d+\.\d\d(,"([^"]|"")*"){14}$`)
 	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		if i > 0 && !quoted.MatchString(line) {
 			t.Errorf("a text is not quoted: %s", line)

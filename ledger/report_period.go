@@ -90,6 +90,8 @@ type Transfer struct {
 	BookedAt time.Time `json:"booked_at"`
 	// SentAt is when its operation was sent first, nil of what a person recorded.
 	SentAt *time.Time `json:"sent_at,omitempty"`
+	// RefundedAt is the provider's time of an order's refund, nil of what is none.
+	RefundedAt *time.Time `json:"refunded_at,omitempty"`
 }
 
 // Transfers calls yield for every double entry of a period, in the order in
@@ -108,18 +110,23 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 		coalesce(j.data ->> '$.by', a.data ->> '$.by', ''),
 		CASE WHEN j.data ->> '$.by' <> '' THEN coalesce(j.data ->> '$.reason', '') ELSE coalesce(a.data ->> '$.reason', '') END,
 		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', ''),
-		coalesce(j.data ->> '$.corrects_seq', a.data ->> '$.corrects_seq', 0), t.booked_at, o.first_sent_at
+		coalesce(j.data ->> '$.corrects_seq', a.data ->> '$.corrects_seq', 0), t.booked_at, o.first_sent_at,
+		CASE WHEN t.kind = 'refund' THEN coalesce(j.data ->> '$.refunded_at', a.data ->> '$.refunded_at', '') ELSE '' END
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
 		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
 		WHERE t.seq >= ? AND t.seq < ? ORDER BY t.seq, t.n`, from, to), func(s scanner) error {
 		var x Transfer
 		var at, booked int64
-		var labels string
+		var labels, refunded string
 		var sent sql.NullInt64
 		err := s.Scan(&x.Seq, &x.N, &at, &x.Fact, &x.Kind, &x.Debit, &x.Credit, &x.Cents, &x.CommandID, &x.Operation, &x.OrderNo, &x.ProxyID, &x.Hash,
-			&x.By, &x.Reason, &labels, &x.User, &x.CorrectsSeq, &booked, &sent)
+			&x.By, &x.Reason, &labels, &x.User, &x.CorrectsSeq, &booked, &sent, &refunded)
 		if err == nil && labels != "" {
 			err = json.Unmarshal([]byte(labels), &x.Labels)
+		}
+		if err == nil && refunded != "" {
+			x.RefundedAt = new(time.Time)
+			*x.RefundedAt, err = time.Parse(time.RFC3339Nano, refunded)
 		}
 		if err != nil {
 			return err

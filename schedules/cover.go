@@ -117,17 +117,20 @@ func (s *Sweeper) countUncovered(ctx context.Context) {
 	}
 }
 
-// tellUncovered appends the fact when there are more of them than were last published, in
-// both of the last listings, or none any more. What grows is published once a day.
+// tellUncovered appends the fact when both of the last listings show others than were last
+// published, more, fewer or after the end of one, or when there are none any more. What was
+// published is told again once a day at most.
 func (s *Sweeper) tellUncovered(ctx context.Context, before *int64, n int64, first []ledger.Proxy) error {
 	last, at, err := s.Ledger.LastUncovered(ctx)
 	if err != nil {
 		return err
 	}
-	told := int64(last.Uncovered)
-	ended := n == 0 && told > 0
-	grown := before != nil && min(n, *before) > told && (told == 0 || s.Clock().Sub(at) >= day)
-	if !ended && !grown {
+	told, now := int64(last.Uncovered), s.Clock()
+	switch lost := last.FirstExpiresAt != nil && last.FirstExpiresAt.Before(now); {
+	case n == 0 && told > 0:
+	case before == nil, min(n, *before) == 0, told > 0 && now.Sub(at) < day:
+		return nil
+	case min(n, *before) <= told && max(n, *before) >= told && !lost:
 		return nil
 	}
 	f := fact.ListingUncovered{Uncovered: int(n), ProxyIDs: []string{}}

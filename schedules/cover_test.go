@@ -95,8 +95,14 @@ func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
 	h.restart(t)
 	listed(3, 2, 24*time.Hour, "px_1")
 	want(t, "grown", told().Uncovered, 3)
-	listed(3, 2, 24*time.Hour, "px_1", "px_4")
-	listed(3, 3, 0, "px_1", "px_2", "px_3", "px_4")
+	listed(3, 2, 0, "px_1", "px_4")
+	listed(3, 3, 24*time.Hour, "px_1", "px_2", "px_3") // fewer, so that more are told again
+	want(t, "fewer", told().ProxyIDs, []string{"px_4"})
+	listed(3, 4, 24*time.Hour, "px_1", "px_2")
+	want(t, "more again", told().ProxyIDs, []string{"px_3", "px_4"})
+	listed(3, 5, 24*time.Hour, "px_1", "px_2") // px_3 has expired
+	want(t, "after the end of one", told().ProxyIDs, []string{"px_4"})
+	listed(3, 6, 0, "px_1", "px_2", "px_3", "px_4")
 	want(t, "ended", told().Uncovered, 0)
 }
 

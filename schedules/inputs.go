@@ -81,8 +81,12 @@ func (s *Sweeper) readLimit(ctx context.Context, in *inputs) (err error) {
 	if err != nil {
 		return err
 	}
+	exposed, err := s.Ledger.Exposed(ctx, today, "")
+	if err != nil {
+		return err
+	}
 	untaken, err := s.Ledger.Untaken(ctx, in.Now.Add(-reservedFor))
-	in.LimitCents, in.LimitSpentCents = s.DailyLimitCents, spent+untaken
+	in.LimitCents, in.LimitSpentCents = s.DailyLimitCents, spent+exposed+untaken
 	return err
 }
 

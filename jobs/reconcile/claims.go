@@ -28,7 +28,7 @@ type Maker struct {
 // MakerOf reads what an operation asked for.
 func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, error) {
 	accepted, err := l.Acceptance(ctx, o.CommandID)
-	if errors.Is(err, ledger.ErrNotFound) {
+	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
 		return Maker{Operation: o}, nil
 	}
 	if err != nil {
@@ -65,6 +65,12 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 		return fmt.Sprintf("it is of %d proxies, and %s asked for %d", x.Expected, m.ID, proxies)
 	}
 	return ""
+}
+
+// explains is whether a person's answer for the operation is about an order that it can have
+// made: it cost as much, and was there when the person answered.
+func (m Maker) explains(x ForeignOrder) bool {
+	return m.ChargedCents-m.RefundedCents == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
 }
 
 func quantities(of map[string]int64) string {

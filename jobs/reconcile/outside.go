@@ -74,7 +74,8 @@ func (p *Pass) listed(ctx context.Context) error {
 		if err == nil {
 			more, err = p.list.Follow(page)
 		}
-		if errors.Is(err, upstream.ErrPageLoop) {
+		looped := errors.Is(err, upstream.ErrPageLoop)
+		if looped {
 			p.notef("the list of orders was read in part: %v", err)
 			err = nil
 		}
@@ -82,6 +83,7 @@ func (p *Pass) listed(ctx context.Context) error {
 			p.list = listing{}
 		}
 		if !more {
+			p.whole = err == nil && !looped
 			return err
 		}
 	}
@@ -168,6 +170,9 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.nameAnswered(ctx, ours, recorded); err != nil {
+		return err
+	}
 	for _, no := range slices.Sorted(maps.Keys(p.Foreign)) {
 		x := p.Foreign[no]
 		if !x.Read || x.Before || recorded[no] == x.NetCents {
@@ -219,7 +224,7 @@ func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 		case fact.StateReview:
 			a.reviews = append(a.reviews, o.ID)
 		case fact.StateResolved:
-			if o.ChargedCents-o.RefundedCents == x.NetCents && x.CreatedAt.Before(o.UpdatedAt.Add(upstream.MaxSkew)) {
+			if o.explains(x) {
 				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
 			}
 		case fact.StateAccepted, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered,
@@ -228,6 +233,50 @@ func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 		}
 	}
 	return a, ours
+}
+
+// nameAnswered gives an order to the operation that a person answered without its number, as
+// while the provider could not be read: its proxies carry the labels of the command. Only
+// where all orders were read, and the two fit each other and nothing else.
+func (p *Pass) nameAnswered(ctx context.Context, ours []Maker, recorded map[string]int64) error {
+	fits := p.fits(ours, recorded)
+	for _, o := range ours {
+		if o.State != fact.StateResolved || len(fits[o.ID]) != 1 || len(fits[fits[o.ID][0]]) != 1 || !p.May() {
+			continue
+		}
+		o.OrderNo = fits[o.ID][0]
+		detail, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Order, error) { return p.Statements.Order(ctx, o.OrderNo) })
+		if aboutOne(err) {
+			continue // the next pass tries again
+		}
+		if err == nil {
+			err = p.nameProxies(ctx, o.Operation, detail)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits are, by operation, the unknown orders that it can have made, and by order such
+// operations; nil where not all orders were read.
+func (p *Pass) fits(ours []Maker, recorded map[string]int64) map[string][]string {
+	fits := map[string][]string{}
+	for no, x := range p.Foreign {
+		if !p.whole || !x.Read {
+			return nil
+		}
+		if x.Before || recorded[no] != 0 {
+			continue
+		}
+		for _, o := range ours {
+			if o.CannotHaveMade(x) == "" && (o.State != fact.StateResolved || o.explains(x)) {
+				fits[o.ID], fits[no] = append(fits[o.ID], no), append(fits[no], o.ID)
+			}
+		}
+	}
+	return fits
 }
 
 func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker attribution) {

@@ -148,6 +148,7 @@ type Pass struct {
 	Left  int             // requests that the present step may still make
 	added map[string]bool // renewals that it has added up
 	Fresh map[string]bool // orders made elsewhere that it has read
+	whole bool            // it has seen the end of the list of orders
 }
 
 // recently is how far back the first pass reads changed operations.

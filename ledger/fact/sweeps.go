@@ -37,7 +37,8 @@ func (ListingShrunk) FactType() string { return "listing.shrunk" }
 
 // ListingUncovered says how many living proxies no schedule renews, as two complete listings
 // showed: they expire unless a command renews them. It is published when there are some, when
-// there are more (once a day at most), and with 0 when there are none any more.
+// there are more or fewer or the first has expired (once a day at most), and with 0 when
+// there are none any more.
 type ListingUncovered struct {
 	accountFact
 	Uncovered      int        `json:"uncovered" doc:"How many they are; 0: none any more."`

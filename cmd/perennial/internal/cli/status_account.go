@@ -109,6 +109,9 @@ func expiringText(e *verbs.Expiring, schedules *int64) string {
 	if e.Expired > 0 {
 		text += fmt.Sprintf("; %s expired", humanize.Comma(e.Expired))
 	}
+	if e.Unreadable > 0 {
+		text += fmt.Sprintf("; %s cannot be read (perennial schedules plan SCHEDULE)", humanize.Comma(e.Unreadable))
+	}
 	if schedules != nil && *schedules == 0 && e.All > 0 {
 		text += "; NO SCHEDULE RENEWS THEM: add one to the configuration, or see `perennial renew --help`"
 	}

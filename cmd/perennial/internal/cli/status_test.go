@@ -3,10 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -71,5 +75,32 @@ func TestStatusThatFitsIsShownWhole(t *testing.T) {
 	}
 	if text := shownStatus(t, "table", largeStatus(1, statusShown+1, 0)); !strings.HasSuffix(text, "\nand 1 more proxies of these: -o json has all\n") {
 		t.Error(text[len(text)-200:])
+	}
+}
+
+// TestExpiriesThatCannotBeReadAreSaid: they are not among those that expire soon, and may.
+func TestExpiriesThatCannotBeReadAreSaid(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	err = l.Write(t.Context(), func(tx *ledger.Tx) error {
+		return errors.Join(tx.Append(fact.LedgerOpened{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: 500, Epoch: "e"}),
+			tx.Observe(1, ledger.Proxy{ProxyID: "px_1", ExpiresAt: new(now.Add(time.Hour)), SeenAt: now}),
+			tx.ObserveUnreadable(1, "px_2", "expires_at is not text"), tx.ObserveUnreadable(1, "px_3", "expires_at is not text"),
+			tx.KeepListing(ledger.Listing{Pass: 1, Began: now, Finished: now}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := daemon.Summarize(t.Context(), l, "main", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := expiringText(v.Expiring, new(int64(1))); !strings.HasSuffix(text, "of 1; 2 cannot be read (perennial schedules plan SCHEDULE)") {
+		t.Error(text)
 	}
 }

@@ -74,7 +74,11 @@ func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now
 	if err != nil {
 		return err
 	}
-	v.Expiring = &verbs.Expiring{Expired: n[0], Day: n[1] - n[0], ThreeDays: n[2] - n[0], Week: n[3] - n[0], All: n[4] - n[0], ListedAt: listing.Finished.UTC()}
+	_, unreadable, err := l.CountUnlisted(ctx)
+	if err != nil {
+		return err
+	}
+	v.Expiring = &verbs.Expiring{Unreadable: int64(unreadable), Expired: n[0], Day: n[1] - n[0], ThreeDays: n[2] - n[0], Week: n[3] - n[0], All: n[4] - n[0], ListedAt: listing.Finished.UTC()}
 	return nil
 }
 
@@ -157,6 +161,9 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	}
 	if n, known := s.Uncovered(); known {
 		v.Needs.Uncovered = &n
+	}
+	if _, nameless := s.Lost(); v.Expiring != nil {
+		v.Expiring.Unreadable += int64(nameless)
 	}
 	var held, paused, failing, skipped, configured int64
 	for _, one := range all {

@@ -317,12 +317,13 @@ func (n Needs) Sum() (total int64) {
 
 // Expiring counts the listed proxies. Each count includes those before it, but for Expired.
 type Expiring struct {
-	Expired   int64     `json:"expired" doc:"Already expired, and still listed."`
-	Day       int64     `json:"day" doc:"Within 24 hours."`
-	ThreeDays int64     `json:"three_days" doc:"Within 72 hours."`
-	Week      int64     `json:"week" doc:"Within 7 days."`
-	All       int64     `json:"all" doc:"All that are alive and have an expiry."`
-	ListedAt  time.Time `json:"listed_at" doc:"When the last complete listing ended."`
+	Expired    int64     `json:"expired" doc:"Already expired, and still listed."`
+	Day        int64     `json:"day" doc:"Within 24 hours."`
+	ThreeDays  int64     `json:"three_days" doc:"Within 72 hours."`
+	Week       int64     `json:"week" doc:"Within 7 days."`
+	All        int64     `json:"all" doc:"All that are alive and have an expiry."`
+	Unreadable int64     `json:"unreadable,omitempty" doc:"Entries of the last listing that cannot be read: no sweep renews them, and their expiry may be in none of the counts."`
+	ListedAt   time.Time `json:"listed_at" doc:"When the last complete listing ended."`
 }
 
 // Runway is how long the wallet lasts.

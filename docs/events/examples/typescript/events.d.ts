@@ -1923,7 +1923,7 @@ export interface ListingUncoveredData {
 }
 
 /**
- * Says how many living proxies no schedule renews, as two complete listings showed: they expire unless a command renews them. It is published when there are some, when there are more (once a day at most), and with 0 when there are none any more.
+ * Says how many living proxies no schedule renews, as two complete listings showed: they expire unless a command renews them. It is published when there are some, when there are more or fewer or the first has expired (once a day at most), and with 0 when there are none any more.
  */
 export interface ListingUncovered extends CloudEvent {
   /**
