@@ -1,11 +1,33 @@
 // What the pages do with JavaScript: instants in the reader's zone, and a page that is
 // loaded again when something has changed. Without it a page is whole, in UTC.
 
-const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const two = { month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+const zone = new Intl.DateTimeFormat("en-GB", { ...two, year: "numeric", hourCycle: "h23", timeZoneName: "short" });
 
+// The form is that of the server, with the reader's zone in the place of UTC.
 function localTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
-    time.textContent = zone.format(new Date(time.dateTime));
+    const is = Object.fromEntries(zone.formatToParts(new Date(time.dateTime)).map((x) => [x.type, x.value]));
+    time.textContent = `${is.year}-${is.month}-${is.day} ${is.hour}:${is.minute}:${is.second} ${is.timeZoneName}`;
+  }
+}
+
+// An id that is shortened gets a button that copies it whole; its title has it without one.
+function copyButtons(root) {
+  for (const link of navigator.clipboard ? root.querySelectorAll("a[title]") : []) {
+    if (link.textContent === link.title) {
+      continue;
+    }
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.ariaLabel = `Copy ${link.title}`;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(link.title);
+      button.textContent = "Copied";
+    });
+    link.after(" ", button);
   }
 }
 
@@ -65,6 +87,7 @@ async function reload() {
     refused = answer.ok && content ? undefined : asked;
     if (answer.ok && content && !busy()) {
       localTimes(content);
+      copyButtons(content);
       document.getElementById("content").replaceWith(content);
       const pages = document.querySelector("nav.sections"); // its number may be another one
       const newer = page.querySelector("nav.sections");
@@ -94,6 +117,7 @@ function hear(edition) {
 }
 
 localTimes(document);
+copyButtons(document);
 const once = document.querySelector("[data-once]"); // shown in answer to a form: never loaded again, and gone with the page
 addEventListener("pagehide", () => once?.remove());
 
