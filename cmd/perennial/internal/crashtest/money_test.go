@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	amountWord = regexp.MustCompile(`^-?\d+\.\d\d$`)
+	amountWord = regexp.MustCompile(`^-?[\d,]+\.\d\d$`)
+	separated  = regexp.MustCompile(`^-?\d{1,3}(,\d{3})*\.\d\d$`)
 	centsWord  = regexp.MustCompile(`(?i)(^|[^-\w])cents?\b`)
 )
 
@@ -27,7 +28,9 @@ func inOneForm(t testing.TB, what, text string) (amounts int) {
 		if !amountWord.MatchString(strings.Trim(word, ",;:()")) {
 			continue
 		}
-		amounts++
+		if amounts++; !separated.MatchString(strings.Trim(word, ",;:()")) {
+			t.Errorf("%s shows %s without separators of thousands:\n%s", what, word, text)
+		}
 		if i+1 == len(words) || strings.Trim(words[i+1], ",;:()") != "USD" {
 			t.Errorf("%s shows %s without its currency:\n%s", what, word, text)
 		}
