@@ -40,37 +40,6 @@ func accountsOf(t testing.TB, out string) (names []string) {
 	return slices.Compact(names)
 }
 
-// TestListingsAreOfAllAccountsUnlessOneIsNamed: in a column, or in a field.
-func TestListingsAreOfAllAccountsUnlessOneIsNamed(t *testing.T) {
-	t.Parallel()
-	w := twoAccounts(t)
-	w.run()
-	for _, c := range []string{"main", "other"} {
-		w.mustCLI("order", "--item", "off_us_1=1", "--id", c+"-buy", "--wait", "-a", c)
-		w.fault(map[string]any{"method": "POST", "path": "/api/v1/orders", "fault": "code", "code": "idempotency_unresolved", "http_status": 409, "times": 1})
-		if _, errs, code := w.cli("order", "--item", "off_us_1=1", "--id", c+"-doubt", "--wait", "-a", c); code != cli.ExitPerson {
-			t.Fatalf("exit %d\n%s", code, errs)
-		}
-	}
-	for _, command := range []string{"sweep list", "status", "review list", "proxies list --live", "wallet", "ledger balance", "ledger balance --by order"} {
-		args := strings.Fields(command)
-		if got := accountsOf(t, w.mustCLI(append(args, "-o", "json")...)); !slices.Equal(got, []string{"main", "other"}) {
-			t.Errorf("%s is of %q", command, got)
-		}
-		table := w.mustCLI(args...)
-		if !strings.Contains(table, "ACCOUNT") && command != "wallet" || !strings.Contains(table, "main") || !strings.Contains(table, "other") {
-			t.Errorf("%s:\n%s", command, table)
-		}
-		one := w.mustCLI(append(args, "--account", "other")...)
-		if strings.Contains(one, "main") || strings.HasPrefix(one, "ACCOUNT  ") && command != "ledger balance" && command != "status" {
-			t.Errorf("%s of one account:\n%s", command, one)
-		}
-	}
-	if out := w.mustCLI("status", "--limit", "1"); !strings.Contains(out, "other-doubt") || strings.Contains(out, "buy") {
-		t.Errorf("the last accepted of all is other-doubt:\n%s", out)
-	}
-}
-
 // TestStatusFindsAnIDInWhicheverAccountHasIt: with and without a runner, and an
 // id of several accounts asks for one of them.
 func TestStatusFindsAnIDInWhicheverAccountHasIt(t *testing.T) {

@@ -78,44 +78,6 @@ func archiveArgs() []string {
 	return []string{"ledger", "archive", "--before", time.Now().Add(-30 * 24 * time.Hour).Format(time.DateOnly)}
 }
 
-// TestTheProgramArchivesWhatIsOldAndPublished: two months ago the account paid
-// and was paid hundreds of times; all but the newest of it goes.
-func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
-	t.Parallel()
-	w := oldWorld(t, "")
-	before := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
-	entries := w.mustCLI("ledger", "entries", "-n", "20000")
-	out := w.archiveOld("--to", w.dir)
-	if out.FirstSeq != 1 || out.LastSeq < 400 || out.LastSeq > 600 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
-		t.Errorf("%+v", out)
-	}
-	if got := w.mustCLI("ledger", "entries", "-n", "20000"); got != entries {
-		t.Error("the entries are other ones")
-	}
-	after := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
-	if before.Head, before.Unbooked, after.Unbooked = after.Head, nil, nil; before != after {
-		t.Errorf("the balance was %+v and is %+v", before, after)
-	}
-	v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--archive", out.File, "--against-events", "-o", "json"))
-	if !v.OK || v.Rows != out.Head.Seq || v.Unpublished != 0 || v.Removed != out.LastSeq {
-		t.Errorf("%+v", v)
-	}
-	if alone := decode[fileLine](t, w.mustCLI("ledger", "verify", out.File, "-o", "json")); !alone.OK || alone.Rows != out.LastSeq {
-		t.Errorf("the archive by itself: %+v", alone)
-	}
-	run, line := w.run()
-	awaitReady(t, line)
-	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
-	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
-	if code := run.terminate(); code != 0 {
-		t.Fatalf("run ended with %d\n%s", code, run.stderr)
-	}
-	if err := os.Rename(out.File, filepath.Join(filepath.Dir(w.ledgerFile()), filepath.Base(out.File))); err != nil { // the check of the books reads every row
-		t.Fatal(err)
-	}
-	checkBooks(t, w, []string{"first", "second"})
-}
-
 func TestArchiveSaysWhatItDoesNotDo(t *testing.T) {
 	t.Parallel()
 	w, _ := lostTime(t, "")

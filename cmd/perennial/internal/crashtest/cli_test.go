@@ -310,39 +310,6 @@ func TestExternalNATSRunsUnderALease(t *testing.T) {
 	}
 }
 
-// TestFollowingOutlivesARestartOfTheRunner: a client that waits for a command goes on
-// waiting while the runner is started again, and says so when there is none.
-func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
-	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	w := newWorld(t, 1)
-	w.configure(server.URL(), "")
-	w.write("orders.jsonl", `{"id":"o1","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":1}],"sandbox_scenario":"delayed"}`+"\n", 0o600)
-	run, _ := w.run()
-	order := start(t, w.dir, "order", "--item", "off_us_1=1", "--scenario", "delayed", "--id", "o2", "--wait", "-o", "json")
-	batch := start(t, w.dir, "submit", "orders.jsonl")
-	for _, id := range []string{"o1", "o2"} {
-		waitForEvent(t, server.URL(), "order.accepted", id)
-	}
-	if code := run.terminate(); code != cli.ExitDone {
-		t.Errorf("run ended with %d\n%s", code, run.stderr)
-	}
-	run, _ = w.run()
-	for name, follower := range map[string]*process{"order --wait": order, "submit": batch} {
-		if code := follower.wait(); code != cli.ExitDone {
-			t.Errorf("%s ended with %d\n%s", name, code, follower.stderr)
-		}
-	}
-	run.terminate()
-	if _, errs, code := w.cli("renew", "px_1", "--wait"); code != cli.ExitUnreachable || !strings.Contains(errs, "perennial run") {
-		t.Errorf("with no runner: exit %d %s", code, errs)
-	}
-}
-
 func waitForHTTP(t testing.TB, url, text string) {
 	t.Helper()
 	w := &world{t: t}

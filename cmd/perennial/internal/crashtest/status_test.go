@@ -100,28 +100,3 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 		t.Errorf("after a restart:\n%s", out)
 	}
 }
-
-// TestEarlierNamesOfCommandsWork, and what every noun takes.
-func TestEarlierNamesOfCommandsWork(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 1)
-	_, line := w.run()
-	awaitReady(t, line)
-	for _, names := range [][]string{
-		{"schedules", "schedules list", "schedules ls", "schedule list", "sweep list"}, {"reviews", "reviews list", "review ls"}, {"dead-letters", "dead list", "dlq ls"},
-		{"operations", "operations list", "status --all"}, {"wallet", "wallet show", "wallet get"}, {"orders", "orders list"}, {"proxies", "proxies ls", "proxy list"},
-		{"webhooks", "webhook list"}, {"audit", "reviews log", "review log"}, {"accounts show", "accounts show main", "account show", "account get"},
-	} {
-		printed := func(name string) string { return w.mustCLI(append(strings.Fields(name), "-o", "json")...) }
-		for _, name := range names[1:] {
-			// Until nothing changes between the two: what an account shows begins with the runner.
-			await(t, name+" prints what "+names[0]+" prints", func() bool { return printed(name) == printed(names[0]) })
-		}
-	}
-	if w.mustCLI("wallet", "--json") != w.mustCLI("wallet", "-o", "json") {
-		t.Error("--json is not -o json")
-	}
-	w.mustCLI("nodes")
-	w.mustCLI("offers", "--country", "US")
-	w.mustCLI("watch", "--stored")
-}
