@@ -2,6 +2,8 @@ package upstream_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +153,73 @@ func TestTrap65AListEndsWithItsUnusableEntries(t *testing.T) {
 	unusable, ok := errors.AsType[*upstream.UnusableError](last)
 	if !ok || unusable.Count != 1 || unusable.First.ID != "px_2" || len(ids) != 1 || !strings.Contains(last.Error(), "px_2: expires_at") {
 		t.Errorf("%v %v", ids, last)
+	}
+}
+
+// TestTrap65NoValueOfAListsEntryReachesAnother puts every kind of wrong value into every member
+// of one entry of every list: the entries beside it are read, and it is read or named.
+func TestTrap65NoValueOfAListsEntryReachesAnother(t *testing.T) {
+	for _, list := range []struct {
+		name, id string
+		entry    map[string]string
+		read     func(c *upstream.Client) (ids []string, unusable []upstream.Unusable, err error)
+	}{
+		{"list", "proxy_id", map[string]string{
+			"status": `"active"`, "ip_type": `"isp"`, "protocol": `"socks5"`, "country_code": `"US"`, "region": `"Dallas"`, "line_name": `"premium"`,
+			"starts_at": `"2026-10-25T12:00:00Z"`, "expires_at": `"2026-11-25T12:00:00Z"`,
+		}, func(c *upstream.Client) (ids []string, unusable []upstream.Unusable, err error) {
+			page, err := c.ProxiesPage(t.Context(), upstream.PageRequest{})
+			for _, x := range page.Items {
+				ids = append(ids, x.ProxyID)
+			}
+			return ids, page.Unusable, err
+		}},
+		{"list", "order_no", map[string]string{
+			"status": `"completed"`, "created_at": `"2026-11-25T12:00:00Z"`, "total_cents": `600`, "currency": `"USD"`, "cash_value": `"6.00"`,
+			"refund": `{"status":"none","amount_cents":0}`,
+		}, func(c *upstream.Client) (ids []string, unusable []upstream.Unusable, err error) {
+			page, err := c.OrdersPage(t.Context(), upstream.PageRequest{})
+			for _, x := range page.Items {
+				ids = append(ids, x.OrderNo)
+			}
+			return ids, page.Unusable, err
+		}},
+		{"offers", "offer_code", map[string]string{
+			"name": `"US"`, "country_code": `"US"`, "region": `"Dallas"`, "unit_price_cents": `300`, "base_duration_days": `30`, "duration_days": `[30,60]`,
+			"max_quantity": `10`, "cidrs": `["198.51.100.0/25"]`,
+		}, func(c *upstream.Client) (ids []string, unusable []upstream.Unusable, err error) {
+			page, err := c.OffersPage(t.Context(), upstream.OfferFilter{}, upstream.PageRequest{})
+			for _, x := range page.Items {
+				ids = append(ids, x.OfferCode)
+			}
+			return ids, page.Unusable, err
+		}},
+	} {
+		entry := func(id, member, value string) string {
+			text := fmt.Sprintf("{%q:%q", list.id, id)
+			for name, usual := range list.entry {
+				switch {
+				case name != member:
+					text += fmt.Sprintf(",%q:%s", name, usual)
+				case value != "":
+					text += fmt.Sprintf(",%q:%s", name, value)
+				}
+			}
+			return text + "}"
+		}
+		for member, usual := range list.entry {
+			for _, value := range []string{
+				"", usual + fmt.Sprintf(`,%q:"another"`, member), `null`, `""`, `"some text"`, `"` + strings.Repeat("x", 20_000) + `"`, `"\u0000\u001b\u2028"`, "\"\xff\xfe\"",
+				`"NaN"`, `0`, `-1`, `1.5`, `9223372036854775807`, `9223372036854775808`, `1e400`, `true`, `[]`, `[[]]`, `{}`, `"0000-00-00 00:00:00"`, `"2026-12-21T12:00:00+14:00"`,
+			} {
+				body := fmt.Sprintf(`{%q:[%s,%s,%s],"has_more":false}`, list.name, entry("a", "", ""), entry("b", member, value), entry("c", "", ""))
+				ids, unusable, err := list.read(getting(t, body))
+				read := slices.Equal(ids, []string{"a", "b", "c"}) && len(unusable) == 0
+				named := slices.Equal(ids, []string{"a", "c"}) && len(unusable) == 1 && unusable[0].Position == 2 && unusable[0].Why != ""
+				if err != nil || !read && !named {
+					t.Errorf("%s %s %.40s: %v, %+v, %v", list.id, member, value, ids, unusable, err)
+				}
+			}
+		}
 	}
 }
