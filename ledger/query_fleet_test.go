@@ -90,6 +90,34 @@ func TestAnExpiryWarnsOfWhatIsNoLongerListed(t *testing.T) {
 	}
 }
 
+// TestWhatASweepMayHaveSpent: a renewal of unknown price in review counts at the dearest price,
+// once one is known, and no longer when it has an answer.
+func TestWhatASweepMayHaveSpent(t *testing.T) {
+	b := newBook(t)
+	plan := func(slot time.Duration, command string) fact.SweepPlanned {
+		return fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(slot), Plan: "p" + command, Planned: []fact.PlannedCommand{{CommandID: command, Proxies: 1, UnknownPrice: 1}}}
+	}
+	exposed := func(what string, want int64) {
+		t.Helper()
+		got, err := b.SweepExposed(t.Context(), "keep", noon)
+		check(t, err)
+		if got != want {
+			t.Errorf("%s: %d, want %d", what, got, want)
+		}
+	}
+	b.add(opened(10_000), plan(0, "r1"), accepted(fact.KindRenewal, "r1/0001", "px_1"))
+	exposed("not sent", 0)
+	b.add(sending("r1/0001", 1), fact.OperationReview{Ref: ref("r1/0001"), Reason: "no reply", Ambiguous: true})
+	exposed("no price is known", 0)
+	b.add(plan(time.Hour, "r2"), accepted(fact.KindRenewal, "r2/0001", "px_2"), sending("r2/0001", 1), settled("r2/0001", "completed", line("px_2", "succeeded", 310, 0)))
+	exposed("a price is known", 310)
+	if other, err := b.SweepExposed(t.Context(), "kee", noon); err != nil || other != 0 {
+		t.Errorf("another schedule: %d, %v", other, err)
+	}
+	b.add(fact.OperationResolved{Ref: ref("r1/0001"), Outcome: "not_charged", By: "ada", Reason: "the invoice"})
+	exposed("answered", 0)
+}
+
 // TestWhatASweepSpends follows one command of 600 cents from its plan to its end.
 func TestWhatASweepSpends(t *testing.T) {
 	b := newBook(t)

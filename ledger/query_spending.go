@@ -87,9 +87,25 @@ func (l *Ledger) Committed(ctx context.Context, since time.Time, except string) 
 // Exposed is what the operations that Unpriced counts may cost, at the dearest price that is
 // known; 0 while none is. Committed leaves it out.
 func (l *Ledger) Exposed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
+	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
+		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, micros(since), except)
+}
+
+// SweepExposed is what the renewals of unknown price may cost that a schedule planned at or
+// after an instant, that were sent and have no outcome, at the dearest price that is known.
+// SweepSpending leaves it out.
+func (l *Ledger) SweepExposed(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
+	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM sweep_commands s
+		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id
+		CROSS JOIN lines x ON x.operation = o.id
+		WHERE s.schedule = ?1 AND s.planned_at >= ?2 AND s.estimate_cents = 0 AND o.live = 1 AND o.estimate_cents = 0 AND o.charged_cents = 0
+			AND o.first_sent_at IS NOT NULL AND x.claim = 1 GROUP BY x.duration_days`, schedule, micros(since))
+}
+
+// exposed adds up a query of durations and numbers of proxies.
+func (l *Ledger) exposed(ctx context.Context, query string, args ...any) (cents int64, err error) {
 	type term struct{ days, proxies int64 }
-	terms, err := collect(l.query(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
-		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, micros(since), except), func(s scanner) (t term, err error) {
+	terms, err := collect(l.query(ctx, query, args...), func(s scanner) (t term, err error) {
 		err = s.Scan(&t.days, &t.proxies)
 		return t, err
 	})

@@ -5,6 +5,7 @@ package schedules
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -63,11 +64,22 @@ func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *inputs) 
 	// budget would be there twice around midnight.
 	now := s.Clock()
 	today, month := fact.StartOfDay(now, r.calendar.zone), fact.StartOfMonth(now, r.calendar.zone)
-	if in.SpentTodayCents, err = s.Ledger.SweepSpending(ctx, r.Name, today); err != nil {
+	if in.SpentTodayCents, err = s.sweepSpending(ctx, r, today); err != nil {
 		return err
 	}
-	in.SpentMonthCents, err = s.Ledger.SweepSpending(ctx, r.Name, month)
+	in.SpentMonthCents, err = s.sweepSpending(ctx, r, month)
 	return err
+}
+
+// sweepSpending is what a schedule's sweeps have cost since an instant, with what those of
+// unknown outcome may have cost.
+func (s *Sweeper) sweepSpending(ctx context.Context, r *scheduleRunner, since time.Time) (int64, error) {
+	spent, err := s.Ledger.SweepSpending(ctx, r.Name, since)
+	if err != nil {
+		return 0, err
+	}
+	exposed, err := s.Ledger.SweepExposed(ctx, r.Name, since)
+	return spent + exposed, err
 }
 
 // readLimit reads what is left of the account's limit of the day. The runner keeps it, so an

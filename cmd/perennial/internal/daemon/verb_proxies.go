@@ -17,7 +17,7 @@ import (
 // proxy says what the ledger knows of a proxy, and whether sweeps renew it.
 func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.ProxyAnswer, err error) {
 	l := a.Ledger()
-	from := schedules.OutlookFrom{Now: time.Now(), Status: func(name string) (schedules.Status, string) { return a.statusOf(ctx, name) }, Plan: func(name string) (*schedules.Plan, string) {
+	from := schedules.RenewalOutlookFrom{Now: time.Now(), Status: func(name string) (schedules.Status, string) { return a.statusOf(ctx, name) }, Plan: func(name string) (*schedules.Plan, string) {
 		p, err := a.sweeper.PlanNow(ctx, name)
 		if err != nil {
 			return nil, err.Error()

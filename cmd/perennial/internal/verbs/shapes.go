@@ -173,11 +173,11 @@ const MostRenewals = 10
 
 // ProxyAnswer is what the ledger knows of one proxy.
 type ProxyAnswer struct {
-	Proxy    *ListedProxy          `json:"proxy,omitempty" doc:"As it was read last; left out where no listing has shown it."`
-	Outlook  schedules.Outlook     `json:"outlook" doc:"Whether it is renewed, and why not."`
-	BoughtBy string                `json:"bought_by,omitempty" doc:"The operation whose order delivered it, where that is known."`
-	Renewals []ledger.ProxyRenewal `json:"renewals" doc:"The latest ten, the latest first."`
-	Currency string                `json:"currency,omitempty" doc:"Of the amounts."`
+	Proxy    *ListedProxy             `json:"proxy,omitempty" doc:"As it was read last; left out where no listing has shown it."`
+	Outlook  schedules.RenewalOutlook `json:"outlook" doc:"Whether it is renewed, and why not."`
+	BoughtBy string                   `json:"bought_by,omitempty" doc:"The operation whose order delivered it, where that is known."`
+	Renewals []ledger.ProxyRenewal    `json:"renewals" doc:"The latest ten, the latest first."`
+	Currency string                   `json:"currency,omitempty" doc:"Of the amounts."`
 }
 
 // ListedProxy is a proxy without what is known to be out of date: an expiry from before its

@@ -20,7 +20,7 @@ type proxyView struct {
 
 	Listed   bool // a listing has shown it
 	Gone     bool // the last complete one did not
-	Why      schedules.Outlook
+	Why      schedules.RenewalOutlook
 	Order    string // the operation that bought it
 	Renewals []ledger.ProxyRenewal
 	Cost     ledger.ProxyCost
@@ -75,8 +75,8 @@ func (s *Server) proxy(q accountRequest) {
 }
 
 // why says whether a proxy is renewed, and why not.
-func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedules.Outlook, err error) {
-	from := schedules.OutlookFrom{
+func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedules.RenewalOutlook, err error) {
+	from := schedules.RenewalOutlookFrom{
 		Proxy: v.Proxy, Listed: v.Listed, Gone: v.Gone, Renewals: v.Renewals, Now: s.Clock(), Coverage: v.Coverage.Value, NoCoverage: v.Coverage.Err,
 		Status: func(name string) (schedules.Status, string) { return s.statusOf(ctx, a, name) },
 		Plan: func(name string) (*schedules.Plan, string) {

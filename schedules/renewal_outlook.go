@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Outlook says in one sentence whether a proxy is renewed: the first reason that holds.
-type Outlook struct {
+// RenewalOutlook says in one sentence whether a proxy is renewed: the first reason that holds.
+type RenewalOutlook struct {
 	Good        bool       `json:"good" doc:"It is renewed in time, or never has to be."`
 	Text        string     `json:"text" doc:"Whether it is renewed, and why not, for people; it may be reworded."`
 	OperationID string     `json:"operation_id,omitempty" doc:"The operation that the text is about."`
@@ -20,8 +20,8 @@ type Outlook struct {
 	At          *time.Time `json:"at,omitempty" doc:"The next slot of the schedule that may renew it."`
 }
 
-// OutlookFrom is what an outlook rests on.
-type OutlookFrom struct {
+// RenewalOutlookFrom is what an outlook rests on.
+type RenewalOutlookFrom struct {
 	Proxy    ledger.Proxy
 	Listed   bool                  // a listing has shown it
 	Gone     bool                  // the last complete one did not
@@ -40,40 +40,40 @@ type OutlookFrom struct {
 }
 
 // Outlook is that of a proxy. Errors are those of reading the ledger.
-func (f OutlookFrom) Outlook(ctx context.Context) (Outlook, error) {
+func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error) {
 	if open := f.open(); open != nil && f.Listed {
 		return f.underWay(open), nil
 	}
 	switch {
 	case !f.Listed:
-		return Outlook{Text: "No listing has shown it: a sweep renews only what the provider lists."}, nil
+		return RenewalOutlook{Text: "No listing has shown it: a sweep renews only what the provider lists."}, nil
 	case f.Gone:
-		return Outlook{Text: "It is not renewed: the provider does not list it any more."}, nil
+		return RenewalOutlook{Text: "It is not renewed: the provider does not list it any more."}, nil
 	case f.Proxy.Retired:
-		return Outlook{Text: "It is not renewed: it was retired, and no sweep renews it until it is reinstated."}, nil
+		return RenewalOutlook{Text: "It is not renewed: it was retired, and no sweep renews it until it is reinstated."}, nil
 	case f.Proxy.ExpiresAt == nil:
-		return Outlook{Good: true, Text: "It is never due: the provider gives no expiry of it."}, nil
+		return RenewalOutlook{Good: true, Text: "It is never due: the provider gives no expiry of it."}, nil
 	case f.Coverage == nil && f.NoCoverage != "":
-		return Outlook{Text: "Which schedule renews it is not known: " + f.NoCoverage}, nil
+		return RenewalOutlook{Text: "Which schedule renews it is not known: " + f.NoCoverage}, nil
 	case f.Coverage == nil:
-		return Outlook{Text: "Which schedule renews it is being looked up."}, nil
+		return RenewalOutlook{Text: "Which schedule renews it is being looked up."}, nil
 	}
 	of, covered := f.Coverage.Of(f.Proxy)
 	if !covered {
 		if other, excepted := f.Coverage.Excepting(f.Proxy); excepted {
-			return Outlook{Text: "It is not renewed: it is an exception of the only schedule that would renew it.", Schedule: other.Name}, nil
+			return RenewalOutlook{Text: "It is not renewed: it is an exception of the only schedule that would renew it.", Schedule: other.Name}, nil
 		}
-		return Outlook{Text: "It is not renewed: no schedule of this account matches it."}, nil
+		return RenewalOutlook{Text: "It is not renewed: no schedule of this account matches it."}, nil
 	}
 	out, err := f.by(ctx, of)
 	if f.Paused != "" && out.Good {
-		out = Outlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name}
+		out = RenewalOutlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name}
 	}
 	return out, err
 }
 
 // open is the renewal that has taken the proxy.
-func (f OutlookFrom) open() *ledger.ProxyRenewal {
+func (f RenewalOutlookFrom) open() *ledger.ProxyRenewal {
 	for i := range f.Renewals {
 		if f.Renewals[i].Open {
 			return &f.Renewals[i]
@@ -82,20 +82,20 @@ func (f OutlookFrom) open() *ledger.ProxyRenewal {
 	return nil
 }
 
-func (f OutlookFrom) underWay(open *ledger.ProxyRenewal) Outlook {
+func (f RenewalOutlookFrom) underWay(open *ledger.ProxyRenewal) RenewalOutlook {
 	switch {
 	case open.InReview:
-		return Outlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known. A person has to answer.", OperationID: open.OperationID}
+		return RenewalOutlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known. A person has to answer.", OperationID: open.OperationID}
 	case open.Operation == fact.StateHeld:
-		return Outlook{Text: "It is not renewed: its renewal is held, and is let go by a person or when its reason has passed: " + open.Reason + ".", OperationID: open.OperationID}
+		return RenewalOutlook{Text: "It is not renewed: its renewal is held, and is let go by a person or when its reason has passed: " + open.Reason + ".", OperationID: open.OperationID}
 	case f.Paused != "":
-		return Outlook{Text: "Its renewal waits: " + f.Paused, OperationID: open.OperationID}
+		return RenewalOutlook{Text: "Its renewal waits: " + f.Paused, OperationID: open.OperationID}
 	}
-	return Outlook{Good: true, Text: "A renewal of it is under way.", OperationID: open.OperationID}
+	return RenewalOutlook{Good: true, Text: "A renewal of it is under way.", OperationID: open.OperationID}
 }
 
 // by is the outlook of a proxy that a schedule covers.
-func (f OutlookFrom) by(ctx context.Context, of Schedule) (out Outlook, err error) {
+func (f RenewalOutlookFrom) by(ctx context.Context, of Schedule) (out RenewalOutlook, err error) {
 	out.Schedule = of.Name
 	barred, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
 	if err != nil {
@@ -141,7 +141,7 @@ func until(at *time.Time) string {
 }
 
 // afterRenewal is the outlook of a proxy that was not read again since its last renewal ended.
-func (f OutlookFrom) afterRenewal(out *Outlook) {
+func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r ledger.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
 		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Sweeps go on with it when its expiry has been read again.", last.OperationID
@@ -151,7 +151,7 @@ func (f OutlookFrom) afterRenewal(out *Outlook) {
 }
 
 // lastEnding is the latest renewal that ended without renewing the proxy.
-func (f OutlookFrom) lastEnding() *ledger.ProxyRenewal {
+func (f RenewalOutlookFrom) lastEnding() *ledger.ProxyRenewal {
 	for i, r := range f.Renewals {
 		if r.State == fact.LineFailed || r.State == fact.LineNotCharged || r.State == fact.LineSkipped {
 			return &f.Renewals[i]
@@ -169,7 +169,7 @@ func reasonOf(r *ledger.ProxyRenewal) string {
 
 // whereDue is the outlook of a proxy that is due and that its schedule may renew: the plan
 // as it would be now decides.
-func (f OutlookFrom) whereDue(out *Outlook, status Status) {
+func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	plan, problem := f.Plan(status.Schedule)
 	if plan != nil {
 		for _, left := range plan.LeftOut {
