@@ -58,13 +58,13 @@ func (r *Runner) each(ctx context.Context, of target, by signature, do change, s
 		moved, err = p.round(ctx, of)
 	}
 	if p.changed == 0 {
-		return 0, nothingChanged(err, moved, of.id, states)
+		return 0, p.nothingChanged(err, moved, of.id)
 	}
 	return p.changed, errors.Join(p.cutShort(err), r.startRest(ctx, p.commandID))
 }
 
 // nothingChanged says why no operation was changed.
-func nothingChanged(err error, moved int, id string, states []fact.State) error {
+func (p *pending) nothingChanged(err error, moved int, id string) error {
 	switch {
 	case errors.Is(err, ledger.ErrClaimed):
 		return command.Refuse("%v", err)
@@ -73,7 +73,10 @@ func nothingChanged(err error, moved int, id string, states []fact.State) error 
 	case moved > 0:
 		return command.Refuse("the operations of %s change faster than they can be changed by hand: ask again", id)
 	}
-	return command.Refuse("nothing of %s is %s, or another operation has taken its place: `perennial status %s` shows it", id, statesText(states), id)
+	if slices.ContainsFunc(p.now, func(s fact.State) bool { return slices.Contains(p.states, s) }) {
+		return command.Refuse("another operation has taken the place of %s: `perennial status %s` shows it", id, p.commandID)
+	}
+	return command.Refuse("%s is %s: only what is %s can be changed so", id, statesText(p.now, "and"), statesText(p.states, "or"))
 }
 
 // cutShort is the error of a change that some of the operations have had, nil
@@ -97,6 +100,7 @@ type pending struct {
 	commandID string
 	of        fact.Ref        // the command
 	done      map[string]bool // the operations that it changed, and those that it made
+	now       []fact.State    // in which the operations were that it looked at last
 	changed   int
 }
 
@@ -112,6 +116,12 @@ func (p *pending) round(ctx context.Context, what target) (moved int, err error)
 	if err != nil {
 		return 0, err
 	}
+	p.now = nil
+	for _, o := range records {
+		p.now = append(p.now, o.State)
+	}
+	slices.Sort(p.now)
+	p.now = slices.Compact(p.now)
 	latest := fact.LatestOf(all)
 	records = slices.DeleteFunc(records, func(o fact.Operation) bool {
 		return p.done[o.ID] || !slices.Contains(p.states, o.State) || latest.Superseded(o)
@@ -192,7 +202,7 @@ func (p *pending) finished(d decided) {
 	}
 }
 
-func statesText(states []fact.State) string {
+func statesText(states []fact.State, word string) string {
 	names := make([]string, 0, len(states))
 	for _, s := range states {
 		names = append(names, string(s))
@@ -201,7 +211,7 @@ func statesText(states []fact.State) string {
 	if last == 0 {
 		return names[0]
 	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
 // operationsOf is the operation of the id, or every operation of the command.

@@ -12,6 +12,7 @@ import (
 
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 // statusShown is how many operations of a command, how many of their proxies and how
@@ -113,6 +114,24 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	return [][2]string{
 		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
 		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
-		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID},
+		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", afterRefusal(o)},
 	}
+}
+
+// afterRefusal says what a person can do where the provider has refused an operation.
+func afterRefusal(o inspect.OperationStatus) string {
+	if o.State != fact.StateRejected {
+		return ""
+	}
+	switch upstream.Code(o.Code) {
+	case upstream.CodeOfferNotFound:
+		return "nothing was charged; `perennial offers list` shows what can be bought"
+	case upstream.CodeInsufficientWallet:
+		return "nothing was charged; top the wallet up, then `perennial retry " + o.OperationID + "`"
+	case upstream.CodeProxyNotFound:
+		return "nothing was charged; `perennial proxies list --live` shows the proxies that the provider has"
+	case upstream.CodeValidationError:
+		return "nothing was charged; correct the command, and publish it under another id"
+	}
+	return ""
 }
