@@ -74,7 +74,7 @@ func (p *pending) nothingChanged(err error, moved int, id string) error {
 		return command.Refuse("the operations of %s change faster than they can be changed by hand: ask again", id)
 	}
 	if slices.ContainsFunc(p.now, func(s fact.State) bool { return slices.Contains(p.states, s) }) {
-		return command.Refuse("another operation has taken the place of %s: `perennial status %s` shows it", id, p.commandID)
+		return command.Refuse("%s is left as it is: another operation has taken its place, which `perennial status %s` shows", id, p.commandID)
 	}
 	return command.Refuse("%s is %s: only what is %s can be changed so", id, statesText(p.now, "and"), statesText(p.states, "or"))
 }
