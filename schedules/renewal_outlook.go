@@ -85,9 +85,9 @@ func (f RenewalOutlookFrom) open() *ledger.ProxyRenewal {
 func (f RenewalOutlookFrom) underWay(open *ledger.ProxyRenewal) RenewalOutlook {
 	switch {
 	case open.InReview:
-		return RenewalOutlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known. A person has to answer.", OperationID: open.OperationID}
+		return RenewalOutlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known: `perennial reviews show` has the evidence.", OperationID: open.OperationID}
 	case open.Operation == fact.StateHeld:
-		return RenewalOutlook{Text: "It is not renewed: its renewal is held, and is let go by a person or when its reason has passed: " + open.Reason + ".", OperationID: open.OperationID}
+		return RenewalOutlook{Text: "It is not renewed: its renewal is held until somebody releases it or the reason has passed: " + open.Reason + ".", OperationID: open.OperationID}
 	case f.Paused != "":
 		return RenewalOutlook{Text: "Its renewal waits: " + f.Paused, OperationID: open.OperationID}
 	}

@@ -52,7 +52,7 @@ func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pr
 	return out, err
 }
 
-// statusOf is where a schedule stands, or why that is not known.
+// statusOf is the status of a schedule, or why it is not known.
 func (a *account) statusOf(ctx context.Context, name string) (schedules.Status, string) {
 	all, err := a.sweeper.List(ctx)
 	if err != nil {

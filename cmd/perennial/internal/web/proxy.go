@@ -92,7 +92,7 @@ func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedule
 	return from.Outlook(ctx)
 }
 
-// statusOf is where a schedule stands, or why that is not known.
+// statusOf is the status of a schedule, or why it is not known.
 func (s *Server) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
 	all, problem := s.sweeps(ctx, a)
 	if problem != "" {
