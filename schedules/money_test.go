@@ -241,7 +241,7 @@ func TestAPlanSaysWhereEachPriceComesFrom(t *testing.T) {
 		from[one.ProxyID], why[one.ProxyID] = one.PriceFrom, one.Reason
 	}
 	want(t, "prices", from, map[string]string{"px_1": PriceOwn, "px_2": PriceKind, "px_de": PriceNone, "px_http": PriceNone, "px_late": PriceKind})
-	want(t, "why", why["px_1"], "it is due since 2026-11-18T13:00:00Z")
+	want(t, "why", why["px_1"], "due since 2026-11-18T13:00:00Z")
 	want(t, "why", why["px_late"], "it has expired and is still listed")
 }
 

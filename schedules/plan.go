@@ -410,7 +410,7 @@ func (p *planner) dueSince(proxy ledger.Proxy) string {
 	if proxy.ExpiresAt.Before(p.in.Now) {
 		return "it has expired and is still listed"
 	}
-	return "it is due since " + proxy.ExpiresAt.Add(-p.in.Schedule.RenewBefore).UTC().Format(time.RFC3339)
+	return "due since " + proxy.ExpiresAt.Add(-p.in.Schedule.RenewBefore).UTC().Format(time.RFC3339)
 }
 
 func (p *planner) markCanary(proxy ledger.Proxy, cost Price) {
