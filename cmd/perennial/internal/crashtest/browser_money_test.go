@@ -77,7 +77,7 @@ func TestBrowserOpenPageFollows(t *testing.T) {
 	awaitReady(t, line)
 	ctx := chromium(t)
 	w.signIn(ctx)
-	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("No operations."), chromedp.Evaluate[chromedp.Void](`window.unloaded = true; undefined`))
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/operations"), shows("No operations yet."), chromedp.Evaluate[chromedp.Void](`window.unloaded = true; undefined`))
 	first := `document.querySelector("main tbody a")?.innerText === `
 	for n := 1; n <= 4; n++ {
 		id := fmt.Sprintf("live-%d", n)
