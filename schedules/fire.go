@@ -173,7 +173,7 @@ func (s *Sweeper) checkClock() error {
 // sweep.planned, so that no crash loses it and the slot is published again after one.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *Plan) error {
 	planned := fact.SweepPlanned{
-		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Due, EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
+		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
 		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry] + plan.UnusableCount,
 	}
 	if f.rest != nil {
@@ -305,7 +305,7 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 // logPlan logs what the sweep does and, as warnings, what it leaves to a person.
 func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
-	log.WithField("due", plan.Due).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
+	log.WithField("due", plan.unpaid()).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
 		WithField("unpriced", plan.Unpriced).Infof("sweep %s", plan.State)
 	for _, x := range plan.Shortfalls {
 		log.Warn(x.said(plan.Currency))

@@ -116,7 +116,7 @@ type Plan struct {
 	Slot             *time.Time        `json:"slot,omitempty" doc:"Nil: it was only looked at."`
 	State            string            `json:"state,omitempty" doc:"The state."`
 	Hash             string            `json:"plan" doc:"The hash of the plan."`
-	Due              int               `json:"due" doc:"Matching proxies inside the window, without those that were renewed and not read since."`
+	Due              int               `json:"due" doc:"Matching proxies inside the window: each is included or left out."`
 	Currency         string            `json:"currency,omitempty" doc:"Of the amounts."`
 	EstimateCents    fact.Cents        `json:"estimate_cents" doc:"Without those of unknown price."`
 	Unpriced         int               `json:"unpriced,omitempty" doc:"Included, and their price is not known."`
@@ -152,6 +152,10 @@ type Plan struct {
 	again    []json.RawMessage
 	onItsWay map[string]bool
 }
+
+// unpaid counts what is due without what was renewed and not read since: its expiry is known
+// to be an old one.
+func (p Plan) unpaid() int { return p.Due - p.LeftOutCounts[ReasonUnread] }
 
 // Estimate is what the plan is expected to cost.
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
@@ -221,7 +225,6 @@ func makePlan(ctx context.Context, in inputs, known history) (Plan, error) {
 		p.plan.Due += n
 		p.plan.LeftOutCounts[why] += n
 	}
-	p.plan.Due -= p.plan.LeftOutCounts[ReasonUnread] // paid for, at an expiry that is known to be an old one
 	if in.Beyond > 0 {
 		p.plan.Due += in.Beyond
 		p.plan.LeftOutCounts[ReasonBeyond] += in.Beyond

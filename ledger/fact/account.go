@@ -14,7 +14,7 @@ type SweepPlanned struct {
 	Slot          time.Time         `json:"slot" doc:"The planned firing."`
 	Missed        []time.Time       `json:"missed,omitempty" doc:"The slots that passed before it while no runner worked."`
 	Plan          string            `json:"plan" doc:"The hash of the plan."`
-	Due           int               `json:"due" doc:"How many proxies are due."`
+	Due           int               `json:"due" doc:"How many proxies are due, without those that were renewed and not read since."`
 	EstimateCents int64             `json:"estimate_cents" doc:"Without those of unknown price."`
 	UnknownPrice  int               `json:"unknown_price,omitempty" doc:"'unknown_price' counts the planned proxies whose price is not known."`
 	Commands      []json.RawMessage `json:"commands" doc:"The commands, as they are published."`

@@ -5033,7 +5033,7 @@ export interface SweepPlannedData {
    */
   plan: string;
   /**
-   * How many proxies are due.
+   * How many proxies are due, without those that were renewed and not read since.
    */
   due: number;
   /**
