@@ -503,7 +503,7 @@ func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
 	}
 }
 
-// A wrong answer is likelier than money that nobody knows of.
+// A wrong answer is likelier than a movement that no record explains.
 func TestADifferenceOfTheWalletNamesTheAnswersBeforeIt(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -119,7 +119,7 @@ func (s *Sweeper) countUncovered(ctx context.Context) {
 
 // tellUncovered appends the fact when both of the last listings show others than were last
 // published, more, fewer or after the end of one, or when there are none any more. What was
-// published is told again once a day at most.
+// published is published again once a day at most.
 func (s *Sweeper) tellUncovered(ctx context.Context, before *int64, n int64, first []ledger.Proxy) error {
 	last, at, err := s.Ledger.LastUncovered(ctx)
 	if err != nil {

@@ -79,7 +79,7 @@ func (p *Pass) CouldExplain(difference int64) string {
 }
 
 // suspectAnswers adds to a finding of the wallet what people answered to reviews since the
-// wallet last agreed: a wrong answer is likelier than money that nobody knows of.
+// wallet last agreed: a wrong answer is likelier than a movement that no record explains.
 func (p *Pass) suspectAnswers(ctx context.Context) error {
 	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
 	if i < 0 {

@@ -88,7 +88,7 @@ func (a *app) reviewResolve() *cobra.Command {
 	}
 	f := c.Flags()
 	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or with a point in dollars (6.40): for an order in all, for a renewal what its open lines (or --line) cost")
-	amountVar(f, &confirm, "confirm-amount", "repeat --charged where it is over twice or under half of what is expected, over the wallet, or where nothing is expected")
+	amountVar(f, &confirm, "confirm-amount", "repeat --charged if it is more than twice or less than half of the expected amount, exceeds the wallet, or nothing is expected")
 	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider said so, although an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")

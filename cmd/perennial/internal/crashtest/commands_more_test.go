@@ -196,7 +196,7 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	}
 }
 
-// TestFollowingOutlivesARestartOfTheRunner: a client that waits for a command goes on
+// TestFollowingOutlivesARestartOfTheRunner: a client that waits for a command continues
 // waiting while the runner is started again, and says so when there is none.
 func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	t.Parallel()

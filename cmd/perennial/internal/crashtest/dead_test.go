@@ -169,7 +169,7 @@ func TestDeadLettersAreLookedAfterOnAPage(t *testing.T) {
 		t.Errorf("the letter is still there: %d %s", code, text)
 	}
 	if page := get("/a/main/log"); !strings.Contains(page, "it has an id now") {
-		t.Errorf("nobody corrected it:\n%s", page)
+		t.Errorf("no correction is shown:\n%s", page)
 	}
 	for _, decided := range []string{"dead.requeued", "dead.dropped"} {
 		if page := get("/a/main/log"); !strings.Contains(page, decided) || !strings.Contains(page, "so it is") {

@@ -128,7 +128,7 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 		return err
 	}
 	if err := p.host.Queue.PublishCommand(ctx, p.Name, kind, content); err != nil {
-		return fmt.Errorf("publish it: %w; the dead letter is still there", err)
+		return fmt.Errorf("publish it: %w; whether it was published is not known, and the dead letter is still there: send the same id again", err)
 	}
 	if err := p.host.Queue.DropLetter(ctx, p.Name, seq); err != nil && !errors.Is(err, queue.ErrNoLetter) {
 		return fmt.Errorf("it is published, and its dead letter cannot be removed: %w", err)
