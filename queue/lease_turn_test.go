@@ -14,7 +14,7 @@ func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	waits, got := make(chan struct{}, 64), make(chan *Lease, 1)
 	leave := Turn{Yields: func() bool { return true }, Waits: func() { waits <- struct{}{} }}
 	contend := func() {
-		lease, err := q.AcquireLeaseInTurn(ctx, "main", "two", time.Second, leave)
+		lease, err := q.AcquireLeaseInTurn(ctx, "main", "two", longLease, leave)
 		if err != nil {
 			t.Error(err)
 		}
@@ -22,13 +22,13 @@ func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	}
 	go contend()
 	receive(t, waits)
-	preferred, err := q.TryAcquireLease(ctx, "main", "one", time.Second)
+	preferred, err := q.TryAcquireLease(ctx, "main", "one", longLease)
 	check(t, err)
 	receive(t, waits)  // it has seen that the account is held: its time begins anew at the release
 	free := time.Now() // before the release: the contender may hear of it before this goroutine goes on
 	check(t, preferred.Release(ctx))
 	lease := receive(t, got)
-	if waited := time.Since(free); waited < yieldTime(time.Second) {
+	if waited := time.Since(free); waited < yieldTime(longLease) {
 		t.Errorf("it was left to another runner for %s", waited)
 	}
 	check(t, lease.Release(ctx))
