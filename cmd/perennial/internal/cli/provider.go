@@ -101,7 +101,7 @@ func (a *app) offersCommand() *cobra.Command {
 					return list.end(err)
 				}
 				if err := list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
-					moneyOrUnknown(o.UnitPriceCents, currency), fmt.Sprint(o.DurationDays), daemon.FirstFew(o.CIDRs), o.Name); err != nil {
+					moneyOrUnknown(o.UnitPriceCents, currency), strings.Trim(fmt.Sprint(o.DurationDays), "[]"), daemon.FirstFew(o.CIDRs), o.Name); err != nil {
 					return err
 				}
 			}
