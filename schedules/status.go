@@ -245,6 +245,9 @@ func planSaid(f fact.SweepPlanned, currency string) string {
 		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
 	}
 	text := fmt.Sprintf("%d due, %d to renew in %s, about %s", f.Due, renewed, english.Plural(len(f.Commands), "command", ""), fact.Sum{Cents: f.EstimateCents, Lacks: unpriced}.Text(currency))
+	if f.Due == 0 {
+		text = "nothing was due"
+	}
 	if f.Unusable > 0 {
 		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial schedules plan %s` names them)", f.Unusable, f.Schedule)
 	}

@@ -168,7 +168,7 @@ func pausedText(p ledger.SchedulePause) string {
 
 // leftText says what a sweep continues with by itself, and until when.
 func leftText(x fact.SweepLeft) string {
-	text := fmt.Sprintf("%d more are left, and the sweep goes on with them by itself", x.Proxies)
+	text := fmt.Sprintf("%d more are left, and the sweep continues with them by itself", x.Proxies)
 	if x.Unpriced > 0 {
 		text += fmt.Sprintf(" (%d wait for a price)", x.Unpriced)
 	}
