@@ -136,7 +136,7 @@ func (p Program) run(ctx context.Context) error {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	return root.ExecuteContext(ctx)
+	return inAGroup(root, root.ExecuteContext(ctx))
 }
 
 func (a *app) root() *cobra.Command {

@@ -114,12 +114,16 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	return [][2]string{
 		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
 		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
-		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", afterRefusal(o)},
+		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", toDo(o)},
 	}
 }
 
-// afterRefusal says what a person can do where the provider has refused an operation.
-func afterRefusal(o inspect.OperationStatus) string {
+// toDo says what a person can do about an operation in review, or one that the provider has
+// refused.
+func toDo(o inspect.OperationStatus) string {
+	if o.State == fact.StateReview {
+		return "`perennial reviews show " + o.OperationID + "` shows the evidence, and how to answer"
+	}
 	if o.State != fact.StateRejected {
 		return ""
 	}

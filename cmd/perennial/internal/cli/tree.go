@@ -2,7 +2,13 @@
 
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 // tree adds every command to the root, in the groups of its help.
 func (a *app) tree(root *cobra.Command) {
@@ -34,7 +40,33 @@ func (a *app) tree(root *cobra.Command) {
 // suggestedFor has names that a command is looked for under.
 var suggestedFor = map[string][]string{
 	"order": {"buy", "purchase"}, "renew": {"extend"}, "run": {"start", "serve", "up"}, "operations": {"ps", "list", "history"}, "events": {"logs", "tail", "follow"},
-	"ledger": {"balance", "statement", "backup", "restore", "entries"}, "wallet": {"money"}, "config": {"validate"}, "doctor": {"check"}, "accounts": {"pause", "resume"},
+	"wallet": {"money"}, "config": {"validate"}, "doctor": {"check"},
+}
+
+var unknownCommand = regexp.MustCompile(`^unknown command "(.+?)" for "perennial"`)
+
+// inAGroup names, in the error of an unknown command, the groups that have a command of this
+// name.
+func inAGroup(root *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	m := unknownCommand.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	var found []string
+	for _, group := range root.Commands() {
+		for _, c := range group.Commands() {
+			if c.IsAvailableCommand() && others[c.Name()] == "" && (c.Name() == m[1] || slices.Contains(c.Aliases, m[1])) {
+				found = append(found, group.Name()+" "+c.Name())
+			}
+		}
+	}
+	if len(found) == 0 {
+		return err
+	}
+	return usage("%s\ndid you mean %s?", m[0], strings.Join(found, " or "))
 }
 
 // others are the names of a verb that every noun takes as well.
