@@ -24,9 +24,9 @@ DESTDIR ?=
 share = $(DESTDIR)$(PREFIX)/share
 
 .PHONY: install
-install: ## the program, its manual pages, and completion for bash, zsh and fish, below PREFIX (/usr/local)
+install: ## the program, its manual pages, and completion for bash, zsh and fish, below PREFIX (/usr/local); a package is built with GOFLAGS=-trimpath
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(share)/man/man1" "$(share)/bash-completion/completions" "$(share)/zsh/site-functions" "$(share)/fish/vendor_completions.d"
-	CGO_ENABLED=1 go build -trimpath -o "$(DESTDIR)$(PREFIX)/bin/perennial" ./cmd/perennial
+	CGO_ENABLED=1 go build -o "$(DESTDIR)$(PREFIX)/bin/perennial" ./cmd/perennial
 	"$(DESTDIR)$(PREFIX)/bin/perennial" manual "$(share)/man/man1"
 	"$(DESTDIR)$(PREFIX)/bin/perennial" completion bash > "$(share)/bash-completion/completions/perennial"
 	"$(DESTDIR)$(PREFIX)/bin/perennial" completion zsh > "$(share)/zsh/site-functions/_perennial"
