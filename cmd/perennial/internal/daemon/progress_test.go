@@ -110,7 +110,7 @@ func TestAStreamThatAcknowledgesNothingIsSaid(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	a := &account{Name: "main", host: &Host{}, leading: &leading{leads, &queue.Outbox{}}}
+	a := &account{Name: "main", host: &Host{}, current: current{leading: &leading{leads, &queue.Outbox{}}}}
 	go func() {
 		written <- l.Write(context.Background(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})
