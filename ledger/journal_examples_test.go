@@ -36,6 +36,6 @@ func TestTheExamplesOfEventsAreOfARealJournal(t *testing.T) {
 		check(t, os.WriteFile(exampleEvents, want, 0o644))
 	}
 	if have, err := os.ReadFile(exampleEvents); err != nil || !bytes.Equal(have, want) {
-		t.Errorf("%s is not what is published (%v): go test ./ledger -run Examples -update, then go test ./cmd/perennial/internal/cli -run Schemas -update", exampleEvents, err)
+		t.Errorf("%s is not what is published (%v): go test ./ledger -run Examples -update, then go test ./cmd/perennial/internal/schema -run Schemas -update", exampleEvents, err)
 	}
 }

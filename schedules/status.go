@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,15 @@ type Status struct {
 	Paused      *ledger.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
 	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is not configured any more, what of it still counts, and what to do."`
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
+}
+
+// StatusOf is that of one schedule among all, or why it is not known.
+func StatusOf(all []Status, schedule string) (one Status, problem string) {
+	i := slices.IndexFunc(all, func(one Status) bool { return one.Schedule == schedule })
+	if i < 0 {
+		return one, "its runner does not have this schedule"
+	}
+	return all[i], ""
 }
 
 // List returns the status of every schedule, in the order of the configuration, and then

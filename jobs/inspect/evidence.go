@@ -92,7 +92,7 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	if err != nil {
 		return Evidence{}, err
 	}
-	e := Evidence{OperationStatus: statusOf(o, currency), Expiries: []ExpiryEvidence{}, Orders: []OrderEvidence{}, Answers: []Answer{}}
+	e := Evidence{OperationStatus: OperationStatusOf(o, currency), Expiries: []ExpiryEvidence{}, Orders: []OrderEvidence{}, Answers: []Answer{}}
 	if e.Lines, err = l.Lines(ctx, id); err != nil {
 		return e, err
 	}

@@ -106,7 +106,7 @@ func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted
 	}
 	for _, o := range records {
 		if q.matches(o) {
-			*out = append(*out, statusOf(o, q.currency))
+			*out = append(*out, OperationStatusOf(o, q.currency))
 		}
 	}
 	return false, nil
@@ -115,7 +115,7 @@ func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted
 func statusesOf(records []fact.Operation, currency string) []OperationStatus {
 	out := make([]OperationStatus, 0, len(records))
 	for _, o := range records {
-		out = append(out, statusOf(o, currency))
+		out = append(out, OperationStatusOf(o, currency))
 	}
 	return out
 }

@@ -89,7 +89,7 @@ func StatusAs(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandS
 // of 100,000 proxies has a thousand.
 func Brief(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStatus, error) {
 	return status(ctx, l, id, as, func(_ context.Context, _ *ledger.Ledger, o fact.Operation, currency string) (OperationStatus, error) {
-		return statusOf(o, currency), nil
+		return OperationStatusOf(o, currency), nil
 	})
 }
 
@@ -160,7 +160,7 @@ func statusOfCommand(ctx context.Context, l *ledger.Ledger, id string, of status
 
 // wholeStatusOf is an operation's status with its lines, its proxies and who asked.
 func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, currency string) (one OperationStatus, err error) {
-	one = statusOf(o, currency)
+	one = OperationStatusOf(o, currency)
 	if one.Reason, err = signedReason(ctx, l, o); err != nil {
 		return one, err
 	}
@@ -321,7 +321,8 @@ func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (s
 	})
 }
 
-func statusOf(o fact.Operation, currency string) OperationStatus {
+// OperationStatusOf is an operation as the ledger alone knows it, without its lines.
+func OperationStatusOf(o fact.Operation, currency string) OperationStatus {
 	return OperationStatus{
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
 		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,

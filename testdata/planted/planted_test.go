@@ -67,7 +67,7 @@ var flags = map[string][]string{
 	"./queue":       {"-rapid.seed", "1", "-rapid.nofailfile", "-patience", "15s"},
 	"./upstream":    {"-rapid.seed", "1", "-rapid.nofailfile"},
 
-	"./cmd/perennial/internal/cli":       {"-rapid.seed", "1", "-rapid.nofailfile"},
+	"./cmd/perennial/internal/schema":    {"-rapid.seed", "1", "-rapid.nofailfile"},
 	"./cmd/perennial/internal/placement": {"-rapid.seed", "1", "-rapid.nofailfile"},
 }
 

@@ -71,9 +71,6 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	defer h.Close()
-	if h.VerbMetadata, err = verbMetadata(); err != nil {
-		return err
-	}
 	hostCtx, stopHost := context.WithCancel(ctx)
 	defer stopHost()
 	done := make(chan error, 1)

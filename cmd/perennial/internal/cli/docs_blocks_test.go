@@ -221,11 +221,11 @@ func checkJSON(t *testing.T, b fenced) error {
 // fits says whether a text is what `perennial schema NAME` takes.
 func fits(t *testing.T, name, text string) error {
 	t.Helper()
-	var out, errs bytes.Buffer
-	if code := (Program{Args: []string{"schema", name}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}).Main(t.Context()); code != ExitDone {
-		return errors.New(errs.String())
+	out, errs, code := schemaOf(t, name)
+	if code != ExitDone {
+		return errors.New(errs)
 	}
-	schema, err := jsonschema.UnmarshalJSON(&out)
+	schema, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write docs/operations/nats-roles.conf anew")
 
 // rolesFile is what nats-config prints for one user of each role, to be copied.
 const rolesFile = "../../../../docs/operations/nats-roles.conf"

@@ -68,9 +68,6 @@ func (a *app) run(ctx context.Context, c *config.Config) error {
 	defer log.Info("perennial has stopped")
 	defer h.Close()
 	defer context.AfterFunc(ctx, func() { log.Info("perennial stops: what is under way is finished first") })()
-	if h.VerbMetadata, err = verbMetadata(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)

@@ -1,27 +1,16 @@
-// `perennial schema`: JSON Schemas and the AsyncAPI document, made from the Go types.
+// `perennial schema`: the published JSON Schemas and the AsyncAPI document.
 
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
-	"github.com/invopop/jsonschema"
 	"github.com/spf13/cobra"
 
-	"perennial/jobs/command"
-	"perennial/ledger"
-	"perennial/ledger/fact"
+	"perennial/cmd/perennial/internal/schema"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -31,33 +20,25 @@ func (a *app) schemaCommand() *cobra.Command {
 		Long: "Without a name: the AsyncAPI document, with every schema in it. NAME is a kind of command (order.create), a type of event (order.delivered), " +
 			"what a verb of the service takes (svc.status.request) or answers (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := readSchemas()
-			if err != nil {
-				return err
-			}
 			if dir != "" {
-				files, err := all.files()
-				if err != nil {
-					return err
-				}
-				return a.outputs().writeSchemas(dir, files)
+				return a.outputs().writeSchemas(dir)
 			}
-			text, err := all.print(args)
-			if err == nil {
-				_, err = a.stdout.Write(text)
-			}
-			return err
+			return a.printSchema(args)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "", "write all of them into this directory")
 	return c
 }
 
-func (o outputs) writeSchemas(dir string, schemas map[string][]byte) error {
+func (o outputs) writeSchemas(dir string) error {
+	files, err := schema.Files()
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // schemas are for the programs of others
 		return err
 	}
-	for name, text := range schemas {
+	for name, text := range files {
 		err := o.write(filepath.Join(dir, name), 0o644, func(w io.Writer) error { _, err := w.Write(text); return err })
 		if err != nil {
 			return err
@@ -66,189 +47,35 @@ func (o outputs) writeSchemas(dir string, schemas map[string][]byte) error {
 	return nil
 }
 
-// schemas are all schemas by name: those of files for commands and events, and those of
-// parts, which stand in the AsyncAPI document alone, for everything else.
-type schemas struct{ kept, parts map[string]any }
-
-// readSchemas makes the schemas from the Go types.
-func readSchemas() (all schemas, err error) {
-	words, err := readSchemaWords()
-	if err != nil {
-		return all, err
-	}
-	d := describer{words: words}
-	all = d.verbSchemas()
-	for name, fact := range fact.Types() {
-		all.kept[name] = d.eventSchema(name, fact)
-	}
-	return all, nil
-}
-
-// verbSchemas are the schemas of what verbs take and answer.
-func (d describer) verbSchemas() schemas {
-	all := schemas{map[string]any{}, d.serviceSchemas()}
-	for kind, shape := range command.Shapes() {
-		all.kept[kind] = d.commandSchema(kind, shape)
-	}
-	return all
-}
-
-// schemaFiles are the files of docs/events.
-func schemaFiles() (map[string][]byte, error) {
-	all, err := readSchemas()
-	if err != nil {
-		return nil, err
-	}
-	return all.files()
-}
-
-// named is the schema of a name; nil for none.
-func (all schemas) named(name string) any {
-	if schema, ok := all.kept[name]; ok {
-		return schema
-	}
-	return all.parts[name]
-}
-
-// print is the schema of a name, or without one the AsyncAPI document in one piece.
-func (all schemas) print(args []string) ([]byte, error) {
+// printSchema prints the schema of a name, or without one the AsyncAPI document in one piece.
+func (a *app) printSchema(args []string) error {
 	if len(args) == 0 || args[0] == "asyncapi" {
-		return all.bundle()
+		document, err := schema.Document()
+		if err == nil {
+			_, err = a.stdout.Write(document)
+		}
+		return err
 	}
-	schema := all.named(args[0])
-	if schema == nil {
-		return nil, usage("there is no schema of %.64q: %s", args[0], all.nearest(args[0]))
+	all, err := schema.All()
+	if err != nil {
+		return err
 	}
-	return schemaText(schema, "  ")
+	text := all.Text(args[0])
+	if text == "" {
+		return usage("there is no schema of %.64q: %s", args[0], nearestSchema(all.Names(), args[0]))
+	}
+	_, err = io.WriteString(a.stdout, text)
+	return err
 }
 
-// nearest names the schemas that a mistyped name may mean, as cobra suggests commands.
-func (all schemas) nearest(name string) string {
-	names := &cobra.Command{SuggestionsMinimumDistance: 3}
-	for _, one := range append(slices.Sorted(maps.Keys(all.kept)), slices.Sorted(maps.Keys(all.parts))...) {
-		names.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
+// nearestSchema names the schemas that a mistyped name may mean, as cobra suggests commands.
+func nearestSchema(names []string, name string) string {
+	known := &cobra.Command{SuggestionsMinimumDistance: 3}
+	for _, one := range names {
+		known.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
 	}
-	if near := names.SuggestionsFor(name); len(near) > 0 {
+	if near := known.SuggestionsFor(name); len(near) > 0 {
 		return "did you mean " + strings.Join(near[:min(len(near), 5)], ", ") + "?"
 	}
 	return "names are such as order.create, order.delivered or svc.status.answer, and `perennial schema` has all of them"
-}
-
-// files are docs/events: one schema for each kind of command and type of event, and the
-// AsyncAPI document that refers to them.
-func (all schemas) files() (map[string][]byte, error) {
-	files := map[string][]byte{}
-	api, err := all.unbundled()
-	if err != nil {
-		return nil, err
-	}
-	files["asyncapi.json"] = api
-	for name, schema := range all.kept {
-		if files[name+".json"], err = schemaText(schema, "  "); err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", name, err)
-		}
-	}
-	return files, nil
-}
-
-// schemaText is a schema as it is written: in ASCII, since some patterns name characters
-// that no editor shows. Without an indent it is one line.
-func schemaText(schema any, indent string) ([]byte, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
-	if err := encoder.Encode(schema); err != nil {
-		return nil, err
-	}
-	var ascii []byte
-	for _, r := range text.String() {
-		switch {
-		case r < utf8.RuneSelf:
-			ascii = append(ascii, byte(r))
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			ascii = fmt.Appendf(ascii, `\u%04x\u%04x`, high, low)
-		default:
-			ascii = fmt.Appendf(ascii, `\u%04x`, r)
-		}
-	}
-	return ascii, nil
-}
-
-// object is a JSON object that is written with its keys in order.
-type object = map[string]any
-
-const draft = "https://json-schema.org/draft/2020-12/schema"
-
-// fieldRule says whether a schema allows fields that the Go type does not have.
-type fieldRule int
-
-const (
-	knownFields fieldRule = iota // of commands
-	moreFields                   // of events
-)
-
-// reflected is the schema of a Go type, with what the tables say of it. Commands refuse
-// fields that are not known; events may gain some.
-func (d describer) reflected(t reflect.Type, fields fieldRule) *jsonschema.Schema {
-	strict := fields == knownFields
-	r := &jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: !strict, RequiredFromJSONSchemaTags: strict}
-	s := r.ReflectFromType(t)
-	s.Version = ""
-	d.describe(t, s)
-	return s
-}
-
-// commandsRequire are the fields that a command cannot do without; the other
-// form of an order has offer_code and quantity in the place of items.
-var commandsRequire = map[string][]string{"order.create": {"id", "duration_days"}, "proxy.renew": {"id", "duration_days", "proxy_ids"}}
-
-func (d describer) commandSchema(kind string, shape any) *jsonschema.Schema {
-	s := d.reflected(reflect.TypeOf(shape), knownFields)
-	s.Version, s.ID, s.Title = draft, jsonschema.ID(ledger.SchemaID(kind)), "Perennial command "+kind
-	s.Required, s.Definitions = commandsRequire[kind], commandDefs()
-	if item, ok := s.Properties.Get("items"); ok {
-		item.Items.Required = []string{"offer_code", "quantity"}
-	}
-	s.Description = d.words[typeName(reflect.TypeOf(shape))]
-	return s
-}
-
-// entitiesRequire are fields that some facts lack, and every fact of these entities has.
-var entitiesRequire = map[string][]string{
-	"command": {"command_id"}, "operation": {"command_id", "operation_id"},
-	"order": {"command_id", "operation_id"}, "renewal": {"command_id", "operation_id"},
-}
-
-// eventSchema is a CloudEvent whose data is the fact with its place in the journal.
-func (d describer) eventSchema(name string, f fact.Fact) object {
-	data := d.reflected(reflect.TypeOf(f), moreFields)
-	entity, _, _ := strings.Cut(name, ".")
-	data.Required = append(data.Required, entitiesRequire[entity]...)
-	if status, ok := data.Properties.Get("status"); ok && strings.HasPrefix(name, "renewal.") {
-		status.Enum = []any{strings.TrimPrefix(name, "renewal.")}
-	}
-	place := d.reflected(reflect.TypeFor[ledger.Place](), moreFields)
-	place.Description = d.words["ledger.Place"]
-	return object{
-		"$schema": draft, "$id": ledger.SchemaID(name), "title": "Perennial event " + name, "type": "object",
-		"description": d.words[typeName(reflect.TypeOf(f))],
-		"required":    []string{"specversion", "id", "source", "type", "time", "datacontenttype", "dataschema", "data"},
-		"properties": object{
-			"specversion":     object{"const": "1.0", "description": "The version of CloudEvents."},
-			"id":              object{"type": "string", "pattern": `^[a-z0-9-]{1,32}/[0-9a-f]{16}/[0-9]+$`, "description": "The same for the same fact, for ever: the account, the first 16 digits of the row's hash, the row."},
-			"source":          object{"type": "string", "pattern": `^perennial/[a-z0-9-]{1,32}$`, "description": "The account."},
-			"type":            object{"const": "perennial." + name + ".v1", "description": "The type of the fact and the version of its shape."},
-			"subject":         object{"type": "string", "description": "What the fact is about: an operation, a command, a proxy or a record of money; left out where it is the account."},
-			"time":            object{"type": "string", "format": "date-time", "description": "When the fact was written to the journal."},
-			"datacontenttype": object{"const": "application/json", "description": "What data is."},
-			"dataschema":      object{"const": ledger.SchemaID(name), "description": "The $id of this schema."},
-			"traceparent":     object{"type": "string", "description": "The W3C trace context that the command's message came with."},
-			"tracestate":      object{"type": "string", "description": "The vendors' part of the trace context."},
-			"data": object{"description": "The fact, and its place in the journal.", "allOf": []any{data, object{
-				"type": "object", "required": []string{"ledger"}, "properties": object{"ledger": place},
-			}}},
-		},
-	}
 }

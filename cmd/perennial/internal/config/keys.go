@@ -14,7 +14,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -103,35 +102,4 @@ func whole() *Config {
 	c.NATS.Users = []User{{Roles: make([]Role, 1)}}
 	c.HTTP.Identity.People = make([]Person, 1)
 	return c
-}
-
-// Reference is the table of all keys in docs/configuration.md.
-func Reference() string {
-	c := whole()
-	c.Defaults()
-	rows := []string{"| key | takes | default | what it is |\n|---|---|---|---|"}
-	for _, k := range keys(c) {
-		if k.tag == "" {
-			continue
-		}
-		takes := strings.TrimPrefix(kindOf(k.value.Type()), "a ")
-		if within := bounds(k.tag); within != "" {
-			takes += ", " + within
-		}
-		path := strings.ReplaceAll(k.path, "[0]", "[]")
-		rows = append(rows, "| `"+path+"` | "+takes+" | "+defaultOf(k)+" | "+k.tag.Get("doc")+" |")
-	}
-	return strings.Join(rows, "\n") + "\n"
-}
-
-// defaultOf is what counts where a key is left out.
-func defaultOf(k key) string {
-	if absent := k.tag.Get("absent"); absent != "" {
-		return absent
-	}
-	value := reflect.Indirect(k.value)
-	if value.IsZero() && !value.CanInt() && !value.CanFloat() && value.Kind() != reflect.Bool {
-		return "none"
-	}
-	return fmt.Sprint("`", shown(k.path, value.Interface()), "`")
 }

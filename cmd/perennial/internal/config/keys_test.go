@@ -37,6 +37,37 @@ func everyKey() map[string]reflect.StructField {
 	return all
 }
 
+// reference is the table of all keys in docs/configuration.md.
+func reference() string {
+	c := whole()
+	c.Defaults()
+	rows := []string{"| key | takes | default | what it is |\n|---|---|---|---|"}
+	for _, k := range keys(c) {
+		if k.tag == "" {
+			continue
+		}
+		takes := strings.TrimPrefix(kindOf(k.value.Type()), "a ")
+		if within := bounds(k.tag); within != "" {
+			takes += ", " + within
+		}
+		path := strings.ReplaceAll(k.path, "[0]", "[]")
+		rows = append(rows, "| `"+path+"` | "+takes+" | "+defaultOf(k)+" | "+k.tag.Get("doc")+" |")
+	}
+	return strings.Join(rows, "\n") + "\n"
+}
+
+// defaultOf is what counts where a key is left out.
+func defaultOf(k key) string {
+	if absent := k.tag.Get("absent"); absent != "" {
+		return absent
+	}
+	value := reflect.Indirect(k.value)
+	if value.IsZero() && !value.CanInt() && !value.CanFloat() && value.Kind() != reflect.Bool {
+		return "none"
+	}
+	return fmt.Sprint("`", shown(k.path, value.Interface()), "`")
+}
+
 // TestTheReferenceHasEveryKeyWithItsDefault: go test ./cmd/perennial/internal/config -run Reference -update.
 func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	t.Parallel()
@@ -45,7 +76,7 @@ func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := Reference()
+	table := reference()
 	held := regexp.MustCompile(`(?m)(^\|.*\n)+`)
 	if *update {
 		text = held.ReplaceAllLiteral(text, []byte(table))

@@ -44,19 +44,12 @@ type account struct {
 	started chan struct{} // closed when it works, or is known not to for now
 	once    sync.Once
 
-	mu      sync.Mutex
-	state   string // why it is not ready; "" when it is
-	runner  *jobs.Runner
-	sweeper *schedules.Sweeper
-	outbox  *queue.Outbox
+	mu sync.Mutex // of current
+	current
 
-	leading    *leading // nil while it does not lead
-	standby    standbyState
-	unfollowed string // why a standby cannot follow the account's events; "" when it does
-	outdated   outdated
-	holding    holding
-	proof      proof
-	unbound    string // why the holder could not read the provider's account; "" when it did
+	standby  standbyState
+	outdated outdated
+	proof    proof
 
 	finishes  finishes
 	answering answering
@@ -83,10 +76,29 @@ type account struct {
 	publishedAt   time.Time
 }
 
+// current is what the account works with, and what keeps it from work.
+type current struct {
+	state      string // why it is not ready; "" when it is
+	runner     *jobs.Runner
+	sweeper    *schedules.Sweeper
+	outbox     *queue.Outbox
+	leading    *leading // nil while it does not lead
+	holding    holding
+	unfollowed string // why a standby cannot follow the account's events; "" when it does
+	unbound    string // why the holder could not read the provider's account; "" when it did
+}
+
+// snapshot is what is current at one moment.
+func (a *account) snapshot() current {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current
+}
+
 // newAccountHost opens the ledger and makes the streams, so that commands can be
 // published from the first moment.
 func newAccountHost(ctx context.Context, h *Host, name string) (*account, error) {
-	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), state: "starting", started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{}}
+	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), current: current{state: "starting"}, started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{}}
 	secret, err := h.Config.SecretOf(name)
 	if err != nil {
 		return nil, err

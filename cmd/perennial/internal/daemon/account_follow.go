@@ -180,9 +180,7 @@ func (a *account) setLeading(x *leading) {
 // unacknowledged says that facts wait for the events stream, "" when they do not wait
 // long.
 func (a *account) unacknowledged() string {
-	a.mu.Lock()
-	leading := a.leading
-	a.mu.Unlock()
+	leading := a.snapshot().leading
 	if leading == nil {
 		return ""
 	}

@@ -91,7 +91,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	a.mu.Unlock()
 	served := a.verbs()
 	for i, v := range served {
-		served[i].Metadata = a.host.VerbMetadata[v.Name]
+		served[i].Metadata = a.host.metadata[v.Name]
 	}
 	return a.host.Queue.ServeAccount(ctx, queue.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }

@@ -49,14 +49,7 @@ func (a *account) setHolding(x holding) {
 	a.host.say()
 }
 
-// held is since when the runner has the account's lease; zero: it has not.
-func (a *account) held() holding {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.holding
-}
-
-func (a *account) holds() bool { return !a.held().since.IsZero() }
+func (a *account) holds() bool { return !a.snapshot().holding.since.IsZero() }
 
 // handing is a hand-over that is under way.
 type handing struct {
@@ -159,7 +152,7 @@ func (h *Host) handOvers(ctx context.Context) {
 		}
 		a := h.account(x.account)
 		a.log.WithField("to", x.to).Info("the account is handed over: what is under way is finished, nothing more is begun")
-		if give := a.held().giveUp; give != nil {
+		if give := a.snapshot().holding.giveUp; give != nil {
 			give()
 		}
 	}
@@ -174,7 +167,7 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 	x, a := *m.now, h.account(m.now.account)
 	log := a.log.WithField("to", x.to)
 	switch holder := h.peers.holder(x.account, h.name.get(), now); {
-	case a.held().since.After(x.began):
+	case a.snapshot().holding.since.After(x.began):
 		log.Warn("the account was handed over and not taken: this runner goes on with it")
 		m.end(false, now)
 	case holder != "":
@@ -189,7 +182,7 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 func (h *Host) wishes(now time.Time) []wish {
 	held := make(map[string]time.Time, len(h.Accounts))
 	for _, a := range h.Accounts {
-		if since := a.held().since; !since.IsZero() {
+		if since := a.snapshot().holding.since; !since.IsZero() {
 			held[a.Name] = since
 		}
 	}

@@ -202,9 +202,7 @@ func (a *account) probeSettings(ctx context.Context) {
 // onStream is the newest row of which this runner knows that the events stream has
 // acknowledged it; 0 where it knows of none, as when the ledger cannot be read.
 func (a *account) onStream(ctx context.Context) uint64 {
-	a.mu.Lock()
-	outbox := a.outbox
-	a.mu.Unlock()
+	outbox := a.snapshot().outbox
 	switch {
 	case a.role() == roleStandby || outbox == nil:
 		return 0
@@ -272,9 +270,7 @@ func (h *Host) heal(context.Context) {
 // probeEvents looks whether facts go out: a head that is ahead of the stream for a
 // while means that they do not, whatever the stream says.
 func (a *account) probeEvents(ctx context.Context) {
-	a.mu.Lock()
-	outbox := a.outbox
-	a.mu.Unlock()
+	outbox := a.snapshot().outbox
 	if outbox == nil {
 		a.host.probed.set(needsEvents+a.Name, nil)
 		return
@@ -328,14 +324,13 @@ func (a *account) checks() []check {
 
 // look says of each thing that the account depends on what is wrong with it.
 func (a *account) look() []check {
-	a.mu.Lock()
-	state, runner, sweeper, unfollowed := a.state, a.runner, a.sweeper, a.unfollowed
-	a.mu.Unlock()
+	x := a.snapshot()
+	state, runner, sweeper := x.state, x.runner, x.sweeper
 	standby := state == waitsForLease
 	if standby {
 		_, problem := a.standby.read()
 		outdated, _ := a.outdated.look()
-		state = cmp.Or(outdated, unfollowed, problem)
+		state = cmp.Or(outdated, x.unfollowed, problem)
 	}
 	p := &a.host.probed
 	out := []check{
@@ -394,9 +389,7 @@ func (a *account) notReady() string {
 
 // role is active while the runner may append to the account's history, else standby.
 func (a *account) role() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.host.Embedded == nil && a.leading == nil {
+	if a.host.Embedded == nil && a.snapshot().leading == nil {
 		return roleStandby
 	}
 	return roleActive

@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/schema"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/files"
@@ -33,33 +34,31 @@ const embeddedAddress = "sandbox:embedded"
 
 // Host is one `perennial run`: NATS, the accounts, and what serves them.
 type Host struct {
-	Config   *config.Config
-	log      *logrus.Logger
-	lock     *queue.DirLock
-	name     name   // its name among the runners
-	holder   string // the name under which leases are held
-	instance string // of this process alone: InstanceHeader
-	Embedded *queue.Embedded
-	local    queue.User // of the program's own commands, where the embedded server has users
-	Queue    *queue.Queue
-	Sandbox  *sandbox.Server
-	Accounts []*account
-	damaged  []damagedAccount
-	binding  sync.Mutex    // one account is bound after the other
-	turns    *ledger.Turns // of the accounts' writers
-	HTTP     *httpHost
-	meter    *meter
-	tracer   *tracer // nil: no traces are sent
-	// VerbMetadata is what $SRV.INFO shows of each verb of the accounts' services. It is
-	// set before Run; nil: nothing.
-	VerbMetadata map[string]map[string]string
-	probed       probed
-	peers        peers         // on an external NATS: the other runners
-	changed      chan struct{} // what this runner says of itself has changed
-	stopping     atomic.Bool
-	connected    atomic.Pointer[time.Time] // when NATS was reached again; nil: it was never away
-	started      time.Time
-	healed       time.Time // when the embedded server was last started again; heal's alone
+	Config    *config.Config
+	log       *logrus.Logger
+	lock      *queue.DirLock
+	name      name   // its name among the runners
+	holder    string // the name under which leases are held
+	instance  string // of this process alone: InstanceHeader
+	Embedded  *queue.Embedded
+	local     queue.User // of the program's own commands, where the embedded server has users
+	Queue     *queue.Queue
+	Sandbox   *sandbox.Server
+	Accounts  []*account
+	damaged   []damagedAccount
+	binding   sync.Mutex    // one account is bound after the other
+	turns     *ledger.Turns // of the accounts' writers
+	HTTP      *httpHost
+	meter     *meter
+	tracer    *tracer                      // nil: no traces are sent
+	metadata  map[string]map[string]string // what $SRV.INFO shows of each verb of the accounts' services
+	probed    probed
+	peers     peers         // on an external NATS: the other runners
+	changed   chan struct{} // what this runner says of itself has changed
+	stopping  atomic.Bool
+	connected atomic.Pointer[time.Time] // when NATS was reached again; nil: it was never away
+	started   time.Time
+	healed    time.Time // when the embedded server was last started again; heal's alone
 }
 
 // damagedAccount is an account of this runner alone whose ledger is damaged: it has to be
@@ -99,6 +98,9 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, er
 
 func (h *Host) start(ctx context.Context) (err error) {
 	if h.lock, err = queue.LockDir(h.Config.DataDir); err != nil {
+		return err
+	}
+	if h.metadata, err = schema.VerbMetadata(); err != nil {
 		return err
 	}
 	h.holder, h.instance = holderOf(h.Config.DataDir), rand.Text()

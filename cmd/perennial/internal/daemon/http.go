@@ -136,9 +136,7 @@ func (a *account) stuck(now time.Time) string {
 	if since := a.Ledger().WorkingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
 		return "the ledger's writer is at one commit since " + since.UTC().Format(time.RFC3339)
 	}
-	a.mu.Lock()
-	runner := a.runner
-	a.mu.Unlock()
+	runner := a.snapshot().runner
 	if runner == nil || a.host.probed.get(needsNATS) != "" || a.host.probed.get(needsStreams+a.Name) != "" {
 		return ""
 	}

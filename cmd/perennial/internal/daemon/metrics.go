@@ -226,12 +226,11 @@ func (a *account) measureBooks(ctx context.Context, set setter) error {
 // missing is by how much the provider's wallet was below what the books allow when the two
 // were last compared: what the books have and the wallet has not pays for nothing.
 func (a *account) missing() int64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.runner == nil {
+	runner := a.snapshot().runner
+	if runner == nil {
 		return 0
 	}
-	if off := a.runner.LastReconciliation().DifferenceCents; off != nil {
+	if off := runner.LastReconciliation().DifferenceCents; off != nil {
 		return max(0, -*off)
 	}
 	return 0
@@ -282,9 +281,7 @@ func (a *account) measureState(ctx context.Context, set setter) error {
 // clockSkew is how far this machine's clock is ahead of the provider's; heard is false
 // where no reply has shown it.
 func (a *account) clockSkew() (skew time.Duration, heard bool) {
-	a.mu.Lock()
-	runner := a.runner
-	a.mu.Unlock()
+	runner := a.snapshot().runner
 	if runner == nil {
 		return 0, false
 	}
@@ -321,9 +318,7 @@ func (a *account) measureFleet(ctx context.Context, set setter) error {
 	if err != nil {
 		return err
 	}
-	a.mu.Lock()
-	sweeper := a.sweeper
-	a.mu.Unlock()
+	sweeper := a.snapshot().sweeper
 	if sweeper != nil {
 		lost, nameless := sweeper.Lost()
 		unusable += nameless
@@ -339,9 +334,7 @@ func (a *account) measureFleet(ctx context.Context, set setter) error {
 
 // measureSweeps shows each schedule of the account that this runner has.
 func (a *account) measureSweeps(ctx context.Context, set setter) error {
-	a.mu.Lock()
-	sweeper := a.sweeper
-	a.mu.Unlock()
+	sweeper := a.snapshot().sweeper
 	if sweeper == nil {
 		return nil
 	}

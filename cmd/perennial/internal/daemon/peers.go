@@ -211,8 +211,5 @@ func (h *Host) standing() placement.Node {
 
 // couldRun says of a standby that it could run the account at once.
 func (a *account) couldRun() bool {
-	a.mu.Lock()
-	waits := a.state == waitsForLease
-	a.mu.Unlock()
-	return waits && a.standby.close(fewRows) && a.proof.isGood() && a.notReady() == ""
+	return a.snapshot().state == waitsForLease && a.standby.close(fewRows) && a.proof.isGood() && a.notReady() == ""
 }

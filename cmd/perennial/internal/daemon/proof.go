@@ -165,18 +165,16 @@ func (a *account) keepProof(ctx context.Context) {
 
 // unserved is why the holder of the account cannot use the provider, "" while it can.
 func (a *account) unserved() string {
-	a.mu.Lock()
-	unbound, runner := a.unbound, a.runner
-	a.mu.Unlock()
-	if unbound != "" || runner == nil {
-		return unbound
+	x := a.snapshot()
+	if x.unbound != "" || x.runner == nil {
+		return x.unbound
 	}
-	if why := runner.Silent(); why != "" {
+	if why := x.runner.Silent(); why != "" {
 		return why
 	}
-	for _, x := range runner.Paused() {
-		if x.Scope == decide.ScopeAccount && decide.OfThisMachine(x.Cause) {
-			return x.Detail
+	for _, p := range x.runner.Paused() {
+		if p.Scope == decide.ScopeAccount && decide.OfThisMachine(p.Cause) {
+			return p.Detail
 		}
 	}
 	return ""

@@ -98,11 +98,8 @@ func (a *account) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Ch
 func (a *account) bound(v queue.Verb) queue.Verb {
 	do := v.Handle
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
-		a.mu.Lock()
-		ready, state := a.sweeper != nil, a.state
-		a.mu.Unlock()
-		if !ready {
-			return nil, &queue.ServiceError{Code: "refused", Description: "the account does not work yet: " + state}
+		if x := a.snapshot(); x.sweeper == nil {
+			return nil, &queue.ServiceError{Code: "refused", Description: "the account does not work yet: " + x.state}
 		}
 		return do(ctx, data)
 	}
@@ -169,10 +166,9 @@ func (a *account) show(ctx context.Context, _ struct{}) (verbs.AccountView, erro
 		v.Paused = []ledger.Pause{}
 	}
 	v.Head.Seq, v.Head.Hash, err = a.Ledger().Head(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.runner != nil {
-		at := a.runner.ProviderAccount()
+	x := a.snapshot()
+	if x.runner != nil {
+		at := x.runner.ProviderAccount()
 		v.Status, v.Email = at.Status, at.Email
 		if !at.CreatedAt.IsZero() {
 			v.CreatedAt = &at.CreatedAt
@@ -181,9 +177,9 @@ func (a *account) show(ctx context.Context, _ struct{}) (verbs.AccountView, erro
 	if a.host.Embedded == nil {
 		v.Published = uint64(v.Head.Seq) // a standby has its rows from there
 	}
-	if a.outbox != nil {
-		v.Published, v.ShortOfMoney = a.outbox.Published(), a.runner.ShortOfMoney()
-		v.Reconciled = a.runner.LastReconciliation()
+	if x.outbox != nil {
+		v.Published, v.ShortOfMoney = x.outbox.Published(), x.runner.ShortOfMoney()
+		v.Reconciled = x.runner.LastReconciliation()
 	}
 	return v, err
 }

@@ -36,9 +36,7 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 // awaitOutbox waits until the account publishes what its ledger holds.
 func (a *account) awaitOutbox(ctx context.Context) (*queue.Outbox, error) {
 	for {
-		a.mu.Lock()
-		outbox := a.outbox
-		a.mu.Unlock()
+		outbox := a.snapshot().outbox
 		if outbox != nil {
 			return outbox, nil
 		}

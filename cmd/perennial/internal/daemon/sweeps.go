@@ -99,9 +99,7 @@ func (a *account) listEvery() time.Duration {
 
 // failingSweeps are those that are due and cannot be made.
 func (a *account) failingSweeps() []fact.SweepFailed {
-	a.mu.Lock()
-	sweeper := a.sweeper
-	a.mu.Unlock()
+	sweeper := a.snapshot().sweeper
 	if sweeper == nil {
 		return nil
 	}

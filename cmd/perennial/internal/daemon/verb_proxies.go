@@ -17,13 +17,23 @@ import (
 // proxy says what the ledger knows of a proxy, and whether sweeps renew it.
 func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.ProxyAnswer, err error) {
 	l := a.Ledger()
-	from := schedules.RenewalOutlookFrom{Now: time.Now(), Status: func(name string) (schedules.Status, string) { return a.statusOf(ctx, name) }, Plan: func(name string) (*schedules.Plan, string) {
-		p, err := a.sweeper.PlanNow(ctx, name)
-		if err != nil {
-			return nil, err.Error()
-		}
-		return &p, ""
-	}}
+	from := schedules.RenewalOutlookFrom{
+		Now: time.Now(),
+		Status: func(name string) (schedules.Status, string) {
+			all, err := a.sweeper.List(ctx)
+			if err != nil {
+				return schedules.Status{}, err.Error()
+			}
+			return schedules.StatusOf(all, name)
+		},
+		Plan: func(name string) (*schedules.Plan, string) {
+			p, err := a.sweeper.PlanNow(ctx, name)
+			if err != nil {
+				return nil, err.Error()
+			}
+			return &p, ""
+		},
+	}
 	if from.Proxy, err = l.Proxy(ctx, q.ProxyID); err == nil {
 		from.Listed, out.Proxy = true, new(verbs.Listed(from.Proxy))
 		_, gone := l.Listed(ctx, q.ProxyID)
@@ -50,20 +60,6 @@ func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pr
 	}
 	out.Outlook, err = from.Outlook(ctx)
 	return out, err
-}
-
-// statusOf is the status of a schedule, or why it is not known.
-func (a *account) statusOf(ctx context.Context, name string) (schedules.Status, string) {
-	all, err := a.sweeper.List(ctx)
-	if err != nil {
-		return schedules.Status{}, err.Error()
-	}
-	for _, one := range all {
-		if one.Schedule == name {
-			return one, ""
-		}
-	}
-	return schedules.Status{}, "its runner does not have this schedule"
 }
 
 func (a *account) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.ProxiesAnswer, error) {

@@ -112,19 +112,17 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 	}
 	v.Role, v.NotReady = a.role(), a.notReady()
 	v.Ready = v.NotReady == ""
-	a.mu.Lock()
-	sweeper, runner := a.sweeper, a.runner
-	a.mu.Unlock()
+	x := a.snapshot()
 	if letters, err := a.host.Queue.CountLetters(ctx, a.Name); err == nil {
 		v.Needs.DeadLetters = &letters
 	}
-	if runner != nil {
-		if err := addComparison(ctx, a.Ledger(), runner.LastReconciliation(), &v); err != nil {
+	if x.runner != nil {
+		if err := addComparison(ctx, a.Ledger(), x.runner.LastReconciliation(), &v); err != nil {
 			return v, err
 		}
 	}
-	if sweeper != nil {
-		err = addSchedules(ctx, sweeper, &v)
+	if x.sweeper != nil {
+		err = addSchedules(ctx, x.sweeper, &v)
 	}
 	v.Needs.Total = v.Needs.Sum()
 	return v, err

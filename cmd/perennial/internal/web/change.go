@@ -17,91 +17,112 @@ import (
 	"perennial/ledger/fact"
 )
 
-// change is one kind of change: from a form to a verb's request, and to the command that
-// does the same.
+// change is one kind of change: from a form to what is done, and to the command that does
+// the same.
 type change struct {
-	verb    verbs.Spec
-	takes   func(form func(string) string) (question map[string]any, command []string, err error)
-	does    string        // as a person reads it, before it is done
-	timeout time.Duration // default askWithin
-	// do does it where no verb does; the question has the person's name and reason.
-	do       func(ctx context.Context, a Account, question map[string]any) (said string, err error)
-	unsigned bool // it changes nothing that is kept, and needs no reason
+	does     string // as a person reads it, before it is done
+	takes    takes
+	timeout  time.Duration // default askWithin
+	unsigned bool          // it changes nothing that is kept, and needs no reason
+}
+
+// takes reads the form of a change.
+type takes func(form func(string) string) (do deed, command []string, err error)
+
+// deed makes a change; said is what the page adds to that it is done.
+type deed func(ctx context.Context, a Account, by signature) (said string, err error)
+
+// signature is in whose name a change is made, why, and when.
+type signature struct {
+	name, reason string
+	at           time.Time
+}
+
+// asks is a deed that asks a verb.
+func asks(verb verbs.Spec, question map[string]any) deed {
+	return func(ctx context.Context, a Account, by signature) (string, error) {
+		question["by"], question["reason"] = by.name, by.reason
+		var answer struct {
+			Warning string `json:"warning"`
+		}
+		err := a.Ask(ctx, verb.Name, question, &answer)
+		return answer.Warning, err
+	}
 }
 
 // byID is a change of what one field names.
-func byID(verb verbs.Spec, field, does string, command ...string) change {
-	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
+func byID(verb verbs.Spec, field string, command ...string) takes {
+	return func(form func(string) string) (deed, []string, error) {
 		id := form("id")
 		if id == "" {
 			return nil, nil, errors.New("the form names nothing")
 		}
-		return map[string]any{field: id}, append(append([]string{}, command...), id), nil
-	}}
+		return asks(verb, map[string]any{field: id}), append(append([]string{}, command...), id), nil
+	}
 }
 
 // ofAccount is a change of the account as a whole.
-func ofAccount(verb verbs.Spec, does string, command ...string) change {
-	return change{verb: verb, does: does, takes: func(func(string) string) (map[string]any, []string, error) {
-		return map[string]any{}, command, nil
-	}}
+func ofAccount(verb verbs.Spec, command ...string) takes {
+	return func(func(string) string) (deed, []string, error) { return asks(verb, map[string]any{}), command, nil }
 }
 
 // ofCommand is a change of a command, or of the operation or the command that an id names.
-func ofCommand(verb verbs.Spec, does string) change {
-	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
+func ofCommand(verb verbs.Spec) takes {
+	return func(form func(string) string) (deed, []string, error) {
 		id := form("command_id")
 		switch {
 		case id == "" && form("id") == "":
 			return nil, nil, errors.New("the form names nothing")
 		case id == "":
-			return map[string]any{"id": form("id")}, []string{verb.Name, form("id")}, nil
+			return asks(verb, map[string]any{"id": form("id")}), []string{verb.Name, form("id")}, nil
 		case command.MayNameOperation(id):
-			return map[string]any{"command_id": id}, []string{verb.Name, id, "--as", "command"}, nil
+			return asks(verb, map[string]any{"command_id": id}), []string{verb.Name, id, "--as", "command"}, nil
 		}
-		return map[string]any{"command_id": id}, []string{verb.Name, id}, nil
-	}}
+		return asks(verb, map[string]any{"command_id": id}), []string{verb.Name, id}, nil
+	}
 }
 
 // changes are by the last part of their address.
 var changes = map[string]change{
-	"release":         ofCommand(verbs.Release.Spec, "release a command"),
-	"cancel":          ofCommand(verbs.Cancel.Spec, "cancel a command"),
-	"retry":           ofCommand(verbs.Retry.Spec, "retry a command"),
-	"approve":         byID(verbs.Approve.Spec, "plan", "approve a plan", "schedules", "approve"),
-	"sweep":           {verb: verbs.Sweep.Spec, does: "run a schedule", timeout: planWithin, takes: byID(verbs.Sweep.Spec, "schedule", "", "schedules", "run").takes},
-	"schedule-resume": byID(verbs.ScheduleResume.Spec, "schedule", "resume a schedule", "schedules", "resume"),
-	"schedule-pause":  {verb: verbs.SchedulePause.Spec, does: "pause a schedule", takes: pauseSchedule},
-	"pause":           ofAccount(verbs.Pause.Spec, "pause the account", "accounts", "pause"),
-	"resume":          ofAccount(verbs.Resume.Spec, "resume the account", "accounts", "resume"),
-	"correct":         {verb: verbs.Record.Spec, does: "correct an answer", takes: correct},
-	"resolve":         {verb: verbs.Resolve.Spec, does: "answer a review", takes: resolve},
-	"retire":          {verb: verbs.Retire.Spec, does: "retire a proxy", takes: retire},
-	"dead-requeue":    ofLetter(verbs.DeadRequeue.Spec, "publish a dead command again", "dead-letters", "requeue"),
-	"dead-correct":    {verb: verbs.DeadRequeue.Spec, does: "publish a corrected command", takes: correctLetter, do: doCorrectLetter},
-	"webhook-test":    {does: "send a test event", takes: webhookTest, do: doWebhookTest, timeout: planWithin, unsigned: true},
-	"webhook-replay":  {does: "deliver events again", takes: webhookReplay, do: doWebhookReplay},
-	"dead-drop":       ofLetter(verbs.DeadDrop.Spec, "drop a dead command", "dead-letters", "drop"),
-	"reinstate":       {verb: verbs.Retire.Spec, does: "reinstate a proxy", takes: reinstate},
+	"release":         {does: "release a command", takes: ofCommand(verbs.Release.Spec)},
+	"cancel":          {does: "cancel a command", takes: ofCommand(verbs.Cancel.Spec)},
+	"retry":           {does: "retry a command", takes: ofCommand(verbs.Retry.Spec)},
+	"approve":         {does: "approve a plan", takes: byID(verbs.Approve.Spec, "plan", "schedules", "approve")},
+	"sweep":           {does: "run a schedule", takes: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
+	"schedule-resume": {does: "resume a schedule", takes: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
+	"schedule-pause":  {does: "pause a schedule", takes: pauseSchedule},
+	"pause":           {does: "pause the account", takes: ofAccount(verbs.Pause.Spec, "accounts", "pause")},
+	"resume":          {does: "resume the account", takes: ofAccount(verbs.Resume.Spec, "accounts", "resume")},
+	"correct":         {does: "correct an answer", takes: correct},
+	"resolve":         {does: "answer a review", takes: resolve},
+	"retire":          {does: "retire a proxy", takes: retire},
+	"reinstate":       {does: "reinstate a proxy", takes: reinstate},
+	"dead-requeue":    {does: "publish a dead command again", takes: ofLetter(verbs.DeadRequeue.Spec, "requeue")},
+	"dead-correct":    {does: "publish a corrected command", takes: correctLetter},
+	"dead-drop":       {does: "drop a dead command", takes: ofLetter(verbs.DeadDrop.Spec, "drop")},
+	"webhook-test":    {does: "send a test event", takes: testWebhook, timeout: planWithin, unsigned: true},
+	"webhook-replay":  {does: "deliver events again", takes: replayWebhook},
 }
 
-func pauseSchedule(form func(string) string) (map[string]any, []string, error) {
+func pauseSchedule(form func(string) string) (deed, []string, error) {
 	q := map[string]any{"schedule": form("id")}
-	command := []string{"schedules", "pause", form("id")}
-	if hours := form("hours"); hours != "" {
-		n, err := strconv.ParseInt(hours, 10, 32)
-		if err != nil || n < 1 || n > 24*365 {
-			return nil, nil, fmt.Errorf("for %q hours: use a whole number, or leave it empty", hours)
-		}
-		until := time.Duration(n) * time.Hour
-		q["for"] = until
-		command = append(command, "--until", until.String())
+	do, hours := asks(verbs.SchedulePause.Spec, q), form("hours")
+	if hours == "" {
+		return do, []string{"schedules", "pause", form("id")}, nil
 	}
-	return q, command, nil
+	n, err := strconv.ParseInt(hours, 10, 32)
+	if err != nil || n < 1 || n > 24*365 {
+		return nil, nil, fmt.Errorf("for %q hours: use a whole number, or leave it empty", hours)
+	}
+	until := time.Duration(n) * time.Hour
+	return func(ctx context.Context, a Account, by signature) (string, error) {
+		q["until"] = by.at.Add(until).UTC()
+		return do(ctx, a, by)
+	}, []string{"schedules", "pause", form("id"), "--until", until.String()}, nil
 }
 
 // resolve is an answer to a review: of an operation, or of one line of it.
-func resolve(form func(string) string) (map[string]any, []string, error) {
+func resolve(form func(string) string) (deed, []string, error) {
 	q := map[string]any{"id": form("id")}
 	command := []string{"reviews", "resolve", form("id")}
 	switch form("answer") {
@@ -138,11 +159,11 @@ func resolve(form func(string) string) (map[string]any, []string, error) {
 		q["line"] = line
 		command = append(command, "--line", line)
 	}
-	return q, command, nil
+	return asks(verbs.Resolve.Spec, q), command, nil
 }
 
 // correct books the opposite of an answer, or what was charged after all.
-func correct(form func(string) string) (map[string]any, []string, error) {
+func correct(form func(string) string) (deed, []string, error) {
 	seq, err := strconv.ParseInt(form("id"), 10, 64)
 	if err != nil {
 		return nil, nil, errors.New("the form names no answer")
@@ -160,7 +181,7 @@ func correct(form func(string) string) (map[string]any, []string, error) {
 		q["line"] = line
 		command = append(command, "--line", line)
 	}
-	return q, command, nil
+	return asks(verbs.Record.Spec, q), command, nil
 }
 
 // confirmView is the second step of an answer that looks like a slip.
@@ -224,12 +245,12 @@ func centsOf(text string) (int64, error) {
 	return strconv.ParseInt(amount[1]+(amount[2] + "00")[:2], 10, 64)
 }
 
-func retire(form func(string) string) (map[string]any, []string, error) {
-	return map[string]any{"proxy_ids": []string{form("id")}}, []string{"proxies", "retire", form("id")}, nil
+func retire(form func(string) string) (deed, []string, error) {
+	return asks(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}}), []string{"proxies", "retire", form("id")}, nil
 }
 
-func reinstate(form func(string) string) (map[string]any, []string, error) {
-	return map[string]any{"proxy_ids": []string{form("id")}, "undo": true}, []string{"proxies", "retire", form("id"), "--undo"}, nil
+func reinstate(form func(string) string) (deed, []string, error) {
+	return asks(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}, "undo": true}), []string{"proxies", "retire", form("id"), "--undo"}, nil
 }
 
 // changedView says what was done, or why it was not.
@@ -262,7 +283,7 @@ func (s *Server) change(q accountRequest) {
 	v := s.view(q.session, "Change", "")
 	v.Account = name
 	out := changedView{Does: c.does, Back: localPath(form("back"))}
-	question, command, err := c.takes(form)
+	do, command, err := c.takes(form)
 	reason := form("reason")
 	if err == nil && reason == "" && !c.unsigned {
 		err = errors.New("a reason is required: it is kept with your name")
@@ -271,7 +292,7 @@ func (s *Server) change(q accountRequest) {
 	if err == nil {
 		command = c.signed(command, q.session.Name, reason)
 		v.Command = shell(append([]string{"perennial"}, append(command, "--account", name)...))
-		out.Warning, err = s.do(q.Context(), q.account, c, question, q.session.Name, reason)
+		out.Warning, err = s.do(q.Context(), q, c, do, reason)
 	}
 	if out.Done = err == nil; err != nil {
 		out.Why, code = err.Error(), http.StatusUnprocessableEntity
@@ -279,7 +300,7 @@ func (s *Server) change(q accountRequest) {
 	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
 		code = http.StatusGatewayTimeout
 	}
-	if err != nil && s.again(q, form, question, err) {
+	if err != nil && s.again(q, form, do != nil, err) {
 		return
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
@@ -288,10 +309,11 @@ func (s *Server) change(q accountRequest) {
 }
 
 // again shows a form again whose change was not made, with the reason, where its page does.
-func (s *Server) again(q accountRequest, form func(string) string, question map[string]any, why error) bool {
+// understood says that the form could be read.
+func (s *Server) again(q accountRequest, form func(string) string, understood bool, why error) bool {
 	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
 	switch {
-	case question["content"] != nil:
+	case q.PathValue("what") == "dead-correct" && understood:
 		s.letterAgain(q, form, why)
 	case q.PathValue("what") == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
 		s.answerAgain(q, form, why)
@@ -309,23 +331,11 @@ func (c change) signed(command []string, by, reason string) []string {
 	return append(command, "--by", by, "--reason", reason)
 }
 
-// do asks the verb.
-func (s *Server) do(ctx context.Context, a Account, c change, question map[string]any, by, reason string) (warning string, err error) {
-	if until, ok := question["for"].(time.Duration); ok {
-		delete(question, "for")
-		question["until"] = s.Clock().Add(until).UTC()
-	}
-	question["by"], question["reason"] = by, reason
+// do makes a change in the name of who is signed in.
+func (s *Server) do(ctx context.Context, q accountRequest, c change, do deed, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()
-	if c.do != nil {
-		return c.do(ctx, a, question)
-	}
-	var answer struct {
-		Warning string `json:"warning"`
-	}
-	err = a.Ask(ctx, c.verb.Name, question, &answer)
-	return answer.Warning, err
+	return do(ctx, q.account, signature{q.session.Name, reason, s.Clock()})
 }
 
 // shell is a command as it can be pasted.

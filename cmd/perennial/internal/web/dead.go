@@ -79,21 +79,16 @@ func (s *Server) letterAgain(q accountRequest, form func(string) string, why err
 	s.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
 }
 
-func doCorrectLetter(ctx context.Context, a Account, q map[string]any) (string, error) {
-	seq, _ := q["seq"].(uint64)
-	content, _ := q["content"].(string)
-	by, _ := q["by"].(string)
-	reason, _ := q["reason"].(string)
-	return "", a.Requeue(ctx, seq, []byte(content), by, reason)
-}
-
 // correctLetter is the content to publish instead of a dead command.
-func correctLetter(form func(string) string) (map[string]any, []string, error) {
+func correctLetter(form func(string) string) (deed, []string, error) {
 	seq, err := strconv.ParseUint(form("id"), 10, 64)
 	if err != nil {
 		return nil, nil, errors.New("the form names no dead letter")
 	}
-	return map[string]any{"seq": seq, "content": form("content")}, []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, nil
+	content := []byte(form("content"))
+	return func(ctx context.Context, a Account, by signature) (string, error) {
+		return "", a.Requeue(ctx, seq, content, by.name, by.reason)
+	}, []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, nil
 }
 
 func (s *Server) dead(q accountRequest) {
@@ -153,12 +148,12 @@ func (s *Server) noLetters(q accountRequest, err error) {
 }
 
 // ofLetter is a change of a dead letter.
-func ofLetter(verb verbs.Spec, does string, command ...string) change {
-	return change{verb: verb, does: does, takes: func(form func(string) string) (map[string]any, []string, error) {
+func ofLetter(verb verbs.Spec, command string) takes {
+	return func(form func(string) string) (deed, []string, error) {
 		seq, err := strconv.ParseUint(form("id"), 10, 64)
 		if err != nil {
 			return nil, nil, errors.New("the form names no dead letter")
 		}
-		return map[string]any{"seq": seq}, append(append([]string{}, command...), strings.TrimSpace(form("id"))), nil
-	}}
+		return asks(verb, map[string]any{"seq": seq}), []string{"dead-letters", command, strings.TrimSpace(form("id"))}, nil
+	}
 }

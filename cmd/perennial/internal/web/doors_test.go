@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/cmd/perennial/internal/verbs"
 )
 
 // open are the routes that need no login. Every other one is locked.
@@ -79,10 +81,11 @@ func (a attempt) with(name, value string) attempt {
 // not pass. A route that is added is tried too.
 func TestEveryDoorIsLockedFromOutside(t *testing.T) {
 	h := newRig(t)
-	for _, c := range changes {
-		h.main.answer[c.verb.Name] = map[string]int{"changed": 1}
+	for _, v := range verbs.All() {
+		if v.Changes() {
+			h.main.answer[v.Name] = map[string]int{"changed": 1}
+		}
 	}
-	h.main.answer["reveal"] = map[string]int{"changed": 1}
 	var err error
 	h.pages.Identity, err = NewIdentity(personHeader, []string{"192.0.2.0/24"}, []Person{{Name: "ada", Role: Operator}})
 	check(t, err)
@@ -190,12 +193,8 @@ func (h *rig) showsNothing(d door, what, page string) {
 // nothingWasChanged: no verb that changes something was asked, and no credential.
 func (h *rig) nothingWasChanged() {
 	h.t.Helper()
-	changing := map[string]bool{"reveal": true}
-	for _, c := range changes {
-		changing[c.verb.Name] = true
-	}
 	for _, x := range h.main.requests() {
-		if changing[x.verb] {
+		if slices.ContainsFunc(verbs.All(), func(v verbs.Spec) bool { return v.Name == x.verb && v.Changes() }) {
 			h.t.Errorf("%v was asked", x)
 		}
 	}

@@ -158,7 +158,7 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 		if err != nil {
 			return err
 		}
-		v.Rows = append(v.Rows, operationRow{statusOf(o, v.Currency), what})
+		v.Rows = append(v.Rows, operationRow{inspect.OperationStatusOf(o, v.Currency), what})
 	}
 	if page.Next != (ledger.Cursor{}) {
 		next := maps.Clone(form)
@@ -239,13 +239,6 @@ func (s *Server) search(q accountRequest, v operationsView) {
 	}
 	v.Schedules = scheduleNames(q.account)
 	s.show(q, "operations", "Operations", &v)
-}
-
-func statusOf(o fact.Operation, currency string) inspect.OperationStatus {
-	return inspect.OperationStatus{
-		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, State: o.State, Reason: o.Reason, Code: o.Code, Attempts: o.Attempts,
-		OrderNo: o.OrderNo, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents, Currency: currency, AcceptedAt: o.AcceptedAt, NextAt: o.NextAt,
-	}
 }
 
 // found is the address of what has an id: a command, an operation, an order of the

@@ -98,12 +98,7 @@ func (s *Server) statusOf(ctx context.Context, a Account, name string) (status s
 	if problem != "" {
 		return status, problem
 	}
-	for _, one := range all {
-		if one.Schedule == name {
-			return one, ""
-		}
-	}
-	return status, "its runner does not have this schedule"
+	return schedules.StatusOf(all, name)
 }
 
 // planFresh is how old a plan on a page may be.

@@ -159,14 +159,14 @@ func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason s
 		}
 		return strings.TrimSpace(q.PostFormValue(field))
 	}
-	question, command, err := resolve(form)
+	do, command, err := resolve(form)
 	if err == nil && ctx.Err() != nil {
 		err = errors.New("it was not asked for: the answers before it took too long")
 	}
 	if err == nil {
 		command = append(command, "--by", q.session.Name, "--reason", reason)
 		one.Command = shell(append([]string{"perennial"}, append(command, "--account", q.account.AccountName())...))
-		_, err = s.do(ctx, q.account, changes["resolve"], question, q.session.Name, reason)
+		_, err = s.do(ctx, q, changes["resolve"], do, reason)
 	}
 	if one.Done = err == nil; err != nil {
 		one.Why, one.Unknown = err.Error(), errors.Is(err, ErrNoAnswer)

@@ -45,36 +45,26 @@ func (s *Server) webhooks(q accountRequest) {
 	s.show(q, "webhooks", "Webhooks", all)
 }
 
-// webhookTest sends a test event.
-func webhookTest(form func(string) string) (map[string]any, []string, error) {
-	return map[string]any{"name": form("id")}, []string{"webhooks", "test", form("id")}, nil
+func testWebhook(form func(string) string) (deed, []string, error) {
+	name := form("id")
+	return func(ctx context.Context, a Account, _ signature) (string, error) {
+		return a.Webhooks().Test(ctx, name)
+	}, []string{"webhooks", "test", name}, nil
 }
 
-// webhookReplay reads from where a webhook delivers again: a sequence, or a day.
-func webhookReplay(form func(string) string) (map[string]any, []string, error) {
-	q, command, from := map[string]any{"name": form("id")}, []string{"webhooks", "replay", form("id")}, form("from")
-	if seq, err := strconv.ParseUint(from, 10, 64); err == nil && seq > 0 {
-		q["seq"] = seq
-		return q, append(command, "--from-seq", from), nil
+// replayWebhook reads from where a webhook delivers again: a sequence, or a day.
+func replayWebhook(form func(string) string) (deed, []string, error) {
+	name, from := form("id"), form("from")
+	var since time.Time
+	seq, err := strconv.ParseUint(from, 10, 64)
+	where := []string{"--from-seq", from}
+	if err != nil || seq == 0 {
+		if since, err = instantOf(from); err != nil || since.IsZero() {
+			return nil, nil, errors.New("say from where on: the sequence of an event, such as 42, or a day, such as 2026-11-21")
+		}
+		seq, where = 0, []string{"--from-time", strings.TrimSpace(from)}
 	}
-	since, err := instantOf(from)
-	if err != nil || since.IsZero() {
-		return nil, nil, errors.New("say from where on: the sequence of an event, such as 42, or a day, such as 2026-11-21")
-	}
-	q["since"] = since
-	return q, append(command, "--from-time", strings.TrimSpace(from)), nil
-}
-
-func doWebhookTest(ctx context.Context, a Account, q map[string]any) (string, error) {
-	name, _ := q["name"].(string)
-	return a.Webhooks().Test(ctx, name)
-}
-
-func doWebhookReplay(ctx context.Context, a Account, q map[string]any) (string, error) {
-	name, _ := q["name"].(string)
-	seq, _ := q["seq"].(uint64)
-	since, _ := q["since"].(time.Time)
-	by, _ := q["by"].(string)
-	reason, _ := q["reason"].(string)
-	return a.Webhooks().Replay(ctx, name, seq, since, by, reason)
+	return func(ctx context.Context, a Account, by signature) (string, error) {
+		return a.Webhooks().Replay(ctx, name, seq, since, by.name, by.reason)
+	}, append([]string{"webhooks", "replay", name}, where...), nil
 }

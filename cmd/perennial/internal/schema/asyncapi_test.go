@@ -1,15 +1,15 @@
 // The AsyncAPI 3.1 document: who may send what where, and what is answered.
 
-package cli
+package schema
 
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/invopop/jsonschema"
 
@@ -28,22 +28,10 @@ type api struct {
 	inbox                object // messages of the channel on which answers come
 }
 
-// unbundled is the document that refers to the files of docs/events.
-func (all schemas) unbundled() ([]byte, error) {
-	return all.document(func(name string) bool { return all.kept[name] != nil })
-}
-
-// bundle is the document with every schema in it.
-func (all schemas) bundle() ([]byte, error) {
-	return all.document(func(string) bool { return false })
-}
-
-func (all schemas) document(inFile func(name string) bool) ([]byte, error) {
-	examples, err := readExamples()
-	if err != nil {
-		return nil, err
-	}
-	d := &api{all: all, examples: examples, inFile: inFile, channels: object{}, operations: object{}, inbox: object{}}
+// document is the AsyncAPI document; payloads refer to schemas by inFile, in files.
+func (all schemas) document(t *testing.T, inFile func(name string) bool) []byte {
+	t.Helper()
+	d := &api{all: all, examples: readExamples(t), inFile: inFile, channels: object{}, operations: object{}, inbox: object{}}
 	d.addCommands()
 	d.addEvents()
 	d.addDead()
@@ -55,18 +43,10 @@ func (all schemas) document(inFile func(name string) bool) ([]byte, error) {
 		"description": "A subject of the client's own, as NATS clients make them (`_INBOX.…`): the reply subject of a request, or what the header " +
 			queue.HeaderReplyTo + " of a command names. What is sent there is not kept.",
 	}
-	components, err := d.components()
-	if err != nil {
-		return nil, err
-	}
-	text, err := schemaText(object{
+	return schemaText(t, object{
 		"asyncapi": "3.1.0", "info": apiInfo(), "defaultContentType": "application/json",
-		"servers": object{"nats": apiServer()}, "channels": d.channels, "operations": d.operations, "components": components,
-	}, "  ")
-	if err != nil {
-		return nil, fmt.Errorf("AsyncAPI document: %w", err)
-	}
-	return text, nil
+		"servers": object{"nats": apiServer()}, "channels": d.channels, "operations": d.operations, "components": d.components(t),
+	})
 }
 
 func apiInfo() object {
@@ -94,16 +74,13 @@ func apiServer() object {
 	}
 }
 
-func (d *api) components() (object, error) {
+func (d *api) components(t *testing.T) object {
+	t.Helper()
 	parts := object{"unprintable": commandDefs()["unprintable"]}
 	for _, schemas := range []map[string]any{d.all.parts, d.all.kept} {
 		for name, schema := range schemas {
-			var err error
-			if parts[name], err = embedded(schema); err != nil {
-				return nil, fmt.Errorf("schema of %s: %w", name, err)
-			}
-			if d.inFile(name) {
-				delete(parts, name)
+			if !d.inFile(name) {
+				parts[name] = embedded(t, schema)
 			}
 		}
 	}
@@ -117,25 +94,25 @@ func (d *api) components() (object, error) {
 			"event":   object{"description": "The id of the command that the fact is about.", "location": "$message.payload#/data/command_id"},
 			"answer":  object{"description": "The command's id.", "location": "$message.payload#/command_id"},
 		},
-	}, nil
+	}
 }
 
 // embedded is a schema as a part of the document. References in it are those of the
 // document: it has no $id, which would be their base.
-func embedded(schema any) (any, error) {
+func embedded(t *testing.T, schema any) any {
+	t.Helper()
 	switch s := schema.(type) {
 	case object:
 		s = maps.Clone(s)
 		delete(s, "$schema")
 		delete(s, "$id")
-		return s, nil
+		return s
 	case *jsonschema.Schema:
 		own := *s
 		own.Version, own.ID, own.Definitions = "", "", nil
-		text, err := schemaText(&own, "  ")
-		return json.RawMessage(bytes.ReplaceAll(text, []byte(`"#/$defs/`), []byte(`"#/components/schemas/`))), err
+		return json.RawMessage(bytes.ReplaceAll(schemaText(t, &own), []byte(`"#/$defs/`), []byte(`"#/components/schemas/`)))
 	}
-	return schema, nil
+	return schema
 }
 
 // payload refers to a schema. AsyncAPI's own schemas are of an older draft.

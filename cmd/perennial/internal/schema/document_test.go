@@ -1,4 +1,4 @@
-package cli
+package schema
 
 import (
 	"bytes"
@@ -53,14 +53,11 @@ type apiDocument struct {
 // apiDocuments are the document beside the files, and in one piece.
 func apiDocuments(t *testing.T) (files map[string][]byte, unbundled, bundled []byte) {
 	t.Helper()
-	all, err := readSchemas()
-	if err != nil {
+	var err error
+	if files, err = Files(); err != nil {
 		t.Fatal(err)
 	}
-	if files, err = all.files(); err != nil {
-		t.Fatal(err)
-	}
-	if bundled, err = all.bundle(); err != nil {
+	if bundled, err = Document(); err != nil {
 		t.Fatal(err)
 	}
 	return files, files["asyncapi.json"], bundled
@@ -213,7 +210,7 @@ func TestEventsAreCloudEventsAndNameTheirCommand(t *testing.T) {
 	}
 }
 
-// TestThePageOfVerbsIsThatOfTheProgram: go test ./cmd/perennial/internal/cli -run PageOfVerbs -update
+// TestThePageOfVerbsIsThatOfTheProgram: go test ./cmd/perennial/internal/schema -run PageOfVerbs -update
 // writes it anew.
 func TestThePageOfVerbsIsThatOfTheProgram(t *testing.T) {
 	const file, begin, end = "../../../../docs/cli.md", "<!-- verbs: begin -->\n", "<!-- verbs: end -->"
@@ -240,10 +237,7 @@ func TestThePageOfVerbsIsThatOfTheProgram(t *testing.T) {
 }
 
 func TestEveryVerbHasAText(t *testing.T) {
-	all, err := readSchemas()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := makeSchemas(t)
 	for _, v := range verbs.All() {
 		if v.Help == "" {
 			t.Errorf("%s has no text", v.Name)
@@ -261,50 +255,12 @@ func TestEveryVerbHasAText(t *testing.T) {
 }
 
 func TestEveryFieldOfAVerbIsDescribed(t *testing.T) {
-	all, err := readSchemas()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, part := range all.parts {
-		text, err := schemaText(part, "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+	all := readAll(t)
+	for name := range all.parts {
 		var schema map[string]any
-		if err := json.Unmarshal(text, &schema); err != nil {
+		if err := json.Unmarshal([]byte(all.Text(name)), &schema); err != nil {
 			t.Fatal(err)
 		}
 		undescribed(schema, func(path string) { t.Errorf("%s: %s has no description", name, path) })
-	}
-}
-
-func TestSchemaPrintsOneDocumentOrTheNamedSchema(t *testing.T) {
-	all, err := readSchemas()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, bundled := apiDocuments(t)
-	for name, want := range map[string]string{
-		"": string(bundled), "asyncapi": string(bundled), "order.create": `"$id": "urn:perennial:schema:order.create:v1"`,
-		"svc.wait.answer": `"$id": "urn:perennial:schema:svc.wait.answer:v1"`, "dead": `"stream_sequence"`,
-	} {
-		text, err := all.print(strings.Fields(name))
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-	if _, err := all.print([]string{"order.lost"}); err == nil || !strings.Contains(err.Error(), "did you mean order.listed") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("a name that there is not: %v", err)
-	}
-	if _, err := all.print([]string{"nope"}); err == nil || len(err.Error()) > 200 || !strings.Contains(err.Error(), "order.delivered") {
-		t.Errorf("a name that is near none: %v", err)
-	}
-	metadata, err := verbMetadata()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(metadata)
-	if size := len(text); err != nil || size < 10_000 || size > 140_000 {
-		t.Errorf("the metadata of all verbs have %d bytes, %v: docs/cli.md says how many an INFO has", size, err)
 	}
 }

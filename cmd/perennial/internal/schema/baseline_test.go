@@ -1,4 +1,4 @@
-package cli
+package schema
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func TestNoFieldOfAnEventIsTakenAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if !bytes.Equal(text, want) {
-		t.Errorf("%s lacks what was added: go test ./cmd/perennial/internal/cli -run 'Schemas|TakenAway' -update", filepath.Base(baselineFile))
+		t.Errorf("%s lacks what was added: go test ./cmd/perennial/internal/schema -run 'Schemas|TakenAway' -update", filepath.Base(baselineFile))
 	}
 }
 
@@ -87,7 +87,7 @@ func baselineText(t *testing.T, all map[string]shape) []byte {
 // shapesNow are the shapes of the events that this program publishes.
 func shapesNow(t *testing.T) map[string]shape {
 	t.Helper()
-	files, err := schemaFiles()
+	files, err := Files()
 	if err != nil {
 		t.Fatal(err)
 	}

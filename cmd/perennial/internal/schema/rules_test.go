@@ -1,7 +1,7 @@
 // What the schemas bound beside the types of fields: closed sets of words, least and
 // greatest numbers, lengths, and the two forms of an order.
 
-package cli
+package schema
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
 // The headers of messages, as the AsyncAPI document says them.
 
-package cli
+package schema
 
 import (
 	"github.com/nats-io/nats.go"

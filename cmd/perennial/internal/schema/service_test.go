@@ -1,13 +1,10 @@
 // The verbs of an account's service, in schemas and in the AsyncAPI document.
 
-package cli
+package schema
 
 import (
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"reflect"
-	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -17,22 +14,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/queue"
 )
-
-// requestName and answerName are the names of a verb's schemas; a verb that carries out a
-// command has those of the command.
-func requestName(v verbs.Spec) string {
-	if v.IsCommand() {
-		return v.Name
-	}
-	return "svc." + v.Name + ".request"
-}
-
-func answerName(v verbs.Spec) string {
-	if v.IsCommand() {
-		return "inbox.finished"
-	}
-	return "svc." + v.Name + ".answer"
-}
 
 // serviceSchemas are the schemas of what is neither a command nor an event: requests and
 // answers of verbs, dead letters, and what comes to the inbox of a command.
@@ -99,25 +80,4 @@ func (d *api) addVerb(v verbs.Spec) {
 			"bindings": object{"nats": object{"queue": queue.ServiceQueue, "bindingVersion": "0.1.0"}},
 			"reply":    object{"channel": object{"$ref": "#/channels/inbox"}, "messages": inboxRefs(answers...)},
 		})
-}
-
-func rolesText(v verbs.Spec) string {
-	names := make([]string, len(v.Roles))
-	for i, r := range v.Roles {
-		names[i] = string(r)
-	}
-	return strings.Join(names, ", ")
-}
-
-// verbsFile has what $SRV.INFO shows of each verb, made from the Go types by the tests with
-// -update: to reflect them takes 25 ms at each start.
-//
-//go:embed schema_verbs.json
-var verbsFile []byte
-
-// verbMetadata is what $SRV.INFO shows of each verb, under the names that NATS's own
-// examples use: its schemas, whole, with no newline in them.
-func verbMetadata() (metadata map[string]map[string]string, err error) {
-	err = json.Unmarshal(verbsFile, &metadata)
-	return metadata, err
 }

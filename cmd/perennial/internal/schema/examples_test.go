@@ -1,23 +1,22 @@
 // The examples of the AsyncAPI document: events of a real journal, and the commands and
 // requests that belong to them.
 
-package cli
+package schema
 
 import (
 	"bytes"
-	_ "embed"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
+	"testing"
 
 	"perennial/cmd/perennial/internal/verbs"
 )
 
 // exampleEvents has an event of each type, one a line, from a journal that the tests of
 // the ledger write.
-//
-//go:embed schema_examples.jsonl
-var exampleEvents []byte
+const exampleEvents = "../../../../ledger/testdata/events.jsonl"
 
 // examples are payloads by the name of their schema.
 type examples map[string]json.RawMessage
@@ -30,7 +29,12 @@ func (x examples) of(name string) []object {
 	return []object{{"name": strings.ReplaceAll(name, ".", "_"), "payload": x[name]}}
 }
 
-func readExamples() (examples, error) {
+func readExamples(t *testing.T) examples {
+	t.Helper()
+	events, err := os.ReadFile(exampleEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := examples{}
 	for name, text := range exampleTexts {
 		all[name] = json.RawMessage(text)
@@ -41,13 +45,13 @@ func readExamples() (examples, error) {
 			all[answerName(v)] = json.RawMessage(v.AnswerExample)
 		}
 	}
-	for line := range bytes.Lines(exampleEvents) {
+	for line := range bytes.Lines(events) {
 		var event struct {
 			Type string                     `json:"type"`
 			Data map[string]json.RawMessage `json:"data"`
 		}
 		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("examples of events: %w", err)
+			t.Fatal(err)
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(event.Type, "perennial."), ".v1")
 		all[name] = bytes.TrimSpace(line)
@@ -57,12 +61,12 @@ func readExamples() (examples, error) {
 		delete(event.Data, "ledger")
 		data, err := json.Marshal(event.Data)
 		if err != nil {
-			return nil, fmt.Errorf("examples of events: %w", err)
+			t.Fatal(err)
 		}
 		all["inbox.finished"] = data
 		all[answerName(verbs.Wait.Spec)] = fmt.Appendf(nil, `{"finished":true,"result":%s}`, data)
 	}
-	return all, nil
+	return all
 }
 
 // exampleTexts are the examples that are neither events nor of verbs. Tests hold them against their schemas.
