@@ -47,7 +47,7 @@ func wants(t *testing.T, page string, texts ...string) {
 
 // lists are the proxies that a page has a row for.
 func lists(page string) (ids []string) {
-	for _, m := range regexp.MustCompile(`<td><a href="[^"]*/proxy\?id=([^"]*)">`).FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`<td(?: class="t")?><a href="[^"]*/proxy\?id=([^"]*)">`).FindAllStringSubmatch(page, -1) {
 		ids = append(ids, m[1])
 	}
 	return ids
