@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -203,6 +204,42 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 		}
 		if kind != "" && sum != 0 {
 			t.Errorf("entries and totals of the kind %s differ by %d", kind, sum)
+		}
+	}
+}
+
+// TestTheWalletAfterEachBookingIsItsSumUntilThere, of as many entries as are looked through.
+func TestTheWalletAfterEachBookingIsItsSumUntilThere(t *testing.T) {
+	b := listedBook(t)
+	all, err := b.Postings(t.Context(), 0, 10_000)
+	check(t, err)
+	want, seqs, wallet := map[int64]int64{}, []int64{}, int64(0)
+	for _, p := range all {
+		if p.Account == "wallet" {
+			wallet += p.AmountCents
+		}
+		if want[p.Seq] = wallet; !slices.Contains(seqs, p.Seq) {
+			seqs = append([]int64{p.Seq}, seqs...)
+		}
+	}
+	got, err := b.WalletsAfter(t.Context(), seqs)
+	if check(t, err); len(want) < 10 || !maps.Equal(got, want) {
+		t.Errorf("%v, and the sums are %v", got, want)
+	}
+	for len(seqs) > 1 { // any of them alone, and few entries
+		seqs = seqs[1:]
+		got, err = b.WalletsAfter(t.Context(), seqs[:1])
+		if check(t, err); got[seqs[0]] != want[seqs[0]] || len(got) != 1 {
+			t.Errorf("row %d: %v, and the sum is %d", seqs[0], got, want[seqs[0]])
+		}
+		got, err = b.WalletsAfter(failpoint.WithSize(t.Context(), "list.looked", 3), seqs)
+		for seq, cents := range got {
+			if want[seq] != cents {
+				t.Errorf("row %d: %d, and the sum is %d", seq, cents, want[seq])
+			}
+		}
+		if check(t, err); len(got) > 4 {
+			t.Errorf("%d rows of 3 entries", len(got))
 		}
 	}
 }

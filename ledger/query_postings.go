@@ -4,12 +4,15 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 )
 
 // Posting is one side of a double entry, as v_postings shows it: the postings
@@ -130,6 +133,33 @@ func (l *Ledger) PostingsBefore(ctx context.Context, kind string, before int64, 
 		all = slices.DeleteFunc(all, func(p Posting) bool { return p.Kind != kind })
 	}
 	return all, next, err
+}
+
+// WalletsAfter gives what the wallet held in the books after each of some rows of the
+// journal, the last first, in cents. It looks through the newest lookedMost entries of the
+// book at most, and leaves out the rows before them.
+func (l *Ledger) WalletsAfter(ctx context.Context, seqs []int64) (map[int64]int64, error) {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	now, err := balanceOf(ctx, tx, "")
+	if err != nil {
+		return nil, err
+	}
+	wallet, after, left, above := now.WalletCents, map[int64]int64{}, failpoint.Size(ctx, "list.looked", lookedMost), int64(math.MaxInt64)
+	for _, seq := range seqs {
+		var moved, looked int64
+		err := tx.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0), count(*)
+			FROM (SELECT debit, credit, cents FROM transfers WHERE seq > ? AND seq <= ? LIMIT +?)`, seq, above, left+1).Scan(&moved, &looked)
+		if left -= looked; err != nil || left < 0 {
+			return after, err
+		}
+		wallet, above = wallet-moved, seq
+		after[seq] = wallet
+	}
+	return after, nil
 }
 
 // KindTotal is what the entries of a kind moved from one account of the book to another.

@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,6 +49,30 @@ func TestAPlanThatWaitsIsStoredOnce(t *testing.T) {
 	want(t, "another plan by hand", hashes[fresh.Hash], false)
 	check(t, h.Approve(t.Context(), fresh.Hash, "ada", "checked"))
 	want(t, "published", len(h.stream.commands), 1)
+}
+
+// TestAPlanThatIsNotApprovedSpendsNothingAndIsReplaced by a later run; none makes another
+// while the schedule is paused. That is how a plan is declined.
+func TestAPlanThatIsNotApprovedSpendsNothingAndIsReplaced(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 100
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	declined, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	want(t, "state", declined.State, StateHeld)
+	check(t, h.Pause(t.Context(), "keepalive", nil, "ada", "not this month"))
+	h.watch.add(heldAnew)
+	_, err = h.fire(t.Context(), h.runners[0], firing{slot: h.watch.Now()})
+	want(t, "while it is paused", errors.Is(err, errPaused), true)
+	check(t, h.Resume(t.Context(), "keepalive", "ada", "a new month"))
+	h.append(t, fact.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not needed"})
+	_, err = h.fire(t.Context(), h.runners[0], firing{slot: h.watch.Now()})
+	check(t, err)
+	list, err := h.List(t.Context())
+	check(t, err)
+	want(t, "the declined plan is shown", list[0].Plan == declined.Hash, false)
+	want(t, "published", len(h.stream.commands), 0)
 }
 
 func TestAnApprovalSaysWhoGaveIt(t *testing.T) {

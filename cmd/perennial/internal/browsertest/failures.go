@@ -3,12 +3,39 @@
 package browsertest
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"strings"
+	"testing"
 
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	cdpruntime "github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 )
+
+// axe is axe-core, as npm has it, from a package of the tests.
+const axe = "../../../../.ci/browser/node_modules/axe-core/axe.min.js"
+
+// Axe lists what axe-core finds on the page that is open, and by how much the page is wider
+// than the screen.
+func Axe(ctx context.Context, t testing.TB) []string {
+	t.Helper()
+	script, err := os.ReadFile(axe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Does(ctx, t, chromedp.Evaluate[chromedp.Void](string(script)))
+	found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" ")))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wider := Says[int64](ctx, t, "document.documentElement.scrollWidth - innerWidth"); wider > 0 {
+		found = append(found, fmt.Sprintf("it is %d px too wide", wider))
+	}
+	return found
+}
 
 // NoteFailure keeps what a page should not do: throw, or ask another server.
 func NoteFailure(all *[]string, own string, ev any) {

@@ -177,7 +177,7 @@ func (a *app) ledgerRecord() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up, external (spent outside Perennial), or the charge or refund of an operation")
-	wholeVar(f, &x.Cents, "cents", 0, "how much, in cents, over 0")
+	amountVar(f, &x.Cents, "cents", "how much, in cents (640) or with a point in dollars (6.40), over 0")
 	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that it went on or came back from")
 	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, where it has no order")

@@ -31,7 +31,8 @@ type PricedCommand struct {
 	// Warning is what would be refused as things stand, "" where nothing is known.
 	Warning string `json:"warning,omitempty"`
 
-	sum fact.Sum // with list prices
+	sum     fact.Sum // with list prices
+	unknown []string // proxies that the account does not know
 }
 
 // estimate is what it costs, for people.
@@ -51,7 +52,8 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 }
 
 // price prints what n commands would cost as things stand: an order at the provider's
-// quote, a renewal at what was last paid. Nothing is published.
+// quote, a renewal at what was last paid. Nothing is published. The exit code says that
+// proxies are not known.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
@@ -67,15 +69,15 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Out
 	currency := a.currencyOf(ctx, client)
 	quotes, offers := map[string]quote{}, map[upstream.OfferFilter][]upstream.Offer{}
 	list := a.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
-	var total fact.Sum
-	var listCents int64
+	var total PricedCommand
 	err = each(func(out []queue.Outgoing) error {
 		for _, o := range out {
 			p, err := priceOne(ctx, l, client, quotes, offers, o, currency)
 			if err != nil {
 				return err
 			}
-			total, listCents = total.Join(p.sum), listCents+p.ListPriceCents
+			total.sum, total.ListPriceCents = total.sum.Join(p.sum), total.ListPriceCents+p.ListPriceCents
+			total.Count, total.unknown = total.Count+p.Count, append(total.unknown, p.unknown...)
 			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), p.estimate(currency), p.Warning); err != nil {
 				return err
 			}
@@ -85,12 +87,25 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Out
 	if err != nil {
 		return err
 	}
-	a.warnOfWallet(ctx, client, total.Cents)
-	if err := list.end(nil); err != nil || a.output == "json" {
+	a.warnOfWallet(ctx, client, total.sum.Cents)
+	if err := list.end(nil); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "\n%s, %s; nothing was published\n", english.Plural(n, "command", ""), total.ListedText(listCents, currency))
-	return err
+	if a.output != "json" {
+		_, err = fmt.Fprintf(a.stdout, "\n%s, %s; nothing was published\n", english.Plural(n, "command", ""), total.estimate(currency))
+	}
+	return errors.Join(err, total.exit())
+}
+
+// exit is the code of a dry run: a proxy that the account does not know is not renewed.
+func (p PricedCommand) exit() error {
+	switch int64(len(p.unknown)) {
+	case 0:
+		return nil
+	case p.Count:
+		return &exitError{code: ExitFailed}
+	}
+	return &exitError{code: ExitPartly}
 }
 
 // warnOfWallet says on stderr that the wallet does not pay for what has a price.
@@ -122,24 +137,38 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	for _, id := range c.ProxyIDs {
 		p.Count++
 		cents, err := paidFor(ctx, l, id, c.DurationDays)
+		if err == nil && !cents.Known() {
+			cents, err = listPriceOf(ctx, l, client, offers, id, c.DurationDays)
+			p.ListPriceCents += cents.Or(0)
+		}
+		if errors.Is(err, upstream.CodeProxyNotFound) {
+			p.unknown, err = append(p.unknown, id), nil
+		}
 		if err != nil {
 			return p, err
-		}
-		if !cents.Known() {
-			if cents, err = listPriceOf(ctx, l, client, offers, id, c.DurationDays); err != nil {
-				return p, err
-			}
-			p.ListPriceCents += cents.Or(0)
 		}
 		*sum = sum.Add(cents)
 	}
 	if sum.Lacks == 0 && p.ListPriceCents == 0 {
 		p.Cents = fact.Known(sum.Cents)
 	}
-	if p.Warning == "" && c.MaxTotalCents > 0 && sum.Cents-p.ListPriceCents > c.MaxTotalCents {
-		p.Warning = fmt.Sprintf("over its max_total_cents (%s)", money(c.MaxTotalCents, currency))
-	}
+	p.Warning = p.warning(c.MaxTotalCents, currency)
 	return p, nil
+}
+
+// warning is what would be refused of the command, with its ceiling: "" for nothing.
+func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
+	switch {
+	case p.Warning != "":
+		return p.Warning
+	case len(p.unknown) == 1:
+		return "the account does not know " + p.unknown[0]
+	case len(p.unknown) > 1:
+		return fmt.Sprintf("the account does not know %d of its proxies, %s first", len(p.unknown), p.unknown[0])
+	case maxTotalCents > 0 && p.sum.Cents-p.ListPriceCents > maxTotalCents:
+		return fmt.Sprintf("over its max_total_cents (%s)", money(maxTotalCents, currency))
+	}
+	return ""
 }
 
 // quoteOf reads an offer's price for exactly this quantity and duration, once.
@@ -166,7 +195,8 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 	return q, nil
 }
 
-// listPriceOf is what the offers of a proxy's kind ask; offers remembers those that were read.
+// listPriceOf is what the offers of a proxy's kind ask; offers remembers those that were
+// read. The error is upstream.CodeProxyNotFound where the account does not know the proxy.
 func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
 	like, err := ledger.Proxy{}, ledger.ErrNotFound
 	if l != nil {
@@ -174,9 +204,7 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		var p upstream.Proxy
-		if p, err = client.Proxy(ctx, id); errors.Is(err, upstream.CodeProxyNotFound) {
-			return fact.Cents{}, nil
-		}
+		p, err = client.Proxy(ctx, id)
 		like = ledger.Proxy{CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName, IPType: p.IPType, Protocol: p.Protocol}
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
@@ -53,11 +54,11 @@ func (a *app) sweepList() *cobra.Command {
 			ctx := cmd.Context()
 			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
 			err := a.eachAccount(ctx, func(one *app, account string) error {
-				all, err := askOnce(ctx, one, verbs.Sweeps, struct{}{})
+				all, paused, err := one.sweeps(ctx)
 				if err != nil {
 					return err
 				}
-				return addSweeps(list, account, all)
+				return addSweeps(list, account, all, paused)
 			})
 			return list.end(err)
 		},
@@ -68,7 +69,7 @@ func (a *app) sweepShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := askOnce(cmd.Context(), a, verbs.Sweeps, struct{}{})
+			all, paused, err := a.sweeps(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -82,7 +83,7 @@ func (a *app) sweepShow() *cobra.Command {
 			}
 			return a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
 				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.Outcome()}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
-				{"pending plan", s.Plan}, {"reason", whyOf(s)},
+				{"pending plan", s.Plan}, {"reason", paused + whyOf(s)},
 			})
 		},
 	}
@@ -97,14 +98,31 @@ func noSchedule(name string, all []schedules.Status) error {
 	return usage("no schedule %q\nschedules: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// addSweeps adds an account's schedules. Their JSON names the account anyway.
-func addSweeps(list *listing, account string, all []schedules.Status) error {
+// sweeps are the schedules of the account, and what is paused of it that keeps their renewals
+// from being sent: "" for nothing.
+func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string, err error) {
+	if all, err = askOnce(ctx, a, verbs.Sweeps, struct{}{}); err != nil || len(all) == 0 {
+		return all, "", err
+	}
+	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
+	var texts strings.Builder
+	for _, p := range v.Paused {
+		if p.Scope != string(fact.KindOrder) {
+			texts.WriteString(inspect.PauseText(p) + "; ")
+		}
+	}
+	return all, texts.String(), err
+}
+
+// addSweeps adds an account's schedules, and what is paused of it. Their JSON names the
+// account anyway.
+func addSweeps(list *listing, account string, all []schedules.Status, paused string) error {
 	for _, s := range all {
 		if list.app.output == "json" {
 			account = ""
 		}
 		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), s.Outcome()}
-		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, whyOf(s)})...); err != nil {
+		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, paused + whyOf(s)})...); err != nil {
 			return err
 		}
 	}

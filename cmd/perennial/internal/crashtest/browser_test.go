@@ -4,7 +4,6 @@ package crashtest
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 
@@ -13,9 +12,6 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 	"perennial/cmd/perennial/internal/daemon"
 )
-
-// axe is axe-core, as npm has it (.ci/browser).
-const axe = "../../../../.ci/browser/node_modules/axe-core/axe.min.js"
 
 // The steps of a person in a browser.
 type action = browsertest.Action
@@ -123,10 +119,6 @@ func TestBrowserManyPagesAreOpen(t *testing.T) {
 // wider than a telephone, and none fails or asks another server.
 func TestBrowserPagesAreForEveryone(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile(axe)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w, _, line := lostReply(t)
 	ctx := chromium(t)
 	var failures []string
@@ -145,19 +137,8 @@ func TestBrowserPagesAreForEveryone(t *testing.T) {
 			scheme string
 		}{{360, "light"}, {1280, "dark"}, {2560, "light"}} {
 			does(ctx, t, looksLike(look.width, look.scheme), chromedp.Navigate(line.HTTP+path), chromedp.WaitReady("footer"))
-			wider, err := chromedp.Run(ctx, chromedp.Evaluate[int64]("document.documentElement.scrollWidth - innerWidth"))
-			if err == nil {
-				_, err = chromedp.Run(ctx, chromedp.Evaluate[chromedp.Void](string(script)))
-			}
-			found := []string{}
-			if err == nil {
-				found, err = chromedp.Run(ctx, chromedp.Evaluate[[]string](`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" ")))`, chromedp.EvalAwaitPromise))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(found) > 0 || wider > 0 {
-				t.Errorf("%s at %d px, %s: %d px too wide; axe: %q", path, look.width, look.scheme, wider, found)
+			if found := browsertest.Axe(ctx, t); len(found) > 0 {
+				t.Errorf("%s at %d px, %s: %q", path, look.width, look.scheme, found)
 			}
 		}
 	}

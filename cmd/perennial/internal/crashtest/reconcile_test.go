@@ -101,7 +101,7 @@ func TestARepeatedRecordSaysThatNothingWasBooked(t *testing.T) {
 	record := func(cents string, more ...string) (string, string, int) {
 		return w.cli(append([]string{"ledger", "record", "--kind", "top-up", "--by", "ada", "--reason", "wire", "--id", "wire-7", "--cents", cents}, more...)...)
 	}
-	if out, errs, code := record("500"); code != cli.ExitDone || !strings.HasPrefix(out, "recorded: top-up 5.00 USD") {
+	if out, errs, code := record("5.00"); code != cli.ExitDone || !strings.HasPrefix(out, "recorded: top-up 5.00 USD") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	for _, runs := range []bool{true, false} {

@@ -54,6 +54,25 @@ func TestAPausedScheduleStaysPausedOverAKill(t *testing.T) {
 	}
 }
 
+// TestAPausedAccountIsNamedBesideItsSchedules: what they publish is not sent.
+func TestAPausedAccountIsNamedBesideItsSchedules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.configure("", "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30}\n")
+	_, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("accounts", "pause", "--by", "ada", "--reason", "prices change")
+	for _, command := range [][]string{{"schedules", "list"}, {"schedules", "show", "keep"}} {
+		if out := w.mustCLI(command...); !strings.Contains(out, "the account is paused since ") || !strings.Contains(out, "by ada: prices change") {
+			t.Errorf("%v does not say it:\n%s", command, out)
+		}
+	}
+	w.mustCLI("accounts", "resume", "--by", "ada", "--reason", "they are known")
+	if out := w.mustCLI("schedules", "list"); strings.Contains(out, "paused") {
+		t.Errorf("it is resumed:\n%s", out)
+	}
+}
+
 // TestARenamedScheduleIsNamedUntilItSaysWhatItWas, by everything that a person looks at.
 func TestARenamedScheduleIsNamedUntilItSaysWhatItWas(t *testing.T) {
 	t.Parallel()

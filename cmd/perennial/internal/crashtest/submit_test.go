@@ -100,6 +100,29 @@ func TestADryRunSaysWhatWouldBeRefused(t *testing.T) {
 	}
 }
 
+// TestADryRunNamesProxiesThatTheAccountDoesNotKnow: their renewal would be refused.
+func TestADryRunNamesProxiesThatTheAccountDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.write("renew.jsonl", `{"id":"a","duration_days":30,"proxy_ids":["px_1","px_none"]}`+"\n"+`{"id":"b","duration_days":30,"proxy_ids":["px_2"]}`, 0o600)
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"renew", "px_1"}, cli.ExitDone, "nothing was published"},
+		{[]string{"renew", "px_none"}, cli.ExitFailed, "the account does not know px_none"},
+		{[]string{"renew", "px_none", "px_nowhere"}, cli.ExitFailed, "the account does not know 2 of its proxies, px_none first"},
+		{[]string{"renew", "px_1", "px_none"}, cli.ExitPartly, "the account does not know px_none"},
+		{[]string{"submit", "renew.jsonl"}, cli.ExitPartly, "the account does not know px_none"},
+		{[]string{"renew", "px_none", "-o", "json"}, cli.ExitFailed, `"estimate_cents":null,"warning":"the account does not know px_none"`},
+	} {
+		if out, errs, code := w.cli(append(c.args, "--dry-run")...); code != c.code || !strings.Contains(out, c.says) || strings.Contains(out, "px_1 first") {
+			t.Errorf("%v: exit %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+}
+
 // TestABadLineNamesItsIDWhateverIsWrong, also when the row cannot become a command.
 func TestABadLineNamesItsIDWhateverIsWrong(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func wants(t *testing.T, page string, texts ...string) {
 
 // lists are the proxies that a page has a row for.
 func lists(page string) (ids []string) {
-	for _, m := range regexp.MustCompile(`<td><a href="[^"]*/proxy\?id=([^"]*)">`).FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`<td(?: class="t")?><a href="[^"]*/proxy\?id=([^"]*)">`).FindAllStringSubmatch(page, -1) {
 		ids = append(ids, m[1])
 	}
 	return ids
@@ -286,7 +286,7 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/schedule?id=keep")
 	wants(t, page, "Renews proxies: except px_2", "Due 3 days before a proxy expires", "For 30 days", "Runs every hour, UTC", "Budget at most 10.00 USD a run", "Approval needed over 5.00 USD a run", "@hourly",
-		"px_none — unknown", "3.50 USD", "Approve")
+		"px_none — unknown", "3.50 USD", "Approve", "to decline it, leave it until a later run replaces it, and pause the schedule if none should")
 	if got := lists(page); strings.Join(got, " ") != "px_a px_1 px_none" {
 		t.Errorf("the approval lists %v", got)
 	}

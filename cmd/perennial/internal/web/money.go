@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 const (
@@ -56,15 +57,17 @@ type entriesView struct {
 	Totals       []ledger.KindTotal // of the kind
 	Older        string             // the address of the next page; "" at the end
 	Newest       bool               // the page is the first one
+	Unsummed     bool               // of some the wallet after them is not shown: too much was booked since
 }
 
 // transaction is what one fact booked.
 type transaction struct {
 	ledger.Posting // the first; its amount is what the wallet gained, or lost
 
-	What     string   // the kinds of its entries
-	Proxies  []string // a proxy that has several entries once
-	Moved    int64    // where the wallet is not touched: from one account of the ledger to another
+	What     string     // the kinds of its entries
+	Proxies  []string   // a proxy that has several entries once
+	After    fact.Cents // what the wallet held then
+	Moved    int64      // where the wallet is not touched: from one account of the ledger to another
 	Postings []ledger.Posting
 }
 
@@ -154,10 +157,30 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 	if next > 0 {
 		v.Older = to(a.AccountName(), "money", "kind", kind, "before", strconv.FormatInt(next, 10))
 	}
+	if err == nil {
+		err = v.sumUp(ctx, a.Ledger())
+	}
 	if err == nil && kind != "" {
 		v.Totals, err = a.Ledger().TotalsOf(ctx, kind)
 	}
 	return v, err
+}
+
+// sumUp fills what the wallet held after each transaction.
+func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
+	seqs := make([]int64, len(v.Transactions))
+	for i, t := range v.Transactions {
+		seqs[i] = t.Seq
+	}
+	after, err := l.WalletsAfter(ctx, seqs)
+	for i := range v.Transactions {
+		cents, known := after[v.Transactions[i].Seq]
+		if known {
+			v.Transactions[i].After = fact.Known(cents)
+		}
+		v.Unsummed = v.Unsummed || !known
+	}
+	return err
 }
 
 // statementView is the statement of a month.

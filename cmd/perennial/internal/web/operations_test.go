@@ -76,7 +76,7 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	_, page, _ := h.get("/a/main/operation?id=first")
 	for _, want := range []string{
-		`id=buy%2F0001">buy/0001</a></td><td><a href="/a/main/operation?id=second%2F0001"`, // before and behind it
+		`id=buy%2F0001" title="buy/0001">buy/0001</a></td><td data-th="next"><a href="/a/main/operation?id=second%2F0001"`, // before and behind it
 		"attempt 1, 7 bytes", "<code>ok</code>", "trace trc_first", "Nothing: it has ended.", "key-first/0001", `label=team%3Dshop">team=shop</a>`,
 		`<td>renewals</td><td class="n">3.00 USD</td>`, `<td>wallet</td><td class="n">-3.00 USD</td>`, "event main/",
 	} {
@@ -85,7 +85,7 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 		}
 	}
 	_, page, _ = h.get("/a/main/operation?id=second")
-	for _, want := range []string{"attempt 1, HTTP 502", "outcome unknown", "the connection was reset", "Decided: not before", "attempt 2, 7 bytes", `id=first%2F0001">first/0001</a></td><td></td>`} {
+	for _, want := range []string{"attempt 1, HTTP 502", "outcome unknown", "the connection was reset", "Decided: not before", "attempt 2, 7 bytes", `id=first%2F0001" title="first/0001">first/0001</a></td><td></td>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
@@ -181,6 +181,20 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 	}
 }
 
+// TestAWalletThatMayBeShownLateIsNotCalledUnknown: nothing has an unknown cost then.
+func TestAWalletThatMayBeShownLateIsNotCalledUnknown(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/money")
+	h.main.answer["reconcile"] = map[string]any{"ok": nil, "wallet": map[string]any{"provider_cents": 450_000, "book_cents": 500_000, "late": true}}
+	if code, _ := h.post(h.client, "/a/main/check/reconcile", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
+		t.Fatalf("%d", code)
+	}
+	if page = h.shows("/a/main/money", "Not compared: money was booked in the last ten minutes"); strings.Contains(page, "the cost of") {
+		t.Error("an unknown cost is named")
+	}
+}
+
 // TestAStatementAddsUpToTheBalance, and its labels lead to what makes them up.
 func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	h := newRig(t)
@@ -189,7 +203,7 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	b, err := h.main.Balance(t.Context(), "main")
 	check(t, err)
 	page := h.shows("/a/main/statement?month=2026-11", "Balance carried forward")
-	for _, want := range []string{">Balance carried forward</th><td class=\"n\">" + fact.Amount(b.WalletCents, "USD"), `from=2026-11-01&amp;label=team%3Dshop&amp;until=2026-11-30">team=shop</a></td><td class="n">3</td><td class="n">11.00 USD</td>`, "The month is not finished"} {
+	for _, want := range []string{">Balance carried forward</th><td class=\"n\">" + fact.Amount(b.WalletCents, "USD"), `from=2026-11-01&amp;label=team%3Dshop&amp;until=2026-11-30">team=shop</a></td><td class="n" data-th="entries">3</td><td class="n" data-th="charged">11.00 USD</td>`, "The month is not finished"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

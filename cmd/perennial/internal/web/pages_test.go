@@ -57,7 +57,7 @@ func TestTheMoneyIsTheBooks(t *testing.T) {
 	for _, cents := range []int64{b.ChargedCents, b.RefundedCents, 1234, b.ChargedCents - b.RefundedCents + 1234} {
 		row += `<td class="n">` + fact.Amount(cents, "USD") + `</td>`
 	}
-	page = regexp.MustCompile(` data-value="[0-9-]+"`).ReplaceAllString(page, "")
+	page = regexp.MustCompile(` data-(value|th)="[a-z0-9-]+"`).ReplaceAllString(page, "")
 	if !strings.Contains(page, row+"</tr>") || !strings.Contains(page, ">Recorded</th>") {
 		t.Errorf("the day does not add up: no %s", row)
 	}
@@ -79,7 +79,9 @@ func TestATransactionIsOneRow(t *testing.T) {
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/money")
-	wants(t, page, "charge, refund -3.00 USD two/0001 px_9 4 entries, row", "renewals 4.11 USD px_9", "funding 12.34 USD", "ada: by hand", "Export 2026-11:")
+	wants(t, page, "charge, refund -3.00 USD 4,997.00 USD two/0001 px_9 4 entries, row", "renewals 4.11 USD px_9", "funding 12.34 USD 5,009.34 USD", "ada: by hand", "Export 2026-11:")
+	_, refunds, _ := h.get("/a/main/money?kind=refund")
+	wants(t, refunds, "refund 1.11 USD 4,997.00 USD two/0001")
 	if n := strings.Count(page, "<details>"); n != 3 { // with the opening
 		t.Errorf("%d transactions:\n%s", n, page)
 	}

@@ -72,12 +72,11 @@ var functions = template.FuncMap{
 		if at == nil {
 			return ""
 		}
-		return humanize.RelTime(*at, now, "ago", "from now")
+		return relative(*at, now)
 	},
 	"lag":        lag,
 	"reviewkey":  reviewKey,
 	"lastday":    func(end time.Time) string { return end.Add(-time.Nanosecond).Format(time.DateOnly) },
-	"pause":      inspect.PauseText,
 	"dayOfMonth": dayOfMonth,
 	"minutes":    func(seconds int64) int64 { return seconds / 60 },
 	"add":        func(a, b int64) int64 { return a + b },
@@ -112,13 +111,22 @@ func when(v any) template.HTML {
 	return template.HTML(`<time datetime="` + at.UTC().Format(time.RFC3339Nano) + `" title="` + text + ` UTC">` + text + ` UTC</time>`) //nolint:gosec // digits alone
 }
 
+// relative is an instant as it is seen from now: 3 hours ago, in 2 days.
+func relative(at, now time.Time) string {
+	text := humanize.RelTime(at, now, "ago", "from now")
+	if span, later := strings.CutSuffix(text, " from now"); later {
+		return "in " + span
+	}
+	return text
+}
+
 func ago(v any, now time.Time) string {
 	switch v := v.(type) {
 	case time.Time:
-		return humanize.RelTime(v, now, "ago", "from now")
+		return relative(v, now)
 	case *time.Time:
 		if v != nil {
-			return humanize.RelTime(*v, now, "ago", "from now")
+			return relative(*v, now)
 		}
 	}
 	return "never"
@@ -161,9 +169,10 @@ func to(account, page string, query ...string) string {
 // field is a name of the program's own, as a person reads it.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
-// short is an id whose middle is left out where it is long: a title has it in full.
+// short is an id whose middle is left out where it is long: a title has it in full. A
+// sentence is left whole.
 func short(id string) string {
-	if r := []rune(id); len(r) > 32 {
+	if r := []rune(id); len(r) > 32 && !strings.Contains(id, " ") {
 		return string(r[:20]) + "…" + string(r[len(r)-8:])
 	}
 	return id
