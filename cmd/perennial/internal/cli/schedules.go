@@ -38,7 +38,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 		},
 	}
 	c.Flags().StringVar(&until, "until", "", "end by itself: an instant, or a time from now such as 8h (default: until it is resumed)")
-	a.signed(c, &q, "paused on the command line")
+	signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
 	return c
 }
 
@@ -51,7 +51,7 @@ func (a *app) schedulesResume() *cobra.Command {
 			return sendChange(cmd.Context(), a, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)
 		},
 	}
-	a.signed(c, &q, "resumed on the command line")
+	signed(c, &q.By, &q.Reason, "who asks for it", "resumed on the command line")
 	return c
 }
 
@@ -60,10 +60,4 @@ func pausedUntil(until *time.Time) string {
 		return "until it is resumed"
 	}
 	return "until " + until.Format(time.RFC3339)
-}
-
-// signed adds the flags of who asks, and why.
-func (a *app) signed(c *cobra.Command, q *verbs.SchedulePauseRequest, reason string) {
-	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
-	c.Flags().StringVar(&q.Reason, "reason", reason, "why")
 }

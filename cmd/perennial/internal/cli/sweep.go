@@ -40,9 +40,7 @@ func (a *app) sweepApprove() *cobra.Command {
 			return sendChange(cmd.Context(), a, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now")
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&q.By, "by", operator(), "who approves it")
-	f.StringVar(&q.Reason, "reason", "approved on the command line", "why")
+	signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
 	return c
 }
 
@@ -181,8 +179,7 @@ func leftText(x fact.SweepLeft) string {
 func (a *app) sweepRun() *cobra.Command {
 	var q verbs.SweepRequest
 	c := a.sweepOne("run SCHEDULE", "Run a schedule now", verbs.Sweep, &q)
-	c.Flags().StringVar(&q.By, "by", operator(), "who asks for it")
-	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
 	return c
 }
 

@@ -39,8 +39,7 @@ func (a *app) webhookReplay() *cobra.Command {
 	}
 	wholeVar(c.Flags(), &x.Seq, "from-seq", 0, "the first event to deliver again, by its sequence in the journal")
 	c.Flags().StringVar(&since, "from-time", "", "the first day, as 2026-11-01 (UTC), or instant, whose events to deliver again")
-	c.Flags().StringVar(&x.By, "by", operator(), "who asks for it")
-	c.Flags().StringVar(&x.Reason, "reason", "asked for on the command line", "why")
+	signed(c, &x.By, &x.Reason, "who asks for it", askedFor)
 	return c
 }
 
