@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -20,8 +19,7 @@ func (a *account) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Chan
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > verbs.MaxRetired {
 		return changed, &command.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), verbs.MaxRetired)}
 	}
-	q.By = asked(ctx, q.By)
-	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return changed, err
 	}
 	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
@@ -41,12 +39,8 @@ func (a *account) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Chan
 }
 
 func retireOne(ctx context.Context, tx *ledger.Tx, q verbs.RetireRequest, id string) (changed bool, err error) {
-	known, err := tx.KnowsProxy(id)
-	if err != nil {
+	if err := knowsProxy(tx, id); err != nil {
 		return false, err
-	}
-	if !known {
-		return false, refuseUnknownProxy(id)
 	}
 	retired, err := tx.Retired(id)
 	if err != nil || retired != q.Undo {

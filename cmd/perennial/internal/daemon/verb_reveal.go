@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -15,26 +14,21 @@ import (
 // reveal appends the fact, and answers no credential: who asked reads them from the
 // provider, behind this, so that none goes over NATS.
 func (a *account) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
-	q.By = asked(ctx, q.By)
-	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return verbs.Changed{}, err
-	}
-	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
-		known, err := tx.KnowsProxy(q.ProxyID)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return refuseUnknownProxy(q.ProxyID)
-		}
-		return tx.Append(fact.ProxyRevealed{ProxyID: q.ProxyID, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+	return changeOne(ctx, &q.By, q.Reason, func() error {
+		return a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
+			if err := knowsProxy(tx, q.ProxyID); err != nil {
+				return err
+			}
+			return tx.Append(fact.ProxyRevealed{ProxyID: q.ProxyID, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+		})
 	})
-	if err != nil {
-		return verbs.Changed{}, err
-	}
-	return verbs.Changed{Changed: 1}, nil
 }
 
-func refuseUnknownProxy(id string) error {
+// knowsProxy refuses a proxy that the ledger does not know.
+func knowsProxy(tx *ledger.Tx, id string) error {
+	known, err := tx.KnowsProxy(id)
+	if err != nil || known {
+		return err
+	}
 	return command.RefuseUnknown("proxy %.80q was never listed and no command named it: check the id (`perennial proxies list`)", id)
 }
