@@ -67,9 +67,9 @@ func (a *app) withEvents(c *config.Config, account string, do func(*queue.Queue)
 	return do(h.queue)
 }
 
-func addWebhooks(list *listing, all []daemon.Webhook) error {
+func addWebhooks(list *listing, all []webhook.Status) error {
 	for _, l := range all {
-		row := []string{l.Name, l.Account, l.URL, l.State, strconv.FormatUint(l.Seq, 10), strconv.FormatUint(l.Behind, 10), stamp(l.NextAttempt), l.LastError}
+		row := []string{l.Name, l.Account, l.URL, l.State, strconv.FormatUint(l.Seq, 10), strconv.FormatUint(l.Lag, 10), stamp(l.NextAttempt), l.LastError}
 		if err := list.add("", l, row...); err != nil {
 			return err
 		}
