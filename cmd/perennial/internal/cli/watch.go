@@ -273,3 +273,17 @@ func checkList(q verbs.ListRequest) error {
 	}
 	return nil
 }
+
+// skipped are proxies that were left out together, by reason.
+type skipped []fact.SkippedFor
+
+// reason is the first one, and how many there are beside it.
+func (s skipped) reason() string {
+	switch len(s) {
+	case 0:
+		return ""
+	case 1:
+		return s[0].Reason
+	}
+	return fmt.Sprintf("%s, and %d more", s[0].Reason, len(s)-1)
+}
