@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -57,11 +56,11 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 func (s *simulation) noteWait(r ledger.Row) {
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	s.must(err, "row")
-	of, reason := decide.WaitOf(f)
+	of, reason := waitOf(f)
 	if of == "" {
 		return
 	}
-	if !slices.ContainsFunc(decide.Waits(), func(w decide.Wait) bool { return w.Of == of && w.Reason == reason }) {
+	if !slices.ContainsFunc(allWaits(), func(w wait) bool { return w.Of == of && w.Reason == reason }) {
 		s.failf("row %d, %s: the %s waits for %q, which is in no table", r.Seq, r.Type, of, reason)
 	}
 	s.counts.waits[of+" "+reason]++

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/jobs/decide"
 	"perennial/ledger/testrun"
 
 	"golang.org/x/sync/errgroup"
@@ -82,7 +81,7 @@ func TestSimulation(t *testing.T) {
 // All of them ended: a seed whose operations do not has failed.
 func (c simCounts) reachWaits(t *testing.T) {
 	t.Helper()
-	for _, w := range decide.Waits() {
+	for _, w := range allWaits() {
 		if of := w.Of + " " + w.Reason; w.Test == t.Name() && c.waits[of] == 0 {
 			t.Errorf("no %s: the seeds do not come to this wait", of)
 		}

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// maxMarks is how many combining marks may follow one another. No script needs more; a
+// MaxMarks is how many combining marks may follow one another. No script needs more; a
 // letter under fifty of them covers the lines around it.
-const maxMarks = 4
+const MaxMarks = 4
 
 // Unprintable says why a text cannot be an id, a label, a name or a reason, as the end
 // of a sentence that begins with what it is; "" where it can be one. Two texts that
@@ -20,7 +20,7 @@ const maxMarks = 4
 func Unprintable(text string) string {
 	marks := 0
 	for _, r := range text {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar || unicode.In(r, invisible...) {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar || unicode.In(r, Invisible...) {
 			return fmt.Sprintf("holds a character that cannot be printed (%U)", r)
 		}
 		switch {
@@ -29,17 +29,17 @@ func Unprintable(text string) string {
 		case !unicode.Is(unicode.Mc, r): // one that takes room stands on the same letter
 			marks = 0
 		}
-		if marks > maxMarks {
-			return fmt.Sprintf("holds more than %d combining marks in a row", maxMarks)
+		if marks > MaxMarks {
+			return fmt.Sprintf("holds more than %d combining marks in a row", MaxMarks)
 		}
 	}
 	return ""
 }
 
-// invisible are characters that Unicode counts among letters, marks or symbols and
+// Invisible are characters that Unicode counts among letters, marks or symbols and
 // that show nothing. The replacement character is refused beside them: different
 // broken texts decode to it alike.
-var invisible = []*unicode.RangeTable{
+var Invisible = []*unicode.RangeTable{
 	unicode.Other_Default_Ignorable_Code_Point, // Hangul fillers, the grapheme joiner
 	unicode.Variation_Selector,
 	blanks,
@@ -57,34 +57,6 @@ var blanks = &unicode.RangeTable{
 		{Lo: 0x16fe4, Hi: 0x16fe4, Stride: 1}, // the Khitan filler
 		{Lo: 0x1d159, Hi: 0x1d159, Stride: 1}, // a note without a head
 	},
-}
-
-// UnprintablePattern is a regular expression, in the syntax that ECMAScript (flag u) and
-// Go share, that finds something in a text exactly where Unprintable refuses it.
-func UnprintablePattern() string {
-	var hidden strings.Builder
-	hidden.WriteRune(unicode.ReplacementChar)
-	for _, table := range invisible {
-		for _, r := range table.R16 {
-			writeRange(&hidden, rune(r.Lo), rune(r.Hi), rune(r.Stride))
-		}
-		for _, r := range table.R32 {
-			writeRange(&hidden, rune(r.Lo), rune(r.Hi), rune(r.Stride))
-		}
-	}
-	return fmt.Sprintf(`[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[%s]|(?:[\p{Mn}\p{Me}]\p{Mc}*){%d}`, hidden.String(), maxMarks+1)
-}
-
-// writeRange writes what a class of characters has of a table.
-func writeRange(class *strings.Builder, low, high, stride rune) {
-	for r := low; r <= high; r += stride {
-		class.WriteRune(r)
-		if stride == 1 && low < high {
-			class.WriteByte('-')
-			class.WriteRune(high)
-			return
-		}
-	}
 }
 
 // Printable is a text without what would end a line, move the cursor of a terminal or show

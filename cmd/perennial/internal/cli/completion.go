@@ -35,13 +35,7 @@ type completions func(ctx context.Context, prefix string) []string
 // nothing is said here.
 func (a *app) addCompletions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
-	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string {
-		c, err := config.Load(a.configFile)
-		if err != nil {
-			return nil
-		}
-		return c.AccountNames()
-	}))
+	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }))
 	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies, "retry": a.knownCommands}
 	one := map[string]completions{
 		"cancel": a.openCommands, "release": a.openCommands, "status": a.knownCommands, "operations show": a.knownCommands, "schedules show": a.scheduleNames,
@@ -125,14 +119,19 @@ func asked[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], q Q) (answ
 }
 
 func (a *app) scheduleNames(context.Context, string) (names []string) {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return nil
-	}
-	for _, s := range c.Schedules {
+	for _, s := range a.readable().Schedules {
 		names = append(names, s.Name)
 	}
 	return names
+}
+
+// readable is the configuration, an empty one where it cannot be read.
+func (a *app) readable() *config.Config {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return &config.Config{}
+	}
+	return c
 }
 
 // heldPlans are the plans that wait for an approval.
@@ -196,11 +195,7 @@ func eventTypes() (all []string) {
 }
 
 func (a *app) webhookNames(context.Context, string) (names []string) {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return nil
-	}
-	for _, w := range c.Webhooks {
+	for _, w := range a.readable().Webhooks {
 		names = append(names, w.Name)
 	}
 	return names

@@ -127,7 +127,7 @@ func (a *app) deadRequeue() *cobra.Command {
 			return a.printLetter("requeued", l, dropLetter(ctx, r, q))
 		}),
 	}
-	signed(c, &q)
+	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
 	c.Flags().StringVar(&file, "file", "", "publish this file's content instead; - is the standard input")
 	return c
 }
@@ -166,7 +166,7 @@ func (a *app) deadDrop() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	signed(c, &q)
+	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
 	f := c.Flags()
 	f.BoolVar(&which.all, "all", false, "every one")
 	f.StringVar(&which.beforeText, "before", "", "those published before a day, as 2026-11-01 (UTC), or an instant")
@@ -236,11 +236,6 @@ func (a *app) printLetter(done string, l queue.Letter, err error) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: dead letter %d, %s\n", done, l.Seq, printable(l.Dead.Subject))
 	return err
-}
-
-func signed(c *cobra.Command, q *verbs.DeadRequest) {
-	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
-	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
 }
 
 // askIfRunning asks a verb; answered is false where no runner has the account: the letter

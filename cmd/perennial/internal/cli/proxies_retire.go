@@ -26,9 +26,7 @@ func (a *app) proxiesRetire() *cobra.Command {
 			return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&q.By, "by", operator(), "who decides it")
-	f.StringVar(&q.Reason, "reason", "asked for on the command line", "why")
-	f.BoolVar(&q.Undo, "undo", false, "let sweeps renew them again")
+	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	c.Flags().BoolVar(&q.Undo, "undo", false, "let sweeps renew them again")
 	return c
 }

@@ -54,8 +54,7 @@ func (a *app) retryCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&q.By, "by", operator(), "who decides it")
-	f.StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
 	asFlag(c, &as)
 	f.StringVar(&which.list.State, "state", "", "in the place of ids: operations in this state, which is rejected")
 	f.Var(span{&which.since}, "since", "with --state: only what was accepted within this time, such as 1d or 12h")

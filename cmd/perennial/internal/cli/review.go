@@ -94,8 +94,7 @@ func (a *app) reviewResolve() *cobra.Command {
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: do it again under a new key")
-	f.StringVar(&x.By, "by", operator(), "who decides it")
-	f.StringVar(&x.Reason, "reason", "", "why (required)")
+	signed(c, &x.By, &x.Reason, "who decides it", "")
 	return c
 }
 
@@ -173,7 +172,7 @@ func (a *app) accountChange(use, short, done string, v verbs.Verb[verbs.Operator
 			return a.printChange(changed, fmt.Sprintf(done, r.account), err)
 		},
 	}
-	a.signedBy(c, &q)
+	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
 	return c
 }
 

@@ -52,8 +52,7 @@ func (a *app) reviewCorrect() *cobra.Command {
 	amountVar(f, &refund, "refund", "it charged this much less; without --charge and --refund the whole charge is taken back")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was answered for")
 	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
-	f.StringVar(&x.By, "by", operator(), "who says so")
-	f.StringVar(&x.Reason, "reason", "", "why (required)")
+	signed(c, &x.By, &x.Reason, "who says so", "")
 	return c
 }
 

@@ -211,15 +211,23 @@ func (a *app) operatorCommand(use, short, done string, v verbs.Verb[verbs.Operat
 			return sendChange(cmd.Context(), a, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
 		},
 	}
-	a.signedBy(c, &q)
+	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
 	asFlag(c, &as)
 	return c
 }
 
-// signedBy adds the flags of who decides, and why.
-func (a *app) signedBy(c *cobra.Command, q *verbs.OperatorRequest) {
-	c.Flags().StringVar(&q.By, "by", operator(), "who decides it")
-	c.Flags().StringVar(&q.Reason, "reason", "asked for on the command line", "why")
+// askedFor is the reason of a change for which none is given.
+const askedFor = "asked for on the command line"
+
+// signed adds the flags of who makes a change, and why. Without a default the reason is
+// required, which the command checks.
+func signed(c *cobra.Command, by, reason *string, who, why string) {
+	c.Flags().StringVar(by, "by", operator(), who)
+	usage := "why"
+	if why == "" {
+		usage = "why (required)"
+	}
+	c.Flags().StringVar(reason, "reason", why, usage)
 }
 
 func asFlag(c *cobra.Command, as *string) {
@@ -264,4 +272,18 @@ func checkList(q verbs.ListRequest) error {
 		return usage("--state is %q: use one of %v", q.State, fact.States)
 	}
 	return nil
+}
+
+// skipped are proxies that were left out together, by reason.
+type skipped []fact.SkippedFor
+
+// reason is the first one, and how many there are beside it.
+func (s skipped) reason() string {
+	switch len(s) {
+	case 0:
+		return ""
+	case 1:
+		return s[0].Reason
+	}
+	return fmt.Sprintf("%s, and %d more", s[0].Reason, len(s)-1)
 }

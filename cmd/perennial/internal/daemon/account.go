@@ -198,3 +198,19 @@ func (a *account) isStarted() bool {
 }
 
 func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }
+
+// exchanged hears of every request to the provider that has ended.
+func (a *account) exchanged(x upstream.Exchange) {
+	a.counts.request(x)
+	a.recent.Add(x, time.Now())
+}
+
+// heardLately is how the provider answered in the last minutes.
+func (a *account) heardLately() jobs.ProviderRecent {
+	r := a.recent.Recent(time.Now())
+	if skew, heard := a.clockSkew(); heard {
+		ms := skew.Milliseconds()
+		r.SkewMillis = &ms
+	}
+	return r
+}

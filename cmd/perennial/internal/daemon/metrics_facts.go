@@ -1,4 +1,5 @@
-// Counting what the account's journal says: facts by type, and how long commands take.
+// Counting, and saying in the log, what the account's journal says: facts by type, and how
+// long commands take.
 
 package daemon
 
@@ -217,4 +218,21 @@ func (f *following) countRare(r ledger.Row, x fact.Fact) {
 	case fact.LedgerDiscrepancy:
 		c.findings.WithLabelValues(c.account, x.Finding).Inc()
 	}
+}
+
+// say logs a fact that a person should hear of, so that a day can be followed in the log:
+// pauses, sweeps and findings are said where they happen.
+func (f *following) say(x fact.Fact) {
+	switch x := x.(type) {
+	case fact.RunnerStarted:
+		f.log.WithField("recovered", x.Recovered).Info("the account works")
+	case fact.OperationReview:
+		f.about(x.Ref).WithField("code", x.Code).Warn("in review: " + x.Reason)
+	case fact.OperationResolved:
+		f.about(x.Ref).WithField("cents", x.ChargedCents).Info("answered: " + x.Said(fact.Signed(x.By, x.User)))
+	}
+}
+
+func (f *following) about(r fact.Ref) *logrus.Entry {
+	return f.log.WithFields(logrus.Fields{"operation_id": r.OperationID, "command_id": r.CommandID, "trace_id": r.TraceID})
 }

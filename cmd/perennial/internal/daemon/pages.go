@@ -143,13 +143,8 @@ type webhooksOf struct{ *account }
 func (p pageAccount) Webhooks() web.Webhooks { return webhooksOf(p) }
 
 // List implements web.Webhooks.
-func (p webhooksOf) List(ctx context.Context) ([]web.Webhook, error) {
-	all, err := WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
-	shown := make([]web.Webhook, 0, len(all))
-	for _, w := range all {
-		shown = append(shown, web.Webhook{Name: w.Name, URL: w.URL, State: w.State, Seq: w.Seq, Lag: w.Behind, LastError: w.LastError, NextAttempt: w.NextAttempt})
-	}
-	return shown, err
+func (p webhooksOf) List(ctx context.Context) ([]webhook.Status, error) {
+	return WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
 }
 
 // named is one of them that is configured.

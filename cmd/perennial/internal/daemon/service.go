@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -125,6 +126,24 @@ func (a *account) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Change
 // asked is the name under which a change is made: that of the request, else the NATS
 // user that asks.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
+
+// signed refuses a change without a name or a reason, and gives it its name.
+func signed(ctx context.Context, by *string, reason string) error {
+	*by = asked(ctx, *by)
+	return jobs.CheckSigned(*by, reason)
+}
+
+// changeOne makes a change in a person's name.
+func changeOne(ctx context.Context, by *string, reason string, change func() error) (verbs.Changed, error) {
+	err := signed(ctx, by, reason)
+	if err == nil {
+		err = change()
+	}
+	if err != nil {
+		return verbs.Changed{}, err
+	}
+	return verbs.Changed{Changed: 1}, nil
+}
 
 // states gives the states of commands; an unknown id is left out.
 func (a *account) states(ctx context.Context, q verbs.StatesRequest) (map[string]string, error) {

@@ -115,35 +115,22 @@ func (a *account) plan(ctx context.Context, q verbs.SweepRequest) (schedules.Pla
 }
 
 func (a *account) sweepNow(ctx context.Context, q verbs.SweepRequest) (schedules.Plan, error) {
-	q.By = asked(ctx, q.By)
-	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return schedules.Plan{}, err
 	}
 	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason)
 }
 
 func (a *account) approve(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {
-	q.By = asked(ctx, q.By)
-	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return verbs.Changed{}, err
-	}
-	return verbs.Changed{Changed: 1}, a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason)
+	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason) })
 }
 
 func (a *account) pauseSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
-	q.By = asked(ctx, q.By)
-	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return verbs.Changed{}, err
-	}
-	return verbs.Changed{Changed: 1}, a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason)
+	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason) })
 }
 
 func (a *account) resumeSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
-	q.By = asked(ctx, q.By)
-	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
-		return verbs.Changed{}, err
-	}
-	return verbs.Changed{Changed: 1}, a.sweeper.Resume(ctx, q.Schedule, q.By, q.Reason)
+	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Resume(ctx, q.Schedule, q.By, q.Reason) })
 }
 
 func (a *account) forecast(ctx context.Context, q verbs.ForecastRequest) (schedules.Forecast, error) {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -84,8 +83,7 @@ func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Chan
 
 // letterOf is the letter that a request names, if the request says who asks and why.
 func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Letter, error) {
-	q.By = asked(ctx, q.By)
-	if err := jobs.CheckSigned(q.By, q.Reason); err != nil {
+	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return queue.Letter{}, err
 	}
 	letter, err := a.host.Queue.Letter(ctx, a.Name, q.Seq)

@@ -1,4 +1,4 @@
-// The verb `proxies`: what the ledger knows of the account's proxies.
+// The verbs of proxies: `proxies` and `proxy`, what the ledger knows of them, `retire` and `reveal`.
 
 package daemon
 
@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 )
 
@@ -77,4 +79,66 @@ func (a *account) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.Pr
 		page.Proxies = append(page.Proxies, verbs.Listed(p))
 	}
 	return page, err
+}
+
+// retire changes all of the proxies or none. A proxy that is
+// retired already gets no second fact.
+func (a *account) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Changed, error) {
+	var changed verbs.Changed
+	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > verbs.MaxRetired {
+		return changed, &command.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), verbs.MaxRetired)}
+	}
+	if err := signed(ctx, &q.By, q.Reason); err != nil {
+		return changed, err
+	}
+	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
+		changed.Changed = 0 // Write may run this twice
+		for _, id := range q.ProxyIDs {
+			done, err := retireOne(ctx, tx, q, id)
+			if err != nil {
+				return err
+			}
+			if done {
+				changed.Changed++
+			}
+		}
+		return nil
+	})
+	return changed, err
+}
+
+func retireOne(ctx context.Context, tx *ledger.Tx, q verbs.RetireRequest, id string) (changed bool, err error) {
+	if err := knowsProxy(tx, id); err != nil {
+		return false, err
+	}
+	retired, err := tx.Retired(id)
+	if err != nil || retired != q.Undo {
+		return false, err
+	}
+	if q.Undo {
+		return true, tx.Append(fact.ProxyReinstated{ProxyID: id, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+	}
+	return true, tx.Append(fact.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+}
+
+// reveal appends the fact, and answers no credential: the asker then reads them from the
+// provider, so that none goes over NATS.
+func (a *account) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
+	return changeOne(ctx, &q.By, q.Reason, func() error {
+		return a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
+			if err := knowsProxy(tx, q.ProxyID); err != nil {
+				return err
+			}
+			return tx.Append(fact.ProxyRevealed{ProxyID: q.ProxyID, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+		})
+	})
+}
+
+// knowsProxy refuses a proxy that the ledger does not know.
+func knowsProxy(tx *ledger.Tx, id string) error {
+	known, err := tx.KnowsProxy(id)
+	if err != nil || known {
+		return err
+	}
+	return command.RefuseUnknown("proxy %.80q was never listed and no command named it: check the id (`perennial proxies list`)", id)
 }

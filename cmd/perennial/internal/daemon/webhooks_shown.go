@@ -27,22 +27,9 @@ const (
 	webhookOrphaned   = "removable"  // it is not configured, and keeps events from `ledger archive`
 )
 
-// Webhook is a webhook as `webhooks list -o json` prints it.
-type Webhook struct {
-	Name        string     `json:"name"`
-	Account     string     `json:"account"`
-	URL         string     `json:"url"` // scheme and host
-	State       string     `json:"state"`
-	Seq         uint64     `json:"seq"`         // everything up to it is delivered
-	Behind      uint64     `json:"behind"`      // events that are not
-	Undelivered int        `json:"undelivered"` // of them, those that were read
-	LastError   string     `json:"last_error,omitempty"`
-	NextAttempt *time.Time `json:"next_attempt,omitempty"`
-}
-
 // WebhooksOf lists the webhooks of an account by name: those that are configured, and those
 // that have a position.
-func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]Webhook, error) {
+func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]webhook.Status, error) {
 	positions, err := q.WebhookPositions(ctx, account)
 	if err != nil {
 		return nil, err
@@ -54,26 +41,26 @@ func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account s
 	if err != nil {
 		return nil, err
 	}
-	all := slices.DeleteFunc(NewWebhooks(c, account), func(w Webhook) bool { _, begun := positions[w.Name]; return begun })
+	all := slices.DeleteFunc(NewWebhooks(c, account), func(w webhook.Status) bool { _, begun := positions[w.Name]; return begun })
 	for name, p := range positions {
 		all = append(all, webhookAt(c, account, name, p, state.Last))
 	}
-	slices.SortFunc(all, func(a, b Webhook) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b webhook.Status) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // NewWebhooks lists the webhooks of an account that no runner has begun with.
-func NewWebhooks(c *config.Config, account string) (all []Webhook) {
+func NewWebhooks(c *config.Config, account string) (all []webhook.Status) {
 	for _, w := range c.WebhooksOf(account) {
-		all = append(all, Webhook{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
+		all = append(all, webhook.Status{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
 	}
-	slices.SortFunc(all, func(a, b Webhook) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b webhook.Status) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-func webhookAt(c *config.Config, account, name string, p queue.WebhookPosition, last uint64) Webhook {
-	l := Webhook{
-		Name: name, Account: account, State: webhookDelivering, Seq: p.Seq, Behind: p.Behind(last), Undelivered: len(p.Undelivered),
+func webhookAt(c *config.Config, account, name string, p queue.WebhookPosition, last uint64) webhook.Status {
+	l := webhook.Status{
+		Name: name, Account: account, State: webhookDelivering, Seq: p.Seq, Lag: p.Behind(last), Undelivered: len(p.Undelivered),
 		LastError: p.LastError, NextAttempt: p.NextAttempt,
 	}
 	w, configured := c.Webhook(name)

@@ -5,11 +5,17 @@ package schema
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"testing"
+	"unicode"
 
 	"github.com/invopop/jsonschema"
+	"pgregory.net/rapid"
 
 	"perennial/jobs/command"
 	"perennial/ledger/fact"
@@ -164,7 +170,7 @@ func visible(s *jsonschema.Schema) { s.Not = &jsonschema.Schema{Ref: "#/$defs/un
 func commandDefs() jsonschema.Definitions {
 	return jsonschema.Definitions{"unprintable": {
 		Type:        "string",
-		Pattern:     fact.UnprintablePattern(),
+		Pattern:     unprintablePattern(),
 		Description: "A text that holds a character that shows nothing, or more than four combining marks in a row. In ECMAScript the pattern needs the flag u.",
 	}}
 }
@@ -218,4 +224,53 @@ func form(title string, required []string, fields map[string]*jsonschema.Schema)
 		s.Properties.Set(name, fields[name])
 	}
 	return s
+}
+
+// unprintablePattern is a regular expression, in the syntax that ECMAScript (flag u) and
+// Go share, that finds something in a text exactly where fact.Unprintable refuses it.
+func unprintablePattern() string {
+	var hidden strings.Builder
+	hidden.WriteRune(unicode.ReplacementChar)
+	for _, table := range fact.Invisible {
+		for _, r := range table.R16 {
+			writeRange(&hidden, rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+		for _, r := range table.R32 {
+			writeRange(&hidden, rune(r.Lo), rune(r.Hi), rune(r.Stride))
+		}
+	}
+	return fmt.Sprintf(`[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[%s]|(?:[\p{Mn}\p{Me}]\p{Mc}*){%d}`, hidden.String(), fact.MaxMarks+1)
+}
+
+// writeRange writes what a class of characters has of a table.
+func writeRange(class *strings.Builder, low, high, stride rune) {
+	for r := low; r <= high; r += stride {
+		class.WriteRune(r)
+		if stride == 1 && low < high {
+			class.WriteByte('-')
+			class.WriteRune(high)
+			return
+		}
+	}
+}
+
+func TestThePatternRefusesWhatIsUnprintable(t *testing.T) {
+	pattern := regexp.MustCompile(unprintablePattern())
+	same := func(text string) {
+		if why := fact.Unprintable(text); (why != "") != pattern.MatchString(text) {
+			t.Fatalf("%+q: %q, and the pattern says %v", text, why, pattern.MatchString(text))
+		}
+	}
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if r < 0xd800 || r > 0xdfff {
+			same("a" + string(r))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		runes := rapid.SampledFrom([]rune{'a', ' ', 0x301, 0x302, 0x20dd, 0x903, 0x93e, 0xfe0f, 0x5d0})
+		text := string(rapid.SliceOfN(runes, 0, 16).Draw(t, "text"))
+		if why := fact.Unprintable(text); (why != "") != pattern.MatchString(text) {
+			t.Fatalf("%+q: %q", text, why)
+		}
+	})
 }

@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
@@ -105,11 +106,11 @@ type bookWebhooks struct{ of *book }
 
 func (b bookAccount) Webhooks() Webhooks { return bookWebhooks(b) }
 
-func (b bookWebhooks) List(context.Context) ([]Webhook, error) {
+func (b bookWebhooks) List(context.Context) ([]webhook.Status, error) {
 	if b.of.nats != "" {
 		return nil, errors.New(b.of.nats)
 	}
-	return []Webhook{{Name: "crm", URL: "https://crm.example", State: "retrying", Seq: 40, Lag: 2, LastError: markup, NextAttempt: &noon}}, nil
+	return []webhook.Status{{Name: "crm", URL: "https://crm.example", State: "retrying", Seq: 40, Lag: 2, LastError: markup, NextAttempt: &noon}}, nil
 }
 
 func (b bookWebhooks) Test(_ context.Context, name string) (string, error) {

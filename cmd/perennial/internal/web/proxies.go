@@ -331,25 +331,16 @@ func (s *Server) listDue(q accountRequest, v *proxiesView) error {
 	x := span{from: end}
 	for _, one := range q.account.Schedules() {
 		from, until := one.DueOn(begin, after, now)
-		x.from, x.until = earlier(x.from, from), later(x.until, until)
+		if from.Before(x.from) {
+			x.from = from
+		}
+		if until.After(x.until) {
+			x.until = until
+		}
 	}
 	return s.list(q, v, x, func(p ledger.PricedProxy) bool {
 		of, covered := v.Coverage.Value.Of(p.Proxy)
 		from, until := of.DueOn(begin, after, now)
 		return covered && !p.Retired && !p.LastsUntil().Before(from) && p.LastsUntil().Before(until)
 	})
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

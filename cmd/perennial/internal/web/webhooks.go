@@ -9,23 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// Webhook is a webhook of an account. Its address has its scheme and host alone: the rest may
-// be a secret.
-type Webhook struct {
-	Name, URL, State string
-	Seq              uint64 // everything up to it is delivered
-	Lag              uint64 // events that are not
-	LastError        string
-	NextAttempt      *time.Time
-}
+	"perennial/cmd/perennial/internal/webhook"
+)
 
 // Webhooks are how the pages look after the webhooks of an account.
 type Webhooks interface {
 	// List are those of the configuration, and those that were taken out of it and still
 	// have a position.
-	List(ctx context.Context) ([]Webhook, error)
+	List(ctx context.Context) ([]webhook.Status, error)
 	// Test sends a signed event, and says how it was answered; an error is an event that was
 	// not taken.
 	Test(ctx context.Context, name string) (said string, err error)

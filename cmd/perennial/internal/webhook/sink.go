@@ -17,6 +17,19 @@ import (
 	"perennial/queue"
 )
 
+// Status is a webhook as `webhooks list -o json` prints it, and a page shows it.
+type Status struct {
+	Name        string     `json:"name"`
+	Account     string     `json:"account"`
+	URL         string     `json:"url"` // scheme and host: the rest may be a secret
+	State       string     `json:"state"`
+	Seq         uint64     `json:"seq"`         // everything up to it is delivered
+	Lag         uint64     `json:"behind"`      // events that are not
+	Undelivered int        `json:"undelivered"` // of them, those that were read
+	LastError   string     `json:"last_error,omitempty"`
+	NextAttempt *time.Time `json:"next_attempt,omitempty"`
+}
+
 // Events is an account's history, as a sink reads it.
 type Events interface {
 	// Read yields the events from a sequence on, in order, and waits for more until ctx

@@ -1,14 +1,25 @@
 // Every reason for which something waits, and what ends the wait.
 
-package decide
+package jobs
 
 import (
+	"cmp"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/testrun"
 	"perennial/upstream"
 )
 
-// Wait is one reason for which an operation, a plan, an account or a command waits.
-type Wait struct {
+var _ = flag.Bool("update", false, "write the table of waits into docs/state-machine.md")
+
+// wait is one reason for which an operation, a plan, an account or a command waits.
+type wait struct {
 	Of     string // operation, order, plan, slot, account, command or event
 	Reason string // the code of its fact, where it has one
 	Ends   string // what ends it by itself; "" where only a person does
@@ -20,12 +31,12 @@ type Wait struct {
 
 // Reasons of waits of operations that have no code of their own.
 const (
-	WaitsUnknown    = "unknown_outcome"
-	WaitsProcessing = "processing"
-	WaitsRefused    = "refused_for_now"
-	WaitsUnread     = "not_read_before_paying"
-	WaitsUnsent     = "unsent"
-	WaitsProgress   = "progress"
+	waitsUnknown    = "unknown_outcome"
+	waitsProcessing = "processing"
+	waitsRefused    = "refused_for_now"
+	waitsUnread     = "not_read_before_paying"
+	waitsUnsent     = "unsent"
+	waitsProgress   = "progress"
 )
 
 const (
@@ -36,26 +47,23 @@ const (
 	ofLeftOut    = "perennial_sweep_left_out_total"
 )
 
-// causeRestored is ledger.CauseRestored, which this package does not know.
-const causeRestored = "restored"
-
-// Waits are all of them, in the order in which docs/state-machine.md prints them.
-func Waits() []Wait {
+// allWaits are all of them, in the order in which docs/state-machine.md prints them.
+func allWaits() []wait {
 	const simulated = "TestSimulation"
 	probed := "a probe that succeeds, at growing intervals"
 	nextPlan := "the next slot plans what was left out again"
-	return []Wait{
+	return []wait{
 		{"operation", string(fact.StateAccepted), "its turn at the gate; the pauses and the limits under which it is", "", "", ofOperations, simulated},
-		{"operation", WaitsUnknown, "sent again under its key, at most 5 minutes apart", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
-		{"operation", WaitsProcessing, "as for unknown_outcome", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
-		{"operation", WaitsRefused, "Retry-After, or the end of the pause", "with the account's pause", "paused", ofOperations, simulated},
-		{"operation", WaitsUnread, "read again, at most 5 minutes apart; rejected with nothing charged after 7 days", "", "provider", ofOperations, simulated},
-		{"operation", WaitsUnsent, "sent again within 64 seconds", "", "provider", ofOperations, simulated},
+		{"operation", waitsUnknown, "sent again under its key, at most 5 minutes apart", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
+		{"operation", waitsProcessing, "as for unknown_outcome", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
+		{"operation", waitsRefused, "Retry-After, or the end of the pause", "with the account's pause", "paused", ofOperations, simulated},
+		{"operation", waitsUnread, "read again, at most 5 minutes apart; rejected with nothing charged after 7 days", "", "provider", ofOperations, simulated},
+		{"operation", waitsUnsent, "sent again within 64 seconds", "", "provider", ofOperations, simulated},
 		{"operation", string(fact.HeldDailyLimit), "the next day of the account's time zone", "", "", ofOperations, simulated},
 		{"operation", string(fact.HeldUnknownPrice), "the next day of the account's time zone", "20 hours after the restore, before which it may have been sent", "", ofOperations, "TestEveryOperationThatIsHeldHasACode"},
 		{"operation", string(fact.HeldNoCIDRField), "", "at once", "", ofOperations, simulated},
 		{"operation", string(fact.StateReview), "", "at once", "", ofReviews, simulated},
-		{"order", WaitsProgress, "its detail shows that it is delivered or refunded", "after 24 hours of reads without progress; with a pending refund after 7 days", "", ofOperations, simulated},
+		{"order", waitsProgress, "its detail shows that it is delivered or refunded", "after 24 hours of reads without progress; with a pending refund after 7 days", "", ofOperations, simulated},
 		{"plan", string(fact.SweepHeldApproval), "a newer plan takes its place, after six hours at the earliest", "at once", "", ofHeldPlans, "TestAPlanOverTheApprovalLimitWaitsAndStaysExact"},
 		{"plan", string(fact.SweepHeldEarlierPlan), "the earlier plan is approved or dropped", "at once, about the earlier plan", "", ofHeldPlans, "TestAPlanThatWaitsForAnApprovalStays"},
 		{"plan", string(fact.SweepHeldBudget), nextPlan, "", "", ofLeftOut, "TestOverTheBudgetTheAffordableGoesTheRestIsSaid"},
@@ -65,16 +73,16 @@ func Waits() []Wait {
 		{"plan", string(fact.SweepHeldWallet), nextPlan, "", "", ofLeftOut, "TestALowWalletPaysTheEarliestAndNamesTheRest"},
 		{"slot", "failed", "tried again until the next slot, which takes its place", "", "sweeps", "perennial_sweep_failed", "TestTrap67ASlotWithoutItsListingIsSaid"},
 		{"slot", "schedule_paused", "the end of the pause, where it has one: one sweep then serves all slots of it", "after a day, by an alert", "", "perennial_schedule_paused_timestamp_seconds", "TestAPausedScheduleFiresNothingUntilItIsResumed"},
-		{"account", CausePerson, "the end of the pause, where it has one", "at once", "paused", ofPauses, simulated},
-		{"account", CauseClock, "the clock agrees with the provider's again", "at once", "paused", ofPauses, simulated},
-		{"account", CauseThrottled, "Retry-After; over an hour a read asks once an hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
-		{"account", CauseFirewall, probed, "at once", "paused", ofPauses, "TestAFirewallIsNoticed"},
+		{"account", decide.CausePerson, "the end of the pause, where it has one", "at once", "paused", ofPauses, simulated},
+		{"account", decide.CauseClock, "the clock agrees with the provider's again", "at once", "paused", ofPauses, simulated},
+		{"account", decide.CauseThrottled, "Retry-After; over an hour a read asks once an hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
+		{"account", decide.CauseFirewall, probed, "at once", "paused", ofPauses, "TestAFirewallIsNoticed"},
 		{"account", string(upstream.CodeInvalidSignature), probed, "at once", "paused", ofPauses, simulated},
 		{"account", string(upstream.CodeStaleTimestamp), probed, "at once", "paused", ofPauses, simulated},
 		{"account", string(upstream.CodeAPIKeyRevoked), probed, "at once", "paused", ofPauses, simulated},
 		{"account", string(upstream.CodeInsufficientScope), "one operation at a time is let through, until one works", "at once", "paused", ofPauses, simulated},
 		{"account", string(upstream.CodeIdempotencyKeyRequired), "", "at once", "paused", ofPauses, "TestFaultMatrixHeadersThatAreTakenAway"},
-		{"account", causeRestored, "the provider's lists hold nothing that the ledger does not know", "at once", "restored", ofPauses, "TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice"},
+		{"account", ledger.CauseRestored, "the provider's lists hold nothing that the ledger does not know", "at once", "restored", ofPauses, "TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice"},
 		{"account", "provider_silent", "an answer", "after 3 minutes, by an alert", "provider", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
 		{"account", "no_lease", "the lease: its holder ends, or has been silent for 10 seconds", "after a minute without any holder, by an alert", "", "perennial_role", "TestAStandbyFollowsAndTakesOver"},
 		{"account", "nats_away", "the connection", "after 3 minutes, by an alert", "nats", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
@@ -88,12 +96,12 @@ func Waits() []Wait {
 	}
 }
 
-// WaitOf is the reason that a fact gives for a wait of its operation, its plan or its account;
+// waitOf is the reason that a fact gives for a wait of its operation, its plan or its account;
 // "" where it gives none.
-func WaitOf(f fact.Fact) (of, reason string) {
+func waitOf(f fact.Fact) (of, reason string) {
 	switch f := f.(type) {
 	case fact.OperationUnsent:
-		return "operation", WaitsUnsent
+		return "operation", waitsUnsent
 	case fact.OperationWaiting:
 		return "operation", waitingReason(f)
 	case fact.CommandHeld:
@@ -103,7 +111,7 @@ func WaitOf(f fact.Fact) (of, reason string) {
 	case fact.CommandAccepted:
 		return "operation", string(fact.StateAccepted)
 	case fact.OrderAccepted, fact.OrderProgressed:
-		return "order", WaitsProgress
+		return "order", waitsProgress
 	case fact.SweepHeld:
 		return "plan", string(f.Code)
 	case fact.SweepFailed:
@@ -117,11 +125,54 @@ func WaitOf(f fact.Fact) (of, reason string) {
 func waitingReason(f fact.OperationWaiting) string {
 	switch code := upstream.Code(f.Code); {
 	case code == upstream.CodeIdempotencyProcessing, code == upstream.CodeIdempotencyReplayFailed, code == upstream.CodeReplayedNonce:
-		return WaitsProcessing
+		return waitsProcessing
 	case f.Ambiguous:
-		return WaitsUnknown
+		return waitsUnknown
 	case code == upstream.CodeRateLimited, code == upstream.CodeInsufficientScope, code == upstream.CodeInvalidSignature, code == upstream.CodeStaleTimestamp, code == upstream.CodeAPIKeyRevoked:
-		return WaitsRefused
+		return waitsRefused
 	}
-	return WaitsUnread
+	return waitsUnread
+}
+
+// TestEveryWaitHasAnEnd: each code with which something waits is in the table, each wait ends by
+// itself or is a person's at once, and the document prints the table.
+func TestEveryWaitHasAnEnd(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	var rows strings.Builder
+	for _, w := range allWaits() {
+		if known[w.Of+" "+w.Reason] {
+			t.Errorf("%s %s is there twice", w.Of, w.Reason)
+		}
+		known[w.Of+" "+w.Reason] = true
+		if w.Ends == "" && w.Person != "at once" {
+			t.Errorf("%s %s ends neither by itself nor by a person who is asked at once", w.Of, w.Reason)
+		}
+		if w.Metric == "" {
+			t.Errorf("%s %s is in no metric", w.Of, w.Reason)
+		}
+		code := func(s string) string {
+			if s == "" {
+				return ""
+			}
+			return "`" + s + "`"
+		}
+		fmt.Fprintf(&rows, "| %s | `%s` | %s | %s | %s | %s | `%s` |\n", w.Of, w.Reason, cmp.Or(w.Ends, "nothing"), cmp.Or(w.Person, "never"), code(w.Check), code(w.Metric), w.Test)
+	}
+	for _, code := range fact.HeldCodes {
+		if !known["operation "+string(code)] {
+			t.Errorf("operations are held with %s, which is in no table", code)
+		}
+	}
+	for _, code := range fact.SweepHeldCodes {
+		if !known["plan "+string(code)] {
+			t.Errorf("plans are held with %s, which is in no table", code)
+		}
+	}
+	for _, cause := range append(decide.PauseCauses(), ledger.CauseRestored) {
+		if !known["account "+cause] {
+			t.Errorf("accounts are paused for %s, which is in no table", cause)
+		}
+	}
+	testrun.Table(t, "docs/state-machine.md", "| what | reason | what ends it by itself | when a person is asked | check of `/readyz` | metric | come to in |\n|---|---|---|---|---|---|---|\n", rows.String())
 }
