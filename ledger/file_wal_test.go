@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -73,6 +74,38 @@ func TestReadersThatOverlapDoNotLetTheLogGrow(t *testing.T) {
 	readers.Wait()
 	if _, err := b.Verify(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReadersThatOverlapPauseForALongLog: while one still reads, all other connections for
+// reading are taken.
+func TestReadersThatOverlapPauseForALongLog(t *testing.T) {
+	b := smallLog(t)
+	reader, err := b.read.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	check(t, err)
+	var seq int64
+	check(t, reader.QueryRowContext(t.Context(), `SELECT max(seq) FROM journal`).Scan(&seq))
+	paused := func() bool {
+		for range 1000 {
+			if b.read.Stats().InUse == maxReaders {
+				return true
+			}
+			runtime.Gosched()
+		}
+		return false
+	}
+	for n := 0; !paused(); n++ { // a pause ends by itself, and is tried again as the log grows
+		if n == 200 {
+			t.Fatalf("after %d commits the log has %d bytes; readers should pause at %d", n, sizeOf(b.path+"-wal"), b.logBound)
+		}
+		b.add(large())
+	}
+	check(t, reader.Rollback())
+	for n := 0; sizeOf(b.path+"-wal") > b.logBound; n++ {
+		if n == 200 {
+			t.Fatalf("no reader is left, and the log has %d bytes", sizeOf(b.path+"-wal"))
+		}
+		b.add(large())
 	}
 }
 

@@ -3,6 +3,7 @@ package schedules
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,14 +179,14 @@ func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
 		a.Match.ProxyIDs, b.Match.ProxyIDs = []string{"px_1"}, []string{"px_2"}
 		l := openLedger(t, t.TempDir()+"/main.ledger.db", time.Now)
 		expires := time.Now().Add(24 * time.Hour)
-		asked := make(chan struct{})
+		asked, waiting := make(chan struct{}), atomic.Int32{}
 		s, err := New(Config{
 			Account: "main", Ledger: l, Publisher: &stream{}, Clock: time.Now, Schedules: []Schedule{a, b},
 			Provider: fake(func(upstream.PageRequest) (p upstream.Page[upstream.Proxy], err error) {
 				p.Items = []upstream.Proxy{{ProxyID: "px_1", ExpiresAt: &expires}, {ProxyID: "px_2", ExpiresAt: &expires}}
 				return p, nil
 			}),
-			Wallet: func(context.Context) (int64, error) { <-asked; return 300, nil },
+			Wallet: func(context.Context) (int64, error) { waiting.Add(1); <-asked; return 300, nil },
 		})
 		check(t, err)
 		for _, id := range []string{"px_1", "px_2"} {
@@ -202,7 +203,10 @@ func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
 				cents <- plan.EstimateCents.Or(0)
 			}()
 		}
-		synctest.Wait() // both read the wallet, or one waits for the other
+		synctest.Wait()
+		if n := waiting.Load(); n != 1 {
+			t.Errorf("%d plans count on the wallet at once", n)
+		}
 		close(asked)
 		want(t, "planned of a wallet of 300", <-cents+<-cents, int64(300))
 		check(t, l.Close())
