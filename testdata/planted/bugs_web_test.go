@@ -42,6 +42,8 @@ var webBugs = []bug{
 		old: "r < ' ' || ", new: ""},
 	{name: "a list does not end where it was asked to", in: "ledger.Ledger.OperationsPage", run: "TestAList",
 		old: "if !q.Until.IsZero() &&", new: "if q.Until.IsZero() &&"},
+	{name: "the wallet after a transaction is that before it", in: "ledger.Ledger.WalletsAfter", run: "TestTheWalletAfter",
+		old: "wallet, above = wallet-moved, seq\n\t\tafter[seq] = wallet", new: "after[seq] = wallet\n\t\twallet, above = wallet-moved, seq"},
 	{name: "labels of before an archive are lost", in: "ledger.fold.load", run: "TestALedger|TestArchiv|Archive",
 		old: ", f.w.exec(labelsAgain))", new: ")"},
 	{name: "a decision is not found by its index", file: "ledger/report_decisions.go", run: "TestDecisions",

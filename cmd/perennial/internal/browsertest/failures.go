@@ -18,8 +18,8 @@ import (
 // axe is axe-core, as npm has it, from a package of the tests.
 const axe = "../../../../.ci/browser/node_modules/axe-core/axe.min.js"
 
-// Axe lists what axe-core finds on the page that is open, and by how much the page is wider
-// than the screen.
+// Axe lists what axe-core finds on the page that is open, by how much the page is wider than
+// the screen, and which tables a telephone cuts.
 func Axe(ctx context.Context, t testing.TB) []string {
 	t.Helper()
 	script, err := os.ReadFile(axe)
@@ -34,7 +34,8 @@ func Axe(ctx context.Context, t testing.TB) []string {
 	if wider := Says[int64](ctx, t, "document.documentElement.scrollWidth - innerWidth"); wider > 0 {
 		found = append(found, fmt.Sprintf("it is %d px too wide", wider))
 	}
-	return found
+	return append(found, Says[[]string](ctx, t, `(innerWidth > 360 ? [] : [...document.querySelectorAll("main details")]).forEach((d) => { d.open = true; });
+		(innerWidth > 360 ? [] : [...document.querySelectorAll(".scroll")]).filter((e) => e.scrollWidth > e.clientWidth).map((e) => "cut: " + e.innerText.slice(0, 80))`)...)
 }
 
 // NoteFailure keeps what a page should not do: throw, or ask another server.

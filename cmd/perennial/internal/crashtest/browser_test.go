@@ -116,7 +116,8 @@ func TestBrowserManyPagesAreOpen(t *testing.T) {
 }
 
 // TestBrowserPagesAreForEveryone: axe finds nothing on any page, in light and dark; none is
-// wider than a telephone, and none fails or asks another server.
+// wider than a telephone, which cuts no table, and none fails or asks another server. A proxy
+// is one line of its list at 1280 px.
 func TestBrowserPagesAreForEveryone(t *testing.T) {
 	t.Parallel()
 	w, _, line := lostReply(t)
@@ -139,6 +140,9 @@ func TestBrowserPagesAreForEveryone(t *testing.T) {
 			does(ctx, t, looksLike(look.width, look.scheme), chromedp.Navigate(line.HTTP+path), chromedp.WaitReady("footer"))
 			if found := browsertest.Axe(ctx, t); len(found) > 0 {
 				t.Errorf("%s at %d px, %s: %q", path, look.width, look.scheme, found)
+			}
+			if look.width == 1280 && strings.HasPrefix(path, "/a/main/proxies") {
+				does(ctx, t, holds(`[...document.querySelectorAll("main tbody tr")].every((r) => r.offsetHeight < 45)`)) // one line
 			}
 		}
 	}

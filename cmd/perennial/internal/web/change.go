@@ -215,7 +215,7 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 		return
 	}
 	v := confirmView{Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
-	v.Why, _, _ = strings.Cut(strings.TrimPrefix(why.Error(), ErrUnconfirmed.Error()+": "), ". ")
+	v.Why = unlikely(why)
 	for _, name := range []string{"id", "answer", "amount", "order", "line", "reason", "back"} {
 		v.Fields[name] = form(name)
 	}
@@ -234,6 +234,13 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 		}
 	}
 	s.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
+}
+
+// unlikely is why an answer has to be confirmed, without the flag that confirms it on the
+// command line.
+func unlikely(why error) string {
+	text, _, _ := strings.Cut(strings.TrimPrefix(why.Error(), ErrUnconfirmed.Error()+": "), ". ")
+	return text
 }
 
 // centsOf reads an amount as a person writes one: 12, 12.3 or 12.34.

@@ -263,6 +263,11 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}
+	several := maps.Clone(fields)
+	several["review"] = reviewKey(ledger.Review{OperationID: "r1/0001"})
+	if _, body := h.post(h.client, "/a/main/resolve", h.server.URL, several); !strings.Contains(body, "8.40 USD is expected. If it is right, answer again and mark that it is") || strings.Contains(body, "An amount") {
+		t.Errorf("among several:\n%s", body)
+	}
 	h.main.answer["resolve"] = map[string]any{"changed": 1}
 	for _, m := range regexp.MustCompile(`name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		fields[m[1]] = html.UnescapeString(m[2])

@@ -171,5 +171,8 @@ func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason s
 	if one.Done = err == nil; err != nil {
 		one.Why, one.Unknown = err.Error(), errors.Is(err, ErrNoAnswer)
 	}
+	if errors.Is(err, ErrUnconfirmed) {
+		one.Why = unlikely(err) + ". If it is right, answer again and mark that it is"
+	}
 	return one
 }
