@@ -114,13 +114,13 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	return [][2]string{
 		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
 		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
-		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", toDo(o)},
+		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", nextStep(o)},
 	}
 }
 
-// toDo says what a person can do about an operation in review, or one that the provider has
+// nextStep says what a person can do about an operation in review, or one that the provider has
 // refused.
-func toDo(o inspect.OperationStatus) string {
+func nextStep(o inspect.OperationStatus) string {
 	if o.State == fact.StateReview {
 		return "`perennial reviews show " + o.OperationID + "` shows the evidence, and how to answer"
 	}
