@@ -160,7 +160,7 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 		t.Fatal("nobody has asked for a proof")
 	}
 	h.main.answer["reconcile"] = map[string]any{"ok": false, "wallet": map[string]any{"provider_cents": 499_000, "book_cents": 500_000}, "findings": []map[string]any{{"kind": "wallet", "amount_cents": -1000, "explanation": markup}}}
-	for what, want := range map[string]string{"verify": "It holds: 6 rows", "reconcile": "They differ: the wallet 4,990.00 USD there, 5,000.00 USD here"} {
+	for what, want := range map[string]string{"verify": "It holds: 6 rows", "reconcile": "They differ: 4,990.00 USD in the wallet, 5,000.00 USD in the books"} {
 		if code, _ := h.post(h.client, "/a/main/check/"+what, h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
 			t.Fatalf("%s: %d", what, code)
 		}

@@ -229,7 +229,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	case x.Agrees() && x.Quiet:
 		text = "to the cent, " + humanize.Time(x.At)
 	case x.Agrees():
-		text = "as far as what is under way lets one see, " + humanize.Time(x.At)
+		text = "within what is in review or in progress, " + humanize.Time(x.At)
 	default:
 		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(*x.DifferenceCents, currency), humanize.Time(x.At))
 	}
