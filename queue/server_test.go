@@ -43,23 +43,18 @@ func TestTheEmbeddedServerBoundsItsConnections(t *testing.T) {
 	q, err := Connect(ConnectConfig{Embedded: s, Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
-	said := ""
-	for n := 0; n <= anyConnections && said == ""; n++ {
+	refused := false
+	for n := 0; n < 2*anyConnections && !refused; n++ { // on a slow machine some may be closed
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "nats://"))
 		check(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		_, _ = c.Write([]byte("CONNECT {\"verbose\":false}\r\nPING\r\n")) // one that says nothing is closed after two seconds
-		if n < anyConnections-2 {
-			continue
-		}
-		for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != "PONG" && said == ""; {
-			if strings.HasPrefix(lines.Text(), "-ERR") {
-				said = lines.Text()
-			}
+		for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != "PONG" && !refused; {
+			refused = strings.Contains(lines.Text(), "maximum connections exceeded")
 		}
 	}
-	if !strings.Contains(said, "maximum connections exceeded") {
-		t.Error(said)
+	if !refused {
+		t.Error("no connection was refused")
 	}
 	check(t, q.Probe(within(t)))
 }
