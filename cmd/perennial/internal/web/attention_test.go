@@ -29,6 +29,7 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080},
 			fact.AccountPaused{Scope: "account", Cause: "person", Detail: "maintenance"})
 	}))
+	h.main.paused = "paused (account, person): maintenance"
 	for _, path := range paths {
 		if !strings.HasPrefix(path, "/a/main/") {
 			continue
@@ -42,12 +43,38 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 		if !strings.Contains(page, `</span>4<span class="heard"> need you`) || strings.Count(page, `aria-current="page"`) != 1 {
 			t.Errorf("%s does not say that 4 need a person, or where it is", path)
 		}
+		if strings.Count(page, h.main.paused) != 1 {
+			t.Errorf("%s does not say once that the account is paused", path)
+		}
 	}
 	page := h.settled("/a/main/attention")
 	wants(t, page, `href="/a/main/operation?id=r1%2F0001#review">Resolve`, "at an unknown price", `href="/a/main/schedule?id=keep">Review plan`, "The plan needs approval: 10.80 USD, 3 proxies due.",
 		`href="/a/main/dead">Open`, `href="/a/main/proxies?uncovered=1">Open`, "maintenance", "Resume the account")
 	if strings.Count(page, "<li>") != 4 {
 		t.Errorf("not one entry for each:\n%s", page)
+	}
+}
+
+// TestTheAccountIsPausedOnThePageOfAttention, by an operator alone.
+func TestTheAccountIsPausedOnThePageOfAttention(t *testing.T) {
+	for role, may := range map[Role]bool{Operator: true, Viewer: false} {
+		h := newRig(t)
+		h.signIn(h.client, Person{Name: "ada", Role: role})
+		if page := h.settled("/a/main/attention"); strings.Contains(page, `action="/a/main/change/pause"`) != may || strings.Contains(page, "Resume the account") {
+			t.Errorf("%s:\n%s", role, page)
+		}
+	}
+}
+
+// TestADifferenceThatFindingsExplainIsNoneOfTheWallet: "0.00 off" would say that nothing is wrong.
+func TestADifferenceThatFindingsExplainIsNoneOfTheWallet(t *testing.T) {
+	x := jobs.LastReconciliation{At: noon, OK: new(false), Findings: 1, DifferenceCents: new(int64(0))}
+	if text := ReconciledText(x, "USD"); strings.Contains(text, "off") || !strings.HasPrefix(text, "1 finding, ") {
+		t.Error(text)
+	}
+	x.DifferenceCents = new(int64(-540))
+	if text := ReconciledText(x, "USD"); !strings.HasPrefix(text, "1 finding, the wallet is -5.40 USD off, ") {
+		t.Error(text)
 	}
 }
 

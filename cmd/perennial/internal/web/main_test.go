@@ -63,6 +63,7 @@ type book struct {
 	unlikely string // why an answer to a review has to be confirmed
 	role     string // "": active
 	nats     string // what is wrong with NATS
+	paused   string // what is paused, and why
 
 	letters   []Letter
 	provider  []Credential // what the provider says; nil: it does not answer
@@ -79,7 +80,7 @@ func (b bookAccount) Schedules() []schedules.Schedule { return b.of.schedules }
 func (bookAccount) ReadList(string) ([]byte, error)   { return nil, os.ErrNotExist }
 func (b bookAccount) Role() string                    { return cmp.Or(b.of.role, "active") }
 func (b bookAccount) Health() []Check {
-	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: b.of.nats == "", Detail: b.of.nats}}
+	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: b.of.nats == "", Detail: b.of.nats}, {Name: "paused", OK: b.of.paused == "", Detail: b.of.paused}}
 }
 
 func (b bookAccount) Letters(_ context.Context, after uint64) iter.Seq2[Letter, error] {

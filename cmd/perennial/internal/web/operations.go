@@ -23,7 +23,7 @@ import (
 const (
 	// listed is how many operations a page of the list shows.
 	listed = 50
-	// tracedShown is how many operations of one trace id are named.
+	// tracedShown is how many operations with a text in their history are named.
 	tracedShown = 20
 	// traceKept is for how long a search by trace id is not made again.
 	traceKept = time.Minute
@@ -51,6 +51,9 @@ type operationsView struct {
 
 	form url.Values
 }
+
+// Most is how many operations a search in the history finds.
+func (operationsView) Most() int { return tracedShown }
 
 // operationRow is one operation of the list.
 type operationRow struct {

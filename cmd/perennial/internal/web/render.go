@@ -231,7 +231,11 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	case x.Agrees():
 		text = "within what is in review or in progress, " + humanize.Time(x.At)
 	default:
-		text = fmt.Sprintf("%s, the wallet is %s off, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), fact.Amount(*x.DifferenceCents, currency), humanize.Time(x.At))
+		off := ""
+		if *x.DifferenceCents != 0 { // else the findings explain what the wallet differs by
+			off = ", the wallet is " + fact.Amount(*x.DifferenceCents, currency) + " off"
+		}
+		text = fmt.Sprintf("%s%s, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), off, humanize.Time(x.At))
 	}
 	if x.Failed != "" {
 		text += "; the latest attempt failed: " + x.Failed

@@ -195,6 +195,7 @@ type view struct {
 	Pages    []pageLink
 	Standby  bool
 	Alone    string // why it is not known whether another runner has the account; "" where it is
+	Paused   string // what is paused of the account, and why; "" for nothing
 	CanAct   bool
 	Command  string // the command that does the same as a change
 	Now      time.Time
@@ -278,6 +279,9 @@ func (s *Server) showAs(q accountRequest, name, title string, code int, data any
 	for _, c := range q.account.Health() {
 		if v.Standby && !c.OK && strings.HasPrefix(c.Name, "nats") {
 			v.Alone = c.Detail
+		}
+		if c.Name == "paused" && !c.OK && v.Section != "overview" { // which shows every problem
+			v.Paused = "The account is " + c.Detail
 		}
 	}
 	if waits, ok := data.(interface{ Pending() bool }); ok {
