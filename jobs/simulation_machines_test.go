@@ -289,7 +289,7 @@ func TestSimulationOnSeveralMachines(t *testing.T) {
 	n := seedsOnMachines()
 	template, dir := ledgerTemplate(t), simDir(t)
 	var workers errgroup.Group
-	workers.SetLimit(runtime.NumCPU())
+	workers.SetLimit(2 * runtime.NumCPU())
 	results := make([]*simulation, n)
 	for i := range n {
 		workers.Go(func() error {

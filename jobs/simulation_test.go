@@ -48,7 +48,7 @@ func TestSimulation(t *testing.T) {
 	}
 	template, dir := ledgerTemplate(t), simDir(t)
 	var workers errgroup.Group
-	workers.SetLimit(runtime.NumCPU())
+	workers.SetLimit(2 * runtime.NumCPU())
 	results := make([]*simulation, len(seeds))
 	for i, seed := range seeds {
 		workers.Go(func() error {

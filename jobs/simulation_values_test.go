@@ -385,7 +385,7 @@ func TestEveryWrongValueStaysWhereItIs(t *testing.T) {
 	outcomes := make([]string, len(all))
 	failures := make([]string, len(all))
 	var workers errgroup.Group
-	workers.SetLimit(runtime.NumCPU())
+	workers.SetLimit(2 * runtime.NumCPU())
 	for i := range all {
 		workers.Go(func() error {
 			s, outcome := withSpoilt(t.Context(), template, dir, &all[i], nil)

@@ -32,7 +32,7 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 	var mu sync.Mutex
 	caught := map[string][]string{}
 	t.Run("bugs", func(t *testing.T) {
-		all, places := plantTogether(t), make(chan struct{}, max(1, runtime.NumCPU()))
+		all, places := plantTogether(t), make(chan struct{}, 2*runtime.NumCPU())
 		for _, b := range bugs {
 			t.Run(b.name, func(t *testing.T) {
 				t.Parallel()
