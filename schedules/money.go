@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -132,8 +134,8 @@ func (x Shortfall) said(currency string) string {
 	if x.Refused > 0 {
 		again = fmt.Sprintf("the provider has refused %d of them for want of money, and is asked again a quarter of an hour later, or at once by `perennial schedules run`", x.Refused)
 	}
-	return fmt.Sprintf("%s exceeded: %d proxies skipped, %s short; the first of them expires at %s; %s",
-		x.Limit(currency), x.Proxies, x.Missing().Text(currency), x.FirstLostAt.Format(time.RFC3339), again)
+	return fmt.Sprintf("%s exceeded: %s skipped, %s short; the first of them expires at %s; %s",
+		x.Limit(currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(currency), x.FirstLostAt.Format(time.RFC3339), again)
 }
 
 // tooDear is a proxy that a limit leaves out.

@@ -201,7 +201,7 @@ func TestAWaitingPlanSaysWhatMoneyLeavesOut(t *testing.T) {
 	want(t, "missing for the approval", said[1].ShortfallCents, int64(0))
 	all, err := h.List(t.Context())
 	check(t, err)
-	for _, why := range []string{"daily_budget_cents (6.00) exceeded: 1 proxies skipped", "perennial schedules approve " + plan.Hash} {
+	for _, why := range []string{"daily_budget_cents (6.00) exceeded: 1 proxy skipped", "perennial schedules approve " + plan.Hash} {
 		if !strings.Contains(all[0].Why, why) {
 			t.Errorf("the list does not say %q: %s", why, all[0].Why)
 		}
@@ -259,7 +259,7 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
-	want(t, "after", list().Why, "budget_cents (4.00) exceeded: 1 proxies skipped, 2.00 short; the first of them expires at 2026-11-23T12:00:00Z; "+
+	want(t, "after", list().Why, "budget_cents (4.00) exceeded: 1 proxy skipped, 2.00 short; the first of them expires at 2026-11-23T12:00:00Z; "+
 		"the next run plans them again; 2 due, 1 to renew in 1 command, about 3.00, asked for by ann: due")
 }
 

@@ -121,7 +121,7 @@ func TestAMessageThatCannotBeAnsweredIsUnreadable(t *testing.T) {
 		`[]`:                                    "one JSON object",
 		`"x"`:                                   "one JSON object",
 		`null`:                                  "one JSON object",
-		`{"id":"a"`:                             "not valid JSON",
+		`{"id":"a"`:                             "ends too early",
 		`{"id":"a","duration_days":30}{}`:       "something follows",
 		`{"id":"a","duration_days":30} garbage`: "something follows",
 		"{\"id\":\"a\xff\"}":                    "UTF-8",

@@ -62,6 +62,9 @@ func decodeMembers(data []byte, v any) error {
 	case !json.Valid(data):
 		where := ""
 		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+			if syntax.ByteOffset >= int64(len(data)) {
+				return fmt.Errorf("%w: the text is not valid JSON: it ends too early", errUnreadable)
+			}
 			where = fmt.Sprintf(" from byte %d on", syntax.ByteOffset+1)
 		}
 		return fmt.Errorf("%w: the text is not valid JSON%s, or something follows the JSON object", errUnreadable, where)
