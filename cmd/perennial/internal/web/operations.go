@@ -53,7 +53,7 @@ type operationsView struct {
 }
 
 // Most is how many operations a search in the history finds.
-func (operationsView) Most() int { return tracedShown }
+func (*operationsView) Most() int { return tracedShown }
 
 // operationRow is one operation of the list.
 type operationRow struct {
