@@ -72,7 +72,9 @@ accounts:
 #     cron: "*/15 * * * *"
 #     renew_before: 72h
 #     duration_days: 30
-#     budget_cents: 0        # 0: no limit
+#     match: {country_code: [US]}   # without it: every proxy
+#     budget_cents: 0        # of a run; 0: no limit
+#     approve_over_cents: 0  # a plan over it needs an approval; 0: none does
 `, s.usersYAML(users), s.account, s.baseURL, s.caLine(), s.appID, s.account+".secret", s.account)
 }
 

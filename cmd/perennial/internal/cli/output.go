@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/user"
 	"strconv"
@@ -190,7 +191,7 @@ func (v atLeastOne) Set(text string) error {
 }
 
 func (v atLeastOne) String() string {
-	if v.n == nil {
+	if v.n == nil || *v.n == math.MaxInt { // no bound
 		return ""
 	}
 	return strconv.Itoa(*v.n)

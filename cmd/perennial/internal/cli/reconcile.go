@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"golang.org/x/time/rate"
 
@@ -163,8 +164,8 @@ func boundsText(x reconcile.Reconciliation) string {
 	if x.Quiet {
 		return "to the cent"
 	}
-	return fmt.Sprintf("between %s and %s: %d operations are under way",
-		moneyOr("any", x.Wallet.LowCents, x.Currency), moneyOr("any", x.Wallet.HighCents, x.Currency), len(x.Wallet.UnderWay))
+	return fmt.Sprintf("between %s and %s: %s under way",
+		moneyOr("any", x.Wallet.LowCents, x.Currency), moneyOr("any", x.Wallet.HighCents, x.Currency), english.Plural(len(x.Wallet.UnderWay), "operation", ""))
 }
 
 func (a *app) ledgerRecord() *cobra.Command {

@@ -23,7 +23,9 @@ func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 		{"warn_before: [24]", "renew_before: 72h", "24 has no unit"},
 		{"daily_limit_cents: 5", "schedules: []", `line 4: "schedules" is a key of the configuration, and not one of this place in it`},
 		{"daily_limit_cents: 5", "renew_before: 72h, budget_cent: 5", `line 4: "budget_cent" is no key of the configuration, did you mean "budget_cents"?`},
-		{"daily_limit_cents: 5", "renew_before: 72h, x: 5", `line 4: "x" is no key of the configuration, did you mean "per"?`},
+		{"daily_limit_cents: 5", "renew_before: 72h, match: {country: [US]}", `line 4: "country" is no key of the configuration, did you mean "country_code"?`},
+		{"daily_limit_cents: 5", "renew_before: 72h, match: {chunk: 5}", `line 4: "chunk" is a key of the configuration, and not one of this place in it: the keys here are country_code, `},
+		{"daily_limit_cents: 5", "renew_before: 72h, x: 5", `line 4: "x" is no key of the configuration: the keys here are name, `},
 	} {
 		_, err := Load(configOf(t, c.account, c.schedule))
 		if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -153,7 +152,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 			i++
 		}
 		if i == v.NumField() || p.key.Value == "" {
-			d.unknown(p.key)
+			d.unknown(p.key, v.Type())
 			continue
 		}
 		d.member(p, v.Field(i), path)
@@ -275,23 +274,28 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 
 // unknown refuses a key that nothing reads, with the one that may have been meant: a misspelt
 // limit must not cost money.
-func (d *decoder) unknown(key *yaml.Node) {
-	known := map[string]bool{}
-	for _, k := range keys(whole()) {
-		for word := range strings.SplitSeq(strings.ReplaceAll(k.path, "[0]", ""), ".") {
-			known[word] = true
+func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
+	var here []string
+	near := ""
+	for field := range place.Fields() {
+		if name := field.Tag.Get("yaml"); name != "" {
+			here = append(here, name)
+			if len(key.Value) > 1 && strings.HasPrefix(name, key.Value) {
+				near = name
+			}
 		}
 	}
-	delete(known, anyName)
-	delete(known, "") // the path of the whole
-	switch near := Nearest(key.Value, slices.Sorted(maps.Keys(known)), 4); near {
-	case "":
-		d.faultf(key, "%q is no key of the configuration", key.Value)
-	case key.Value:
-		d.faultf(key, "%q is a key of the configuration, and not one of this place in it", key.Value)
-	default:
+	if near = cmp.Or(near, Nearest(key.Value, here, min(4, len(key.Value)/2+1))); near != "" {
 		d.faultf(key, "%q is no key of the configuration, did you mean %q?", key.Value, near)
+		return
 	}
+	is := "is no key of the configuration"
+	for _, k := range keys(whole()) {
+		if slices.Contains(strings.Split(strings.ReplaceAll(k.path, "[0]", ""), "."), key.Value) && key.Value != anyName {
+			is = "is a key of the configuration, and not one of this place in it"
+		}
+	}
+	d.faultf(key, "%q %s: the keys here are %s", key.Value, is, strings.Join(here, ", "))
 }
 
 // Nearest is the first known word that is spelt most like this one, "" where each differs
