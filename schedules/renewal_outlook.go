@@ -87,7 +87,7 @@ func (f RenewalOutlookFrom) underWay(open *ledger.ProxyRenewal) RenewalOutlook {
 	case open.InReview:
 		return RenewalOutlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known: `perennial reviews show` has the evidence.", OperationID: open.OperationID}
 	case open.Operation == fact.StateHeld:
-		return RenewalOutlook{Text: "It is not renewed: its renewal is held until somebody releases it or the reason has passed: " + open.Reason + ".", OperationID: open.OperationID}
+		return RenewalOutlook{Text: "It is not renewed: its renewal is on hold: " + open.Reason + ". An operator can release it.", OperationID: open.OperationID}
 	case f.Paused != "":
 		return RenewalOutlook{Text: "Its renewal waits: " + f.Paused, OperationID: open.OperationID}
 	}

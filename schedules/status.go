@@ -255,7 +255,7 @@ func planSaid(f fact.SweepPlanned, currency string) string {
 		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
 	}
 	text := fmt.Sprintf("%d due, %d to renew in %s, about %s", f.Due, renewed, english.Plural(len(f.Commands), "command", ""), fact.Sum{Cents: f.EstimateCents, Lacks: unpriced}.Text(currency))
-	if f.Due == 0 {
+	if f.Due == 0 && len(f.Commands) == 0 {
 		text = "nothing was due"
 	}
 	if f.Unusable > 0 {

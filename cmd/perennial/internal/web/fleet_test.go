@@ -247,7 +247,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		"px_due":     "It is due: the next sweep renews it. · next sweep 2026-11-21 12:00:00 UTC",
 		"px_left":    "It is due and left out of the sweep: the wallet is too low.",
 		"px_1":       "It is not renewed: an earlier renewal is in review",
-		"px_2":       "It is not renewed: its renewal is held until",
+		"px_2":       "It is not renewed: its renewal is on hold: ",
 		"px_retired": "It is not renewed: it was retired",
 		"px_never":   "It is never due",
 		"px_failed":  "Its last renewal ended without renewing it: ",
