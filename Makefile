@@ -8,7 +8,7 @@ quick: ## the packages that need no database, no stream and no process
 	go test ./jobs/command ./jobs/decide ./ledger/fact ./ledger/sleep ./cmd/perennial/internal/config
 
 .PHONY: check
-check: ## the larger run of the tests, about 17 minutes on two cores; ONLY=crash is one stage of it
+check: ## the larger run of the tests, about 15 minutes on two cores; ONLY=crash is one stage of it
 	.ci/check $(ONLY)
 
 .PHONY: times
