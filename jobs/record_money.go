@@ -29,7 +29,9 @@ type Recording struct {
 	OrderNo     string `json:"order_no,omitempty" doc:"That it went on or came back from, where it is known."`
 	OperationID string `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
 	ProxyID     string `json:"line,omitempty" doc:"Of a renewal."`
-	CorrectsSeq int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row of a record, or of an answer to a review, that this one takes back or corrects."`
+	// ConfirmCents repeats Cents, as that of a Resolution.
+	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer, where it is more than was taken back, makes more than twice of what is expected, or exceeds the wallet."`
+	CorrectsSeq  int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row of a record, or of an answer to a review, that this one takes back or corrects."`
 }
 
 // maxWords bounds what a person writes into the journal, in bytes.
@@ -111,6 +113,9 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 		if err == nil {
 			err = p.unlikeOthers(tx, f)
 		}
+		if err == nil {
+			err = p.confirmed(ctx, f)
+		}
 		if err != nil {
 			return err
 		}
@@ -134,6 +139,9 @@ type recording struct {
 	Recording
 	ledger  *ledger.Ledger
 	binding fact.Binding
+
+	takenBack     int64 // of the answer that is corrected
+	net, expected int64 // of the operation or the line that the money is of; 0: nothing is expected
 }
 
 // findOrder finds the operation of an order. An order that only the provider knows was
@@ -201,6 +209,7 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 		return err
 	}
 	rest := booked.AmountCents - corrected
+	p.takenBack = corrected
 	if f.Movement == "" {
 		f.Movement = booked.Opposite()
 	}
@@ -256,16 +265,16 @@ func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerR
 	if !o.State.Ended() {
 		return command.Refuse("%s is %s: what it costs is booked when it ends; a review is answered with `perennial reviews resolve`", o.ID, o.State)
 	}
-	net := o.ChargedCents - o.RefundedCents
+	p.net, p.expected = o.ChargedCents-o.RefundedCents, o.EstimateCents
 	if o.Kind.OfProxies() {
-		if net, err = p.ofLine(tx, f); err != nil {
+		if err := p.ofLine(tx, f); err != nil {
 			return err
 		}
 	} else if f.ProxyID != "" {
 		return command.Refuse("%s is an order and has no lines", o.ID)
 	}
-	if f.Movement == fact.MovementRefund && f.AmountCents > net {
-		return command.Refuse("a refund of %s is more than the %s that are booked for %s", p.binding.Amount(f.AmountCents), p.binding.Amount(net), cmp.Or(f.ProxyID, o.ID))
+	if f.Movement == fact.MovementRefund && f.AmountCents > p.net {
+		return command.Refuse("a refund of %s is more than the %s that are booked for %s", p.binding.Amount(f.AmountCents), p.binding.Amount(p.net), cmp.Or(f.ProxyID, o.ID))
 	}
 	accepted, err := p.ledger.Acceptance(ctx, o.CommandID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
@@ -276,11 +285,12 @@ func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerR
 	return nil
 }
 
-// ofLine finds the line that the money is of, and what is booked for it, net.
-func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) (net int64, err error) {
+// ofLine finds the line that the money is of, what is booked for it, net, and what it should
+// have cost.
+func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	lines, err := tx.Lines(f.OperationID)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if f.ProxyID == "" && len(lines) == 1 {
 		f.ProxyID = lines[0].ProxyID
@@ -288,13 +298,48 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) (net int64, er
 	i := slices.IndexFunc(lines, func(l ledger.RenewalLine) bool { return l.ProxyID == f.ProxyID })
 	switch {
 	case f.ProxyID == "":
-		return 0, command.Refuse("%s renewed %d proxies: say with --line which one the money is of", f.OperationID, len(lines))
+		return command.Refuse("%s renewed %d proxies: say with --line which one the money is of", f.OperationID, len(lines))
 	case i < 0:
-		return 0, command.RefuseUnknown("%s has no line %.80q", f.OperationID, f.ProxyID)
+		return command.RefuseUnknown("%s has no line %.80q", f.OperationID, f.ProxyID)
 	case lines[i].State == fact.LineUnresolved:
-		return 0, command.Refuse("line %s of %s needs review: answer it with `perennial reviews resolve`", f.ProxyID, f.OperationID)
+		return command.Refuse("line %s of %s needs review: answer it with `perennial reviews resolve`", f.ProxyID, f.OperationID)
 	}
-	return lines[i].ChargedCents - lines[i].RefundedCents, nil
+	p.net, p.expected = lines[i].ChargedCents-lines[i].RefundedCents, p.expected/int64(len(lines))
+	return nil
+}
+
+// confirmed refuses a charge that corrects an answer and looks like a slip, unless the
+// request repeats the amount.
+func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error {
+	if p.CorrectsSeq == 0 || f.Movement != fact.MovementCharge {
+		return nil
+	}
+	amount, after := p.binding.Amount(f.AmountCents), p.net+f.AmountCents
+	switch {
+	case p.ConfirmCents != nil && *p.ConfirmCents != f.AmountCents:
+		return command.Refuse("--confirm-amount is %s and the amount %s: repeat the amount", p.binding.Amount(*p.ConfirmCents), amount)
+	case p.ConfirmCents != nil:
+		return nil
+	}
+	balance, err := p.ledger.Balance(ctx, "")
+	if err != nil {
+		return err
+	}
+	var why string
+	switch {
+	case p.takenBack > 0 && f.AmountCents > p.takenBack:
+		why = p.binding.Amount(p.takenBack) + " was taken back"
+	case p.expected == 0 && p.takenBack == 0:
+		why = "nothing is known of what it cost"
+	case p.expected > 0 && after > 2*p.expected:
+		why = p.binding.Amount(p.expected) + " is expected in all"
+	case f.AmountCents > balance.WalletCents:
+		why = "the wallet has " + p.binding.Amount(balance.WalletCents)
+	default:
+		return nil
+	}
+	return command.RefuseUnconfirmed("%s would be booked as charged for %s, %s in all, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d",
+		amount, cmp.Or(f.ProxyID, f.OperationID), p.binding.Amount(after), why, f.AmountCents)
 }
 
 // Overdrawn says that what was recorded as spent leaves less than nothing in the

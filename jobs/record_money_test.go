@@ -268,3 +268,43 @@ func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
 		t.Errorf("what is booked counts again: %+v", u)
 	}
 }
+
+// A charge that corrects an answer and looks like a slip is asked back.
+func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.renew(`{"id":"before","duration_days":30,"proxy_ids":["px_1"]}`) // a price is known from here on
+	h.await("before", fact.StateCompleted)
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"max_total_cents":400}`)
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	o, err := h.ledger.Operation(t.Context(), id)
+	check(t, err)
+	if o.EstimateCents != 300 {
+		t.Fatalf("the renewal is expected to cost %d", o.EstimateCents)
+	}
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "seen"}))
+	rows := h.rows()
+	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
+	asked := func(cents int64, why string) {
+		t.Helper()
+		var refused *command.RefusedError
+		_, err := h.record(Recording{CorrectsSeq: answer, Kind: "charge", Cents: cents})
+		if !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, why) {
+			t.Errorf("%d: %v", cents, err)
+		}
+	}
+	asked(301, "3.01 USD would be booked as charged for px_1, 6.01 USD in all, and 3.00 USD is expected in all")
+	h.recorded(Recording{CorrectsSeq: answer, Cents: 200}) // taken back
+	asked(201, "2.00 USD was taken back")
+	var refused *command.RefusedError
+	if _, err := h.record(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 500, ConfirmCents: new(int64(50))}); !errors.As(err, &refused) || refused.Unconfirmed {
+		t.Errorf("another amount confirms: %v", err)
+	}
+	if n := len(h.facts("ledger.recorded")); n != 1 {
+		t.Errorf("%d records are booked", n)
+	}
+	h.recorded(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 200})
+	h.recorded(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 900, ConfirmCents: new(int64(900))})
+	h.recorded(Recording{CorrectsSeq: answer, Kind: "refund", Cents: 100})
+}

@@ -46,12 +46,14 @@ func (l *Ledger) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, 
 const (
 	OutcomeOverBudget   = "over budget"
 	OutcomeWalletTooLow = "wallet too low"
+	// OutcomeDeclined is of a slot whose plan a person declined.
+	OutcomeDeclined = "declined"
 )
 
 // SlotResult is the result of a slot's sweep so far. Due is nil where the slot was not planned, or
 // its row was archived.
 type SlotResult struct {
-	Outcome       string      `json:"outcome" doc:"Its state, or \"over budget\" or \"wallet too low\" where money left due proxies out."`
+	Outcome       string      `json:"outcome" doc:"Its state, or \"over budget\" or \"wallet too low\" where money left due proxies out, or \"declined\" where a person declined its plan."`
 	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; left out where that is not known any more."`
 	EstimateCents *fact.Cents `json:"estimate_cents,omitempty" doc:"Without those of unknown price."`
 	Unpriced      int         `json:"unpriced,omitempty" doc:"Of its proxies: they are not in 'estimate_cents'."`
@@ -98,14 +100,47 @@ func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	if x.Skipped = due - planned; slot.State == "held" {
 		x.Skipped = int64(x.OverLimit) // a later slot with the same plan does not repeat its commands
 	}
+	if err != nil {
+		return x, notFound(err)
+	}
+	declined, err := l.Declined(ctx, slot)
 	switch {
+	case declined:
+		x.Outcome = OutcomeDeclined
 	case x.OverLimit == 0 || slot.State != "finished":
 	case budgets > 0:
 		x.Outcome = OutcomeOverBudget
 	default:
 		x.Outcome = OutcomeWalletTooLow
 	}
-	return x, notFound(err)
+	return x, err
+}
+
+// finishedWithin bounds the rows of one instant among which Declined looks for the end of a slot.
+const finishedWithin = 1000
+
+// Declined reports whether a slot was held and a person declined its plan.
+func (l *Ledger) Declined(ctx context.Context, slot Slot) (declined bool, err error) {
+	if slot.State != "finished" {
+		return false, nil
+	}
+	var ended int64 // what is held for an approval is so in the row after its plan
+	err = l.read.QueryRowContext(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
+		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&ended)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	after, err := l.SeqAt(ctx, fromMicros(ended))
+	if err != nil {
+		return false, err
+	}
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT type, data FROM journal WHERE seq > ? ORDER BY seq LIMIT +?)
+		WHERE type = 'sweep.finished' AND data ->> '$.slot' = (SELECT data ->> '$.slot' FROM journal WHERE seq = ?) AND data ->> '$.plan' = ? AND data ->> '$.abandoned' = 1`,
+		after, finishedWithin, slot.Seq, slot.Plan).Scan(&declined)
+	return declined, err
 }
 
 // ScheduleCalendar is the calendar of a schedule, and the instant from which it counts.

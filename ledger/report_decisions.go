@@ -23,7 +23,7 @@ type Decision struct {
 	User   string    `json:"user,omitempty"` // of NATS, as its server named it
 	Reason string    `json:"reason"`
 	// Outcome is what an answer to a review, or a record, says: charged, not_charged,
-	// top-up, external; and what a person did to a sweep: asked, approved.
+	// top-up, external; and what a person did to a sweep: asked, approved, declined.
 	Outcome string `json:"outcome,omitempty"`
 	Cents   *int64 `json:"amount_cents,omitempty"`
 }
@@ -175,6 +175,9 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 	case fact.SweepFinished:
 		d.sign(f.By, f.User, f.Reason)
 		d.About, d.Outcome = f.Schedule+" "+f.Plan, "approved"
+		if f.Abandoned {
+			d.Outcome = "declined"
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func (x *Removed) say(now time.Time, currency string) {
 	if x.last != nil && x.last.State == StateHeld && now.Sub(x.last.At) < removedFor {
 		x.Plan = x.last.Plan
 		left = append(left, fmt.Sprintf("it holds plan %s for an approval", x.Plan))
-		x.Advice += fmt.Sprintf("; `perennial schedules approve %s` carries its plan out", x.Plan)
+		x.Advice += fmt.Sprintf("; `perennial schedules approve %s` carries its plan out, `perennial schedules decline %[1]s` ends it", x.Plan)
 	}
 	if x.SpentCents > 0 {
 		left = append(left, fmt.Sprintf("no budget counts the %s that it has spent this month", fact.Amount(x.SpentCents, currency)))

@@ -1,4 +1,4 @@
-// The approval of a held plan by a person.
+// What a person answers to a plan that is on hold: it is approved or declined.
 
 package schedules
 
@@ -33,6 +33,37 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	}
 	if err := s.carryOut(ctx, slots[0].Schedule, planned, plan, by, reason); err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
+	}
+	return nil
+}
+
+// Decline finishes the slots of the held plan with this hash without carrying it out;
+// ErrNoPlan when none is held, ErrBegun when an approval that was cut off has published a part
+// of it. The next slot plans again what is due then.
+//
+// The fact carries who declined it, and why.
+func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
+	s.approving.Lock()
+	defer s.approving.Unlock()
+	slots, err := s.Ledger.HeldSlots(ctx, plan)
+	if err != nil {
+		return fmt.Errorf("decline plan %s: %w", plan, err)
+	}
+	if len(slots) == 0 {
+		return fmt.Errorf("decline plan %.64q: %w", plan, ErrNoPlan)
+	}
+	if planned, err := s.heldPlan(ctx, plan, slots); err == nil { // one that cannot be read any more can still be declined
+		left, err := s.notAskedFor(ctx, planned)
+		if err != nil {
+			return fmt.Errorf("decline plan %s: %w", plan, err)
+		}
+		if left.Commands < len(planned.Planned) {
+			return fmt.Errorf("decline plan %s: %w", plan, ErrBegun)
+		}
+	}
+	err = s.finishHeld(ctx, plan, fact.SweepFinished{By: by, Reason: reason, Abandoned: true})
+	if err != nil {
+		return fmt.Errorf("decline plan %s: %w", plan, err)
 	}
 	return nil
 }
@@ -78,14 +109,26 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if err := s.publish(limited, r, planned.Commands); err != nil {
 		return fmt.Errorf("its commands are not published, and it stays held: approve it again: %w", err)
 	}
+	if err := s.finishHeld(ctx, plan, fact.SweepFinished{Published: len(planned.Commands), By: by, Reason: reason}); err != nil {
+		return err
+	}
+	if unknown != nil {
+		return nil
+	}
+	return s.recall(ctx, r) // it may have left something
+}
+
+// finishHeld finishes every slot that is held with a plan.
+func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.SweepFinished) error {
+	finished.Plan, finished.User = plan, fact.UserOf(ctx)
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		slots, err := tx.HeldSlots(plan) // one may have been added meanwhile
 		if err != nil {
 			return err
 		}
 		for _, slot := range slots {
-			err := tx.Append(fact.SweepFinished{Schedule: slot.Schedule, Slot: slot.At, Plan: plan, Published: len(planned.Commands), By: by, Reason: reason, User: fact.UserOf(ctx)})
-			if err != nil {
+			finished.Schedule, finished.Slot = slot.Schedule, slot.At
+			if err := tx.Append(finished); err != nil {
 				return err
 			}
 		}
@@ -94,19 +137,17 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if err != nil {
 		return fmt.Errorf("finish its slots: %w", err)
 	}
-	if unknown != nil {
-		return nil
-	}
-	return s.recall(ctx, r) // it may have left something
+	return nil
 }
 
 // affords checks the plan against the present day's and month's budgets: other plans may
 // have spent them since it was held.
 func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
-	sum, err := s.notAskedFor(ctx, planned)
+	left, err := s.notAskedFor(ctx, planned)
 	if err != nil {
 		return err
 	}
+	sum := left.Sum
 	currency, err := s.Ledger.Currency(ctx)
 	if err != nil {
 		return err
@@ -125,17 +166,24 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	return nil
 }
 
-// notAskedFor is the estimate of the plan's commands, without those that were taken in:
-// an approval before a crash may have published some.
-func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (sum fact.Sum, err error) {
+// notTaken is what of a plan's commands was not taken in.
+type notTaken struct {
+	Commands int
+	fact.Sum // their estimate
+}
+
+// notAskedFor counts the plan's commands without those that were taken in: an approval
+// before a crash may have published some.
+func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Command(ctx, c.CommandID)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			sum = sum.Join(fact.Sum{Cents: c.EstimateCents, Lacks: c.UnknownPrice})
+			left.Commands++
+			left.Sum = left.Join(fact.Sum{Cents: c.EstimateCents, Lacks: c.UnknownPrice})
 		case err != nil:
-			return sum, err
+			return left, err
 		}
 	}
-	return sum, nil
+	return left, nil
 }

@@ -77,6 +77,61 @@ func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
 	want(t, "published", h.stream.ids(), []string{"px_1", "px_2"})
 }
 
+func TestADeclinedPlanRenewsNothing(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents = 700
+	h, plans := twoHeld(t, s)
+	wantErr(t, h.Decline(t.Context(), "none", "ada", "too dear"), ErrNoPlan)
+	check(t, h.Decline(t.Context(), plans[1], "ada", "too dear"))
+	wantErr(t, h.Decline(t.Context(), plans[1], "ada", "too dear"), ErrNoPlan)
+	wantErr(t, h.Approve(t.Context(), plans[1], "ada", "checked"), ErrNoPlan)
+	want(t, "published", len(h.stream.ids()), 0)
+
+	h.restart(t)
+	all, err := h.List(t.Context())
+	check(t, err)
+	want(t, "outcome", all[0].Outcome(), ledger.OutcomeDeclined)
+	if want := "declined by a person: nothing of it was renewed"; !strings.Contains(all[0].Why, want) {
+		t.Errorf("%q does not say %q", all[0].Why, want)
+	}
+	decisions, _, err := h.Ledger.DecisionsBefore(t.Context(), 0, 1)
+	check(t, err)
+	want(t, "decided", []string{decisions[0].Outcome, decisions[0].By, decisions[0].About}, []string{"declined", "ada", "keepalive " + plans[1]})
+
+	plan := h.sweep(t)
+	want(t, "the next run plans it again", []string{plan.State, plan.Hash}, []string{StateHeld, plans[1]})
+	check(t, h.Approve(t.Context(), plans[1], "ada", "checked")) // its money is free
+	want(t, "published", h.stream.ids(), []string{"px_3 px_4"})
+	_, err = h.Ledger.Verify(t.Context())
+	check(t, err)
+}
+
+// What a declined plan has left is not planned by itself after a restart.
+func TestADeclinedPlanHasNoRest(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 500
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_de_1": "26h", "px_de_2": "27h"}, s)
+	h.paid(t, "px_1", 300)
+	plan := h.sweep(t)
+	want(t, "held with a rest", []any{plan.State, plan.Left != nil}, []any{StateHeld, true})
+	check(t, h.Decline(t.Context(), plan.Hash, "ada", "too dear"))
+	h.restart(t)
+	r, err := h.runnerOf("keepalive")
+	check(t, err)
+	check(t, h.recall(t.Context(), r))
+	want(t, "rest", r.rest.Load() == nil, true)
+}
+
+// An approval that a crash cut off has published a part: that part is paid.
+func TestAPlanThatIsPartlyPublishedIsNotDeclined(t *testing.T) {
+	s := keepalive()
+	s.Chunk = 1
+	h, plans := twoHeld(t, s)
+	settle(t, h.Ledger, h.plannedCommands(t, plans[0])[0], 300)
+	wantErr(t, h.Decline(t.Context(), plans[0], "ada", "too dear"), ErrBegun)
+	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
+}
+
 // plannedCommands are those of a held plan.
 func (h *rig) plannedCommands(t *testing.T, plan string) (all []command.RenewalCommand) {
 	t.Helper()

@@ -89,7 +89,8 @@ func (p *planner) total() {
 		after := *plan.WalletCents - plan.ReservedCents - sum.Cents
 		plan.WalletAfterCents = &after
 	}
-	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+sum.Cents > s.ApproveOverCents
+	plan.ListPriceCents, plan.Listed = sumListed(plan.Included)
+	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+sum.Cents+plan.ListPriceCents > s.ApproveOverCents
 	plan.spentBefore = p.in.SpentCents
 	plan.Left = p.left()
 	plan.Hash = hashPlan(s.Name, plan.Commands)

@@ -128,8 +128,8 @@ func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 			t.Errorf("%s is not covered", p.ProxyID)
 		}
 	}
-	want(t, "own", got["px_1 keepalive"], Price{fact.Known(300), PriceOwn})
-	want(t, "kind, for 60 days", got["px_2 second"], Price{fact.Known(600), PriceKind})
+	want(t, "own", got["px_1 keepalive"], Price{Cents: fact.Known(300), From: PriceOwn})
+	want(t, "kind, for 60 days", got["px_2 second"], Price{Cents: fact.Known(600), From: PriceKind})
 	if s, excepted := c.Excepting(page[1].Proxy); !excepted || s.Name != "keepalive" {
 		t.Errorf("the exception of %s", s.Name)
 	}

@@ -133,6 +133,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 		return Plan{}, err
 	}
 	in.ByHand = f.byHand
+	in.listPrice = func(ctx context.Context, p ledger.Proxy) fact.Cents { return s.listPrice(ctx, p, r.DurationDays) }
 	plan, err := makePlan(ctx, in, s.Ledger)
 	if err != nil {
 		return Plan{}, err
@@ -287,7 +288,7 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
-		estimate := plan.Estimate().Text(plan.Currency)
+		estimate := plan.EstimateText()
 		if plan.spentBefore > 0 {
 			estimate += ", with " + fact.Amount(plan.spentBefore, plan.Currency) + " of the sweep before it,"
 		}

@@ -1,5 +1,5 @@
 // What offers ask for proxies of a kind whose renewal was never paid: an estimate for
-// people. No budget, limit or approval counts on it.
+// people, and an upper bound for limits of money until a price was paid.
 
 package schedules
 
@@ -97,7 +97,7 @@ func (s *Sweeper) priceOrList(ctx context.Context, p *planner, proxy ledger.Pric
 		return cost, err
 	}
 	if price := s.listPrice(ctx, proxy.Proxy, p.in.Schedule.DurationDays); price.Known() {
-		return Price{price, PriceList}, nil
+		return Price{Cents: price, From: PriceList}, nil
 	}
 	return cost, nil
 }
@@ -106,18 +106,33 @@ func (s *Sweeper) priceOrList(ctx context.Context, p *planner, proxy ledger.Pric
 func (s *Sweeper) addListPrices(ctx context.Context, r *scheduleRunner, plan *Plan) error {
 	for i := range plan.Included {
 		one := &plan.Included[i]
-		if one.EstimateCents.Known() {
+		if one.EstimateCents.Known() || one.PriceFrom == PriceList {
 			continue
 		}
 		p, err := s.Ledger.Proxy(ctx, one.ProxyID)
 		if err != nil {
 			return err
 		}
-		if price := s.listPrice(ctx, p, r.DurationDays); price.Known() {
-			one.ListPriceCents, one.PriceFrom = price.Or(0), PriceList
-			plan.ListPriceCents += one.ListPriceCents
-			plan.Listed++
+		one.setList(s.listPrice(ctx, p, r.DurationDays))
+	}
+	plan.ListPriceCents, plan.Listed = sumListed(plan.Included)
+	return nil
+}
+
+// setList notes a list price, where one is known.
+func (x *Included) setList(price fact.Cents) {
+	if price.Known() {
+		x.ListPriceCents, x.PriceFrom = price.Or(0), PriceList
+	}
+}
+
+// sumListed adds up the list prices, and counts them.
+func sumListed(all []Included) (cents int64, n int) {
+	for _, one := range all {
+		if one.PriceFrom == PriceList {
+			cents += one.ListPriceCents
+			n++
 		}
 	}
-	return nil
+	return cents, n
 }

@@ -21,6 +21,7 @@ type limit struct {
 	refused fact.Sum  // what the provider refused for want of money, whatever the wallet showed
 	first   time.Time // when the first that it leaves out expires
 	left    int       // how many it leaves out
+	listed  int       // how many of these by their list price
 	no      int       // how many of these the provider refused
 }
 
@@ -32,6 +33,7 @@ type Shortfall struct {
 	Cents       fact.Cents `json:"shortfall_cents" doc:"'shortfall_cents' is by how much the limit is too low for all of them, without those of unknown price; not known where those alone are too much for it."`
 	Refused     int        `json:"refused,omitempty" doc:"'refused' counts, of 'proxies', those that the provider has refused for want of money within the last quarter of an hour, whatever the wallet shows."`
 	Unpriced    int        `json:"unpriced,omitempty" doc:"'unpriced' counts, of 'proxies', those of unknown price."`
+	Listed      int        `json:"listed,omitempty" doc:"'listed' counts, of 'proxies', those of which no renewal was paid yet: their list price counts."`
 	FirstLostAt time.Time  `json:"first_lost_at" doc:"'first_lost_at' is when the first of them expires."`
 }
 
@@ -74,11 +76,20 @@ func (p *planner) limitOf(why string) *limit {
 // that is not known needs some room too: an empty wallet learns nothing.
 func over(limits []*limit, cost Price) *limit {
 	for _, l := range limits {
-		if cost.Cents.Or(0) > l.room || (!cost.Cents.Known() && l.room <= 0) {
+		if l.takes(cost) > l.room || (!cost.Cents.Known() && l.room <= 0) {
 			return l
 		}
 	}
 	return nil
+}
+
+// takes is what a cost takes from the limit. A list price does not count against the wallet:
+// the provider knows its price and refuses what the wallet does not hold.
+func (l *limit) takes(cost Price) int64 {
+	if l.reason == ReasonWallet {
+		return cost.Cents.Or(0)
+	}
+	return cost.counts().Or(0)
 }
 
 func (l *limit) leaveOut(one tooDear) {
@@ -86,12 +97,15 @@ func (l *limit) leaveOut(one tooDear) {
 		l.first = one.proxy.ExpiresAt.UTC() // the nearest comes first
 	}
 	l.left++
+	if one.cost.list.Known() {
+		l.listed++
+	}
 	if one.refused {
 		l.no++
-		l.refused = l.refused.Add(one.cost.Cents)
+		l.refused = l.refused.Add(one.cost.counts())
 		return
 	}
-	l.missing = l.missing.Add(one.cost.Cents)
+	l.missing = l.missing.Add(one.cost.counts())
 }
 
 // shortfalls are what the limits left out. What is left of a limit counts: it
@@ -105,7 +119,7 @@ func shortfalls(limits []*limit) []Shortfall {
 		missing := l.missing
 		missing.Cents = max(missing.Cents-l.room, 0) + l.refused.Cents
 		missing.Lacks += l.refused.Lacks
-		all = append(all, Shortfall{Reason: l.reason, Proxies: l.left, LimitCents: l.cents, Cents: missing.Total(), Unpriced: missing.Lacks, Refused: l.no, FirstLostAt: l.first})
+		all = append(all, Shortfall{Reason: l.reason, Proxies: l.left, LimitCents: l.cents, Cents: missing.Total(), Unpriced: missing.Lacks, Listed: l.listed, Refused: l.no, FirstLostAt: l.first})
 	}
 	return all
 }
@@ -134,8 +148,12 @@ func (x Shortfall) said(currency string) string {
 	if x.Refused > 0 {
 		again = fmt.Sprintf("the provider has refused %d of them for want of money, and is asked again a quarter of an hour later, or at once by `perennial schedules run`", x.Refused)
 	}
-	return fmt.Sprintf("%s exceeded: %s skipped, %s short; the first of them expires at %s; %s",
-		x.Limit(currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(currency), x.FirstLostAt.Format(time.RFC3339), again)
+	short := x.Missing().Text(currency) + " short"
+	if x.Listed > 0 {
+		short += fmt.Sprintf(" (%d by list price, not yet paid once)", x.Listed)
+	}
+	return fmt.Sprintf("%s exceeded: %s skipped, %s; the first of them expires at %s; %s",
+		x.Limit(currency), english.Plural(x.Proxies, "proxy", ""), short, x.FirstLostAt.Format(time.RFC3339), again)
 }
 
 // tooDear is a proxy that a limit leaves out.
@@ -164,7 +182,7 @@ func (p *planner) missing() {
 		}
 		one.tooLow.leaveOut(one)
 		if one.tooLow.reason == ReasonBudget {
-			p.short = p.short.Add(one.cost.Cents)
+			p.short = p.short.Add(one.cost.counts())
 		}
 		p.leaveOut(one.proxy, one.tooLow.reason)
 	}

@@ -106,6 +106,8 @@ type inputs struct {
 
 	again      []json.RawMessage // the commands of OnItsWay
 	unknownIDs []string
+	// listPrice is what an offer asks for a proxy's renewal; nil: no offers are read.
+	listPrice func(context.Context, ledger.Proxy) fact.Cents
 }
 
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
@@ -120,7 +122,7 @@ type Plan struct {
 	Currency         string            `json:"currency,omitempty" doc:"Of the amounts."`
 	EstimateCents    fact.Cents        `json:"estimate_cents" doc:"Without those of unknown price."`
 	Unpriced         int               `json:"unpriced,omitempty" doc:"Included, and their price is not known."`
-	ListPriceCents   int64             `json:"list_price_cents,omitempty" doc:"What offers ask for 'listed' of them: an estimate that no budget counts on."`
+	ListPriceCents   int64             `json:"list_price_cents,omitempty" doc:"What offers ask for 'listed' of them."`
 	Listed           int               `json:"listed,omitempty" doc:"Of 'unpriced': an offer of their kind names a price."`
 	Included         []Included        `json:"included"`
 	LeftOut          []LeftOut         `json:"left_out" doc:"The first 1,000."`
@@ -325,7 +327,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		p.last = append(p.last, proxy)
 		return nil
 	}
-	switch why = p.unaffordable(proxy, cost); why {
+	switch why = p.unaffordable(ctx, proxy, &cost); why {
 	case reasonDear:
 		return nil
 	case "":
@@ -360,8 +362,9 @@ func (p *planner) addLast(ctx context.Context) error {
 	return nil
 }
 
-// unaffordable says which limit, or which group that is complete, leaves the proxy out.
-func (p *planner) unaffordable(proxy ledger.Proxy, cost Price) string {
+// unaffordable says which limit, or which group that is complete, leaves the proxy out. It
+// adds the list price to a cost that is not known, where money is limited.
+func (p *planner) unaffordable(ctx context.Context, proxy ledger.Proxy, cost *Price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.group(proxy)] >= keep.AtLeast {
 		return ReasonEnough
@@ -374,11 +377,14 @@ func (p *planner) unaffordable(proxy ledger.Proxy, cost Price) string {
 		p.plan.unpriced[kindOf(proxy)] = proxy
 		return ReasonOneByOne
 	}
-	tooLow := over(p.limits, cost)
+	if !cost.Cents.Known() && p.in.listPrice != nil && (p.frugal || p.in.LimitCents > 0) {
+		cost.list = p.in.listPrice(ctx, proxy)
+	}
+	tooLow := over(p.limits, *cost)
 	if tooLow == nil {
 		return ""
 	}
-	p.dear = append(p.dear, tooDear{proxy, cost, tooLow, false})
+	p.dear = append(p.dear, tooDear{proxy, *cost, tooLow, false})
 	return reasonDear
 }
 
@@ -397,15 +403,17 @@ func (p *planner) underWay(ctx context.Context) error {
 func (p *planner) include(proxy ledger.Proxy, cost Price, endings int) {
 	p.markCanary(proxy, cost)
 	for _, l := range p.limits {
-		l.room -= cost.Cents.Or(0)
+		l.room -= l.takes(cost)
 	}
 	if keep := p.in.Schedule.Keep; keep.AtLeast > 0 {
 		p.staying[keep.group(proxy)]++
 	}
-	p.plan.Included = append(p.plan.Included, Included{
+	one := Included{
 		ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: p.dueSince(proxy),
 		EstimateCents: cost.Cents, PriceFrom: cost.From, Canary: !cost.Cents.Known(), Endings: endings, labels: p.in.Schedule.carried(proxy),
-	})
+	}
+	one.setList(cost.list)
+	p.plan.Included = append(p.plan.Included, one)
 }
 
 // dueSince is why a proxy is in. It does not change while the plan does not.

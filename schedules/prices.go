@@ -27,7 +27,17 @@ func kindOf(p ledger.Proxy) kind {
 // Price is what a renewal for the schedule's duration is expected to cost.
 type Price struct {
 	Cents fact.Cents
-	From  string // PriceOwn, PriceKind, PriceList or PriceNone; "" where no schedule renews the proxy
+	From  string     // PriceOwn, PriceKind, PriceList or PriceNone; "" where no schedule renews the proxy
+	list  fact.Cents // what an offer asks, where Cents is not known and a plan has to stay below a limit
+}
+
+// counts is what the price takes from limits of the schedule and the account: the list price
+// where nothing was paid yet.
+func (c Price) counts() fact.Cents {
+	if c.Cents.Known() {
+		return c.Cents
+	}
+	return c.list
 }
 
 // PriceOf is what so many days are expected to cost by the newest of what was paid for a
@@ -37,9 +47,9 @@ func PriceOf(own, kind ledger.Paid, days int64) Price {
 	case newest.Days == 0:
 		return Price{From: PriceNone}
 	case newest == own:
-		return Price{newest.For(days), PriceOwn}
+		return Price{Cents: newest.For(days), From: PriceOwn}
 	default:
-		return Price{newest.For(days), PriceKind}
+		return Price{Cents: newest.For(days), From: PriceKind}
 	}
 }
 

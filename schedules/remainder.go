@@ -96,6 +96,9 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	if err != nil || !known || planned.Left == nil {
 		return err
 	}
+	if declined, err := s.Ledger.Declined(ctx, last); err != nil || declined {
+		return err
+	}
 	rest := &remainder{began: planned.Slot, more: true, left: *planned.Left}
 	if planned.Of != nil {
 		rest.began = *planned.Of

@@ -19,11 +19,22 @@ func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
 	s := keepalive()
 	s.Replace, s.Match.ExceptProxyIDs = policy, []string{"px_except"}
 	h := newRig(t, expiries, s)
+	h.config.Offers = h.offers(t)
+	client, _ := h.config.Provider.(*upstream.Client)
+	h.config.Proxy = client.Proxy
+	h.restart(t)
+	check(t, h.lister.WaitPass(t.Context()))
+	return h
+}
+
+// offers reads the sandbox's.
+func (h *rig) offers(t testing.TB) func(context.Context, upstream.OfferFilter) ([]upstream.Offer, error) {
+	t.Helper()
 	client, ok := h.config.Provider.(*upstream.Client)
 	if !ok {
 		t.Fatal("the provider is no client")
 	}
-	h.config.Offers = func(ctx context.Context, f upstream.OfferFilter) (all []upstream.Offer, err error) {
+	return func(ctx context.Context, f upstream.OfferFilter) (all []upstream.Offer, err error) {
 		for o, err := range client.Offers(ctx, f, 0) {
 			if err != nil {
 				return nil, err
@@ -32,10 +43,6 @@ func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
 		}
 		return all, nil
 	}
-	h.config.Proxy = client.Proxy
-	h.restart(t)
-	check(t, h.lister.WaitPass(t.Context()))
-	return h
 }
 
 func (h *rig) run(t testing.TB) Plan {

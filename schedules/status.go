@@ -3,6 +3,7 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,6 +177,9 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (Plan
 	now := s.Clock().UTC().Truncate(time.Second)
 	for slot := now; ; slot = slot.Add(time.Second) {
 		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason})
+		if err == nil {
+			err = s.addListPrices(ctx, r, &plan)
+		}
 		if !errors.Is(err, ErrFired) || slot.Sub(now) >= maxAhead {
 			return plan, err
 		}
@@ -199,11 +203,9 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
 		return "its facts are in " + gone.File + ", which is not here", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	currency, err := s.Ledger.Currency(ctx)
-	if err != nil {
+	currency, errCurrency := s.Ledger.Currency(ctx)
+	answer, errAnswer := s.answerTo(ctx, slot)
+	if err := cmp.Or(err, errCurrency, errAnswer); err != nil {
 		return "", err
 	}
 	said, name := []string{}, nameThen(rows, slot)
@@ -220,8 +222,8 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 		case fact.SweepHeld:
 			switch {
 			case f.Schedule != name || !f.Slot.Equal(slot.At):
-			case row.Seq > slot.Seq && slot.State == stateFinished: // it was approved
-				said = append(said, "approved by a person")
+			case row.Seq > slot.Seq && slot.State == stateFinished:
+				said = append(said, answer)
 			default:
 				said = append(said, f.Reason)
 			}
@@ -232,6 +234,14 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 		}
 	}
 	return strings.Join(said, "; "), nil
+}
+
+// answerTo says what a person answered to the plan of a slot that was held and has ended.
+func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error) {
+	if declined, err := s.Ledger.Declined(ctx, slot); err != nil || declined {
+		return "declined by a person: nothing of it was renewed", err
+	}
+	return "approved by a person", nil
 }
 
 // nameThen is the name that a slot's schedule had when its facts were written.

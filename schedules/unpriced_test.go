@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,6 +39,72 @@ func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 		want(t, name+": while another is on its way", w.plan(t).ids(), []string{"px_3"})
 	}
 	want(t, "without a limit", len(newWorld(t, keepalive(), kinds(4)...).plan(t).Included), 4)
+}
+
+// What an offer asks is over what is left: nothing is renewed to learn the price.
+func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
+	list := func(cents int64) func(context.Context, ledger.Proxy) fact.Cents {
+		return func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(cents) }
+	}
+	for name, limit := range map[string]func(*Schedule){
+		ReasonBudget: func(s *Schedule) { s.BudgetCents = 300 }, ReasonDay: func(s *Schedule) { s.DailyBudgetCents = 300 }, ReasonMonth: func(s *Schedule) { s.MonthlyBudgetCents = 300 },
+	} {
+		s := keepalive()
+		limit(&s)
+		w := newWorld(t, s, kinds(4)...)
+		w.listPrice = list(301)
+		p := w.plan(t)
+		want(t, name+": renewed", len(p.Included), 0)
+		want(t, name+": left out", p.LeftOutCounts, map[string]int{name: 4})
+		want(t, name+": shortfall", []any{p.Shortfalls[0].Cents, p.Shortfalls[0].Listed, p.Shortfalls[0].Unpriced}, []any{fact.Known(4*301 - 300), 4, 0})
+		want(t, name+": nothing follows by itself", p.Left == nil, true)
+		w.listPrice = list(300)
+		p = w.plan(t)
+		want(t, name+": one at the limit", p.ids(), []string{"px_0"})
+		want(t, name+": its list price", []any{p.EstimateCents, p.ListPriceCents, p.Listed}, []any{fact.Cents{}, 300, 1})
+	}
+}
+
+func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 299
+	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, s)
+	h.config.Offers = h.offers(t) // off_us_dallas asks 300
+	h.restart(t)
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	want(t, "state", plan.State, StateHeld)
+	want(t, "published", len(h.stream.ids()), 0)
+	held := h.held(t, 0)
+	if last := held[len(held)-1]; !strings.Contains(last.Reason, "list price 3.00") {
+		t.Error(last.Reason)
+	}
+	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))
+	want(t, "once it is approved", h.stream.ids(), []string{"px_1"})
+}
+
+// A limit of the account counts the list price; the wallet does not, as the provider refuses
+// what it does not hold.
+func TestAListPriceCountsAgainstTheDayAndNotTheWallet(t *testing.T) {
+	wallet := int64(300)
+	w := newWorld(t, keepalive(), kinds(1)...)
+	w.listPrice = func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(301) }
+	w.WalletCents = &wallet
+	want(t, "the wallet", w.plan(t).ids(), []string{"px_0"})
+	w.LimitCents = 300
+	want(t, "the account's day", w.plan(t).LeftOutCounts, map[string]int{ReasonLimit: 1})
+}
+
+// The renewal that learns a price takes its list price from what is left for the others.
+func TestAListPriceTakesFromTheBudgetOfTheOthers(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 600
+	all := kinds(3)
+	w := newWorld(t, s, all...)
+	paid(t, w.ledger, "px_1", 200)
+	paid(t, w.ledger, "px_2", 200)
+	w.listPrice = func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(300) }
+	want(t, "renewed", w.plan(t).ids(), []string{"px_0", "px_1"})
 }
 
 // What waits for a person does not hold its kind: the price that its line names is used, or

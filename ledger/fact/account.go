@@ -57,7 +57,7 @@ type SweepFinished struct {
 	Plan      string    `json:"plan" doc:"The hash of the plan."`
 	Published int       `json:"published" doc:"'published' is how many commands it was."`
 	OverLimit int       `json:"over_limit,omitempty" doc:"'over_limit' counts the due proxies that a budget, the account's limit or the wallet left out: the slot's 'sweep.held' says which."`
-	By        string    `json:"by,omitempty" doc:"'by' and 'reason' are of the person who approved a plan that was held."`
+	By        string    `json:"by,omitempty" doc:"'by' and 'reason' are of the person who approved a plan that was held, or with 'abandoned' declined it."`
 	Reason    string    `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 	User      string    `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 	Abandoned bool      `json:"abandoned,omitempty" doc:"'abandoned': the slot's commands may not all be published, and never will be; 'reason' says why."`

@@ -40,7 +40,7 @@ func (a *app) addCompletions(root *cobra.Command) {
 	one := map[string]completions{
 		"cancel": a.openCommands, "release": a.openCommands, "status": a.knownCommands, "operations show": a.knownCommands, "schedules show": a.scheduleNames,
 		"reviews show": a.inReview, "reviews resolve": a.inReview,
-		"schedules plan": a.scheduleNames, "schedules run": a.scheduleNames, "schedules history": a.scheduleNames, "schedules forecast": a.scheduleNames, "schedules approve": a.heldPlans,
+		"schedules plan": a.scheduleNames, "schedules run": a.scheduleNames, "schedules history": a.scheduleNames, "schedules forecast": a.scheduleNames, "schedules decline": a.heldPlans, "schedules approve": a.heldPlans,
 		"schedules pause": a.scheduleNames, "schedules resume": a.scheduleNames,
 		"webhooks test": a.webhookNames, "webhooks replay": a.webhookNames,
 	}

@@ -170,9 +170,13 @@ func boundsText(x reconcile.Reconciliation) string {
 
 func (a *app) ledgerRecord() *cobra.Command {
 	var x jobs.Recording
+	var confirm int64
 	c := &cobra.Command{
 		Use: "record", Short: "Record money that no reply showed", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("confirm-amount") {
+				x.ConfirmCents = &confirm
+			}
 			return a.record(cmd.Context(), x)
 		},
 	}
@@ -184,6 +188,7 @@ func (a *app) ledgerRecord() *cobra.Command {
 	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, where it has no order")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
 	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row of the record or answer that this takes back; in whole without --kind and --cents")
+	amountVar(f, &confirm, "confirm-amount", "with --corrects and --kind charge: repeat --cents where it is asked for")
 	f.StringVar(&x.By, "by", operator(), "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")
 	_ = c.MarkFlagRequired("reason")

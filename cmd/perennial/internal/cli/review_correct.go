@@ -18,7 +18,7 @@ import (
 // reviewCorrect books the opposite of an answer, or the difference to it.
 func (a *app) reviewCorrect() *cobra.Command {
 	x := jobs.Recording{}
-	var charge, refund int64
+	var charge, refund, confirm int64
 	c := &cobra.Command{
 		Use: "correct OPERATION", Short: "Correct an answer that was booked", Args: cobra.ExactArgs(1),
 		Long: "Correct books a new entry that is linked to the answer; nothing is deleted. Without an amount it takes\n" +
@@ -37,6 +37,9 @@ func (a *app) reviewCorrect() *cobra.Command {
 			case refunded:
 				x.Kind, x.Cents = fact.MovementRefund, refund
 			}
+			if cmd.Flags().Changed("confirm-amount") {
+				x.ConfirmCents = &confirm
+			}
 			err := a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {
 				x.CorrectsSeq, err = answerOf(ctx, l, args[0], x.ProxyID)
 				return err
@@ -50,6 +53,7 @@ func (a *app) reviewCorrect() *cobra.Command {
 	f := c.Flags()
 	amountVar(f, &charge, "charge", "it charged this much more than was answered, in cents (640) or with a point in dollars (6.40)")
 	amountVar(f, &refund, "refund", "it charged this much less; without --charge and --refund the whole charge is taken back")
+	amountVar(f, &confirm, "confirm-amount", "repeat --charge if it is more than was taken back, makes more than twice the expected amount, or exceeds the wallet")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was answered for")
 	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
 	signed(c, &x.By, &x.Reason, "who says so", "")

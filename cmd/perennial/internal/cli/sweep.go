@@ -1,4 +1,4 @@
-// `perennial schedules`: list, show, plan, run, approve, pause and resume.
+// `perennial schedules`: list, show, plan, run, approve, decline, pause and resume.
 
 package cli
 
@@ -20,12 +20,13 @@ import (
 )
 
 func (a *app) schedulesCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "schedules", Aliases: []string{"schedule", "sweep"}, Short: "List, plan, run, approve, pause and resume schedules"},
+	return noun(&cobra.Command{Use: "schedules", Aliases: []string{"schedule", "sweep"}, Short: "List, plan, run, approve, decline, pause and resume schedules"},
 		a.sweepList(),
 		a.sweepShow(),
 		a.sweepOne("plan SCHEDULE", "Preview the next run (changes nothing)", verbs.Plan, &verbs.SweepRequest{}),
 		a.sweepRun(),
 		a.sweepApprove(),
+		a.sweepDecline(),
 		a.sweepForecast(),
 		a.sweepHistory(),
 		a.schedulesPause(),
@@ -42,6 +43,23 @@ func (a *app) sweepApprove() *cobra.Command {
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
+	return c
+}
+
+func (a *app) sweepDecline() *cobra.Command {
+	var q verbs.SweepRequest
+	c := &cobra.Command{
+		Use: "decline PLAN", Short: "Decline a plan that is on hold", Args: cobra.ExactArgs(1),
+		Long: "Decline ends the plan: nothing of it is renewed. The next run plans what is due then and may hold it again.\n" +
+			"To leave proxies out, see `perennial proxies retire`; to stop the runs, `perennial schedules pause`.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if q.Plan = args[0]; q.Reason == "" {
+				return usage("say why: --reason TEXT is kept with your name")
+			}
+			return sendChange(cmd.Context(), a, verbs.Decline, q, "declined plan "+q.Plan+": nothing of it is renewed; the next run plans again what is due then")
+		},
+	}
+	signed(c, &q.By, &q.Reason, "who declines it", "")
 	return c
 }
 

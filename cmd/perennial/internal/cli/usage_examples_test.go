@@ -55,8 +55,8 @@ func shellWords(line string) (words []string) {
 func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"schedules lst": "it has approve, forecast, history, list, pause, plan, resume, run, show", "ledger balanc": "archive, backup, balance,", "webhook lst": "list, remove, replay, test",
-		"help nope": `unknown command "nope"`, "help webhook lst": "list, remove, replay, test", "help schedules lst": "it has approve, forecast",
+		"schedules lst": "it has approve, decline, forecast, history, list, pause, plan, resume, run, show", "ledger balanc": "archive, backup, balance,", "webhook lst": "list, remove, replay, test",
+		"help nope": `unknown command "nope"`, "help webhook lst": "list, remove, replay, test", "help schedules lst": "it has approve, decline, forecast",
 	} {
 		var out, errs bytes.Buffer
 		code := Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}.Main(t.Context())

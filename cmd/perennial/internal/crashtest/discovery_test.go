@@ -60,6 +60,8 @@ var everyVerb = []struct{ verb, body string }{
 	{"sweeps", `{}`},
 	{"plan", `{"schedule":"keep"}`},
 	{"sweep", `{"schedule":"keep","by":"ada","reason":"a test"}`},
+	{"decline", `{"plan":"PLAN","by":"ada","reason":"a test"}`},
+	{"sweep", `{"schedule":"keep","by":"ada","reason":"a test"}`},
 	{"approve", `{"plan":"PLAN","by":"ada","reason":"a test"}`},
 	{"forecast", `{"days":3}`},
 	{"forecast", `{"schedule":"keep","days":3}`},

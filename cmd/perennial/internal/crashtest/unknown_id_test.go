@@ -54,7 +54,7 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 		{"resolve", `{"id":"ID","charged":false,` + signed + `}`},
 		{"resolve", `{"id":"ID","line":"px_1","charged":true,"charged_cents":300,` + signed + `}`},
 		{"resolve", `{"id":"known/0001","line":"ID","charged":true,"charged_cents":300,` + signed + `}`},
-		{"plan", `{"schedule":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`},
+		{"plan", `{"schedule":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`}, {"decline", `{"plan":"ID",` + signed + `}`},
 		{"forecast", `{"schedule":"ID","days":3}`}, {"schedule-pause", `{"schedule":"ID",` + signed + `}`}, {"schedule-resume", `{"schedule":"ID",` + signed + `}`},
 		{"retire", `{"proxy_ids":["ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["px_1","ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["ID"],"undo":true,` + signed + `}`},
 		{"reveal", `{"proxy_id":"ID",` + signed + `}`}, {"proxy", `{"proxy_id":"ID"}`},
@@ -92,7 +92,7 @@ func TestCommandsOfTheLineFailForAnUnknownID(t *testing.T) {
 		"status ID": none, "retry ID --by ada --reason x": "ID is not", "cancel ID --by ada --reason x": "ID is not", "release ID --by ada --reason x": "ID is not",
 		"review show ID": none, "review resolve ID --not-charged --by ada --reason x": "ID is not",
 		"proxies get ID": "proxy_not_found", "proxies retire ID --by ada --reason x": `"ID" was never`, "orders get ID": "order_not_found",
-		"sweep plan ID": "no schedule", "sweep run ID --by ada --reason x": "no schedule", "sweep forecast ID": "no schedule", "sweep approve ID --by ada --reason x": "no held plan",
+		"sweep plan ID": "no schedule", "sweep run ID --by ada --reason x": "no schedule", "sweep forecast ID": "no schedule", "sweep approve ID --by ada --reason x": "no held plan", "schedules decline ID --by ada --reason x": "no held plan",
 		"dead show 77": "no such dead letter", "dead requeue 77": "no such dead letter", "dead drop 77": "no such dead letter",
 	} {
 		unknown := strings.NewReplacer("ID", "px-never")

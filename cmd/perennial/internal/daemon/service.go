@@ -60,6 +60,7 @@ func (a *account) verbs() []queue.Verb {
 		a.bound(serve(verbs.Plan, a.plan)),
 		a.bound(serve(verbs.Sweep, a.sweepNow)),
 		a.bound(serve(verbs.Approve, a.approve)),
+		a.bound(serve(verbs.Decline, a.decline)),
 		a.bound(serve(verbs.Forecast, a.forecast)),
 		a.bound(serve(verbs.Proxy, a.proxy)),
 		a.bound(serve(verbs.SchedulePause, a.pauseSchedule)),

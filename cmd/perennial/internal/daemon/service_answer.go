@@ -51,7 +51,7 @@ func refusal(err error) error {
 		return &queue.ServiceError{Code: CodeNotFound, Description: "there is no command or operation of that id"}
 	case errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
 		return &queue.ServiceError{Code: CodeNotFound, Description: err.Error()}
-	case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget):
+	case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget), errors.Is(err, schedules.ErrBegun):
 		return &queue.ServiceError{Code: "refused", Description: err.Error()}
 	case errors.As(err, &refused) && refused.Unknown:
 		return &queue.ServiceError{Code: CodeNotFound, Description: refused.Reason}

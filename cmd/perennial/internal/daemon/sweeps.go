@@ -125,6 +125,10 @@ func (a *account) approve(ctx context.Context, q verbs.SweepRequest) (verbs.Chan
 	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason) })
 }
 
+func (a *account) decline(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {
+	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Decline(ctx, q.Plan, q.By, q.Reason) })
+}
+
 func (a *account) pauseSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason) })
 }

@@ -146,6 +146,10 @@ var (
 		Verb: queue.Verb{Name: "approve", Roles: forOperators}, Help: "Approve a plan that is held.",
 		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"agreed"}`,
 	})
+	Decline = declare[SweepRequest, Changed](Spec{
+		Verb: queue.Verb{Name: "decline", Roles: forOperators}, Help: "Decline a plan that is held: nothing of it is renewed.",
+		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"too dear"}`,
+	})
 	Retire = declare[RetireRequest, Changed](Spec{
 		Verb: queue.Verb{Name: "retire", Roles: forOperators}, Help: "Take proxies out of every sweep, or back in; all of them or none.",
 		Required: []string{"proxy_ids", "reason"}, Example: `{"proxy_ids":["px_1"],"by":"ada","reason":"not needed"}`,

@@ -88,6 +88,7 @@ var changes = map[string]change{
 	"cancel":          {does: "cancel a command", takes: ofCommand(verbs.Cancel.Spec)},
 	"retry":           {does: "retry a command", takes: ofCommand(verbs.Retry.Spec)},
 	"approve":         {does: "approve a plan", takes: byID(verbs.Approve.Spec, "plan", "schedules", "approve")},
+	"decline":         {does: "decline a plan", takes: byID(verbs.Decline.Spec, "plan", "schedules", "decline")},
 	"sweep":           {does: "run a schedule", takes: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
 	"schedule-resume": {does: "resume a schedule", takes: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
 	"schedule-pause":  {does: "pause a schedule", takes: pauseSchedule},
@@ -176,6 +177,10 @@ func correct(form func(string) string) (deed, []string, error) {
 		}
 		q["kind"], q["cents"] = form("kind"), cents
 		command = append(command, "--kind", form("kind"), "--cents", strconv.FormatInt(cents, 10))
+		if form("sure") == "yes" {
+			q["confirm_cents"] = cents
+			command = append(command, "--confirm-amount", strconv.FormatInt(cents, 10))
+		}
 	}
 	if line := form("line"); line != "" {
 		q["line"] = line
@@ -186,6 +191,7 @@ func correct(form func(string) string) (deed, []string, error) {
 
 // confirmView is the second step of an answer that looks like a slip.
 type confirmView struct {
+	Change        string // the last part of its address
 	Why           string
 	Charged       bool
 	Cents         int64
@@ -214,7 +220,7 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 		s.broken(q, err)
 		return
 	}
-	v := confirmView{Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
+	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
 	v.Why = unlikely(why)
 	for _, name := range []string{"id", "answer", "amount", "order", "line", "reason", "back"} {
 		v.Fields[name] = form(name)
@@ -234,6 +240,22 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 		}
 	}
 	s.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
+}
+
+// correctAgain shows a correction that looks like a slip as a second step.
+func (s *Server) correctAgain(q accountRequest, form func(string) string, why error) {
+	b, err := q.account.Ledger().Balance(q.Context(), q.account.AccountName())
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	v := confirmView{Change: "correct", Charged: true, Wallet: b.WalletCents, Currency: b.Currency, Why: unlikely(why), Back: localPath(form("back")), Fields: map[string]string{}}
+	for _, name := range []string{"id", "amount", "kind", "line", "reason", "back"} {
+		v.Fields[name] = form(name)
+	}
+	v.Cents, _ = centsOf(form("amount")) // the runner has read it
+	v.After = v.Wallet - v.Cents
+	s.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
 }
 
 // unlikely is why an answer has to be confirmed, without the flag that confirms it on the
@@ -322,6 +344,8 @@ func (s *Server) again(q accountRequest, form func(string) string, understood bo
 	switch {
 	case q.PathValue("what") == "dead-correct" && understood:
 		s.letterAgain(q, form, why)
+	case q.PathValue("what") == "correct" && errors.Is(why, ErrUnconfirmed):
+		s.correctAgain(q, form, why)
 	case q.PathValue("what") == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
 		s.answerAgain(q, form, why)
 	default:

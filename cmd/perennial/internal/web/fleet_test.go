@@ -286,7 +286,7 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/schedule?id=keep")
 	wants(t, page, "Renews proxies: except px_2", "Due 3 days before a proxy expires", "For 30 days", "Runs every hour, UTC", "Budget at most 10.00 USD a run", "Approval needed over 5.00 USD a run", "@hourly",
-		"px_none — unknown", "3.50 USD", "Approve", "to decline it, leave it until a later run replaces it, and pause the schedule if none should")
+		"px_none — unknown", "3.50 USD", "Approve", "Decline", "Once it is declined, the next run plans again what is due then")
 	if got := lists(page); strings.Join(got, " ") != "px_a px_1 px_none" {
 		t.Errorf("the approval lists %v", got)
 	}

@@ -60,7 +60,7 @@ type book struct {
 	answer map[string]any // by verb; what has none is refused
 	silent bool           // it does not answer in time
 
-	unlikely string // why an answer to a review has to be confirmed
+	unlikely string // why an answer to a review, or a correction, has to be confirmed
 	role     string // "": active
 	nats     string // what is wrong with NATS
 	paused   string // what is paused, and why
@@ -167,7 +167,7 @@ func (b bookAccount) Ask(_ context.Context, verb string, question, answer any) e
 	if b.of.silent {
 		return ErrNoAnswer
 	}
-	if verb == verbs.Resolve.Name && b.of.unlikely != "" && q["confirm_cents"] == nil {
+	if (verb == verbs.Resolve.Name || verb == verbs.Record.Name) && b.of.unlikely != "" && q["confirm_cents"] == nil {
 		return fmt.Errorf("%w: %s", ErrUnconfirmed, b.of.unlikely)
 	}
 	said, ok := b.of.answer[verb]

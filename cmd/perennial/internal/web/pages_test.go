@@ -169,6 +169,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 		"cancel":          {map[string]string{"id": " c1 "}, "cancel", map[string]any{"id": " c1 "}, "perennial cancel ' c1 '"},
 		"retry":           {map[string]string{"id": "c1"}, "retry", map[string]any{"id": "c1"}, "perennial retry c1"},
 		"approve":         {map[string]string{"id": "9f"}, "approve", map[string]any{"plan": "9f"}, "perennial schedules approve 9f"},
+		"decline":         {map[string]string{"id": "9f"}, "decline", map[string]any{"plan": "9f"}, "perennial schedules decline 9f"},
 		"sweep":           {map[string]string{"id": "keep"}, "sweep", map[string]any{"schedule": "keep"}, "perennial schedules run keep"},
 		"schedule-pause":  {map[string]string{"id": "keep", "hours": "8"}, "schedule-pause", map[string]any{"schedule": "keep", "until": noon.Add(8 * time.Hour).Format(time.RFC3339)}, "perennial schedules pause keep --until 8h0m0s"},
 		"schedule-resume": {map[string]string{"id": "keep"}, "schedule-resume", map[string]any{"schedule": "keep"}, "perennial schedules resume keep"},
@@ -204,7 +205,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 			t.Errorf("%s does not show %s:\n%s", what, want, body)
 		}
 	}
-	if len(changes) != 18 {
+	if len(changes) != 19 {
 		t.Errorf("%d kinds of change", len(changes))
 	}
 }
@@ -277,6 +278,30 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	}
 	asked := h.main.requests()
 	if q := asked[len(asked)-1].question; q["confirm_cents"] != 599999.0 || q["charged_cents"] != 599999.0 || q["reason"] != "the invoice" {
+		t.Errorf("%v", q)
+	}
+}
+
+func TestAnUnlikelyCorrectionIsASecondStep(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/attention")
+	h.main.unlikely = "42.00 USD would be booked as charged for px_1, 42.00 USD in all, and 4.20 USD was taken back. An amount"
+	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "9", "kind": "charge", "amount": "42", "line": "px_1", "back": "/a/main/operation?id=r1%2F0001"}
+	code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
+	wants(t, page, "and 4.20 USD was taken back. Check it before you confirm.", "Would be booked 42.00 USD Wallet now 5,000.00 USD Wallet after 4,958.00 USD", "Book 42.00 USD")
+	if code != http.StatusUnprocessableEntity {
+		t.Errorf("%d", code)
+	}
+	h.main.answer["record"] = map[string]any{"changed": 1}
+	for _, m := range regexp.MustCompile(`name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		fields[m[1]] = html.UnescapeString(m[2])
+	}
+	if _, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields); !strings.Contains(page, "Done:") || !strings.Contains(page, "--confirm-amount 4200") {
+		t.Errorf("the second step does not confirm:\n%s", page)
+	}
+	asked := h.main.requests()
+	if q := asked[len(asked)-1].question; q["confirm_cents"] != 4200.0 || q["cents"] != 4200.0 || q["line"] != "px_1" {
 		t.Errorf("%v", q)
 	}
 }

@@ -211,7 +211,7 @@ type walletAt struct {
 var levels = map[string]string{
 	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
-	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn",
+	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn", ledger.OutcomeDeclined: "warn",
 	ledger.ProxyRenewing: "busy", schedules.ProxyDue: "busy", ledger.ProxyInReview: "bad", schedules.ProxyUnscheduled: "bad",
 	"delivering": "ok", "new": "busy", "retrying": "warn", "stopped": "bad",
 	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",

@@ -4823,7 +4823,7 @@ export interface SweepFinishedData {
    */
   over_limit?: number;
   /**
-   * `by` and `reason` are of the person who approved a plan that was held.
+   * `by` and `reason` are of the person who approved a plan that was held, or with `abandoned` declined it.
    */
   by?: string;
   /**
