@@ -4,10 +4,13 @@ package schedules
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -66,6 +69,53 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 		return fmt.Errorf("decline plan %s: %w", plan, err)
 	}
 	return nil
+}
+
+// HeldPlan is the plan on hold with this hash, as it would be carried out; ErrNoPlan when none
+// is held.
+func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (Plan, error) {
+	slots, err := s.Ledger.HeldSlots(ctx, plan)
+	if err == nil && len(slots) == 0 {
+		err = ErrNoPlan
+	}
+	if err != nil {
+		return Plan{}, fmt.Errorf("show plan %.64q: %w", plan, err)
+	}
+	planned, err := s.heldPlan(ctx, plan, slots)
+	if err != nil {
+		return Plan{}, fmt.Errorf("show plan %s: %w", plan, err)
+	}
+	currency, err := s.Ledger.Currency(ctx)
+	p := Plan{
+		Schedule: slots[0].Schedule, At: slots[0].At, Until: slots[0].At, Slot: &slots[0].At, State: StateHeld, Hash: plan, Due: planned.Due, Currency: currency,
+		Included: PlannedProxies(planned), LeftOut: []LeftOut{}, LeftOutCounts: map[string]int{}, Shortfalls: []Shortfall{}, Commands: planned.Commands, NeedsApproval: true,
+	}
+	sum := sumOf(p.Included)
+	p.EstimateCents, p.Unpriced = sum.Total(), sum.Lacks
+	if r, unknown := s.runnerOf(p.Schedule); unknown == nil {
+		p.ApproveOverCents, p.Until = r.ApproveOverCents, p.At.Add(r.RenewBefore)
+	}
+	return p, err
+}
+
+// PlannedProxies are the proxies of a plan's fact, the nearest expiry first, each with what
+// one of its command is expected to cost on average.
+func PlannedProxies(f fact.SweepPlanned) (all []Included) {
+	for n, raw := range f.Commands {
+		var c command.RenewalCommand
+		if json.Unmarshal(raw, &c) != nil {
+			continue
+		}
+		var cents fact.Cents
+		if n < len(f.Planned) && f.Planned[n].Proxies > f.Planned[n].UnknownPrice {
+			cents = fact.Known(f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice))
+		}
+		for _, id := range c.ProxyIDs {
+			all = append(all, Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id], EstimateCents: cents})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y Included) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
+	return all
 }
 
 // heldPlan reads a plan with its commands: the first of its slots holds them, and

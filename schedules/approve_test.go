@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // twoHeld is a rig with two held plans of 600 cents each that have no proxy in
@@ -82,6 +83,13 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 	s.DailyBudgetCents = 700
 	h, plans := twoHeld(t, s)
 	wantErr(t, h.Decline(t.Context(), "none", "ada", "too dear"), ErrNoPlan)
+	held, err := h.HeldPlan(t.Context(), plans[1])
+	check(t, err)
+	want(t, "what it holds", held.ids(), []string{"px_3", "px_4"})
+	want(t, "what it costs", []any{held.EstimateCents, held.Included[0].ExpiresAt, held.State}, []any{fact.Known(600), noon.Add(26 * time.Hour), StateHeld})
+	now, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	want(t, "a look says that it is held", []string{now.State, now.Hash}, []string{StateHeld, plans[1]})
 	check(t, h.Decline(t.Context(), plans[1], "ada", "too dear"))
 	wantErr(t, h.Decline(t.Context(), plans[1], "ada", "too dear"), ErrNoPlan)
 	wantErr(t, h.Approve(t.Context(), plans[1], "ada", "checked"), ErrNoPlan)

@@ -115,8 +115,8 @@ type Plan struct {
 	Schedule         string            `json:"schedule" doc:"The name of the schedule."`
 	At               time.Time         `json:"at" doc:"When it was read."`
 	Until            time.Time         `json:"until" doc:"The end of the window."`
-	Slot             *time.Time        `json:"slot,omitempty" doc:"Nil: it was only looked at."`
-	State            string            `json:"state,omitempty" doc:"The state."`
+	Slot             *time.Time        `json:"slot,omitempty" doc:"Missing: it was only looked at."`
+	State            string            `json:"state,omitempty" doc:"The state. Of a plan that was only looked at it is missing, or \"held\" where an earlier run holds the same plan."`
 	Hash             string            `json:"plan" doc:"The hash of the plan."`
 	Due              int               `json:"due" doc:"Matching proxies inside the window: each is included or left out."`
 	Currency         string            `json:"currency,omitempty" doc:"Of the amounts."`

@@ -146,7 +146,8 @@ func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	return all, nil
 }
 
-// PlanNow is what the schedule's sweep would do now. It appends nothing and
+// PlanNow is what the schedule's sweep would do now; State is held where that plan is on hold
+// already. It appends nothing and
 // publishes nothing; where the table of proxies is old it lists them first.
 func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	r, err := s.runnerOf(schedule)
@@ -159,6 +160,12 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 	plan, err := s.plan(ctx, r, firing{})
 	if err == nil {
 		err = s.addListPrices(ctx, r, &plan)
+	}
+	if err == nil && plan.NeedsApproval {
+		held, errHeld := s.Ledger.HeldSlots(ctx, plan.Hash)
+		if err = errHeld; len(held) > 0 {
+			plan.State = StateHeld
+		}
 	}
 	return plan, err
 }

@@ -97,10 +97,19 @@ func (a *app) sweepShow() *cobra.Command {
 			if a.output == "json" {
 				return printJSON(a.stdout, s)
 			}
-			return a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
+			err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
 				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.Outcome()}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
 				{"pending plan", s.Plan}, {"reason", paused + whyOf(s)},
 			})
+			if err != nil || s.Plan == "" {
+				return err
+			}
+			plan, err := askOnce(cmd.Context(), a, verbs.Plan, verbs.SweepRequest{Plan: s.Plan})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.stdout)
+			return a.printPlan(plan)
 		},
 	}
 }

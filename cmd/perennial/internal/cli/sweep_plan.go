@@ -29,7 +29,11 @@ func (a *app) printPlan(p schedules.Plan) error {
 		if x.ListPriceCents > 0 {
 			price = fact.Known(x.ListPriceCents)
 		}
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), x.Reason + "; price: " + x.PriceFrom})
+		why := x.Reason
+		if x.PriceFrom != "" { // a plan on hold keeps neither
+			why += "; price: " + x.PriceFrom
+		}
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), why})
 	}
 	for _, x := range p.LeftOut {
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "left out", "", x.Reason})

@@ -60,6 +60,7 @@ var everyVerb = []struct{ verb, body string }{
 	{"sweeps", `{}`},
 	{"plan", `{"schedule":"keep"}`},
 	{"sweep", `{"schedule":"keep","by":"ada","reason":"a test"}`},
+	{"plan", `{"plan":"PLAN"}`},
 	{"decline", `{"plan":"PLAN","by":"ada","reason":"a test"}`},
 	{"sweep", `{"schedule":"keep","by":"ada","reason":"a test"}`},
 	{"approve", `{"plan":"PLAN","by":"ada","reason":"a test"}`},

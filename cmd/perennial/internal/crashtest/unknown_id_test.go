@@ -54,7 +54,7 @@ func TestAnUnknownIDIsNotFoundByEveryVerb(t *testing.T) {
 		{"resolve", `{"id":"ID","charged":false,` + signed + `}`},
 		{"resolve", `{"id":"ID","line":"px_1","charged":true,"charged_cents":300,` + signed + `}`},
 		{"resolve", `{"id":"known/0001","line":"ID","charged":true,"charged_cents":300,` + signed + `}`},
-		{"plan", `{"schedule":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`}, {"decline", `{"plan":"ID",` + signed + `}`},
+		{"plan", `{"schedule":"ID"}`}, {"plan", `{"plan":"ID"}`}, {"sweep", `{"schedule":"ID",` + signed + `}`}, {"approve", `{"plan":"ID",` + signed + `}`}, {"decline", `{"plan":"ID",` + signed + `}`},
 		{"forecast", `{"schedule":"ID","days":3}`}, {"schedule-pause", `{"schedule":"ID",` + signed + `}`}, {"schedule-resume", `{"schedule":"ID",` + signed + `}`},
 		{"retire", `{"proxy_ids":["ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["px_1","ID"],` + signed + `}`}, {"retire", `{"proxy_ids":["ID"],"undo":true,` + signed + `}`},
 		{"reveal", `{"proxy_id":"ID",` + signed + `}`}, {"proxy", `{"proxy_id":"ID"}`},

@@ -111,6 +111,9 @@ func (a *account) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, e
 }
 
 func (a *account) plan(ctx context.Context, q verbs.SweepRequest) (schedules.Plan, error) {
+	if q.Plan != "" {
+		return a.sweeper.HeldPlan(ctx, q.Plan)
+	}
 	return a.sweeper.PlanNow(ctx, q.Schedule)
 }
 

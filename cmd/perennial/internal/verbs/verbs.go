@@ -135,8 +135,8 @@ var (
 		Example: `{}`,
 	})
 	Plan = declare[SweepRequest, schedules.Plan](Spec{
-		Verb: queue.Verb{Name: "plan", Roles: forReaders, Pace: queue.Slow}, Help: "Plan a sweep of a schedule, as it would be now.",
-		Required: []string{"schedule"}, Unread: []string{"plan", "by", "reason"}, Example: `{"schedule":"keepalive"}`,
+		Verb: queue.Verb{Name: "plan", Roles: forReaders, Pace: queue.Slow}, Help: "Plan a sweep of a schedule, as it would be now; with plan, show the plan that is held.",
+		Unread: []string{"by", "reason"}, Example: `{"schedule":"keepalive"}`,
 	})
 	Sweep = declare[SweepRequest, schedules.Plan](Spec{
 		Verb: queue.Verb{Name: "sweep", Roles: forOperators, Pace: queue.Slow}, Help: "Sweep now.",

@@ -280,13 +280,16 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	h.stock(map[string]int{"px_a": 2})
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 700, UnknownPrice: 1,
-			Commands: []json.RawMessage{json.RawMessage(`{"proxy_ids":["px_1","px_a"]}`), json.RawMessage(`{"proxy_ids":["px_none"]}`)},
-			Planned:  []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}})
+			Commands: []json.RawMessage{
+				json.RawMessage(`{"proxy_ids":["px_1","px_a"],"expect_expires_at":{"px_1":"2026-11-21T15:00:00Z","px_a":"2026-11-21T14:00:00Z"}}`),
+				json.RawMessage(`{"proxy_ids":["px_none"],"expect_expires_at":{"px_none":"2026-11-21T16:00:00Z"}}`),
+			},
+			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}})
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/schedule?id=keep")
 	wants(t, page, "Renews proxies: except px_2", "Due 3 days before a proxy expires", "For 30 days", "Runs every hour, UTC", "Budget at most 10.00 USD a run", "Approval needed over 5.00 USD a run", "@hourly",
-		"px_none — unknown", "3.50 USD", "Approve", "Decline", "Once it is declined, the next run plans again what is due then")
+		"px_none 2026-11-21 16:00:00 UTC in 4 hours unknown", "3.50 USD", "Approve", "Decline", "Once it is declined, the next run plans again what is due then")
 	if got := lists(page); strings.Join(got, " ") != "px_a px_1 px_none" {
 		t.Errorf("the approval lists %v", got)
 	}
@@ -296,7 +299,8 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 	h := newRig(t)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "old", Due: 2, EstimateCents: 700, Commands: []json.RawMessage{json.RawMessage(`{"proxy_ids":["px_1","px_gone"]}`)},
+		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "old", Due: 2, EstimateCents: 700, Commands: []json.RawMessage{
+			json.RawMessage(`{"proxy_ids":["px_1","px_gone"]}`)},
 			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}}})
 	}))
 	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", Hash: "new", Due: 3, Currency: "USD", EstimateCents: fact.Known(900), LeftOutCounts: map[string]int{schedules.ReasonBudget: 1},

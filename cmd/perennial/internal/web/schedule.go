@@ -4,11 +4,9 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"perennial/ledger"
@@ -47,15 +45,8 @@ func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
 // approval is what a plan that needs an approval renews.
 type approval struct {
-	Rows []approvalRow // the first of them
+	Rows []schedules.Included // the first of them
 	All  int
-}
-
-// approvalRow is a proxy of it, and about what its renewal costs.
-type approvalRow struct {
-	ProxyID   string
-	ExpiresAt *time.Time
-	Cents     int64 // 0: not known
 }
 
 // approvalShown is how many proxies of a plan that needs an approval are listed.
@@ -151,22 +142,8 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan st
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	all := plannedOf(f) // a plan takes the nearest expiry first, if not within a command
-	a := &approval{All: len(all), Rows: all[:min(len(all), approvalShown)]}
-	for i := range a.Rows {
-		p, err := l.Proxy(ctx, a.Rows[i].ProxyID)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return nil, err
-		}
-		a.Rows[i].ExpiresAt = p.LastsUntil()
-	}
-	slices.SortFunc(a.Rows, func(x, y approvalRow) int {
-		if x.ExpiresAt == nil || y.ExpiresAt == nil || x.ExpiresAt.Equal(*y.ExpiresAt) {
-			return strings.Compare(x.ProxyID, y.ProxyID)
-		}
-		return x.ExpiresAt.Compare(*y.ExpiresAt)
-	})
-	return a, err
+	all := schedules.PlannedProxies(f)
+	return &approval{All: len(all), Rows: all[:min(len(all), approvalShown)]}, err
 }
 
 // planChange is how a plan differs from the last one of its schedule.
@@ -194,34 +171,13 @@ func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan sche
 			x.By = fact.Known(now.Cents - slot.Cost().Cents)
 		}
 		before := map[string]int64{}
-		for _, p := range plannedOf(last) {
-			before[p.ProxyID] = p.Cents
+		for _, p := range schedules.PlannedProxies(last) {
+			before[p.ProxyID] = p.EstimateCents.Or(0)
 		}
 		x.compare(before, plan)
 		return x
 	}
 	return nil
-}
-
-// plannedOf are the proxies of a plan's fact, each with what one of its command was expected
-// to cost on average; 0 where that is not known.
-func plannedOf(f fact.SweepPlanned) (all []approvalRow) {
-	for n, command := range f.Commands {
-		var c struct {
-			ProxyIDs []string `json:"proxy_ids"`
-		}
-		if json.Unmarshal(command, &c) != nil {
-			continue
-		}
-		cents := int64(0)
-		if n < len(f.Planned) && f.Planned[n].Proxies > f.Planned[n].UnknownPrice {
-			cents = f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice)
-		}
-		for _, id := range c.ProxyIDs {
-			all = append(all, approvalRow{ProxyID: id, Cents: cents})
-		}
-	}
-	return all
 }
 
 func (x *planChange) compare(before map[string]int64, plan schedules.Plan) {
