@@ -94,6 +94,7 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (Plan, error) {
 	p.EstimateCents, p.Unpriced = sum.Total(), sum.Lacks
 	if r, unknown := s.runnerOf(p.Schedule); unknown == nil {
 		p.ApproveOverCents, p.Until = r.ApproveOverCents, p.At.Add(r.RenewBefore)
+		err = s.addListPrices(ctx, r, &p)
 	}
 	return p, err
 }

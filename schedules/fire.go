@@ -288,7 +288,10 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
-		estimate := plan.EstimateText()
+		estimate := plan.withListed().Text(plan.Currency)
+		if plan.ListPriceCents > 0 {
+			estimate += fmt.Sprintf(" (%s of it list price, not yet paid once)", fact.Amount(plan.ListPriceCents, plan.Currency))
+		}
 		if plan.spentBefore > 0 {
 			estimate += ", with " + fact.Amount(plan.spentBefore, plan.Currency) + " of the sweep before it,"
 		}

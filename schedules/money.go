@@ -142,18 +142,22 @@ func (x Shortfall) Limit(currency string) string {
 // Missing is by how much the limit is too low.
 func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), Lacks: x.Unpriced} }
 
+// ListedText says how many of the proxies count at their list price; "" for none.
+func (x Shortfall) ListedText() string {
+	if x.Listed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d at the list price, not yet paid once)", x.Listed)
+}
+
 // said is the shortfall for people.
 func (x Shortfall) said(currency string) string {
 	again := "the next run plans them again"
 	if x.Refused > 0 {
 		again = fmt.Sprintf("the provider has refused %d of them for want of money, and is asked again a quarter of an hour later, or at once by `perennial schedules run`", x.Refused)
 	}
-	short := x.Missing().Text(currency) + " short"
-	if x.Listed > 0 {
-		short += fmt.Sprintf(" (%d by list price, not yet paid once)", x.Listed)
-	}
-	return fmt.Sprintf("%s exceeded: %s skipped, %s; the first of them expires at %s; %s",
-		x.Limit(currency), english.Plural(x.Proxies, "proxy", ""), short, x.FirstLostAt.Format(time.RFC3339), again)
+	return fmt.Sprintf("%s exceeded: %s skipped, %s short%s; the first of them expires at %s; %s",
+		x.Limit(currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339), again)
 }
 
 // tooDear is a proxy that a limit leaves out.

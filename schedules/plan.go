@@ -164,7 +164,12 @@ func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0)
 
 // EstimateText is the estimate with list prices where nothing was paid yet.
 func (p Plan) EstimateText() string {
-	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}.ListedText(p.ListPriceCents, p.Currency)
+	return p.withListed().ListedText(p.ListPriceCents, p.Currency)
+}
+
+// withListed is the estimate and list prices together.
+func (p Plan) withListed() fact.Sum {
+	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}
 }
 
 // overLimit counts what limits of money left out.

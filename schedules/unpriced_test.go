@@ -76,7 +76,7 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	want(t, "state", plan.State, StateHeld)
 	want(t, "published", len(h.stream.ids()), 0)
 	held := h.held(t, 0)
-	if last := held[len(held)-1]; !strings.Contains(last.Reason, "list price 3.00") {
+	if last := held[len(held)-1]; !strings.Contains(last.Reason, "its estimate of 3.00 (3.00 of it list price, not yet paid once) is over") {
 		t.Error(last.Reason)
 	}
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))

@@ -73,7 +73,7 @@ func (a *app) printPlanMoney(p schedules.Plan) {
 		fmt.Fprintln(a.stdout, leftText(*p.Left))
 	}
 	for _, x := range p.Shortfalls {
-		fmt.Fprintf(a.stdout, "%s, %s: %s left out, %s is missing, the first expires at %s\n", x.Reason, x.Limit(p.Currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(p.Currency), x.FirstLostAt.Format(time.RFC3339))
+		fmt.Fprintf(a.stdout, "%s, %s: %s left out, %s is missing%s, the first expires at %s\n", x.Reason, x.Limit(p.Currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(p.Currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339))
 	}
 	if p.MatchesNone != "" {
 		fmt.Fprintln(a.stdout, p.MatchesNone)
