@@ -5,6 +5,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -105,8 +106,8 @@ func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	}
 	declined, err := l.Declined(ctx, slot)
 	switch {
-	case declined:
-		x.Outcome = OutcomeDeclined
+	case declined != nil:
+		x.Outcome, x.Skipped, x.Reason = OutcomeDeclined, due, "by "+fact.Signed(declined.By, declined.User)+": "+declined.Reason
 	case x.OverLimit == 0 || slot.State != "finished":
 	case budgets > 0:
 		x.Outcome = OutcomeOverBudget
@@ -119,28 +120,36 @@ func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 // finishedWithin bounds the rows of one instant among which Declined looks for the end of a slot.
 const finishedWithin = 1000
 
-// Declined reports whether a slot was held and a person declined its plan.
-func (l *Ledger) Declined(ctx context.Context, slot Slot) (declined bool, err error) {
+// Declined is how a person declined the plan of a slot that was held; nil where none did.
+func (l *Ledger) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
 	if slot.State != "finished" {
-		return false, nil
+		return nil, nil //nolint:nilnil // it was not declined
 	}
 	var ended int64 // what is held for an approval is so in the row after its plan
-	err = l.read.QueryRowContext(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
+	err := l.read.QueryRowContext(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
 		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&ended)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+		return nil, nil //nolint:nilnil // it was not held
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	after, err := l.SeqAt(ctx, fromMicros(ended))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT type, data FROM journal WHERE seq > ? ORDER BY seq LIMIT +?)
-		WHERE type = 'sweep.finished' AND data ->> '$.slot' = (SELECT data ->> '$.slot' FROM journal WHERE seq = ?) AND data ->> '$.plan' = ? AND data ->> '$.abandoned' = 1`,
-		after, finishedWithin, slot.Seq, slot.Plan).Scan(&declined)
-	return declined, err
+	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM (SELECT * FROM journal WHERE seq > ? ORDER BY seq LIMIT +?)
+		WHERE type = 'sweep.finished' AND data ->> '$.plan' = ? AND data ->> '$.abandoned' = 1`, after, finishedWithin, slot.Plan), scanRow)
+	for _, r := range rows {
+		var f fact.SweepFinished
+		if err := json.Unmarshal([]byte(r.Data), &f); err != nil {
+			return nil, err
+		}
+		if f.Slot.Equal(slot.At) && f.By != "" {
+			return &f, nil
+		}
+	}
+	return nil, err
 }
 
 // ScheduleCalendar is the calendar of a schedule, and the instant from which it counts.

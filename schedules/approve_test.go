@@ -98,8 +98,8 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 	h.restart(t)
 	all, err := h.List(t.Context())
 	check(t, err)
-	want(t, "outcome", all[0].Outcome(), ledger.OutcomeDeclined)
-	if want := "declined by a person: nothing of it was renewed"; !strings.Contains(all[0].Why, want) {
+	want(t, "outcome", []any{all[0].Outcome(), all[0].Result.Skipped, all[0].Result.Reason}, []any{ledger.OutcomeDeclined, 2, "by ada: too dear"})
+	if want := "declined by ada: too dear; nothing of it was renewed"; !strings.Contains(all[0].Why, want) {
 		t.Errorf("%q does not say %q", all[0].Why, want)
 	}
 	decisions, _, err := h.Ledger.DecisionsBefore(t.Context(), 0, 1)

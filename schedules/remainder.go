@@ -96,7 +96,7 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	if err != nil || !known || planned.Left == nil {
 		return err
 	}
-	if declined, err := s.Ledger.Declined(ctx, last); err != nil || declined {
+	if declined, err := s.Ledger.Declined(ctx, last); err != nil || declined != nil {
 		return err
 	}
 	rest := &remainder{began: planned.Slot, more: true, left: *planned.Left}

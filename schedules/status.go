@@ -245,10 +245,11 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 
 // answerTo says what a person answered to the plan of a slot that was held and has ended.
 func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error) {
-	if declined, err := s.Ledger.Declined(ctx, slot); err != nil || declined {
-		return "declined by a person: nothing of it was renewed", err
+	declined, err := s.Ledger.Declined(ctx, slot)
+	if declined == nil {
+		return "approved by a person", err
 	}
-	return "approved by a person", nil
+	return fmt.Sprintf("declined by %s: %s; nothing of it was renewed", fact.Signed(declined.By, declined.User), declined.Reason), nil
 }
 
 // nameThen is the name that a slot's schedule had when its facts were written.

@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -30,8 +31,8 @@ func (a *app) printPlan(p schedules.Plan) error {
 			price = fact.Known(x.ListPriceCents)
 		}
 		why := x.Reason
-		if x.PriceFrom != "" { // a plan on hold keeps neither
-			why += "; price: " + x.PriceFrom
+		if x.PriceFrom != "" {
+			why = strings.TrimPrefix(why+"; price: "+x.PriceFrom, "; ") // a plan on hold keeps no reason
 		}
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), why})
 	}
