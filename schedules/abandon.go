@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // FinishRemoved ends the planned slots of schedules that are not configured any more.
@@ -45,7 +46,7 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 
 // removedFor is how long a plan that a removed schedule holds is spoken of: what it would
 // renew has expired then, or was renewed otherwise.
-const removedFor = 31 * day
+const removedFor = 31 * fact.Day
 
 // Removed is a schedule that is not configured any more, and of which something still counts.
 type Removed struct {
@@ -61,14 +62,14 @@ type Removed struct {
 
 // RemovedOf are the schedules that the ledger knows, that are not among own, the account's,
 // and of which something still counts.
-func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []Schedule) (all []Removed, err error) {
+func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans.Schedule) (all []Removed, err error) {
 	names, err := l.ScheduleNames(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which schedules there were: %w", err)
 	}
-	budgets := slices.ContainsFunc(own, func(s Schedule) bool { return max(s.DailyBudgetCents, s.MonthlyBudgetCents) > 0 })
+	budgets := slices.ContainsFunc(own, func(s plans.Schedule) bool { return max(s.DailyBudgetCents, s.MonthlyBudgetCents) > 0 })
 	for _, name := range names {
-		if slices.ContainsFunc(own, func(s Schedule) bool { return s.Name == name || s.Was == name }) {
+		if slices.ContainsFunc(own, func(s plans.Schedule) bool { return s.Name == name || s.Was == name }) {
 			continue
 		}
 		x, err := removedOne(ctx, l, now, name, budgets)

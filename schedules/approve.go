@@ -4,15 +4,13 @@ package schedules
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // Approve publishes exactly the held plan with this hash and finishes its slots;
@@ -73,50 +71,30 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 
 // HeldPlan is the plan on hold with this hash, as it would be carried out; ErrNoPlan when none
 // is held.
-func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (Plan, error) {
+func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error) {
 	slots, err := s.Ledger.HeldSlots(ctx, plan)
 	if err == nil && len(slots) == 0 {
 		err = ErrNoPlan
 	}
 	if err != nil {
-		return Plan{}, fmt.Errorf("show plan %.64q: %w", plan, err)
+		return plans.Plan{}, fmt.Errorf("show plan %.64q: %w", plan, err)
 	}
 	planned, err := s.heldPlan(ctx, plan, slots)
 	if err != nil {
-		return Plan{}, fmt.Errorf("show plan %s: %w", plan, err)
+		return plans.Plan{}, fmt.Errorf("show plan %s: %w", plan, err)
 	}
 	currency, err := s.Ledger.Currency(ctx)
-	p := Plan{
+	p := plans.Plan{
 		Schedule: slots[0].Schedule, At: slots[0].At, Until: slots[0].At, Slot: &slots[0].At, State: StateHeld, Hash: plan, Due: planned.Due, Currency: currency,
-		Included: PlannedProxies(planned), LeftOut: []LeftOut{}, LeftOutCounts: map[string]int{}, Shortfalls: []Shortfall{}, Commands: planned.Commands, NeedsApproval: true,
+		Included: plans.PlannedProxies(planned), LeftOut: []plans.LeftOut{}, LeftOutCounts: map[string]int{}, Shortfalls: []plans.Shortfall{}, Commands: planned.Commands, NeedsApproval: true,
 	}
-	sum := sumOf(p.Included)
+	sum := plans.SumOf(p.Included)
 	p.EstimateCents, p.Unpriced = sum.Total(), sum.Lacks
 	if r, unknown := s.runnerOf(p.Schedule); unknown == nil {
 		p.ApproveOverCents, p.Until = r.ApproveOverCents, p.At.Add(r.RenewBefore)
 		err = s.addListPrices(ctx, r, &p)
 	}
 	return p, err
-}
-
-// PlannedProxies are the proxies of a plan's fact, the nearest expiry first, each with what
-// one of its command is expected to cost on average.
-func PlannedProxies(f fact.SweepPlanned) (all []Included) {
-	for n, raw := range f.Commands {
-		var c command.RenewalCommand
-		if json.Unmarshal(raw, &c) != nil {
-			continue
-		}
-		var cents fact.Cents
-		if n < len(f.Planned) && f.Planned[n].Proxies > f.Planned[n].UnknownPrice {
-			cents = fact.Known(f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice))
-		}
-		for _, id := range c.ProxyIDs {
-			all = append(all, Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id], EstimateCents: cents})
-		}
-	}
-	slices.SortStableFunc(all, func(x, y Included) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
-	return all
 }
 
 // heldPlan reads a plan with its commands: the first of its slots holds them, and
@@ -129,7 +107,7 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 			wrong = gone
 			continue
 		}
-		if err != nil || hashPlan(planned.Schedule, planned.Commands) == plan {
+		if err != nil || plans.HashOf(planned.Schedule, planned.Commands) == plan {
 			return planned, err
 		}
 	}
@@ -145,7 +123,7 @@ const approvePatience = 30 * time.Second
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
 	if unknown != nil { // one that is not configured any more has no budget
-		r = &scheduleRunner{Schedule: Schedule{Name: schedule}}
+		r = &scheduleRunner{Schedule: plans.Schedule{Name: schedule}}
 	} else {
 		if err := s.counting.take(ctx); err != nil {
 			return err
@@ -203,15 +181,15 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	if err != nil {
 		return err
 	}
-	in := inputs{Schedule: r.Schedule, Now: s.providerNow()}
+	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Now: s.providerNow()}}
 	in.Schedule.BudgetCents = 0 // of one sweep: the plan was fitted into it
 	if err := s.readSpent(ctx, r, &in); err != nil {
 		return err
 	}
-	for _, l := range in.limits() {
-		if sum.Cents > l.room || sum.Lacks > 0 && sum.Cents == l.room {
+	for _, l := range in.Limits() {
+		if sum.Cents > l.Room || sum.Lacks > 0 && sum.Cents == l.Room {
 			return fmt.Errorf("%s is %s, %s of it is spent or on its way, and the plan would add %s: %w",
-				limitNames[l.reason], fact.Amount(l.cents, currency), fact.Amount(l.cents-l.room, currency), sum.Text(currency), ErrOverBudget)
+				plans.LimitNames[l.Reason], fact.Amount(l.Cents, currency), fact.Amount(l.Cents-l.Room, currency), sum.Text(currency), ErrOverBudget)
 		}
 	}
 	return nil

@@ -12,11 +12,12 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // twoHeld is a rig with two held plans of 600 cents each that have no proxy in
 // common, and their hashes.
-func twoHeld(t *testing.T, s Schedule) (h *rig, plans []string) {
+func twoHeld(t *testing.T, s plans.Schedule) (h *rig, plans []string) {
 	t.Helper()
 	s.ApproveOverCents = 500
 	h = newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
@@ -26,7 +27,7 @@ func twoHeld(t *testing.T, s Schedule) (h *rig, plans []string) {
 		h.restart(t)
 		plan := h.sweep(t)
 		want(t, "state", plan.State, StateHeld)
-		want(t, "plan", plan.ids(), pair)
+		want(t, "plan", ids(plan), pair)
 		plans = append(plans, plan.Hash)
 	}
 	return h, plans
@@ -58,7 +59,7 @@ func TestAnApprovalStaysWithinTheBudgetOfItsMonth(t *testing.T) {
 	h, plans := twoHeld(t, s)
 	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
 	wantErr(t, h.Approve(t.Context(), plans[1], "ada", "checked"), ErrOverBudget)
-	h.watch.add(10 * day)
+	h.watch.add(10 * fact.Day)
 	check(t, h.Approve(t.Context(), plans[1], "ada", "checked"))
 }
 
@@ -85,7 +86,7 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 	wantErr(t, h.Decline(t.Context(), "none", "ada", "too dear"), ErrNoPlan)
 	held, err := h.HeldPlan(t.Context(), plans[1])
 	check(t, err)
-	want(t, "what it holds", held.ids(), []string{"px_3", "px_4"})
+	want(t, "what it holds", ids(held), []string{"px_3", "px_4"})
 	want(t, "what it costs", []any{held.EstimateCents, held.Included[0].ExpiresAt, held.State}, []any{fact.Known(600), noon.Add(26 * time.Hour), StateHeld})
 	now, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
@@ -167,13 +168,13 @@ func TestAPlanOfARemovedScheduleCanBeApproved(t *testing.T) {
 // A plan that waits, and of which the journal is archived meanwhile.
 func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
 	s := keepalive()
-	s.RenewBefore, s.ApproveOverCents = 25*day, 500
+	s.RenewBefore, s.ApproveOverCents = 25*fact.Day, 500
 	h := newRig(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
 	h.paid(t, "px_1", 300)
 	s.Match.ProxyIDs = []string{"px_1", "px_2"}
 	old := h.sweptWith(t, s)
 	want(t, "state", old.State, StateHeld)
-	h.watch.add(9 * day)
+	h.watch.add(9 * fact.Day)
 	want(t, "held by", h.archive(t).HeldBy, "a sweep of keepalive")
 
 	s.Match.ProxyIDs = []string{"px_2", "px_3"}
@@ -195,11 +196,11 @@ func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
 
 func TestAHeldPlanIsFoundInTheArchive(t *testing.T) {
 	s := keepalive()
-	s.RenewBefore, s.ApproveOverCents = 25*day, 500
+	s.RenewBefore, s.ApproveOverCents = 25*fact.Day, 500
 	h := newRig(t, map[string]string{"px_1": "500h", "px_2": "510h", "px_3": "520h"}, s)
 	h.paid(t, "px_1", 300)
 	old := h.sweptWith(t, s)
-	h.watch.add(9 * day)
+	h.watch.add(9 * fact.Day)
 	s.Match.ProxyIDs = []string{"px_2", "px_3"}
 	want(t, "another plan is held", h.sweptWith(t, s).State, StateHeld)
 	h.archive(t)
@@ -208,7 +209,7 @@ func TestAHeldPlanIsFoundInTheArchive(t *testing.T) {
 }
 
 // sweptWith sweeps after a change of the configuration.
-func (h *rig) sweptWith(t *testing.T, s Schedule) Plan {
+func (h *rig) sweptWith(t *testing.T, s plans.Schedule) plans.Plan {
 	t.Helper()
 	h.config.Schedules[0] = s
 	h.restart(t)
@@ -219,7 +220,7 @@ func (h *rig) sweptWith(t *testing.T, s Schedule) Plan {
 // starts it again.
 func (h *rig) archive(t *testing.T) ledger.Archived {
 	t.Helper()
-	x := ledger.Archive{Path: h.path, Before: h.watch.Now().Add(-8 * day), Clock: h.watch.Now, Keep: 1}
+	x := ledger.Archive{Path: h.path, Before: h.watch.Now().Add(-8 * fact.Day), Clock: h.watch.Now, Keep: 1}
 	var err error
 	x.Published.Seq, x.Published.Hash, err = h.Ledger.Head(t.Context())
 	check(t, errors.Join(err, h.Ledger.Close()))

@@ -17,6 +17,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -62,7 +63,7 @@ func (w *bulkhead) PublishCommands(ctx context.Context, _ string, out []queue.Ou
 	for _, o := range out {
 		var c command.RenewalCommand
 		check(w.t, json.Unmarshal(o.Data, &c))
-		schedule, state := c.Labels[labelSchedule], fact.LineSucceeded
+		schedule, state := c.Labels[plans.LabelSchedule], fact.LineSucceeded
 		switch {
 		case w.isBroken(schedule, "its commands are not stored"), w.isBroken(schedule, "its approved commands are not stored"):
 			return errors.New("no space left on device")
@@ -158,7 +159,7 @@ func (w *bulkhead) build(c *Config, seed uint64) {
 		for n := range 2 {
 			id := fmt.Sprintf("%s-%d", s.Name, n+1)
 			w.expires[id] = time.Now().Add(time.Duration(10+random.IntN(60)) * time.Hour)
-			renewal(w.t, c.Ledger, 0, id, "succeeded", cents, time.Now().Add(-30*day))
+			renewal(w.t, c.Ledger, 0, id, "succeeded", cents, time.Now().Add(-30*fact.Day))
 		}
 		c.Schedules = append(c.Schedules, s)
 	}

@@ -13,13 +13,14 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // countsFrom is the slot, or the instant, after which the schedule's next slot comes.
 // What the configuration has changed is a fact first.
 func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	now := s.Clock().UTC().Truncate(time.Microsecond)
-	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.zone.String()}
+	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
 	names, err := s.Ledger.ScheduleNames(ctx)
 	from := r.Name
 	if slices.Contains(names, r.Was) { // it is not carried over yet
@@ -74,7 +75,7 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 	if known.Cron != "" {
 		had.Cron, had.Timezone = known.Cron, known.Timezone
 	}
-	calendar, err := had.calendar()
+	calendar, err := had.Calendar()
 	if err != nil {
 		return now, nil //nolint:nilerr // this version does not read what an earlier one did
 	}
@@ -90,8 +91,8 @@ const silentFor = 5 * time.Minute
 
 // Silent says that slots of a schedule have passed of which the ledger holds nothing; ""
 // where none have, or the schedule is paused.
-func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s Schedule) (string, error) {
-	c, err := s.calendar()
+func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedule) (string, error) {
+	c, err := s.Calendar()
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +124,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s Schedule) (s
 
 // lastSlot is the latest slot of a schedule that is one of the calendar's, not before
 // since; else since.
-func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c calendar, since time.Time) (time.Time, error) {
+func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
 	slots, err := s.Ledger.SlotsOf(ctx, schedule, slotsRead)
 	for err == nil && len(slots) > 0 {
 		for _, slot := range slots {

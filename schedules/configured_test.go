@@ -7,10 +7,11 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // daily is a schedule of one slot a day, at 03:00.
-func daily() Schedule {
+func daily() plans.Schedule {
 	s := keepalive()
 	s.Cron = "0 3 * * *"
 	return s
@@ -28,15 +29,15 @@ func (b *bench) states() (all []string) {
 }
 
 // downFor is a restart after a time without a runner, with another configuration.
-func (b *bench) downFor(d time.Duration, change func(*Schedule)) {
+func (b *bench) downFor(d time.Duration, change func(*plans.Schedule)) {
 	b.t.Helper()
 	b.end()
 	b.away += d
 	next := b.config.Schedules[0]
 	change(&next)
-	b.config.Schedules = []Schedule{next}
+	b.config.Schedules = []plans.Schedule{next}
 	b.start()
-	time.Sleep(2 * maxJitter)
+	time.Sleep(2 * plans.MaxJitter)
 	synctest.Wait()
 }
 
@@ -55,11 +56,11 @@ func (b *bench) configurations() (all []fact.ScheduleConfigured) {
 	return all
 }
 
-func unchanged(*Schedule) {}
+func unchanged(*plans.Schedule) {}
 
 // The bubble begins on 2000-01-01 at midnight.
 func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
-	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * day}, func(t *testing.T, b *bench) {
+	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * fact.Day}, func(t *testing.T, b *bench) {
 		synctest.Wait()
 		want(t, "slots of before its first start", b.states(), nil)
 		silent := func(after time.Duration) string {
@@ -79,14 +80,14 @@ func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
 }
 
 func TestAMovedCronCatchesUpFromTheMove(t *testing.T) {
-	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * day}, func(t *testing.T, b *bench) {
+	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * fact.Day}, func(t *testing.T, b *bench) {
 		time.Sleep(4 * time.Hour)
 		want(t, "slots", b.states(), []string{"01 03:00 finished"})
-		b.downFor(6*time.Hour, func(s *Schedule) { s.Cron = "0 9 * * *" }) // 10:00
+		b.downFor(6*time.Hour, func(s *plans.Schedule) { s.Cron = "0 9 * * *" }) // 10:00
 		want(t, "slots of before the move", b.states(), []string{"01 03:00 finished"})
 		b.downFor(24*time.Hour, unchanged)
 		want(t, "slots after it", b.states(), []string{"02 09:00 finished", "01 03:00 finished"})
-		b.downFor(time.Hour, func(s *Schedule) { s.Timezone = "Asia/Tokyo" }) // 11:01, and 09:00 there is 00:00
+		b.downFor(time.Hour, func(s *plans.Schedule) { s.Timezone = "Asia/Tokyo" }) // 11:01, and 09:00 there is 00:00
 		b.downFor(14*time.Hour, unchanged)
 		want(t, "slots of the other zone", b.states()[0], "03 00:00 finished")
 		want(t, "facts", len(b.configurations()), 3)
@@ -95,9 +96,9 @@ func TestAMovedCronCatchesUpFromTheMove(t *testing.T) {
 
 // What the old cron missed while nothing ran is not lost by moving it.
 func TestAMovedCronServesWhatTheOldOneMissed(t *testing.T) {
-	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * day}, func(t *testing.T, b *bench) {
+	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * fact.Day}, func(t *testing.T, b *bench) {
 		time.Sleep(4 * time.Hour)
-		b.downFor(30*time.Hour, func(s *Schedule) { s.Cron = "0 5 * * *" }) // the 2nd, 10:00
+		b.downFor(30*time.Hour, func(s *plans.Schedule) { s.Cron = "0 5 * * *" }) // the 2nd, 10:00
 		want(t, "slots", b.states(), []string{"02 05:00 finished", "01 05:00 missed", "01 03:00 finished"})
 	})
 }
@@ -117,10 +118,10 @@ func TestAScheduleOfAnOlderLedgerCountsFromItsLastSlot(t *testing.T) {
 // A first start with a clock that was ahead does not silence the schedule.
 func TestAClockThatWasAheadAtTheFirstStartIsForgotten(t *testing.T) {
 	h := newRig(t, nil, daily())
-	h.watch.add(365 * day)
+	h.watch.add(365 * fact.Day)
 	_, err := h.resumePlanned(t.Context(), h.runners[0])
 	check(t, err)
-	h.watch.add(-365 * day)
+	h.watch.add(-365 * fact.Day)
 	last, err := h.resumePlanned(t.Context(), h.runners[0])
 	check(t, err)
 	want(t, "last", last, noon)

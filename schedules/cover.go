@@ -14,28 +14,12 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // proxyTable is the table of listed proxies; *ledger.Ledger is one.
 type proxyTable interface {
 	Staying(ctx context.Context, after time.Time, yield func(ledger.Proxy) error) error
-}
-
-// set names the fields of the match that narrow it.
-func (m Match) set() (names []string) {
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"country_code", len(m.CountryCode) > 0}, {"region", len(m.Region) > 0}, {"line_name", len(m.LineName) > 0}, {"ip_type", len(m.IPType) > 0},
-		{"protocol", len(m.Protocol) > 0}, {"status", len(m.Status) > 0}, {"starts_from", m.StartsFrom != ""}, {"starts_before", m.StartsBefore != ""},
-		{"labels", len(m.Labels) > 0}, {"proxy_ids", len(m.ProxyIDs) > 0}, {"proxy_ids_file", m.ProxyIDsFile != ""},
-	} {
-		if f.set {
-			names = append(names, f.name)
-		}
-	}
-	return names
 }
 
 // errMatched ends a search.
@@ -44,17 +28,17 @@ var errMatched = errors.New("a proxy matches")
 // MatchesNone says that a schedule's match fits no listed proxy, which often means a
 // misspelt country; "" when it fits one, or nothing is listed. The search ends at the
 // first that fits.
-func MatchesNone(ctx context.Context, f proxyTable, s Schedule, read func(name string) ([]byte, error)) (string, error) {
-	if len(s.Match.set()) == 0 {
+func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(name string) ([]byte, error)) (string, error) {
+	if len(s.Match.Set()) == 0 {
 		return "", nil
 	}
-	lists, err := s.Match.readLists(read)
+	lists, err := s.Match.ReadLists(read)
 	if err != nil {
 		return "", err
 	}
-	fits, listed := s.Match.filter(lists), 0
+	fits, listed := s.Match.Filter(lists), 0
 	err = f.Staying(ctx, time.Time{}, func(p ledger.Proxy) error {
-		if listed++; fits.about(p) {
+		if listed++; fits.About(p) {
 			return errMatched
 		}
 		return nil
@@ -62,14 +46,14 @@ func MatchesNone(ctx context.Context, f proxyTable, s Schedule, read func(name s
 	if errors.Is(err, errMatched) || err == nil && listed == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("its match fits none of the %d listed proxies: is %s written right?", listed, strings.Join(s.Match.set(), ", ")), err
+	return fmt.Sprintf("its match fits none of the %d listed proxies: is %s written right?", listed, strings.Join(s.Match.Set(), ", ")), err
 }
 
 // Uncovered calls yield for every listed proxy that expires after now and that no
 // schedule renews: it will be lost. Retired proxies and those that never expire are left
 // out.
-func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []Schedule, read func(name string) ([]byte, error), yield func(ledger.Proxy) error) error {
-	c, err := NewCoverage(all, nil, read)
+func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(ledger.Proxy) error) error {
+	c, err := plans.NewCoverage(all, nil, read)
 	if err != nil {
 		return err
 	}
@@ -128,7 +112,7 @@ func (s *Sweeper) tellUncovered(ctx context.Context, before *int64, n int64, fir
 	told, now := int64(last.Uncovered), s.Clock()
 	switch lost := last.FirstExpiresAt != nil && last.FirstExpiresAt.Before(now); {
 	case n == 0 && told > 0:
-	case before == nil, min(n, *before) == 0, told > 0 && now.Sub(at) < day:
+	case before == nil, min(n, *before) == 0, told > 0 && now.Sub(at) < fact.Day:
 		return nil
 	case min(n, *before) <= told && max(n, *before) >= told && !lost:
 		return nil

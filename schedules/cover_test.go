@@ -6,13 +6,14 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // TestAScheduleThatFitsNoListedProxyNamesItsFields, and is silent where one
 // fits or nothing was listed.
 func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	s := keepalive()
-	s.Match = Match{CountryCode: []string{"UK"}, Region: []string{"Dallas"}}
+	s.Match = plans.Match{CountryCode: []string{"UK"}, Region: []string{"Dallas"}}
 	h := newRig(t, soon(), s)
 	none, err := MatchesNone(t.Context(), h.Ledger, s, nil)
 	check(t, err)
@@ -27,7 +28,7 @@ func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	all, err := h.List(t.Context())
 	check(t, err)
 	want(t, "list", all[0].MatchesNone, none)
-	for _, m := range []Match{{}, {CountryCode: []string{"us"}}, {ProxyIDs: []string{"px_far"}}} {
+	for _, m := range []plans.Match{{}, {CountryCode: []string{"us"}}, {ProxyIDs: []string{"px_far"}}} {
 		s.Match = m
 		none, err := MatchesNone(t.Context(), h.Ledger, s, nil)
 		check(t, err)
@@ -39,8 +40,8 @@ func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 // and what never expires needs nothing.
 func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	one, other := keepalive(), keepalive()
-	one.Match = Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
-	other.Match = Match{CountryCode: []string{"DE"}}
+	one.Match = plans.Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
+	other.Match = plans.Match{CountryCode: []string{"DE"}}
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_de_1": "10h", "px_far": "900h", "px_never": ""}, one)
 	if _, known := h.Uncovered(); known {
 		t.Error("what no schedule renews is known before anything was listed")
@@ -49,7 +50,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	n, known := h.Uncovered()
 	want(t, "counted", []any{n, known}, []any{int64(3), true})
 	var ids []string
-	find := func(now time.Time, all ...Schedule) []string {
+	find := func(now time.Time, all ...plans.Schedule) []string {
 		ids = []string{}
 		check(t, Uncovered(t.Context(), h.Ledger, now, all, nil, func(p ledger.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
 		return ids
@@ -79,7 +80,7 @@ func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
 	listed := func(passes, facts int, after time.Duration, covered ...string) {
 		t.Helper()
 		h.watch.add(after)
-		h.Schedules[0].Match = Match{ProxyIDs: covered}
+		h.Schedules[0].Match = plans.Match{ProxyIDs: covered}
 		for range passes {
 			check(t, h.lister.WaitPass(t.Context()))
 		}
@@ -110,16 +111,16 @@ func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
 // proxy, at what was paid for it or for its kind.
 func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 	first, second := keepalive(), keepalive()
-	first.Match, second.Name, second.DurationDays = Match{ExceptProxyIDs: []string{"px_2"}}, "second", 60
-	second.Match = Match{CountryCode: []string{"US"}}
+	first.Match, second.Name, second.DurationDays = plans.Match{ExceptProxyIDs: []string{"px_2"}}, "second", 60
+	second.Match = plans.Match{CountryCode: []string{"US"}}
 	h := newRig(t, soon(), first)
 	h.paid(t, "px_1", 300)
 	check(t, h.lister.WaitPass(t.Context()))
-	c, err := NewCoverage([]Schedule{first, second}, h.Ledger, nil)
+	c, err := plans.NewCoverage([]plans.Schedule{first, second}, h.Ledger, nil)
 	check(t, err)
 	page, err := h.Ledger.PricedPage(t.Context(), ledger.From(noon), noon.Add(1000*time.Hour), 10)
 	check(t, err)
-	got := map[string]Price{}
+	got := map[string]plans.Price{}
 	for _, p := range page {
 		s, covered := c.Of(p.Proxy)
 		price, err := c.Price(t.Context(), p)
@@ -128,8 +129,8 @@ func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 			t.Errorf("%s is not covered", p.ProxyID)
 		}
 	}
-	want(t, "own", got["px_1 keepalive"], Price{Cents: fact.Known(300), From: PriceOwn})
-	want(t, "kind, for 60 days", got["px_2 second"], Price{Cents: fact.Known(600), From: PriceKind})
+	want(t, "own", got["px_1 keepalive"], plans.Price{Cents: fact.Known(300), From: plans.PriceOwn})
+	want(t, "kind, for 60 days", got["px_2 second"], plans.Price{Cents: fact.Known(600), From: plans.PriceKind})
 	if s, excepted := c.Excepting(page[1].Proxy); !excepted || s.Name != "keepalive" {
 		t.Errorf("the exception of %s", s.Name)
 	}

@@ -11,6 +11,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -25,7 +26,7 @@ func crowdSize() int {
 
 // crowd is a rig whose table holds crowdSize proxies that cannot be renewed before the
 // one that can.
-func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *rig {
+func crowd(t *testing.T, facts func(id string) []fact.Fact, s plans.Schedule) *rig {
 	t.Helper()
 	h := &rig{watch: &watch{now: noon}, stream: &stream{}}
 	l := openLedger(t, t.TempDir()+"/main.ledger.db", h.watch.Now)
@@ -41,17 +42,17 @@ func crowd(t *testing.T, facts func(id string) []fact.Fact, s Schedule) *rig {
 		}
 		return tx.Append(all...)
 	}))
-	h.config = Config{Account: "main", Ledger: l, Provider: fleet(t, h.watch, nil), Publisher: h.stream, Clock: h.watch.Now, Schedules: []Schedule{s}, considered: crowdSize()}
+	h.config = Config{Account: "main", Ledger: l, Provider: fleet(t, h.watch, nil), Publisher: h.stream, Clock: h.watch.Now, Schedules: []plans.Schedule{s}, considered: crowdSize()}
 	h.restart(t)
 	return h
 }
 
 // planned is a plan from the table as it is.
-func (h *rig) planned(t testing.TB) Plan {
+func (h *rig) planned(t testing.TB) plans.Plan {
 	t.Helper()
 	p, err := h.plan(t.Context(), h.runners[0], firing{})
 	check(t, err)
-	return p
+	return p.Plan
 }
 
 func TestTrap54WhatIsRetiredDoesNotHideWhatLives(t *testing.T) {
@@ -60,9 +61,9 @@ func TestTrap54WhatIsRetiredDoesNotHideWhatLives(t *testing.T) {
 		return []fact.Fact{fact.ProxyRetired{ProxyID: id, By: "ada", Reason: "let go"}}
 	}
 	p := crowd(t, retired, keepalive()).planned(t)
-	want(t, "included", p.ids(), []string{"px_live"})
+	want(t, "included", ids(p), []string{"px_live"})
 	want(t, "due", p.Due, crowdSize()+1)
-	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonRetired: crowdSize()})
+	want(t, "left out", p.LeftOutCounts, map[string]int{plans.ReasonRetired: crowdSize()})
 }
 
 func TestTrap54WhatIsLongExpiredComesAfterWhatLives(t *testing.T) {
@@ -73,7 +74,7 @@ func TestTrap54WhatIsLongExpiredComesAfterWhatLives(t *testing.T) {
 	paid(t, h.Ledger, "px_live", 300)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, px("px_live", 10*time.Hour)) }))
 	p := h.planned(t)
-	want(t, "included", p.ids(), []string{"px_live"})
+	want(t, "included", ids(p), []string{"px_live"})
 	want(t, "due", p.Due, crowdSize()+1)
 	want(t, "the latest of the expired before the others", p.LeftOut[0].ExpiresAt, noon.Add(-time.Hour))
 }
@@ -89,34 +90,24 @@ func TestTrap54WhatASweepHasTakenDoesNotHideTheRest(t *testing.T) {
 	p, err := h.plan(t.Context(), h.runners[0], firing{rest: &remainder{taken: taken}})
 	check(t, err)
 	// Its kind waits for the price that the beginning will tell.
-	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonTaken: crowdSize(), ReasonUnpriced: 1})
-	want(t, "waits for its canary", len(p.unpriced), 1)
+	want(t, "left out", p.LeftOutCounts, map[string]int{plans.ReasonTaken: crowdSize(), plans.ReasonUnpriced: 1})
+	want(t, "waits for its canary", len(p.Awaited), 1)
 }
 
 func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
-	for name, match := range map[string]Match{"by kind": {}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
+	for name, match := range map[string]plans.Match{"by kind": {}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
 		s := keepalive()
-		s.Keep, s.Match = Keep{AtLeast: 1}, match
+		s.Keep, s.Match = plans.Keep{AtLeast: 1}, match
 		h := newRig(t, map[string]string{"px_stays": "240h", "px_due": "24h"}, s)
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.ProxyRetired{ProxyID: "px_stays", By: "ada", Reason: "slow"})
 		}))
-		want(t, name, h.sweep(t).ids(), []string{"px_due"})
+		want(t, name, ids(h.sweep(t)), []string{"px_due"})
 	}
 }
 
-func TestTrap54ARetiredProxyRenewedByHandDoesNotStay(t *testing.T) {
-	s := keepalive()
-	s.Keep = Keep{AtLeast: 1}
-	w := newWorld(t, s, px("px_old", 2*time.Hour), px("px_1", 3*time.Hour))
-	renewal(t, w.ledger, 1, "px_old", "claimed", 0, noon)
-	w.Proxies[0].Retired = true
-	paid(t, w.ledger, "px_1", 300)
-	want(t, "included", w.plan(t).ids(), []string{"px_1"})
-}
-
 func TestAReplacementLooksAtTheProxyFirst(t *testing.T) {
-	h := replacing(t, Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "24h"})
+	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "24h"})
 	for n := 1; n <= 2; n++ {
 		renewal(t, h.Ledger, n, "px_1", "failed", 300, noon.Add(24*time.Hour))
 	}
@@ -163,12 +154,12 @@ func TestTheBudgetOfADayIsOneClocks(t *testing.T) {
 		// over, or has more to go.
 		h.watch.add(time.Date(2026, 11, 30, 23, 58, 0, 0, time.UTC).Sub(h.watch.Now()))
 		h.provided = skew
-		want(t, "first", h.sweep(t).ids(), []string{"px_1"})
+		want(t, "first", ids(h.sweep(t)), []string{"px_1"})
 		renewal(t, h.Ledger, 1, "px_1", "succeeded", 300, noon.Add(290*time.Hour))
 		h.watch.add(time.Second)
-		want(t, "again on the same day", h.sweep(t).ids(), []string(nil))
+		want(t, "again on the same day", ids(h.sweep(t)), []string(nil))
 		h.watch.add(5 * time.Minute)
-		want(t, "the next day", h.sweep(t).ids(), []string{"px_2"})
+		want(t, "the next day", ids(h.sweep(t)), []string{"px_2"})
 	}
 }
 
@@ -181,7 +172,7 @@ func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
 		expires := time.Now().Add(24 * time.Hour)
 		asked, waiting := make(chan struct{}), atomic.Int32{}
 		s, err := New(Config{
-			Account: "main", Ledger: l, Publisher: &stream{}, Clock: time.Now, Schedules: []Schedule{a, b},
+			Account: "main", Ledger: l, Publisher: &stream{}, Clock: time.Now, Schedules: []plans.Schedule{a, b},
 			Provider: fake(func(upstream.PageRequest) (p upstream.Page[upstream.Proxy], err error) {
 				p.Items = []upstream.Proxy{{ProxyID: "px_1", ExpiresAt: &expires}, {ProxyID: "px_2", ExpiresAt: &expires}}
 				return p, nil
@@ -190,7 +181,7 @@ func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
 		})
 		check(t, err)
 		for _, id := range []string{"px_1", "px_2"} {
-			renewal(t, l, 0, id, "succeeded", 300, time.Now().Add(-30*day))
+			renewal(t, l, 0, id, "succeeded", 300, time.Now().Add(-30*fact.Day))
 		}
 		time.Sleep(time.Second)
 		cents := make(chan int64, 2)
@@ -211,16 +202,4 @@ func TestTwoSchedulesDoNotSpendOneWalletTwice(t *testing.T) {
 		want(t, "planned of a wallet of 300", <-cents+<-cents, int64(300))
 		check(t, l.Close())
 	})
-}
-
-func TestNoMoreIsMissingThanAGroupLacks(t *testing.T) {
-	s := keepalive()
-	s.Keep, s.BudgetCents = Keep{AtLeast: 4}, 300
-	w := newWorld(t, s, many(10)...)
-	paid(t, w.ledger, "px_00000", 300)
-	w.Staying = map[string]int{"": 1}
-	p := w.plan(t)
-	want(t, "included", p.ids(), []string{"px_00000"})
-	want(t, "shortfalls", p.Shortfalls, []Shortfall{{Reason: ReasonBudget, Proxies: 2, LimitCents: 300, Cents: fact.Known(600), FirstLostAt: noon.Add(time.Hour + time.Second)}})
-	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonBudget: 2, ReasonEnough: 7})
 }

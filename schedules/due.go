@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"perennial/ledger"
+	"perennial/schedules/plans"
 )
 
 // headcount counts, by Keep's groups, what stays; two readers add to it at once.
@@ -28,19 +29,19 @@ func (c *headcount) add(group string, n int) {
 // bound for those that can: a provider may list retired and long expired proxies for
 // ever, and a large sweep meets those that it has renewed already first (trap 54).
 type gathering struct {
-	in              *inputs
-	filter          *filter
+	in              *read
+	filter          *plans.Filter
 	staying         *headcount
 	living, expired []ledger.Proxy
-	aside           []ledger.Proxy // what is barred, as many as a plan names
-	most            int            // of living and expired together
-	first           []ledger.Proxy // one of each kind whose renewal is on its way, and may tell a price
-	kinds           map[kind]bool  // those of first
+	aside           []ledger.Proxy      // what is barred, as many as a plan names
+	most            int                 // of living and expired together
+	first           []ledger.Proxy      // one of each kind whose renewal is on its way, and may tell a price
+	kinds           map[plans.Kind]bool // those of first
 }
 
 // add takes one proxy; they come in the order of their expiries.
 func (g *gathering) add(p ledger.Proxy) {
-	switch why := g.in.barredBy(g.filter, p); {
+	switch why := g.in.BarredBy(g.filter, p); {
 	case why != "":
 		g.setAside(p, why)
 	case p.ExpiresAt.After(g.in.Now):
@@ -61,18 +62,18 @@ func (g *gathering) add(p ledger.Proxy) {
 // setAside keeps as many as the plan names, and one of each kind whose renewal is
 // on its way; the others are counted.
 func (g *gathering) setAside(p ledger.Proxy, why string) {
-	if tells := why == ReasonTaken || why == ReasonOnItsWay; tells && !g.kinds[kindOf(p)] {
-		g.kinds[kindOf(p)] = true
+	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
+		g.kinds[plans.KindOf(p)] = true
 		g.first = append(g.first, p)
 		return
 	}
-	if len(g.aside) < maxListed {
+	if len(g.aside) < plans.MaxListed {
 		g.aside = append(g.aside, p)
 		return
 	}
 	g.in.Barred[why]++
-	if g.in.Schedule.Keep.AtLeast > 0 && g.in.beingRenewed(p) {
-		g.staying.add(g.in.Schedule.Keep.group(p), 1)
+	if g.in.Schedule.Keep.AtLeast > 0 && g.in.BeingRenewed(p) {
+		g.staying.add(g.in.Schedule.Keep.Group(p), 1)
 	}
 }
 
@@ -89,11 +90,11 @@ func (g *gathering) gathered() []ledger.Proxy {
 	return slices.Concat(g.first, g.living, g.expired, g.aside)
 }
 
-func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *inputs, staying *headcount) error {
+func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
 	in.Barred = map[string]int{}
-	g := &gathering{in: in, filter: r.Match.filter(in.Lists), staying: staying, most: s.considered, kinds: map[kind]bool{}}
+	g := &gathering{in: in, filter: r.Match.Filter(in.Lists), staying: staying, most: s.considered, kinds: map[plans.Kind]bool{}}
 	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		if g.filter.about(p) || g.filter.undecided(p) {
+		if g.filter.About(p) || g.filter.Undecided(p) {
 			g.add(p)
 		}
 		return nil
@@ -102,18 +103,18 @@ func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *inputs, st
 	return err
 }
 
-func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *inputs, staying *headcount) error {
+func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
 	if r.Keep.AtLeast == 0 {
 		return nil
 	}
-	fits, until := r.Match.filter(in.Lists), in.Now.Add(r.RenewBefore)
+	fits, until := r.Match.Filter(in.Lists), in.Now.Add(r.RenewBefore)
 	count := func(p ledger.Proxy, n int) {
-		if fits.fits(p) {
-			staying.add(r.Keep.group(p), n)
+		if fits.Fits(p) {
+			staying.add(r.Keep.Group(p), n)
 		}
 	}
-	if !r.Match.single() {
-		return s.Ledger.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.fields()), func(like ledger.Proxy, n int) error { count(like, n); return nil })
+	if !r.Match.Single() {
+		return s.Ledger.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.Fields()), func(like ledger.Proxy, n int) error { count(like, n); return nil })
 	}
 	return s.Ledger.Staying(ctx, until, func(p ledger.Proxy) error { count(p, 1); return nil })
 }

@@ -13,6 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/schedules/plans"
 )
 
 const (
@@ -94,13 +95,13 @@ func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble
 // it is not known.
 func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
 	match := r.Match
-	lists, unread := match.readLists(s.ReadFile)
+	lists, unread := match.ReadLists(s.ReadFile)
 	if unread != nil {
-		match.ProxyIDs, match.ExceptProxyIDs, lists = nil, nil, idLists{}
+		match.ProxyIDs, match.ExceptProxyIDs, lists = nil, nil, plans.Lists{}
 	}
-	fits, now := match.filter(lists), s.providerNow()
+	fits, now := match.Filter(lists), s.providerNow()
 	err := s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		if p.Retired || !p.ExpiresAt.After(now) || p.Unread() || !fits.fits(p) {
+		if p.Retired || !p.ExpiresAt.After(now) || p.Unread() || !fits.Fits(p) {
 			return nil
 		}
 		if f.Due++; f.FirstExpiresAt == nil {

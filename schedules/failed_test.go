@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -183,7 +184,7 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 // TestWhatExpiresIsCountedWithoutAListThatCannotBeRead: unknown is not none.
 func TestWhatExpiresIsCountedWithoutAListThatCannotBeRead(t *testing.T) {
 	s := keepalive()
-	s.Match = Match{CountryCode: []string{"US"}, ProxyIDs: []string{"px_1"}, ExceptProxyIDsFile: "except.txt"}
+	s.Match = plans.Match{CountryCode: []string{"US"}, ProxyIDs: []string{"px_1"}, ExceptProxyIDsFile: "except.txt"}
 	h := newRig(t, map[string]string{"px_1": "10m", "px_2": "12m", "px_de_1": "5m"}, s)
 	h.paid(t, "px_1", 300)
 	check(t, h.lister.WaitPass(t.Context()))

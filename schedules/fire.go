@@ -13,6 +13,7 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -23,6 +24,15 @@ const (
 	statePlanned  = "planned"
 	stateFinished = "finished"
 )
+
+// sweep is a plan, and what its firing needs beside it.
+type sweep struct {
+	plans.Made
+
+	again     []json.RawMessage // commands that earlier sweeps have published, and the runner has not taken in
+	onItsWay  map[string]bool   // their proxies
+	standsFor bool              // its hash is that of a plan which an earlier slot holds
+}
 
 // firing is one slot about to fire.
 type firing struct {
@@ -45,27 +55,27 @@ func (f firing) before() remainder {
 // fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
 // slot has fired before, errPaused when the schedule is paused, errSkew when the clock is wrong; after any other error
 // it may be tried again.
-func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
+func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	if err := r.turn.take(ctx); err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	defer r.turn.give()
 	if err := s.finishPlanned(ctx, r); err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	paused, err := s.Ledger.SchedulePaused(ctx, r.Name)
 	if err := s.mayFire(f, paused, err); err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	if err := s.replace(ctx, r); err != nil {
 		if ctx.Err() != nil {
-			return Plan{}, ctx.Err()
+			return sweep{}, ctx.Err()
 		}
 		s.log(r).WithError(err).Warn("proxies that the provider will not renew could not all be replaced; the next sweep tries again")
 	}
 	plan, err := s.decide(ctx, r, f)
 	if err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	s.logPlan(r, plan)
 	if err := s.publishAs(ctx, r, queue.KindProxyRenew, plan.again); err != nil {
@@ -77,7 +87,7 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 			return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
 		}
 		plan.State = stateFinished
-		finished := fact.SweepFinished{Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Published: len(plan.Commands), OverLimit: plan.overLimit()}
+		finished := fact.SweepFinished{Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Published: len(plan.Commands), OverLimit: plan.OverLimit()}
 		if err := s.finishSlot(ctx, finished); err != nil {
 			return plan, err
 		}
@@ -89,22 +99,22 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (Plan, 
 
 // decide plans and records. No plan is approved between the two: both would count on the
 // same money.
-func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
+func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
 	if r.listing.Store(false); err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	if err := s.awaitListed(ctx, r, f); err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	if err := s.counting.take(ctx); err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	defer s.counting.give()
 	plan, err := s.plan(ctx, r, f)
 	if err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	err = s.record(ctx, r, f, &plan)
 	return plan, err
@@ -126,25 +136,26 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 }
 
 // plan reads what a sweep needs and plans it; it writes no fact.
-func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (Plan, error) {
+func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	taken := f.before().taken
 	in, err := s.inputs(ctx, r, taken, f.before().spent)
 	if err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
 	in.ByHand = f.byHand
-	in.listPrice = func(ctx context.Context, p ledger.Proxy) fact.Cents { return s.listPrice(ctx, p, r.DurationDays) }
-	plan, err := makePlan(ctx, in, s.Ledger)
+	in.ListPrice = func(ctx context.Context, p ledger.Proxy) fact.Cents { return s.listPrice(ctx, p, r.DurationDays) }
+	made, err := plans.Make(ctx, in.Inputs, s.Ledger)
 	if err != nil {
-		return Plan{}, err
+		return sweep{}, err
 	}
+	plan := sweep{Made: made, again: in.again, onItsWay: in.OnItsWay}
+	plan.UnknownIDs = in.unknownIDs
 	plan.Currency, err = s.Ledger.Currency(ctx)
 	if err == nil && plan.Due == 0 && taken == nil {
 		plan.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile)
 	}
-	plan.again, plan.onItsWay, plan.UnknownIDs = in.again, in.OnItsWay, in.unknownIDs
 	if err == nil {
-		err = s.noteUnusable(ctx, &plan)
+		err = s.noteUnusable(ctx, &plan.Plan)
 	}
 	return plan, err
 }
@@ -172,10 +183,10 @@ func (s *Sweeper) checkClock() error {
 
 // record appends what the slot does, in one transaction. A shortfall precedes its
 // sweep.planned, so that no crash loses it and the slot is published again after one.
-func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *Plan) error {
+func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *sweep) error {
 	planned := fact.SweepPlanned{
-		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
-		Planned: plan.planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[ReasonBadID] + plan.LeftOutCounts[ReasonBadExpiry] + plan.UnusableCount,
+		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
+		Planned: plan.Planned, Left: plan.Left, By: f.by, Reason: f.reason, User: fact.UserOf(ctx), Unusable: plan.LeftOutCounts[plans.ReasonBadID] + plan.LeftOutCounts[plans.ReasonBadExpiry] + plan.UnusableCount,
 	}
 	if f.rest != nil {
 		planned.Of = &f.rest.began
@@ -212,7 +223,7 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 		if err := tx.Append(facts...); err != nil {
 			return err
 		}
-		return askPerson(tx, plan.forPerson)
+		return askPerson(tx, plan.ForPerson)
 	})
 	if err != nil {
 		return fmt.Errorf("record the sweep: %w", err)
@@ -269,13 +280,13 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 // sweepFacts are the slot's facts and the state that they leave it in: what
 // money leaves out, the plan, and what it waits for. A sweep without commands is
 // finished as it is planned.
-func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state string) {
+func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
-			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: heldCodes[x.Reason], Reason: x.said(plan.Currency),
+			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: plans.HeldCodes[x.Reason], Reason: x.Text(plan.Currency),
 			LeftOut: x.Proxies, ShortfallCents: x.Cents.Or(0), UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
 		}
-		if x.Reason == ReasonWallet {
+		if x.Reason == plans.ReasonWallet {
 			held.ProviderCents = plan.WalletCents
 		}
 		facts = append(facts, held)
@@ -288,12 +299,12 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
-		estimate := plan.withListed().Text(plan.Currency)
+		estimate := plan.WithListed().Text(plan.Currency)
 		if plan.ListPriceCents > 0 {
 			estimate += fmt.Sprintf(" (%s of it list price, not yet paid once)", fact.Amount(plan.ListPriceCents, plan.Currency))
 		}
-		if plan.spentBefore > 0 {
-			estimate += ", with " + fact.Amount(plan.spentBefore, plan.Currency) + " of the sweep before it,"
+		if plan.SpentBefore > 0 {
+			estimate += ", with " + fact.Amount(plan.SpentBefore, plan.Currency) + " of the sweep before it,"
 		}
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldApproval, UnknownPrice: plan.Unpriced,
@@ -303,16 +314,16 @@ func sweepFacts(planned fact.SweepPlanned, plan Plan) (facts []fact.Fact, state 
 	case len(planned.Commands) > 0:
 		return facts, statePlanned
 	}
-	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, OverLimit: plan.overLimit()}), stateFinished
+	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, OverLimit: plan.OverLimit()}), stateFinished
 }
 
 // logPlan logs what the sweep does and, as warnings, what it leaves to a person.
-func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
+func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
-	log.WithField("due", plan.unpaid()).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
+	log.WithField("due", plan.Unpaid()).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
 		WithField("unpriced", plan.Unpriced).Infof("sweep %s", plan.State)
 	for _, x := range plan.Shortfalls {
-		log.Warn(x.said(plan.Currency))
+		log.Warn(x.Text(plan.Currency))
 	}
 	if n := len(plan.UnknownIDs); n > 0 {
 		log.Warnf("its lists name proxies that no listing has shown, such as %.80q (%d in the plan): check their spelling", plan.UnknownIDs[0], n)
@@ -320,7 +331,7 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan Plan) {
 	if plan.MatchesNone != "" {
 		log.Warn(plan.MatchesNone)
 	}
-	for _, why := range []string{ReasonPerson, ReasonBeyond, ReasonBadID, ReasonBadExpiry, ReasonNotText} {
+	for _, why := range []string{plans.ReasonPerson, plans.ReasonBeyond, plans.ReasonBadID, plans.ReasonBadExpiry, plans.ReasonNotText} {
 		if n := plan.LeftOutCounts[why]; n > 0 {
 			log.Warnf("%d proxies inside the window are left out: %s", n, why)
 		}

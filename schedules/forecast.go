@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // MaxForecastDays bounds a forecast.
@@ -70,7 +71,7 @@ func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Fore
 		if err != nil {
 			return Forecast{}, err
 		}
-		runners, zone = []*scheduleRunner{r}, r.calendar.zone
+		runners, zone = []*scheduleRunner{r}, r.calendar.Zone
 	}
 	o := newOutlook(s.providerNow().In(zone), days)
 	for _, r := range runners {
@@ -78,10 +79,10 @@ func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Fore
 			return Forecast{}, fmt.Errorf("forecast schedule %s: %w", r.Name, err)
 		}
 	}
-	var wallet inputs
+	var wallet read
 	wallet.Now = o.now
 	s.readWallet(ctx, &wallet)
-	f := o.forecast(wallet)
+	f := o.forecast(wallet.Inputs)
 	var err error
 	f.Currency, err = s.Ledger.Currency(ctx)
 	return f, err
@@ -123,7 +124,7 @@ func (o *outlook) day(at time.Time) int {
 
 // foresee adds the renewals of one schedule.
 func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) error {
-	lists, err := r.Match.readLists(s.ReadFile)
+	lists, err := r.Match.ReadLists(s.ReadFile)
 	if err != nil {
 		return err
 	}
@@ -131,26 +132,26 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 	if err != nil {
 		return err
 	}
-	fits := r.Match.filter(lists)
-	p := newPlanner(inputs{Schedule: r.Schedule, Lists: lists, Now: o.now}, s.Ledger)
+	fits := r.Match.Filter(lists)
+	prices := plans.NewPrices(s.Ledger, r.DurationDays)
 	kept := keptGroups{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
 	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]time.Time{}, map[int64]fact.Sum{}})
 	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.PricedProxy) error {
-		if !fits.fits(proxy.Proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
+		if !fits.Fits(proxy.Proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
 			return nil
 		}
 		o.taken[proxy.ProxyID] = true
-		cost, err := s.priceOrList(ctx, p, proxy)
+		cost, err := s.priceOrList(ctx, prices, r.DurationDays, proxy)
 		if err != nil {
 			return err
 		}
 		expires := *proxy.LastsUntil()
 		if claimed[proxy.ProxyID] || proxy.Unread() && proxy.ExpectedExpiresAt == nil { // its renewal is on its way, or done and not seen yet
-			expires = expires.Add(time.Duration(r.DurationDays) * day)
+			expires = expires.Add(time.Duration(r.DurationDays) * fact.Day)
 		}
 		if r.Keep.AtLeast > 0 {
-			kept.add(r.Keep.group(proxy.Proxy), expires, cost)
+			kept.add(r.Keep.Group(proxy.Proxy), expires, cost)
 			return nil
 		}
 		o.renewals(r.Schedule, expires, cost)
@@ -171,14 +172,14 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 }
 
 // renewals adds those of one proxy: when it comes due, and when it does again.
-func (o *outlook) renewals(s Schedule, expires time.Time, cost Price) {
+func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
 		if !slot.Before(o.end()) {
 			return
 		}
 		o.renewal(slot, cost)
-		expires = expires.Add(time.Duration(s.DurationDays) * day)
+		expires = expires.Add(time.Duration(s.DurationDays) * fact.Day)
 		if expires.Before(o.now) { // it had expired long ago; one renewal brings it back at most
 			return
 		}
@@ -196,11 +197,11 @@ func (o *outlook) slot(due time.Time) time.Time {
 }
 
 // renewal adds one, at a slot.
-func (o *outlook) renewal(at time.Time, cost Price) {
+func (o *outlook) renewal(at time.Time, cost plans.Price) {
 	n := o.day(at)
 	o.f.Days[n].Renewals++
 	o.f.Days[n].sum = o.f.Days[n].sum.Add(cost.Cents)
-	if cost.From == PriceList {
+	if cost.From == plans.PriceList {
 		o.f.Days[n].ListPriceCents += cost.Cents.Or(0)
 		o.f.ListPriceCents += cost.Cents.Or(0)
 	}
@@ -209,7 +210,7 @@ func (o *outlook) renewal(at time.Time, cost Price) {
 }
 
 // forecast sums up, and follows the wallet through the days.
-func (o *outlook) forecast(wallet inputs) Forecast {
+func (o *outlook) forecast(wallet plans.Inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents
 	var sum fact.Sum

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // ForecastSweep is one sweep of a forecast.
@@ -28,7 +29,7 @@ type foreseenSweep struct {
 
 // scheduleCharges are the charges of one schedule, by the second of their slot.
 type scheduleCharges struct {
-	calendar calendar
+	calendar plans.Calendar
 	slots    map[int64]time.Time // the first one at or after a minute, of those asked for
 	sums     map[int64]fact.Sum
 }
@@ -52,7 +53,7 @@ func (c scheduleCharges) add(slot time.Time, cents fact.Cents) {
 // sweeps are the charges by slot.
 func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	for at, sum := range c.sums {
-		all = append(all, foreseenSweep{ForecastSweep{Schedule: c.calendar.name, Slot: time.Unix(at, 0).UTC()}, sum})
+		all = append(all, foreseenSweep{ForecastSweep{Schedule: c.calendar.Name, Slot: time.Unix(at, 0).UTC()}, sum})
 	}
 	return all
 }

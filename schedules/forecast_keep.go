@@ -5,6 +5,8 @@ package schedules
 import (
 	"container/heap"
 	"context"
+	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 	"slices"
 	"time"
 )
@@ -12,21 +14,21 @@ import (
 // life is one proxy of a group in a forecast.
 type life struct {
 	expires time.Time
-	cost    Price
+	cost    plans.Price
 }
 
 // keptGroups are the proxies of a schedule that keeps a number of each group, by
 // group.
 type keptGroups map[string][]life
 
-func (k keptGroups) add(group string, expires time.Time, cost Price) {
+func (k keptGroups) add(group string, expires time.Time, cost plans.Price) {
 	k[group] = append(k[group], life{expires, cost})
 }
 
 // foreseeKept adds the renewals of groups of which a number is kept. What lives
 // longer than the forecast looks stays without a renewal.
-func (s *Sweeper) foreseeKept(ctx context.Context, r *scheduleRunner, lists idLists, o *outlook, kept keptGroups) error {
-	in := inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}
+func (s *Sweeper) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook, kept keptGroups) error {
+	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}}
 	staying := map[string]int{}
 	if err := s.readStaying(ctx, r, &in, newHeadcount(staying)); err != nil {
 		return err
@@ -39,10 +41,10 @@ func (s *Sweeper) foreseeKept(ctx context.Context, r *scheduleRunner, lists idLi
 
 // keep adds the renewals that it takes for so many of a group to stay, as a sweep
 // does whenever one more comes due.
-func (o *outlook) keep(s Schedule, atLeast int, lives []life) {
+func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	stay, due := lifeHeap(lives), []life{} // stay: not due yet
 	heap.Init(&stay)
-	lasts := time.Duration(s.DurationDays) * day
+	lasts := time.Duration(s.DurationDays) * fact.Day
 	for len(stay) > 0 {
 		now := o.slot(stay[0].expires.Add(-s.RenewBefore))
 		if !now.Before(o.end()) {
@@ -66,7 +68,7 @@ func (o *outlook) keep(s Schedule, atLeast int, lives []life) {
 // bestFirst is the order of a plan: what lives, the nearest expiry first, then
 // what has expired, the latest first. What expired a day ago is given up.
 func bestFirst(due []life, now time.Time) []life {
-	due = slices.DeleteFunc(due, func(x life) bool { return x.expires.Before(now.Add(-day)) })
+	due = slices.DeleteFunc(due, func(x life) bool { return x.expires.Before(now.Add(-fact.Day)) })
 	slices.SortStableFunc(due, func(a, b life) int {
 		if lives := a.expires.After(now); lives != b.expires.After(now) {
 			if lives {

@@ -19,7 +19,7 @@ const heldAnew = 6 * time.Hour
 // or a plan that stands for it a little longer. That plan is then the slot's: what
 // has come due since is planned when it was approved. A plan that a person asked
 // for is stored in any case.
-func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *Plan, planned *fact.SweepPlanned) error {
+func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
 		return err

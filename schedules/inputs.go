@@ -4,23 +4,33 @@ package schedules
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // reservedFor is how old published commands may be that were not taken in yet and count
 // as reserved.
-const reservedFor = 3 * day
+const reservedFor = 3 * fact.Day
+
+// read is what a sweep plans from, and what it has read beside it.
+type read struct {
+	plans.Inputs
+
+	again      []json.RawMessage // the commands of OnItsWay
+	unknownIDs []string          // that the lists name, and no listing has shown
+}
 
 // inputs reads what a sweep plans from; it writes nothing. What the sweep has
 // published before is taken and spent.
-func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in inputs, err error) {
-	in = inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
-	if in.Lists, err = r.Match.readLists(s.ReadFile); err != nil {
+func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
+	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
+	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
 		return in, err
 	}
 	if in.Claimed, err = s.Ledger.Claimed(ctx); err != nil {
@@ -53,17 +63,17 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 	if taken != nil {
 		return in, nil
 	}
-	if in.unknownIDs, err = s.Ledger.NeverListed(ctx, r.Match.named(in.Lists), maxListed); err != nil {
+	if in.unknownIDs, err = s.Ledger.NeverListed(ctx, r.Match.Named(in.Lists), plans.MaxListed); err != nil {
 		return in, fmt.Errorf("read which proxies are known: %w", err)
 	}
 	return in, nil
 }
 
-func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *inputs) (err error) {
+func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {
 	// By the machine's clock, which also says when a sweep was planned: by two clocks a
 	// budget would be there twice around midnight.
 	now := s.Clock()
-	today, month := fact.StartOfDay(now, r.calendar.zone), fact.StartOfMonth(now, r.calendar.zone)
+	today, month := fact.StartOfDay(now, r.calendar.Zone), fact.StartOfMonth(now, r.calendar.Zone)
 	if in.SpentTodayCents, err = s.sweepSpending(ctx, r, today); err != nil {
 		return err
 	}
@@ -84,7 +94,7 @@ func (s *Sweeper) sweepSpending(ctx context.Context, r *scheduleRunner, since ti
 
 // readLimit reads what is left of the account's limit of the day. The runner keeps it, so an
 // approved plan is not measured by it: what does not fit today goes on tomorrow.
-func (s *Sweeper) readLimit(ctx context.Context, in *inputs) (err error) {
+func (s *Sweeper) readLimit(ctx context.Context, in *read) (err error) {
 	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
 	if _, in.UnpricedOpen, err = s.Ledger.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
 		return err
@@ -105,7 +115,7 @@ func (s *Sweeper) readLimit(ctx context.Context, in *inputs) (err error) {
 // readWallet asks the provider, which knows of top-ups that were not recorded. A
 // wallet that cannot be read limits nothing: where it is too low the provider
 // refuses, and charges nothing.
-func (s *Sweeper) readWallet(ctx context.Context, in *inputs) {
+func (s *Sweeper) readWallet(ctx context.Context, in *read) {
 	if s.Wallet == nil {
 		return
 	}

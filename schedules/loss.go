@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -137,13 +138,13 @@ func (l *lister) readUnlisted(ctx context.Context) error {
 }
 
 // noteUnusable puts into a plan which entries of the last listing could not be read.
-func (s *Sweeper) noteUnusable(ctx context.Context, plan *Plan) error {
-	unusable, err := s.Ledger.UnreadableProxies(ctx, maxListed)
+func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
+	unusable, err := s.Ledger.UnreadableProxies(ctx, plans.MaxListed)
 	if err != nil {
 		return fmt.Errorf("read which entries are unusable: %w", err)
 	}
 	for _, p := range unusable {
-		plan.Unusable = append(plan.Unusable, Unusable{ProxyID: p.ProxyID, Reason: p.Unreadable})
+		plan.Unusable = append(plan.Unusable, plans.Unusable{ProxyID: p.ProxyID, Reason: p.Unreadable})
 	}
 	_, count, err := s.Ledger.CountUnlisted(ctx)
 	plan.UnusableCount = count + int(s.lister.nameless.Load())
@@ -157,15 +158,15 @@ func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) 
 	if loss == nil || f.byHand {
 		return nil
 	}
-	lists, err := r.Match.readLists(s.ReadFile)
+	lists, err := r.Match.ReadLists(s.ReadFile)
 	if err != nil {
 		return err
 	}
-	fits, now := r.Match.filter(lists), s.providerNow()
+	fits, now := r.Match.Filter(lists), s.providerNow()
 	var due int
 	var first *time.Time
 	err = s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
-		if p.UnlistedAt == nil || p.Retired || !p.ExpiresAt.After(now) || !fits.fits(p) {
+		if p.UnlistedAt == nil || p.Retired || !p.ExpiresAt.After(now) || !fits.Fits(p) {
 			return nil
 		}
 		if due++; first == nil {

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -45,7 +46,7 @@ func shrunk(t testing.TB, l *ledger.Ledger) (all []fact.ListingShrunk) {
 }
 
 // losing is a rig with ten due proxies, listed once, whose provider can hide them.
-func losing(t *testing.T, schedules ...Schedule) (*rig, *hiding) {
+func losing(t *testing.T, schedules ...plans.Schedule) (*rig, *hiding) {
 	t.Helper()
 	expiries := map[string]string{}
 	for i := range 10 {
@@ -266,8 +267,8 @@ func TestTrap65TheOthersArePlanned(t *testing.T) {
 	}
 	plan := h.sweep(t)
 	want(t, "included", len(plan.Included), 9)
-	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonUnusable: 1})
-	want(t, "unusable", plan.Unusable, []Unusable{{"px_3", "expires_at is not a string"}, {"px_new", "expires_at is not an ISO 8601 time with a zone"}})
+	want(t, "left out", plan.LeftOutCounts, map[string]int{plans.ReasonUnusable: 1})
+	want(t, "unusable", plan.Unusable, []plans.Unusable{{ProxyID: "px_3", Reason: "expires_at is not a string"}, {ProxyID: "px_new", Reason: "expires_at is not an ISO 8601 time with a zone"}})
 	want(t, "all unusable", plan.UnusableCount, 3)
 	for _, id := range []string{"px_3", "px_7"} {
 		p, err := h.Ledger.Listed(t.Context(), id)
@@ -308,10 +309,10 @@ func TestTrap65AListOfUnreadableEntriesIsAFinding(t *testing.T) {
 func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
 	s := keepalive()
 	s.Match.Protocol = []string{"socks5"}
-	f := s.Match.filter(idLists{})
+	f := s.Match.Filter(plans.Lists{})
 	for protocol, want := range map[string][2]bool{"socks5": {true, false}, "http": {false, false}, upstream.NotText: {false, true}} {
-		if p := (ledger.Proxy{Protocol: protocol}); f.about(p) != want[0] || f.undecided(p) != want[1] {
-			t.Errorf("%s: %v %v", protocol, f.about(p), f.undecided(p))
+		if p := (ledger.Proxy{Protocol: protocol}); f.About(p) != want[0] || f.Undecided(p) != want[1] {
+			t.Errorf("%s: %v %v", protocol, f.About(p), f.Undecided(p))
 		}
 	}
 	h := newRig(t, nil, s)
@@ -320,6 +321,6 @@ func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
 	}))
 	plan, err := h.plan(t.Context(), h.runners[0], firing{})
 	check(t, err)
-	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonNotText: 1})
+	want(t, "left out", plan.LeftOutCounts, map[string]int{plans.ReasonNotText: 1})
 	want(t, "named", plan.LeftOut[0].ProxyID, "px_1")
 }

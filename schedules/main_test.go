@@ -16,6 +16,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -144,11 +145,11 @@ func clientOf(t testing.TB, w *watch, fixture sandbox.Fixture) *upstream.Client 
 	return client
 }
 
-func keepalive() Schedule {
-	return Schedule{Name: "keepalive", Account: "main", Cron: "*/15 * * * *", RenewBefore: 72 * time.Hour, DurationDays: 30}
+func keepalive() plans.Schedule {
+	return plans.Schedule{Name: "keepalive", Account: "main", Cron: "*/15 * * * *", RenewBefore: 72 * time.Hour, DurationDays: 30}
 }
 
-func newRig(t testing.TB, expiries map[string]string, schedules ...Schedule) *rig {
+func newRig(t testing.TB, expiries map[string]string, schedules ...plans.Schedule) *rig {
 	t.Helper()
 	h := &rig{watch: &watch{now: noon}, stream: &stream{}, path: filepath.Join(t.TempDir(), "main.ledger.db")}
 	h.config = Config{
@@ -220,7 +221,7 @@ func unresolved(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 // paid teaches the ledger what a proxy costs, by a renewal of an older expiry.
 func paid(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 	t.Helper()
-	renewal(t, l, 0, id, "succeeded", cents, noon.Add(-30*day))
+	renewal(t, l, 0, id, "succeeded", cents, noon.Add(-30*fact.Day))
 }
 
 // paid is paid a second before the test goes on: a listing of the same instant
@@ -250,4 +251,37 @@ func want[T any](t testing.TB, what string, got, want T) {
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
 		t.Fatalf("%s:\n got %s\nwant %s", what, g, w)
 	}
+}
+
+func px(id string, in time.Duration) ledger.Proxy {
+	expires := noon.Add(in)
+	return ledger.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
+}
+
+// ids are the proxies that a plan renews.
+func ids(p plans.Plan) (ids []string) {
+	for _, one := range p.Included {
+		ids = append(ids, one.ProxyID)
+	}
+	return ids
+}
+
+// why is why a plan leaves a proxy out.
+func why(p plans.Plan, id string) string {
+	for _, out := range p.LeftOut {
+		if out.ProxyID == id {
+			return out.Reason
+		}
+	}
+	return ""
+}
+
+func commandIDs(t testing.TB, p plans.Plan) (ids []string) {
+	t.Helper()
+	for _, raw := range p.Commands {
+		var c command.RenewalCommand
+		check(t, json.Unmarshal(raw, &c))
+		ids = append(ids, c.ID)
+	}
+	return ids
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/schedules/plans"
 )
 
 // considered is the bound of the plans over a mass: small, so that many masses are tried.
@@ -14,8 +15,8 @@ const considered = 1000
 
 // mass is a random fleet in the order of its expiries: retired, taken, claimed,
 // long expired and living proxies, each as few or as many as chance has it.
-func mass(random *rand.Rand) (all []ledger.Proxy, in *inputs) {
-	in = &inputs{Now: noon, Schedule: keepalive(), Taken: map[string]bool{}, Claimed: map[string]bool{}, OnItsWay: map[string]bool{}, Barred: map[string]int{}}
+func mass(random *rand.Rand) (all []ledger.Proxy, in *read) {
+	in = &read{Inputs: plans.Inputs{Now: noon, Schedule: keepalive(), Taken: map[string]bool{}, Claimed: map[string]bool{}, OnItsWay: map[string]bool{}, Barred: map[string]int{}}}
 	size := func() int { return []int{0, 1, considered / 100, considered, 2*considered + 7}[random.IntN(5)] }
 	for _, from := range []time.Duration{-90 * 24 * time.Hour, time.Second} { // expired, then living
 		free, barred := size(), size()
@@ -40,10 +41,10 @@ func TestTrap54NoMassHidesWhatLives(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		all, in := mass(rand.New(rand.NewPCG(seed, 54)))
-		g := &gathering{in: in, filter: in.Schedule.Match.filter(in.Lists), staying: newHeadcount(map[string]int{}), most: considered, kinds: map[kind]bool{}}
+		g := &gathering{in: in, filter: in.Schedule.Match.Filter(in.Lists), staying: newHeadcount(map[string]int{}), most: considered, kinds: map[plans.Kind]bool{}}
 		var living []string
 		for _, p := range all {
-			if free := in.barredBy(g.filter, p) == ""; free && p.ExpiresAt.After(noon) && len(living) < considered {
+			if free := in.BarredBy(g.filter, p) == ""; free && p.ExpiresAt.After(noon) && len(living) < considered {
 				living = append(living, p.ProxyID)
 			}
 			g.add(p)
@@ -52,7 +53,7 @@ func TestTrap54NoMassHidesWhatLives(t *testing.T) {
 		expired := false
 		gathered := g.gathered()
 		for _, p := range gathered {
-			switch free := in.barredBy(g.filter, p) == ""; {
+			switch free := in.BarredBy(g.filter, p) == ""; {
 			case free && !p.ExpiresAt.After(noon):
 				expired = true
 			case free && expired:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // ended records a renewal of px_1 that ended with nothing charged.
@@ -38,32 +39,32 @@ func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 		h.paid(t, "px_2", 300)
 		held := int64(0)
 		h.wallet(t, func() (int64, error) { return held, nil })
-		plan := func() Plan {
+		plan := func() plans.Plan {
 			p, err := h.PlanNow(t.Context(), "keepalive")
 			check(t, err)
 			return p
 		}
-		for n := range 2 * maxEndings {
+		for n := range 2 * plans.MaxEndings {
 			ended(t, h, n, end)
 			h.watch.add(time.Hour)
 		}
-		want(t, name+", no money", plan().why("px_1"), ReasonWallet)
+		want(t, name+", no money", why(plan(), "px_1"), plans.ReasonWallet)
 		held = 600
-		want(t, name+", money", plan().ids(), []string{"px_1", "px_2"})
-		ended(t, h, 2*maxEndings, end)
+		want(t, name+", money", ids(plan()), []string{"px_1", "px_2"})
+		ended(t, h, 2*plans.MaxEndings, end)
 		refused := plan()
 		if name == "cancelled" {
-			want(t, name+", just now", refused.why("px_1"), ReasonBackoff)
+			want(t, name+", just now", why(refused, "px_1"), plans.ReasonBackoff)
 		} else {
-			want(t, name+", refused just now", refused.why("px_1"), ReasonWallet)
+			want(t, name+", refused just now", why(refused, "px_1"), plans.ReasonWallet)
 			want(t, name+", and held meanwhile", refused.Shortfalls[0].Proxies, 1)
 			want(t, name+", as refused", refused.Shortfalls[0].Refused, 1)
 			want(t, name+", for what it costs", refused.Shortfalls[0].Missing(), fact.Sum{Cents: 300})
 		}
-		h.watch.add(backoff)
+		h.watch.add(plans.Backoff)
 		before, _, err := h.Ledger.Head(t.Context())
 		check(t, err)
-		want(t, name+", a quarter of an hour later", h.sweep(t).ids(), []string{"px_1", "px_2"})
+		want(t, name+", a quarter of an hour later", ids(h.sweep(t)), []string{"px_1", "px_2"})
 		rows, err := h.Ledger.Rows(t.Context(), before, 100)
 		check(t, err)
 		for _, row := range rows {
@@ -85,8 +86,8 @@ func TestASweepByHandAsksAgainForWhatTheWalletDidNotPay(t *testing.T) {
 	h.watch.add(time.Second)
 	slot, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "by the next slot", slot.why("px_1"), ReasonWallet)
-	want(t, "by hand", h.sweep(t).ids(), []string{"px_1"})
+	want(t, "by the next slot", why(slot, "px_1"), plans.ReasonWallet)
+	want(t, "by hand", ids(h.sweep(t)), []string{"px_1"})
 }
 
 // Refusals for other reasons still count, those for want of money between them do not.
@@ -96,13 +97,13 @@ func TestTrap69OtherRefusalsStillGiveUp(t *testing.T) {
 	refused := func(code string) func(fact.Ref) fact.Fact {
 		return func(of fact.Ref) fact.Fact { return fact.CommandRejected{Ref: of, Code: code, Reason: "no"} }
 	}
-	for n := range maxEndings {
+	for n := range plans.MaxEndings {
 		ended(t, h, 2*n, refused("insufficient_wallet_balance"))
 		ended(t, h, 2*n+1, refused("unsupported_operation"))
 		h.watch.add(time.Minute)
 		p, err := h.PlanNow(t.Context(), "keepalive")
 		check(t, err)
-		if got := p.why("px_1"); (got == ReasonPerson) != (n == maxEndings-1) {
+		if got := why(p, "px_1"); (got == plans.ReasonPerson) != (n == plans.MaxEndings-1) {
 			t.Errorf("after %d: %s", n+1, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 func (h *rig) held(t testing.TB, after int64) (all []fact.SweepHeld) {
@@ -57,8 +58,8 @@ func TestALowWalletPaysTheEarliestAndNamesTheRest(t *testing.T) {
 	plan, err = h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "reserved", plan.ReservedCents, int64(600))
-	want(t, "included", plan.ids(), []string{"px_3"})
-	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonWallet, Proxies: 1, LimitCents: 1100, Cents: fact.Known(100), FirstLostAt: noon.Add(27 * time.Hour)}})
+	want(t, "included", ids(plan), []string{"px_3"})
+	want(t, "shortfalls", plan.Shortfalls, []plans.Shortfall{{Reason: plans.ReasonWallet, Proxies: 1, LimitCents: 1100, Cents: fact.Known(100), FirstLostAt: noon.Add(27 * time.Hour)}})
 }
 
 // The account's limit of the day bounds a sweep, with what is published and not taken in.
@@ -70,14 +71,14 @@ func TestASweepStaysUnderTheLimitOfTheDay(t *testing.T) {
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
-	want(t, "shortfalls", plan.Shortfalls, []Shortfall{{Reason: ReasonLimit, Proxies: 2, LimitCents: 1000, Cents: fact.Known(500), FirstLostAt: noon.Add(26 * time.Hour)}})
+	want(t, "shortfalls", plan.Shortfalls, []plans.Shortfall{{Reason: plans.ReasonLimit, Proxies: 2, LimitCents: 1000, Cents: fact.Known(500), FirstLostAt: noon.Add(26 * time.Hour)}})
 	if held := h.held(t, 0); len(held) != 1 || held[0].Code != fact.SweepHeldDailyLimit || !strings.Contains(held[0].Reason, "daily_limit_cents (10.00)") {
 		t.Errorf("%+v", held)
 	}
 	h.watch.add(time.Second)
 	plan, err = h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "the next", plan.ids(), nil)
+	want(t, "the next", ids(plan), nil)
 }
 
 // TestWhatIsOnItsWayIsNotCountedTwice: further slots fire before the runner has
@@ -92,9 +93,9 @@ func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
 	first := h.sweep(t)
-	want(t, "first", first.ids(), []string{"px_1", "px_2", "px_3"})
+	want(t, "first", ids(first), []string{"px_1", "px_2", "px_3"})
 	second := h.sweep(t)
-	want(t, "left out of the second", second.LeftOutCounts, map[string]int{ReasonOnItsWay: 3})
+	want(t, "left out of the second", second.LeftOutCounts, map[string]int{plans.ReasonOnItsWay: 3})
 	want(t, "spent and reserved", []int64{second.SpentTodayCents, second.ReservedCents}, []int64{900, 900})
 	want(t, "held", len(h.held(t, before)), 0)
 	want(t, "published, the same again", h.stream.raw[2:], h.stream.raw[:2])
@@ -102,11 +103,11 @@ func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 	h.watch.add(26 * time.Hour) // another day, and nothing was taken in; px_4 is due
 	held = 1200
 	third := h.sweep(t)
-	want(t, "third", third.ids(), []string{"px_4"})
+	want(t, "third", ids(third), []string{"px_4"})
 	want(t, "state", third.State, stateFinished)
 	settle(t, h.Ledger, h.stream.commands[0], 300)
 	h.watch.add(time.Second)
-	want(t, "left out of the fourth", h.sweep(t).LeftOutCounts, map[string]int{ReasonOnItsWay: 2, ReasonRenewed: 2})
+	want(t, "left out of the fourth", h.sweep(t).LeftOutCounts, map[string]int{plans.ReasonOnItsWay: 2, plans.ReasonRenewed: 2})
 }
 
 // What its command does not fit any more is planned as though it were not there.
@@ -121,10 +122,10 @@ func TestWhatIsOnItsWayIsReplannedForMissingMoney(t *testing.T) {
 	} {
 		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, keepalive())
 		h.paid(t, "px_1", 300)
-		want(t, name, h.sweep(t).ids(), []string{"px_1", "px_2"})
+		want(t, name, ids(h.sweep(t)), []string{"px_1", "px_2"})
 		change(t, h)
 		h.restart(t)
-		want(t, name+": px_1", slices.Contains(h.sweep(t).ids(), "px_1"), true)
+		want(t, name+": px_1", slices.Contains(ids(h.sweep(t)), "px_1"), true)
 	}
 }
 
@@ -134,7 +135,7 @@ func TestAWalletThatCannotBeReadLimitsNothing(t *testing.T) {
 	h.wallet(t, func() (int64, error) { return 0, errors.New("timeout") })
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "included", plan.ids(), []string{"px_1", "px_2"})
+	want(t, "included", ids(plan), []string{"px_1", "px_2"})
 	if plan.WalletCents != nil || plan.WalletAfterCents != nil {
 		t.Fatal("a wallet that was not read is shown")
 	}
@@ -146,7 +147,7 @@ func TestAnEmptyWalletSendsNoCanary(t *testing.T) {
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "included", len(plan.Included), 0)
-	want(t, "left out", plan.LeftOutCounts, map[string]int{ReasonWallet: 2})
+	want(t, "left out", plan.LeftOutCounts, map[string]int{plans.ReasonWallet: 2})
 }
 
 func TestDailyAndMonthlyBudgetsCoverAllTheirSweeps(t *testing.T) {
@@ -166,18 +167,18 @@ func TestDailyAndMonthlyBudgetsCoverAllTheirSweeps(t *testing.T) {
 		}
 		want(t, what, got, published)
 		want(t, what+": reason", plan.Shortfalls[0].Reason, reason)
-		if heldCodes[reason] == "" {
+		if plans.HeldCodes[reason] == "" {
 			t.Errorf("%s: %q has no code", what, reason)
 		}
 		h.watch.add(time.Second)
 	}
-	sweep("the first of the day", 2, ReasonDay)
-	sweep("the second of the day", 0, ReasonDay)
+	sweep("the first of the day", 2, plans.ReasonDay)
+	sweep("the second of the day", 0, plans.ReasonDay)
 	h.watch.add(12 * time.Hour) // past midnight in UTC, and 19:00 in New York
-	sweep("the same day of the schedule", 0, ReasonDay)
+	sweep("the same day of the schedule", 0, plans.ReasonDay)
 	h.watch.add(5 * time.Hour)
-	sweep("the next day", 1, ReasonMonth)
-	h.watch.add(10 * day) // another month
+	sweep("the next day", 1, plans.ReasonMonth)
+	h.watch.add(10 * fact.Day) // another month
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "spent of another month", plan.SpentMonthCents, int64(0))
@@ -192,7 +193,7 @@ func TestAWaitingPlanSaysWhatMoneyLeavesOut(t *testing.T) {
 	check(t, err)
 	plan := h.sweep(t)
 	want(t, "state", plan.State, StateHeld)
-	want(t, "left out", plan.Shortfalls, []Shortfall{{Reason: ReasonDay, Proxies: 1, LimitCents: 600, Cents: fact.Known(300), FirstLostAt: noon.Add(26 * time.Hour)}})
+	want(t, "left out", plan.Shortfalls, []plans.Shortfall{{Reason: plans.ReasonDay, Proxies: 1, LimitCents: 600, Cents: fact.Known(300), FirstLostAt: noon.Add(26 * time.Hour)}})
 	want(t, "facts", h.facts(t, before), []string{"sweep.held", "sweep.planned", "sweep.held"})
 	said := h.held(t, before)
 	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
@@ -229,22 +230,6 @@ func settle(t testing.TB, l *ledger.Ledger, c command.RenewalCommand, cents int6
 	}))
 }
 
-func TestAPlanSaysWhereEachPriceComesFrom(t *testing.T) {
-	german := px("px_de", 4*time.Hour)
-	german.CountryCode = "DE"
-	http := px("px_http", 5*time.Hour)
-	http.Protocol = "http"
-	w := newWorld(t, keepalive(), px("px_1", time.Hour), px("px_2", 2*time.Hour), german, http, px("px_late", -time.Hour))
-	paid(t, w.ledger, "px_1", 300)
-	from, why := map[string]string{}, map[string]string{}
-	for _, one := range w.plan(t).Included {
-		from[one.ProxyID], why[one.ProxyID] = one.PriceFrom, one.Reason
-	}
-	want(t, "prices", from, map[string]string{"px_1": PriceOwn, "px_2": PriceKind, "px_de": PriceNone, "px_http": PriceNone, "px_late": PriceKind})
-	want(t, "why", why["px_1"], "due since 2026-11-18T13:00:00Z")
-	want(t, "why", why["px_late"], "it has expired and is still listed")
-}
-
 func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 400
@@ -261,17 +246,6 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 	check(t, err)
 	want(t, "after", list().Why, "budget_cents (4.00) exceeded: 1 proxy skipped, 2.00 short; the first of them expires at 2026-11-23T12:00:00Z; "+
 		"the next run plans them again; 2 due, 1 to renew in 1 command, about 3.00, asked for by ann: due")
-}
-
-func TestAnEmptyWalletDoesNotSayThatNothingIsMissing(t *testing.T) {
-	w := newWorld(t, keepalive(), px("px_1", time.Hour))
-	w.WalletCents = new(int64)
-	for _, x := range w.plan(t).Shortfalls {
-		if said := x.said("USD"); strings.Contains(said, ": 0.00 USD is missing") || !strings.Contains(said, "an unknown amount") {
-			t.Error(said)
-		}
-	}
-	want(t, "shortfalls", len(w.plan(t).Shortfalls), 1)
 }
 
 // TestAPlanOfReplacementsIsNotCalledEmpty: nothing is due in it, and it orders.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // TestNoFleetIsLostByAMoveOfItsSchedule draws a month of a fleet whose schedule is renamed,
@@ -21,7 +22,7 @@ func TestNoFleetIsLostByAMoveOfItsSchedule(t *testing.T) {
 	for seed := range uint64(3) {
 		random := rand.New(rand.NewPCG(seed, 40))
 		draw := func(from ...string) string { return from[random.IntN(len(from))] }
-		moved := func(s *Schedule) {
+		moved := func(s *plans.Schedule) {
 			s.Was = ""
 			switch random.IntN(4) {
 			case 0:
@@ -38,7 +39,7 @@ func TestNoFleetIsLostByAMoveOfItsSchedule(t *testing.T) {
 			s.RenewBefore, s.Cron = 24*time.Hour, "0 */6 * * *"
 			w := &bulkhead{t: t, expires: map[string]time.Time{}, renewed: map[string]time.Time{}, mended: make(chan struct{})}
 			inBubble(t, s, nil, func(t *testing.T, b *bench) {
-				b.downFor(83*day, unchanged) // to the 24th of March
+				b.downFor(83*fact.Day, unchanged) // to the 24th of March
 				w.clock, w.ledger = b.config.Clock, b.Ledger
 				w.mu.Lock()
 				for n := range 60 {
@@ -46,16 +47,16 @@ func TestNoFleetIsLostByAMoveOfItsSchedule(t *testing.T) {
 					w.expires[id] = b.Clock().Add(time.Duration(80+random.IntN(25*24)) * time.Hour)
 				}
 				w.mu.Unlock()
-				for end := b.Clock().Add(28 * day); b.Clock().Before(end); {
+				for end := b.Clock().Add(28 * fact.Day); b.Clock().Before(end); {
 					time.Sleep(time.Duration(25+random.IntN(60)) * time.Hour)
 					stopped, old := b.Clock(), b.runners[0].calendar
 					b.downFor(time.Duration(random.IntN(20))*time.Hour, moved)
 					w.alive(b)
-					passed, _ := old.Between(stopped, b.Clock().Add(-2*maxJitter))
+					passed, _ := old.Between(stopped, b.Clock().Add(-2*plans.MaxJitter))
 					if len(passed) == 0 {
 						continue
 					}
-					if due, _ := b.runners[0].calendar.Between(passed[0], b.Clock().Add(-2*maxJitter)); len(due) > 0 {
+					if due, _ := b.runners[0].calendar.Between(passed[0], b.Clock().Add(-2*plans.MaxJitter)); len(due) > 0 {
 						newest, err := b.Ledger.SlotsOf(t.Context(), b.config.Schedules[0].Name, 1)
 						if check(t, err); len(newest) == 0 || newest[0].At.Before(stopped) {
 							t.Fatalf("nothing ran from %s to %s, and the slots %v are not caught up under %+v: %v", stopped, b.Clock(), due, b.config.Schedules[0], b.states())
@@ -76,7 +77,7 @@ func (w *bulkhead) alive(b *bench) {
 		b.t.Fatalf("%s: %v had expired when they were renewed, under %+v; slots %v", b.Clock().Format(time.RFC3339), w.lost, b.config.Schedules[0], b.states())
 	}
 	for id, at := range w.expires {
-		if left := at.Sub(b.Clock()); left <= 0 || left > 30*day+24*time.Hour {
+		if left := at.Sub(b.Clock()); left <= 0 || left > 30*fact.Day+24*time.Hour {
 			b.t.Fatalf("%s: %s expires in %s under %+v; slots %v", b.Clock().Format(time.RFC3339), id, left, b.config.Schedules[0], b.states())
 		}
 	}

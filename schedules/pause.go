@@ -114,7 +114,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 			continue
 		}
 		r.trouble.clear()
-		until := s.Clock().Add(day)
+		until := s.Clock().Add(fact.Day)
 		if paused.Until != nil {
 			until = *paused.Until
 		}

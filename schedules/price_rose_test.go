@@ -9,10 +9,11 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // ceilings are those of a plan's commands, in their order; 0 where one has none.
-func (p Plan) ceilings(t testing.TB) (all []int64) {
+func ceilings(t testing.TB, p plans.Plan) (all []int64) {
 	t.Helper()
 	for _, raw := range p.Commands {
 		var c command.RenewalCommand
@@ -36,24 +37,24 @@ func TestASweepLearnsAPriceThatRose(t *testing.T) {
 		h.paid(t, id, 300)
 	}
 	check(t, h.lister.WaitPass(t.Context()))
-	plan := func() Plan {
+	plan := func() plans.Plan {
 		t.Helper()
 		p, err := h.PlanNow(t.Context(), "keepalive")
 		check(t, err)
 		return p
 	}
 	old := plan()
-	want(t, "at the old price, and a canary", old.ceilings(t), []int64{900, 0})
+	want(t, "at the old price, and a canary", ceilings(t, old), []int64{900, 0})
 
 	h.paid(t, "px_4", 3000)
 	check(t, h.lister.WaitPass(t.Context()))
 	dearer := plan()
 	want(t, "at the new price", dearer.EstimateCents, fact.Known(6000))
-	want(t, "what fits into the budget", dearer.ids(), []string{"px_1", "px_2", "px_de_1"})
-	want(t, "from", dearer.Included[0].PriceFrom, PriceKind)
-	want(t, "ceilings", dearer.ceilings(t), []int64{6000, 0})
+	want(t, "what fits into the budget", ids(dearer), []string{"px_1", "px_2", "px_de_1"})
+	want(t, "from", dearer.Included[0].PriceFrom, plans.PriceKind)
+	want(t, "ceilings", ceilings(t, dearer), []int64{6000, 0})
 
-	for n := range maxEndings {
+	for n := range plans.MaxEndings {
 		name := fmt.Sprintf("sweep-keepalive-%d", n)
 		ref := fact.Ref{CommandID: name, OperationID: name + "/0001"}
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -63,8 +64,8 @@ func TestASweepLearnsAPriceThatRose(t *testing.T) {
 				fact.CommandRejected{Ref: ref, Code: fact.CodeCeiling, Reason: "it would bring the command over it"})
 		}))
 	}
-	want(t, "just refused", plan().why("px_1"), ReasonBackoff)
-	h.watch.add(backoff + time.Second)
+	want(t, "just refused", why(plan(), "px_1"), plans.ReasonBackoff)
+	h.watch.add(plans.Backoff + time.Second)
 	check(t, h.lister.WaitPass(t.Context()))
-	want(t, "however often", plan().ids(), []string{"px_1", "px_2", "px_de_1"})
+	want(t, "however often", ids(plan()), []string{"px_1", "px_2", "px_de_1"})
 }

@@ -18,18 +18,18 @@ import (
 // runner has not taken in yet. It is not planned a second time: its money is
 // reserved already, and an approval was given or not needed. It is published
 // again as it is, should the stream have lost it.
-func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *inputs) error {
+func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
 	slots, planned, err := s.Ledger.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
 		return err
 	}
-	fits, until := r.Match.filter(in.Lists), in.Now.Add(r.RenewBefore)
+	fits, until := r.Match.Filter(in.Lists), in.Now.Add(r.RenewBefore)
 	due := func(id string, expected time.Time) (bool, error) {
 		p, err := s.Ledger.Listed(ctx, id)
 		if errors.Is(err, ledger.ErrNotFound) {
 			return false, nil
 		}
-		return err == nil && p.ExpiresAt != nil && fact.SameExpiry(*p.ExpiresAt, expected) && !p.ExpiresAt.After(until) && fits.fits(p) && !p.Retired, err
+		return err == nil && p.ExpiresAt != nil && fact.SameExpiry(*p.ExpiresAt, expected) && !p.ExpiresAt.After(until) && fits.Fits(p) && !p.Retired, err
 	}
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {
@@ -52,7 +52,7 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *input
 // addOnItsWay adds a command, if the sweep would still ask for all of it. If not,
 // its proxies are planned as though it were not there: whichever is taken in
 // first keeps the other from renewing them.
-func (s *Sweeper) addOnItsWay(ctx context.Context, in *inputs, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
+func (s *Sweeper) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
 	var c command.RenewalCommand
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err

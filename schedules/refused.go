@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"perennial/ledger/sleep"
+	"perennial/schedules/plans"
 )
 
 // watchRefused finds commands of sweeps that the account's own intake refused: their slot
@@ -30,7 +31,7 @@ func (s *Sweeper) watchRefused(ctx context.Context) error {
 
 // checkRefused begins or ends the trouble of a schedule whose commands are refused.
 func (s *Sweeper) checkRefused(ctx context.Context, r *scheduleRunner) error {
-	x, err := s.Ledger.RefusedOf(ctx, r.Name, idPrefix(r.Name))
+	x, err := s.Ledger.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
 	if err != nil {
 		return fmt.Errorf("read the refused commands of %s: %w", r.Name, err)
 	}

@@ -14,53 +14,30 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // remainder is what the last sweep could not take and may take before the next
 // slot. After a restart recall makes it from the ledger.
 type remainder struct {
-	began    time.Time             // the first slot of the sweep
-	taken    map[string]bool       // published by the sweep so far; nil: not known any more
-	spent    int64                 // the estimate of that, in cents
-	canaries []string              // published, and their price was not known
-	wants    map[kind]ledger.Proxy // kinds that wait for their canary's price
-	more     bool                  // the plan was full
-	left     fact.SweepLeft        // how much it is, for people
-}
-
-// left is what the sweep goes on with by itself; nil when there is nothing, or
-// when only another sweep can take it.
-func (p *planner) left() *fact.SweepLeft {
-	counts := p.plan.LeftOutCounts
-	full := counts[ReasonBeyond] > 0 && len(p.plan.Included) > 0
-	if !full && len(p.plan.unpriced) == 0 {
-		return nil
-	}
-	unpriced := counts[ReasonUnpriced] + counts[ReasonOneByOne]
-	x := fact.SweepLeft{Proxies: counts[ReasonBeyond] + unpriced, Unpriced: unpriced}
-	if !p.firstLeft.IsZero() {
-		x.FirstExpiresAt = &p.firstLeft
-	}
-	return &x
-}
-
-// noteLeft keeps the nearest expiry of what the sweep goes on with.
-func (p *planner) noteLeft(expires time.Time, why string) {
-	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
-	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
-		p.firstLeft = expires.UTC()
-	}
+	began    time.Time                   // the first slot of the sweep
+	taken    map[string]bool             // published by the sweep so far; nil: not known any more
+	spent    int64                       // the estimate of that, in cents
+	canaries []string                    // published, and their price was not known
+	wants    map[plans.Kind]ledger.Proxy // kinds that wait for their canary's price
+	more     bool                        // the plan was full
+	left     fact.SweepLeft              // how much it is, for people
 }
 
 // remainder is nil when the plan left nothing out that could be taken soon. A
 // held plan has none: what it holds is not published.
-func (p Plan) remainder(before remainder) *remainder {
+func (p sweep) remainder(before remainder) *remainder {
 	if p.State != stateFinished || p.Left == nil {
 		return nil
 	}
 	rest := remainder{
 		began: before.began, taken: map[string]bool{}, spent: before.spent + p.EstimateCents.Or(0), canaries: before.canaries,
-		wants: p.unpriced, more: p.LeftOutCounts[ReasonBeyond] > 0, left: *p.Left,
+		wants: p.Awaited, more: p.LeftOutCounts[plans.ReasonBeyond] > 0, left: *p.Left,
 	}
 	if p.Slot != nil && rest.began.IsZero() {
 		rest.began = *p.Slot
@@ -184,7 +161,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 }
 
 // priced reports whether the price of a kind's canary is known.
-func (s *Sweeper) priced(ctx context.Context, wants map[kind]ledger.Proxy) bool {
+func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]ledger.Proxy) bool {
 	for _, like := range wants {
 		if paid, err := s.Ledger.LastPaid(ctx, like); err == nil && paid.Days > 0 {
 			return true

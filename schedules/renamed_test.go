@@ -7,6 +7,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // renamed restarts the rig with another name for its schedule.
@@ -44,7 +45,7 @@ func TestARenamedScheduleKeepsBudgetPlanPauseAndSlots(t *testing.T) {
 	}
 	want(t, "paused by", list[0].Paused.By, "ada")
 	wantErr(t, h.Approve(t.Context(), plans[1], "ada", "checked"), ErrOverBudget)
-	h.watch.add(10 * day)
+	h.watch.add(10 * fact.Day)
 	check(t, h.Approve(t.Context(), plans[1], "ada", "checked"))
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2", "px_3 px_4"})
 
@@ -110,12 +111,12 @@ func TestTwoSchedulesAreNotMadeOneByARename(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "both have a slot at 2026-11-21T12:00:00Z: remove was") {
 		t.Fatalf("error %v", err)
 	}
-	for says, all := range map[string][]Schedule{
+	for says, all := range map[string][]plans.Schedule{
 		"was is its own name":           {{Name: "a", Was: "a"}},
 		"was is b, which is configured": {{Name: "a", Was: "b"}, {Name: "b"}},
 		"was is c, which is that of ":   {{Name: "a", Was: "c"}, {Name: "b", Was: "c"}},
 	} {
-		if err := CheckRenames(all); err == nil || !strings.Contains(err.Error(), says) {
+		if err := plans.CheckRenames(all); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", says, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // RenewalOutlook says in one sentence whether a proxy is renewed: the first reason that holds.
@@ -30,13 +31,13 @@ type RenewalOutlookFrom struct {
 	Now      time.Time
 
 	// Coverage is nil where it is not known, with the reason, or "" while it is looked up.
-	Coverage   *Coverage
+	Coverage   *plans.Coverage
 	NoCoverage string
 	// Status is that of a schedule, or why it is not known.
 	Status func(schedule string) (status Status, problem string)
 	// Plan is a schedule's sweep as it would be now: nil where it is not known, with the
 	// reason, or "" while it is made. It is asked for only where it decides.
-	Plan func(schedule string) (plan *Plan, problem string)
+	Plan func(schedule string) (plan *plans.Plan, problem string)
 }
 
 // Outlook is that of a proxy. Errors are those of reading the ledger.
@@ -95,7 +96,7 @@ func (f RenewalOutlookFrom) underWay(open *ledger.ProxyRenewal) RenewalOutlook {
 }
 
 // by is the outlook of a proxy that a schedule covers.
-func (f RenewalOutlookFrom) by(ctx context.Context, of Schedule) (out RenewalOutlook, err error) {
+func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out RenewalOutlook, err error) {
 	out.Schedule = of.Name
 	barred, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
 	if err != nil {
@@ -107,10 +108,10 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of Schedule) (out RenewalOut
 	}
 	status, problem := f.Status(of.Name)
 	switch {
-	case barred == ReasonUnread || barred == ReasonNotShown:
+	case barred == plans.ReasonUnread || barred == plans.ReasonNotShown:
 		out.At = nil
 		f.afterRenewal(&out)
-	case barred == ReasonPerson || barred == ReasonBackoff:
+	case barred == plans.ReasonPerson || barred == plans.ReasonBackoff:
 		out.Text, out.At = "It is not renewed: "+barred+".", nil
 		if last := f.lastEnding(); last != nil {
 			out.OperationID = last.OperationID

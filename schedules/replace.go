@@ -6,44 +6,18 @@ package schedules
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
-
-// Replace says what becomes of a proxy that the provider will not renew. It is
-// off by default: it buys.
-type Replace struct {
-	Enabled  bool  `yaml:"enabled" doc:"order another proxy for one that is not renewed" json:"enabled,omitempty"`
-	MaxCents int64 `yaml:"max_cents" doc:"the most that one replacement may cost, max_total_cents of its order; required if enabled" json:"max_cents,omitempty"`
-	PerDay   int   `yaml:"per_day" absent:"10" doc:"the most replacements of a day in timezone" json:"per_day,omitempty"`
-	// A proxy that the provider does not know is replaced at once.
-	After int `yaml:"after" absent:"3" doc:"how many renewals have to fail first" json:"after,omitempty"`
-}
-
-const (
-	defaultReplacePerDay = 10
-	defaultReplaceAfter  = 3
-)
-
-func (p Replace) check() error {
-	if p.Enabled && p.MaxCents <= 0 {
-		return errors.New("replace.max_cents is missing: say what one replacement may cost at most")
-	}
-	if p.MaxCents < 0 || p.PerDay < 0 || p.After < 0 || p.After > maxEndings {
-		return fmt.Errorf("replace: max_cents and per_day cannot be negative, and after is 1 to %d", maxEndings)
-	}
-	return nil
-}
 
 // replace orders another proxy in the place of each that the provider will not renew,
 // before the sweep is planned: the same fact retires the replaced one. The caller has the
@@ -67,7 +41,7 @@ func (s *Sweeper) replace(ctx context.Context, r *scheduleRunner) error {
 // replaceRefused records an order for each proxy that the provider would not
 // renew, as many as the day allows.
 func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
-	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.zone))
+	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
 	if err != nil {
 		return nil, fmt.Errorf("count the replacements: %w", err)
 	}
@@ -77,7 +51,7 @@ func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders
 	}
 	offered := market{}
 	for _, p := range refused {
-		if done >= cmp.Or(r.Replace.PerDay, defaultReplacePerDay) {
+		if done >= cmp.Or(r.Replace.PerDay, plans.DefaultReplacePerDay) {
 			s.log(r).Warnf("proxy %s and what comes after it are not replaced today: replace.per_day is reached", p.ProxyID)
 			break
 		}
@@ -96,16 +70,16 @@ func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders
 // refused lists what the provider would not renew, by the ledger's table.
 func (s *Sweeper) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Proxy, error) {
 	now := s.providerNow()
-	all, err := s.Ledger.Refused(ctx, now.Add(-day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, defaultReplaceAfter))
+	all, err := s.Ledger.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
 	if err != nil {
 		return nil, fmt.Errorf("read what the provider would not renew: %w", err)
 	}
-	lists, err := r.Match.readLists(s.ReadFile)
+	lists, err := r.Match.ReadLists(s.ReadFile)
 	if err != nil {
 		return nil, err
 	}
-	fits := r.Match.filter(lists)
-	return slices.DeleteFunc(all, func(p ledger.Proxy) bool { return !fits.fits(p) }), nil
+	fits := r.Match.Filter(lists)
+	return slices.DeleteFunc(all, func(p ledger.Proxy) bool { return !fits.Fits(p) }), nil
 }
 
 // stillRefused reads a proxy and asks the ledger again by what it says: a person
@@ -142,7 +116,7 @@ func (s *Sweeper) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Prox
 		}
 		m[like] = offers
 	}
-	offer, ok = bestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
+	offer, ok = plans.BestOffer(offers, p, r.DurationDays, r.Replace.MaxCents)
 	if !ok && !asked {
 		s.log(r).WithField("proxy_id", p.ProxyID).Warn("the provider will not renew it, and no offer of the same country, line, type and protocol is within replace.max_cents: it is not replaced, and neither are others of its kind")
 	}
@@ -160,7 +134,7 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Pr
 		return nil, err
 	}
 	c := command.OrderCommand{
-		ID: replacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []command.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
+		ID: plans.ReplacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []command.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
 		MaxTotalCents: &r.Replace.MaxCents, Labels: map[string]string{},
 	}
 	for name, value := range p.Labels { // the new one belongs where the old one did
@@ -168,9 +142,9 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Pr
 			c.Labels[name] = value
 		}
 	}
-	c.Labels[labelSchedule], c.Labels[labelReplaces] = r.Name, p.ProxyID
+	c.Labels[plans.LabelSchedule], c.Labels[plans.LabelReplaces] = r.Name, p.ProxyID
 	if fact.CheckLabels(c.Labels) != nil {
-		c.Labels = map[string]string{labelSchedule: r.Name, labelReplaces: p.ProxyID}
+		c.Labels = map[string]string{plans.LabelSchedule: r.Name, plans.LabelReplaces: p.ProxyID}
 	}
 	command, err := json.Marshal(c)
 	if err != nil {
@@ -187,33 +161,4 @@ func (s *Sweeper) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Pr
 	}
 	s.log(r).WithField("proxy_id", p.ProxyID).WithField("command_id", c.ID).Warn("the provider will not renew it: another is ordered in its place")
 	return command, nil
-}
-
-// bestOffer is the cheapest of the same country, line, type and protocol within
-// the ceiling, of the same region if there is one.
-func bestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (upstream.Offer, bool) {
-	cost := func(o upstream.Offer) int64 { return offerCost(o, days) }
-	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
-		return !command.ValidID(o.OfferCode) || !offersLike(o, p, days) || cost(o) > ceiling
-	})
-	if len(fitting) == 0 {
-		return upstream.Offer{}, false
-	}
-	elsewhere := func(o upstream.Offer) int {
-		if o.Region == p.Region {
-			return 0
-		}
-		return 1
-	}
-	return slices.MinFunc(fitting, func(a, b upstream.Offer) int {
-		return cmp.Or(elsewhere(a)-elsewhere(b), cmp.Compare(cost(a), cost(b)), strings.Compare(a.OfferCode, b.OfferCode))
-	}), true
-}
-
-// replacementID is a function of the schedule, the proxy and its expiry: a proxy
-// is replaced once.
-func replacementID(s Schedule, p ledger.Proxy) string {
-	h := fact.AppendField(newHash(s.Name), p.ProxyID)
-	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))
-	return hashedID("replace-"+s.Name+"-", h)
 }

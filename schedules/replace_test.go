@@ -4,17 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
 // replacing is a rig whose schedule replaces, and whose offers are the sandbox's.
-func replacing(t testing.TB, policy Replace, expiries map[string]string) *rig {
+func replacing(t testing.TB, policy plans.Replace, expiries map[string]string) *rig {
 	t.Helper()
 	s := keepalive()
 	s.Replace, s.Match.ExceptProxyIDs = policy, []string{"px_except"}
@@ -45,7 +45,7 @@ func (h *rig) offers(t testing.TB) func(context.Context, upstream.OfferFilter) (
 	}
 }
 
-func (h *rig) run(t testing.TB) Plan {
+func (h *rig) run(t testing.TB) plans.Plan {
 	t.Helper()
 	h.watch.add(time.Second)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
@@ -54,7 +54,7 @@ func (h *rig) run(t testing.TB) Plan {
 }
 
 func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
-	h := replacing(t, Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "24h", "px_2": "25h", "px_except": "26h"})
+	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "24h", "px_2": "25h", "px_except": "26h"})
 	h.paid(t, "px_2", 300)
 	bought(t, h.Ledger, "px_1", map[string]string{"team": "ads"})
 	for n := 1; n <= 2; n++ {
@@ -78,7 +78,7 @@ func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
 	check(t, err)
 	want(t, "order", string(text), `{"id":"`+got.ID+`","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],`+
 		`"max_total_cents":400,"labels":{"replaces":"px_1","schedule":"keepalive","team":"ads"}}`)
-	want(t, "the replaced one", plan.why("px_1"), ReasonRetired)
+	want(t, "the replaced one", why(plan, "px_1"), plans.ReasonRetired)
 	accept(t, h.Ledger, got.ID)
 	h.run(t)
 	want(t, "orders once the first was taken in", len(h.stream.orders), 1)
@@ -106,7 +106,7 @@ func accept(t testing.TB, l *ledger.Ledger, id string) {
 }
 
 func TestFailuresCountForAReplacementAfterTheWindowShrinks(t *testing.T) {
-	h := replacing(t, Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "60h"})
+	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400, After: 2}, map[string]string{"px_1": "60h"})
 	for n := range 2 {
 		renewal(t, h.Ledger, n, "px_1", "failed", 300, noon.Add(60*time.Hour))
 	}
@@ -118,7 +118,7 @@ func TestFailuresCountForAReplacementAfterTheWindowShrinks(t *testing.T) {
 }
 
 func TestAProxyUnknownToTheProviderIsReplacedAtOnce(t *testing.T) {
-	h := replacing(t, Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h", "px_2": "25h"})
+	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h", "px_2": "25h"})
 	unknown(t, h.Ledger, "px_1")
 	h.run(t)
 	want(t, "orders", len(h.stream.orders), 1)
@@ -142,14 +142,14 @@ func unknown(t testing.TB, l *ledger.Ledger, id string) {
 func TestReplacementsStayWithinTheirCeilings(t *testing.T) {
 	three := map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h"}
 	for name, c := range map[string]struct {
-		policy Replace
+		policy plans.Replace
 		orders int
 	}{
-		"off":                {Replace{MaxCents: 400}, 0},
-		"too dear":           {Replace{Enabled: true, MaxCents: 299}, 0},
-		"two a day":          {Replace{Enabled: true, MaxCents: 400, PerDay: 2}, 2},
-		"all within a day":   {Replace{Enabled: true, MaxCents: 300}, 3},
-		"after five, or one": {Replace{Enabled: true, MaxCents: 300, After: 5}, 3},
+		"off":                {plans.Replace{MaxCents: 400}, 0},
+		"too dear":           {plans.Replace{Enabled: true, MaxCents: 299}, 0},
+		"two a day":          {plans.Replace{Enabled: true, MaxCents: 400, PerDay: 2}, 2},
+		"all within a day":   {plans.Replace{Enabled: true, MaxCents: 300}, 3},
+		"after five, or one": {plans.Replace{Enabled: true, MaxCents: 300, After: 5}, 3},
 	} {
 		h := replacing(t, c.policy, three)
 		for id := range three {
@@ -168,7 +168,7 @@ func TestReplacementsStayWithinTheirCeilings(t *testing.T) {
 // per_day is of replacements. What nothing can replace is none, and asks for
 // offers once however many of its kind there are.
 func TestWhatNothingCanReplaceDoesNotUseUpTheDay(t *testing.T) {
-	h := replacing(t, Replace{Enabled: true, MaxCents: 400, PerDay: 1}, map[string]string{"px_de_1": "23h", "px_de_2": "24h", "px_1": "25h", "px_2": "26h"})
+	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400, PerDay: 1}, map[string]string{"px_de_1": "23h", "px_de_2": "24h", "px_1": "25h", "px_2": "26h"})
 	all, asked := h.config.Offers, 0
 	h.config.Offers = func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error) {
 		asked++
@@ -185,14 +185,4 @@ func TestWhatNothingCanReplaceDoesNotUseUpTheDay(t *testing.T) {
 	want(t, "orders", len(h.stream.orders), 1)
 	want(t, "in the place of", h.stream.orders[0].Labels["replaces"], "px_1")
 	want(t, "asked for offers", asked, 2)
-}
-
-func TestReplaceIsCheckedWithTheConfiguration(t *testing.T) {
-	for _, r := range []Replace{{Enabled: true}, {MaxCents: -1}, {Enabled: true, MaxCents: 1, After: 6}, {Enabled: true, MaxCents: 1, PerDay: -1}} {
-		s := keepalive()
-		s.Replace = r
-		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "replace") {
-			t.Errorf("%+v: %v", r, err)
-		}
-	}
 }

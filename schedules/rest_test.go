@@ -9,9 +9,10 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
-func dailySchedule() Schedule {
+func dailySchedule() plans.Schedule {
 	s := keepalive()
 	s.Cron = "@daily"
 	return s

@@ -6,6 +6,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // failing ends renewals of px_1 that do not renew it, one an hour.
@@ -20,7 +21,7 @@ func (h *rig) failing(t *testing.T, from, to int) {
 	h.watch.add(5 * time.Hour)
 }
 
-func (h *rig) sweep(t *testing.T) Plan {
+func (h *rig) sweep(t *testing.T) plans.Plan {
 	t.Helper()
 	check(t, h.lister.WaitPass(t.Context()))
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
@@ -40,12 +41,12 @@ func (h *rig) append(t *testing.T, f fact.Fact) {
 func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "70h", "px_2": "300h"}, keepalive())
 	h.paid(t, "px_2", 300)
-	ids := map[string]bool{commandIDs(t, h.sweep(t))[0]: true}
+	asked := map[string]bool{commandIDs(t, h.sweep(t))[0]: true}
 	h.failing(t, 1, 5)
 	before, _, err := h.Ledger.Head(t.Context())
 	check(t, err)
 	for range 2 {
-		want(t, "reason", h.sweep(t).why("px_1"), ReasonPerson)
+		want(t, "reason", why(h.sweep(t), "px_1"), plans.ReasonPerson)
 	}
 	want(t, "facts", h.facts(t, before), []string{"sweep.planned", "sweep.finished", "proxy.review", "sweep.planned", "sweep.finished"})
 	reviews, err := h.Ledger.Reviews(t.Context())
@@ -56,16 +57,16 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 
 	h.append(t, fact.ProxyReinstated{ProxyID: "px_1", By: "ada", Reason: "the provider has mended it"})
 	again := h.sweep(t)
-	want(t, "after the answer", again.ids(), []string{"px_1"})
-	if id := commandIDs(t, again)[0]; ids[id] {
+	want(t, "after the answer", ids(again), []string{"px_1"})
+	if id := commandIDs(t, again)[0]; asked[id] {
 		t.Errorf("command %s was published before: it would be absorbed", id)
 	}
 	want(t, "in review", h.inReview(t), int64(0))
 
 	h.failing(t, 6, 9)
-	want(t, "four more", h.sweep(t).ids(), []string{"px_1"})
+	want(t, "four more", ids(h.sweep(t)), []string{"px_1"})
 	h.failing(t, 10, 10)
-	want(t, "five more", h.sweep(t).why("px_1"), ReasonPerson)
+	want(t, "five more", why(h.sweep(t), "px_1"), plans.ReasonPerson)
 	want(t, "in review", h.inReview(t), int64(1))
 	h.append(t, fact.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "not worth it"})
 	want(t, "in review", h.inReview(t), int64(0))
@@ -78,17 +79,17 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "-2400h", "px_2": "300h"}, keepalive())
 	h.paid(t, "px_2", 300)
-	want(t, "expired, not renewed yet", h.sweep(t).ids(), []string{"px_1"})
+	want(t, "expired, not renewed yet", ids(h.sweep(t)), []string{"px_1"})
 	renewedTo := func(n int) {
 		px, err := h.Ledger.Proxy(t.Context(), "px_1")
 		check(t, err)
 		renewal(t, h.Ledger, n, "px_1", "succeeded", 300, *px.ExpiresAt)
 		h.watch.add(2 * time.Second)
-		later := px.ExpiresAt.Add(30 * day)
+		later := px.ExpiresAt.Add(30 * fact.Day)
 		px.ExpiresAt, px.SeenAt = &later, h.watch.Now()
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, px) }))
 	}
-	plan := func() Plan {
+	plan := func() plans.Plan {
 		p, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 		check(t, err)
 		h.watch.add(time.Second)
@@ -96,7 +97,7 @@ func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 	}
 	renewedTo(1)
 	for range 2 {
-		want(t, "expired still", plan().why("px_1"), ReasonInVain)
+		want(t, "expired still", why(plan(), "px_1"), plans.ReasonInVain)
 	}
 	reviews, err := h.Ledger.Reviews(t.Context())
 	check(t, err)
@@ -104,13 +105,13 @@ func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 		t.Fatalf("in review: %+v", reviews)
 	}
 	h.append(t, fact.ProxyReinstated{ProxyID: "px_1", By: "ada", Reason: "it is worth it"})
-	want(t, "after the answer", plan().ids(), []string{"px_1"})
+	want(t, "after the answer", ids(plan()), []string{"px_1"})
 	renewedTo(2)
-	want(t, "once more", plan().why("px_1"), ReasonInVain)
+	want(t, "once more", why(plan(), "px_1"), plans.ReasonInVain)
 	want(t, "in review", h.inReview(t), int64(1))
-	h.watch.add(31 * day)
+	h.watch.add(31 * fact.Day)
 	check(t, h.lister.WaitPass(t.Context()))
-	want(t, "what was paid for has passed", plan().why("px_1") == ReasonInVain, false)
+	want(t, "what was paid for has passed", why(plan(), "px_1") == plans.ReasonInVain, false)
 }
 
 // TestAProxyRenewedAfterAllLeavesReview: by a command of a person's own, or at
@@ -121,7 +122,7 @@ func TestAProxyRenewedAfterAllLeavesReview(t *testing.T) {
 		"by hand": func(h *rig) {
 			px, err := h.Ledger.Proxy(t.Context(), "px_1")
 			check(t, err)
-			later := px.ExpiresAt.Add(30 * day)
+			later := px.ExpiresAt.Add(30 * fact.Day)
 			px.ExpiresAt = &later
 			check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1<<60, px) }))
 		},
@@ -151,10 +152,10 @@ func TestAnEndingCountsWhereOurClockIsBehindTheProviders(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "72h2m"}, keepalive())
 	h.provided = 4 * time.Minute
 	first := h.sweep(t)
-	want(t, "due on the provider's clock", first.ids(), []string{"px_1"})
+	want(t, "due on the provider's clock", ids(first), []string{"px_1"})
 	renewal(t, h.Ledger, 1, "px_1", "failed", 300, noon.Add(72*time.Hour+2*time.Minute))
 	h.watch.add(time.Second)
-	want(t, "at once", h.sweep(t).why("px_1"), ReasonBackoff)
+	want(t, "at once", why(h.sweep(t), "px_1"), plans.ReasonBackoff)
 	h.watch.add(31 * time.Minute)
 	h.anotherCommand(t, first)
 }
@@ -171,10 +172,10 @@ func TestAnEndingCountsWhenTheWindowWasMadeShorter(t *testing.T) {
 
 // anotherCommand sweeps: px_1 is in it again, and the command is none that was
 // there before and would be absorbed by its id.
-func (h *rig) anotherCommand(t *testing.T, before Plan) (id string) {
+func (h *rig) anotherCommand(t *testing.T, before plans.Plan) (id string) {
 	t.Helper()
 	again := h.sweep(t)
-	want(t, "due again", again.ids(), []string{"px_1"})
+	want(t, "due again", ids(again), []string{"px_1"})
 	if id = commandIDs(t, again)[0]; id == commandIDs(t, before)[0] {
 		t.Fatal("the sweep plans the command that has ended: nothing renews px_1")
 	}
@@ -189,7 +190,7 @@ func TestACommandThatEndedWithoutTraceIsNotReplanned(t *testing.T) {
 	accepted := fact.CommandAccepted{Ref: fact.Ref{CommandID: commandIDs(t, first)[0]}, Kind: fact.KindRenewal, Content: []byte(`{}`), DurationDays: 30}
 	h.append(t, accepted)
 	second := h.sweep(t)
-	want(t, "while the second is on its way", h.sweep(t).why("px_1"), ReasonOnItsWay)
+	want(t, "while the second is on its way", why(h.sweep(t), "px_1"), plans.ReasonOnItsWay)
 	accepted.CommandID = commandIDs(t, second)[0]
 	h.append(t, accepted)
 	if third := h.anotherCommand(t, second); third == commandIDs(t, first)[0] {

@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -29,7 +30,7 @@ type bench struct {
 }
 
 // inBubble runs a test with a sweeper of proxies that expire after so long.
-func inBubble(t *testing.T, schedule Schedule, proxies map[string]time.Duration, test func(*testing.T, *bench), change ...func(*testing.T, *Config)) {
+func inBubble(t *testing.T, schedule plans.Schedule, proxies map[string]time.Duration, test func(*testing.T, *bench), change ...func(*testing.T, *Config)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, stream: &stream{arrived: make(chan struct{})}}
 		clock := func() time.Time { return time.Now().Add(b.away) }
@@ -37,7 +38,7 @@ func inBubble(t *testing.T, schedule Schedule, proxies map[string]time.Duration,
 		check(t, err)
 		began := clock()
 		b.config = Config{
-			Account: "main", Ledger: l, Clock: clock, Publisher: b.stream, Schedules: []Schedule{schedule},
+			Account: "main", Ledger: l, Clock: clock, Publisher: b.stream, Schedules: []plans.Schedule{schedule},
 			Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 				var page upstream.Page[upstream.Proxy]
 				for id, in := range proxies {
@@ -170,10 +171,10 @@ func TestTheBudgetIsOfTheWholeSweepItsCanaryIncluded(t *testing.T) {
 }
 
 func TestAFullPlanGoesOnBeforeTheNextSlot(t *testing.T) {
-	full := Plan{
-		State: stateFinished, EstimateCents: fact.Known(300), LeftOutCounts: map[string]int{ReasonBeyond: 1}, Left: &fact.SweepLeft{Proxies: 1},
-		Included: []Included{{ProxyID: "px_1", EstimateCents: fact.Known(300)}},
-	}
+	full := sweep{Made: plans.Made{Plan: plans.Plan{
+		State: stateFinished, EstimateCents: fact.Known(300), LeftOutCounts: map[string]int{plans.ReasonBeyond: 1}, Left: &fact.SweepLeft{Proxies: 1},
+		Included: []plans.Included{{ProxyID: "px_1", EstimateCents: fact.Known(300)}},
+	}}}
 	rest := full.remainder(remainder{taken: map[string]bool{"px_0": true}, spent: 200})
 	want(t, "taken", rest.taken, map[string]bool{"px_0": true, "px_1": true})
 	want(t, "spent", rest.spent, int64(500))
@@ -208,7 +209,7 @@ func TestASlotBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 			l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: clock})
 			check(t, err)
 			s, err := New(Config{
-				Account: "main", Ledger: l, Publisher: &stream{}, Schedules: []Schedule{keepalive()}, ProviderTime: clock,
+				Account: "main", Ledger: l, Publisher: &stream{}, Schedules: []plans.Schedule{keepalive()}, ProviderTime: clock,
 				Provider: fake(func(upstream.PageRequest) (page upstream.Page[upstream.Proxy], err error) { return page, nil }),
 				Clock: func() time.Time {
 					if readings.Add(1) == int64(still) {

@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -81,13 +82,13 @@ func (c *counted) PublishCommands(_ context.Context, _ string, out []queue.Outgo
 
 // large is a sweeper of a ledger that has listed n proxies, so many of which are
 // due, and that knows the price of each country.
-func large(t testing.TB, n, due int, schedule Schedule) (*Sweeper, *counted, *million) {
+func large(t testing.TB, n, due int, schedule plans.Schedule) (*Sweeper, *counted, *million) {
 	t.Helper()
 	w, out := &watch{now: noon}, &counted{}
 	provider := &million{n: n, expires: spread(n, due)}
 	s, err := New(Config{
 		Account: "main", Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now), Provider: provider, Publisher: out,
-		Clock: w.Now, Schedules: []Schedule{schedule},
+		Clock: w.Now, Schedules: []plans.Schedule{schedule},
 	})
 	check(t, err)
 	for i := range 10 {
@@ -136,7 +137,7 @@ func TestARefusedTokenBeginsTheListingAgainNotTheRenewals(t *testing.T) {
 	want(t, "planned a second time", len(again.Commands), 0)
 	want(t, "commands: the same again, which are absorbed", out.commands, 2*len(plan.Commands))
 	settled := map[string]bool{}
-	for _, c := range plan.planned {
+	for _, c := range plan.Planned {
 		settled[c.CommandID] = true
 	}
 	want(t, "ids of both sweeps", len(settled), 3)
@@ -178,14 +179,14 @@ func BenchmarkAFullPass(b *testing.B) {
 // BenchmarkAPlanOfAMillion plans over a million known proxies.
 func BenchmarkAPlanOfAMillion(b *testing.B) {
 	kept := keepalive()
-	kept.Keep = Keep{AtLeast: 100_000, Per: []string{"country_code"}}
+	kept.Keep = plans.Keep{AtLeast: 100_000, Per: []string{"country_code"}}
 	for name, c := range map[string]struct {
-		schedule Schedule
+		schedule plans.Schedule
 		due      int
 	}{"10000_due": {keepalive(), 10_000}, "100000_due": {keepalive(), 100_000}, "100000_due_and_groups": {kept, 100_000}} {
 		b.Run(name, func(b *testing.B) {
 			s, _, _ := large(b, fleetSize, c.due, c.schedule)
-			var plan Plan
+			var plan plans.Plan
 			b.ResetTimer()
 			for range b.N {
 				var err error

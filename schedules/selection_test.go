@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
@@ -17,29 +18,29 @@ func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
 		ProxyID: "px_1", Status: "active", Protocol: "socks5", StartsAt: &start, Labels: map[string]string{"team": "ads", "ticket": "OPS-7"},
 	}
 	for name, test := range map[string]struct {
-		match Match
+		match plans.Match
 		fits  bool
 	}{
-		"status":             {Match{Status: []string{"active"}}, true},
-		"another status":     {Match{Status: []string{"paused"}}, false},
-		"protocol":           {Match{Protocol: []string{"http", "socks5"}}, true},
-		"another protocol":   {Match{Protocol: []string{"http"}}, false},
-		"started since":      {Match{StartsFrom: "2026-11-18"}, true},
-		"started later":      {Match{StartsFrom: "2026-11-19"}, false},
-		"started before":     {Match{StartsBefore: "2026-11-18T12:00:01Z"}, true},
-		"not before":         {Match{StartsBefore: "2026-11-18T12:00:00Z"}, false},
-		"label":              {Match{Labels: map[string]string{"team": "ads"}}, true},
-		"labels":             {Match{Labels: map[string]string{"team": "ads", "ticket": "OPS-7"}}, true},
-		"another value":      {Match{Labels: map[string]string{"team": "search"}}, false},
-		"a label not there":  {Match{Labels: map[string]string{"owner": ""}}, false},
-		"label and protocol": {Match{Labels: map[string]string{"team": "ads"}, Protocol: []string{"http"}}, false},
+		"status":             {plans.Match{Status: []string{"active"}}, true},
+		"another status":     {plans.Match{Status: []string{"paused"}}, false},
+		"protocol":           {plans.Match{Protocol: []string{"http", "socks5"}}, true},
+		"another protocol":   {plans.Match{Protocol: []string{"http"}}, false},
+		"started since":      {plans.Match{StartsFrom: "2026-11-18"}, true},
+		"started later":      {plans.Match{StartsFrom: "2026-11-19"}, false},
+		"started before":     {plans.Match{StartsBefore: "2026-11-18T12:00:01Z"}, true},
+		"not before":         {plans.Match{StartsBefore: "2026-11-18T12:00:00Z"}, false},
+		"label":              {plans.Match{Labels: map[string]string{"team": "ads"}}, true},
+		"labels":             {plans.Match{Labels: map[string]string{"team": "ads", "ticket": "OPS-7"}}, true},
+		"another value":      {plans.Match{Labels: map[string]string{"team": "search"}}, false},
+		"a label not there":  {plans.Match{Labels: map[string]string{"owner": ""}}, false},
+		"label and protocol": {plans.Match{Labels: map[string]string{"team": "ads"}, Protocol: []string{"http"}}, false},
 	} {
-		if test.match.filter(idLists{}).fits(p) != test.fits {
+		if test.match.Filter(plans.Lists{}).Fits(p) != test.fits {
 			t.Errorf("%s: fits is %v", name, !test.fits)
 		}
 	}
 	p.StartsAt = nil
-	if (Match{StartsBefore: "2026-11-18"}).filter(idLists{}).fits(p) {
+	if (plans.Match{StartsBefore: "2026-11-18"}).Filter(plans.Lists{}).Fits(p) {
 		t.Error("a proxy without a start matches a day")
 	}
 	s := keepalive()
@@ -51,7 +52,7 @@ func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
 
 func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
 	s := keepalive()
-	s.Match = Match{ProxyIDsFile: "only.txt", ExceptProxyIDs: []string{"px_3"}, ExceptProxyIDsFile: "except.txt"}
+	s.Match = plans.Match{ProxyIDsFile: "only.txt", ExceptProxyIDs: []string{"px_3"}, ExceptProxyIDsFile: "except.txt"}
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, s)
 	files := map[string]string{"only.txt": "px_1\n# from the old contract\npx_2\n\n # px_4\npx_3\n", "except.txt": "px_2\n"}
 	h.config.ReadFile = func(name string) ([]byte, error) {
@@ -63,17 +64,17 @@ func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
 	}
 	h.restart(t)
 	h.paid(t, "px_1", 300)
-	plan := func() Plan {
+	plan := func() plans.Plan {
 		t.Helper()
 		p, err := h.PlanNow(t.Context(), "keepalive")
 		check(t, err)
 		return p
 	}
 	p := plan()
-	want(t, "included", p.ids(), []string{"px_1"})
-	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonExcepted: 2})
+	want(t, "included", ids(p), []string{"px_1"})
+	want(t, "left out", p.LeftOutCounts, map[string]int{plans.ReasonExcepted: 2})
 	files["except.txt"] = ""
-	want(t, "included once the file allows it", plan().ids(), []string{"px_1", "px_2"})
+	want(t, "included once the file allows it", ids(plan()), []string{"px_1", "px_2"})
 
 	delete(files, "except.txt")
 	if _, err := h.PlanNow(t.Context(), "keepalive"); err == nil || !strings.Contains(err.Error(), "except_proxy_ids_file") {
@@ -113,7 +114,7 @@ func TestAnExceptionFileIsReadOrRefused(t *testing.T) {
 		switch {
 		case c.fails == "":
 			check(t, err)
-			want(t, name, plan.why("px_1"), ReasonExcepted)
+			want(t, name, why(plan, "px_1"), plans.ReasonExcepted)
 		case err == nil || !strings.Contains(err.Error(), "match.except_proxy_ids_file: except.txt: "+c.fails):
 			t.Errorf("%s: %v", name, err)
 		}
@@ -143,32 +144,12 @@ func TestARetiredProxyIsLeftOutUntilTakenBack(t *testing.T) {
 	write(fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "not needed"})
 	p, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "included", p.ids(), []string{"px_1"})
-	want(t, "reason", p.why("px_2"), ReasonRetired)
+	want(t, "included", ids(p), []string{"px_1"})
+	want(t, "reason", why(p, "px_2"), plans.ReasonRetired)
 	write(fact.ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "needed"})
 	p, err = h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "included", p.ids(), []string{"px_1", "px_2"})
-}
-
-func TestNoMoreIsRenewedThanAGroupNeeds(t *testing.T) {
-	s := keepalive()
-	s.Keep = Keep{AtLeast: 3, Per: []string{"country_code"}}
-	german := func(id string, in time.Duration) ledger.Proxy {
-		p := px(id, in)
-		p.CountryCode = "DE"
-		return p
-	}
-	w := newWorld(t, s, px("px_1", time.Hour), px("px_2", 2*time.Hour), german("px_de_1", 3*time.Hour), px("px_busy", 4*time.Hour), px("px_3", 5*time.Hour))
-	paid(t, w.ledger, "px_1", 300)
-	paid(t, w.ledger, "px_de_1", 300)
-	renewal(t, w.ledger, 1, "px_busy", "claimed", 0, noon)
-	w.Staying = map[string]int{"US": 1}
-	p := w.plan(t)
-	want(t, "one stays, one is being renewed, one is missing; all of the other group", p.ids(), []string{"px_1", "px_de_1"})
-	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonEnough: 2, ReasonClaimed: 1})
-	w.Staying["US"] = 7
-	want(t, "enough stay", w.plan(t).ids(), []string{"px_de_1"})
+	want(t, "included", ids(p), []string{"px_1", "px_2"})
 }
 
 // What is being renewed stays, as long as it is alive and no person is asked.
@@ -183,37 +164,27 @@ func TestWhatMayNotBeRenewedDoesNotStay(t *testing.T) {
 		"in review, and it expired": {"1h", "unresolved", []string{"px_2"}},
 	} {
 		s := keepalive()
-		s.Keep = Keep{AtLeast: 1}
+		s.Keep = plans.Keep{AtLeast: 1}
 		h := newRig(t, map[string]string{"px_1": c.first, "px_2": "25h"}, s)
 		h.paid(t, "px_2", 300)
 		left, err := time.ParseDuration(c.first)
 		check(t, err)
 		renewal(t, h.Ledger, 1, "px_1", c.state, 300, noon.Add(left))
 		h.watch.add(2 * time.Hour)
-		want(t, name, h.sweep(t).ids(), c.renewed)
+		want(t, name, ids(h.sweep(t)), c.renewed)
 	}
 }
 
 func TestWhatStaysIsCountedInTheAccount(t *testing.T) {
 	s := keepalive()
-	s.Keep = Keep{AtLeast: 3}
-	for name, match := range map[string]Match{"by kind": {Protocol: []string{"socks5"}}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
+	s.Keep = plans.Keep{AtLeast: 3}
+	for name, match := range map[string]plans.Match{"by kind": {Protocol: []string{"socks5"}}, "one by one": {ExceptProxyIDs: []string{"px_other"}}} {
 		s.Match = match
 		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h", "px_never": ""}, s)
 		h.paid(t, "px_1", 300)
 		p, err := h.PlanNow(t.Context(), "keepalive")
 		check(t, err)
-		want(t, name, p.ids(), []string{"px_1"})
-	}
-}
-
-func TestKeepIsCheckedWithTheConfiguration(t *testing.T) {
-	for _, k := range []Keep{{AtLeast: -1}, {Per: []string{"region"}}, {AtLeast: 1, Per: []string{"city"}}, {AtLeast: 1, Per: []string{"region", "region"}}} {
-		s := keepalive()
-		s.Keep = k
-		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "keep.") {
-			t.Errorf("%+v: %v", k, err)
-		}
+		want(t, name, ids(p), []string{"px_1"})
 	}
 }
 
@@ -226,7 +197,7 @@ func TestLabelsOfAProxysOrderNarrowASchedule(t *testing.T) {
 	bought(t, h.Ledger, "px_2", map[string]string{"team": "ads", "ticket": "OPS-7"})
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "included", plan.ids(), []string{"px_2"})
+	want(t, "included", ids(plan), []string{"px_2"})
 }
 
 // A # inside an id belongs to it: cut there, the exception would be another proxy's.
@@ -238,7 +209,7 @@ func TestAnIDWithAHashIsExcepted(t *testing.T) {
 	h.restart(t)
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "px#1", plan.why("px#1"), ReasonExcepted)
-	want(t, "px_2#", plan.why("px_2#"), ReasonExcepted)
-	want(t, "not excepted", slices.Contains(plan.ids(), "px") || plan.why("px") != ReasonExcepted, true)
+	want(t, "px#1", why(plan, "px#1"), plans.ReasonExcepted)
+	want(t, "px_2#", why(plan, "px_2#"), plans.ReasonExcepted)
+	want(t, "not excepted", slices.Contains(ids(plan), "px") || why(plan, "px") != plans.ReasonExcepted, true)
 }

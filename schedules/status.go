@@ -15,6 +15,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // Status is the status of a schedule. Plan is the hash of what its last slot
@@ -60,7 +61,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 		}
-		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.zone.String(), Paused: paused}
+		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.Zone.String(), Paused: paused}
 		if next := r.fires(s.Clock(), paused); !next.IsZero() {
 			one.NextSlot = &next
 		}
@@ -149,17 +150,17 @@ func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 // PlanNow is what the schedule's sweep would do now; State is held where that plan is on hold
 // already. It appends nothing and
 // publishes nothing; where the table of proxies is old it lists them first.
-func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
+func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
-		return Plan{}, err
+		return plans.Plan{}, err
 	}
 	if err := s.ensureFresh(ctx); err != nil {
-		return Plan{}, err
+		return plans.Plan{}, err
 	}
 	plan, err := s.plan(ctx, r, firing{})
 	if err == nil {
-		err = s.addListPrices(ctx, r, &plan)
+		err = s.addListPrices(ctx, r, &plan.Plan)
 	}
 	if err == nil && plan.NeedsApproval {
 		held, errHeld := s.Ledger.HeldSlots(ctx, plan.Hash)
@@ -167,7 +168,7 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (Plan, error) {
 			plan.State = StateHeld
 		}
 	}
-	return plan, err
+	return plan.Plan, err
 }
 
 // maxAhead is how far ahead of the clock the slots of what is fired by hand may be.
@@ -176,19 +177,19 @@ const maxAhead = time.Minute
 // RunNow fires a slot at this second of UTC, or at the next one that is free, and
 // returns what it did: State is held or finished. by and reason are of the person who
 // asks. ErrFired when every second of the next minute has a slot.
-func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (Plan, error) {
+func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
-		return Plan{}, err
+		return plans.Plan{}, err
 	}
 	now := s.Clock().UTC().Truncate(time.Second)
 	for slot := now; ; slot = slot.Add(time.Second) {
 		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason})
 		if err == nil {
-			err = s.addListPrices(ctx, r, &plan)
+			err = s.addListPrices(ctx, r, &plan.Plan)
 		}
 		if !errors.Is(err, ErrFired) || slot.Sub(now) >= maxAhead {
-			return plan, err
+			return plan.Plan, err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // TestAListSaysThatAPlanWasApproved: what was carried out does not ask for an
@@ -45,9 +46,9 @@ func TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed(t *testing.T) {
 	seq, hash, err := h.Ledger.Head(t.Context())
 	check(t, err)
 	check(t, h.Ledger.Close())
-	later := noon.Add(30 * day)
+	later := noon.Add(30 * fact.Day)
 	archived, err := ledger.Archive{
-		Path: path, Before: later.Add(-10 * day), Clock: func() time.Time { return later }, Published: ledger.Head{Seq: seq, Hash: hash}, Keep: 1,
+		Path: path, Before: later.Add(-10 * fact.Day), Clock: func() time.Time { return later }, Published: ledger.Head{Seq: seq, Hash: hash}, Keep: 1,
 	}.Run(t.Context())
 	check(t, err)
 	check(t, os.Remove(archived.File))

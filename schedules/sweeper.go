@@ -15,8 +15,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -58,7 +60,7 @@ type Config struct {
 	// Pass is called before every page of a listing and returns when it may be
 	// asked for; default: at once.
 	Pass      func(ctx context.Context) error
-	Schedules []Schedule // of this account
+	Schedules []plans.Schedule // of this account
 	// Wallet is what the provider says the wallet holds, in cents; default: no
 	// plan looks at it.
 	Wallet func(ctx context.Context) (int64, error)
@@ -137,8 +139,8 @@ type Sweeper struct {
 
 // scheduleRunner is one schedule at work.
 type scheduleRunner struct {
-	Schedule
-	calendar calendar
+	plans.Schedule
+	calendar plans.Calendar
 	turn     lock        // one sweep of a schedule at a time
 	listing  atomic.Bool // its sweep waits for a listing
 	trouble  trouble
@@ -179,7 +181,7 @@ func New(c Config) (*Sweeper, error) {
 	if err := CheckWarnBefore(c.WarnBefore); err != nil {
 		return nil, err
 	}
-	if err := CheckRenames(c.Schedules); err != nil {
+	if err := plans.CheckRenames(c.Schedules); err != nil {
 		return nil, err
 	}
 	names := map[string]bool{}
@@ -194,7 +196,7 @@ func New(c Config) (*Sweeper, error) {
 			return nil, fmt.Errorf("schedule %s: name appears twice: give each schedule of an account its own", one.Name)
 		}
 		names[one.Name] = true
-		calendar, err := one.calendar()
+		calendar, err := one.Calendar()
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +256,7 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 			return err
 		}
 		if more {
-			s.log(r).Warnf("more than %d slots were missed; the oldest are not named", maxMissed)
+			s.log(r).Warnf("more than %d slots were missed; the oldest are not named", plans.MaxMissed)
 		}
 		stop := s.watchSlot(ctx, r, slot)
 		_, err := s.fire(ctx, r, firing{slot: slot, missed: slots[:len(slots)-1]})
@@ -318,8 +320,8 @@ func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Ti
 	if last.After(now) {
 		wake = r.calendar.Next(last) // the clock was set back: no slot fires twice
 	}
-	if wake.IsZero() || wake.Sub(now) > day {
-		wake = now.Add(day)
+	if wake.IsZero() || wake.Sub(now) > fact.Day {
+		wake = now.Add(fact.Day)
 	}
 	look := now.Add(remainderEvery)
 	if r.rest.Load() == nil || !look.Before(wake) {

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/schedules/plans"
 )
 
 // soon are two proxies of one kind inside the window, one outside, one for ever.
@@ -137,7 +138,7 @@ func TestLookingAtAPlanChangesNothing(t *testing.T) {
 	check(t, err)
 	plan, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	want(t, "included", plan.ids(), []string{"px_1", "px_2"})
+	want(t, "included", ids(plan), []string{"px_1", "px_2"})
 	after, afterHash, err := h.Ledger.Head(t.Context())
 	check(t, err)
 	if after != before || afterHash != hash || len(h.stream.commands) != 0 {
@@ -189,10 +190,10 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 
 func TestASweeperRefusesSchedulesThatAreNotItsOwn(t *testing.T) {
 	h := newRig(t, nil)
-	for _, schedules := range [][]Schedule{
+	for _, schedules := range [][]plans.Schedule{
 		{keepalive(), keepalive()},
 		{{Name: "x", Account: "other", Cron: "@daily", RenewBefore: time.Hour, DurationDays: 30}},
-		{{Name: "x", Account: "main", Cron: "@daily", RenewBefore: 31 * day, DurationDays: 30}},
+		{{Name: "x", Account: "main", Cron: "@daily", RenewBefore: 31 * fact.Day, DurationDays: 30}},
 	} {
 		c := h.config
 		c.Schedules = schedules

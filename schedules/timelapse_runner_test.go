@@ -9,6 +9,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -138,7 +139,7 @@ func (y *year) record(op fact.Operation, d decide.Decision, observed map[string]
 		case fact.CommandRejected:
 			if f.ShortOfMoney { // it was spent between the plan and the payment
 				for id, expires := range observed {
-					y.say(id, expires, ReasonWallet)
+					y.say(id, expires, plans.ReasonWallet)
 				}
 			}
 		case fact.RenewalSettled:

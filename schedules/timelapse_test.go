@@ -81,7 +81,7 @@ func (y *year) audit() {
 		}
 		when, err := time.Parse(time.RFC3339, c.Time)
 		check(y.t, err)
-		if before, ok := last[c.ProxyID]; ok && when.Sub(before) < 24*day {
+		if before, ok := last[c.ProxyID]; ok && when.Sub(before) < 24*fact.Day {
 			y.t.Errorf("%s was renewed at %s and again at %s", c.ProxyID, before, when)
 		}
 		last[c.ProxyID] = when

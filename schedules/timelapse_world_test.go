@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -64,7 +65,7 @@ func newYear(t testing.TB, proxies int, seed uint64) *year {
 	s.Cron, s.RenewBefore, s.DailyBudgetCents = "@daily", 120*time.Hour, int64(proxies)*24
 	var err error
 	y.sweeper, err = New(Config{
-		Account: "main", Ledger: y.ledger, Provider: y, Publisher: y, Clock: y.watch.Now, Schedules: []Schedule{s},
+		Account: "main", Ledger: y.ledger, Provider: y, Publisher: y, Clock: y.watch.Now, Schedules: []plans.Schedule{s},
 		Wallet: func(ctx context.Context) (int64, error) {
 			wallet, err := y.client.Wallet(ctx)
 			return wallet.BalanceCents, err
@@ -210,7 +211,7 @@ func (y *year) say(id string, expires time.Time, word string) {
 }
 
 func forMoney(reason string) bool {
-	return reason == ReasonWallet || reason == ReasonDay || reason == ReasonMonth || reason == ReasonBudget
+	return reason == plans.ReasonWallet || reason == plans.ReasonDay || reason == plans.ReasonMonth || reason == plans.ReasonBudget
 }
 
 // countLost notes what has expired since the last look.

@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // TestWhatIsNotKnownIsNull draws fleets of which about half has no price: in no plan and no
@@ -20,16 +24,23 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 		if random.IntN(2) == 0 {
 			s.BudgetCents = 300
 		}
-		w := newWorld(t, s, kinds(1+random.IntN(5))...)
+		l := openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return noon })
 		wallet := random.Int64N(900)
-		w.WalletCents = &wallet
+		in := plans.Inputs{Schedule: s, Now: noon, WalletCents: &wallet}
+		for i := range 1 + random.IntN(5) {
+			p := px(fmt.Sprintf("px_%d", i), time.Duration(1+i)*time.Hour)
+			p.Region = fmt.Sprintf("region %d", i)
+			in.Proxies = append(in.Proxies, p)
+		}
+		check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, in.Proxies...) }))
 		priced := map[string]bool{}
-		for _, p := range w.Proxies {
+		for _, p := range in.Proxies {
 			if priced[p.ProxyID] = random.IntN(2) == 0; priced[p.ProxyID] {
-				paid(t, w.ledger, p.ProxyID, 300)
+				paid(t, l, p.ProxyID, 300)
 			}
 		}
-		p := w.plan(t)
+		p, err := plans.Make(t.Context(), in, l)
+		check(t, err)
 		var included, left fact.Sum
 		for _, x := range p.Included {
 			included = included.Add(x.EstimateCents)
@@ -39,11 +50,13 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 		for _, x := range p.Shortfalls {
 			left = left.Join(x.Missing())
 		}
+		calendar, err := s.Calendar()
+		check(t, err)
 		o := newOutlook(noon, 3)
-		check(t, (&Sweeper{Config: Config{Ledger: w.ledger}}).foresee(t.Context(), &scheduleRunner{Schedule: s, calendar: calendarOf(t, s.Cron, "UTC")}, o))
-		f := o.forecast(w.inputs)
-		want(t, "the forecast", f.Charge(), fact.Sum{Cents: 300 * int64(len(w.Proxies)-f.Unpriced), Lacks: f.Unpriced})
-		for what, x := range map[string]any{"plan": p, "forecast": f} {
+		check(t, (&Sweeper{Config: Config{Ledger: l}}).foresee(t.Context(), &scheduleRunner{Schedule: s, calendar: calendar}, o))
+		f := o.forecast(in)
+		want(t, "the forecast", f.Charge(), fact.Sum{Cents: 300 * int64(len(in.Proxies)-f.Unpriced), Lacks: f.Unpriced})
+		for what, x := range map[string]any{"plan": p.Plan, "forecast": f} {
 			data, err := json.Marshal(x)
 			check(t, err)
 			if said := string(data); included.Lacks+left.Lacks+f.Unpriced > 0 && !strings.Contains(said, `"unpriced":`) {

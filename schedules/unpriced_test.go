@@ -1,7 +1,6 @@
 package schedules
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,61 +8,8 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
-
-// kinds are proxies of as many kinds.
-func kinds(n int) (all []ledger.Proxy) {
-	for i := range n {
-		p := px(fmt.Sprintf("px_%d", i), time.Duration(1+i)*time.Hour)
-		p.Region = fmt.Sprintf("region %d", i)
-		all = append(all, p)
-	}
-	return all
-}
-
-// Each may cost more than all that is left.
-func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
-	for name, limit := range map[string]func(*Schedule){
-		"a sweep": func(s *Schedule) { s.BudgetCents = 300 }, "a day": func(s *Schedule) { s.DailyBudgetCents = 300 },
-		"a month": func(s *Schedule) { s.MonthlyBudgetCents = 300 }, "an approval": func(s *Schedule) { s.ApproveOverCents = 300 },
-	} {
-		s := keepalive()
-		limit(&s)
-		w := newWorld(t, s, kinds(4)...)
-		p := w.plan(t)
-		want(t, name, p.ids(), []string{"px_0"})
-		want(t, name+": left out", p.LeftOutCounts, map[string]int{ReasonOneByOne: 3})
-		want(t, name+": left", p.Left.Proxies, 3)
-		paid(t, w.ledger, "px_3", 300)
-		w.UnderWay = []ledger.Proxy{w.Proxies[0]}
-		want(t, name+": while another is on its way", w.plan(t).ids(), []string{"px_3"})
-	}
-	want(t, "without a limit", len(newWorld(t, keepalive(), kinds(4)...).plan(t).Included), 4)
-}
-
-// What an offer asks is over what is left: nothing is renewed to learn the price.
-func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
-	list := func(cents int64) func(context.Context, ledger.Proxy) fact.Cents {
-		return func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(cents) }
-	}
-	for name, limit := range map[string]func(*Schedule){
-		ReasonBudget: func(s *Schedule) { s.BudgetCents = 300 }, ReasonDay: func(s *Schedule) { s.DailyBudgetCents = 300 }, ReasonMonth: func(s *Schedule) { s.MonthlyBudgetCents = 300 },
-	} {
-		s := keepalive()
-		limit(&s)
-		w := newWorld(t, s, kinds(4)...)
-		w.listPrice = list(301)
-		p := w.plan(t)
-		want(t, name+": renewed", len(p.Included), 0)
-		want(t, name+": left out", p.LeftOutCounts, map[string]int{name: 4})
-		want(t, name+": shortfall", []any{p.Shortfalls[0].Cents, p.Shortfalls[0].Listed, p.Shortfalls[0].Unpriced}, []any{fact.Known(4*301 - 300), 4, 0})
-		want(t, name+": nothing follows by itself", p.Left == nil, true)
-		w.listPrice = list(300)
-		p = w.plan(t)
-		want(t, name+": one at the limit", p.ids(), []string{"px_0"})
-		want(t, name+": its list price", []any{p.EstimateCents, p.ListPriceCents, p.Listed}, []any{fact.Cents{}, 300, 1})
-	}
-}
 
 func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	s := keepalive()
@@ -81,30 +27,6 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	}
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))
 	want(t, "once it is approved", h.stream.ids(), []string{"px_1"})
-}
-
-// A limit of the account counts the list price; the wallet does not, as the provider refuses
-// what it does not hold.
-func TestAListPriceCountsAgainstTheDayAndNotTheWallet(t *testing.T) {
-	wallet := int64(300)
-	w := newWorld(t, keepalive(), kinds(1)...)
-	w.listPrice = func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(301) }
-	w.WalletCents = &wallet
-	want(t, "the wallet", w.plan(t).ids(), []string{"px_0"})
-	w.LimitCents = 300
-	want(t, "the account's day", w.plan(t).LeftOutCounts, map[string]int{ReasonLimit: 1})
-}
-
-// The renewal that learns a price takes its list price from what is left for the others.
-func TestAListPriceTakesFromTheBudgetOfTheOthers(t *testing.T) {
-	s := keepalive()
-	s.BudgetCents = 600
-	all := kinds(3)
-	w := newWorld(t, s, all...)
-	paid(t, w.ledger, "px_1", 200)
-	paid(t, w.ledger, "px_2", 200)
-	w.listPrice = func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(300) }
-	want(t, "renewed", w.plan(t).ids(), []string{"px_0", "px_1"})
 }
 
 // What waits for a person does not hold its kind: the price that its line names is used, or
@@ -131,22 +53,7 @@ func TestACanaryInReviewDoesNotHoldItsKind(t *testing.T) {
 		}
 		p, err := h.PlanNow(t.Context(), "keepalive")
 		check(t, err)
-		want(t, c.name, p.ids(), c.want)
-	}
-}
-
-func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
-	w := newWorld(t, keepalive(), kinds(2)...)
-	p := w.plan(t)
-	want(t, "unpriced", p.Unpriced, 2)
-	want(t, "estimate", p.EstimateCents, fact.Cents{})
-	w.Schedule.DailyBudgetCents, w.SpentTodayCents = 300, 300
-	p = w.plan(t)
-	want(t, "shortfall", p.Shortfalls[0].Unpriced, 2)
-	want(t, "shortfall", p.Shortfalls[0].Cents, fact.Cents{})
-	x := Shortfall{Reason: ReasonDay, Proxies: 3, Cents: fact.Known(100), Unpriced: 2}
-	if !strings.Contains(x.said("USD"), "at least 1.00 USD (2 of unknown price) short") {
-		t.Error(x.said("USD"))
+		want(t, c.name, ids(p), c.want)
 	}
 }
 
@@ -158,7 +65,7 @@ func TestTrap52AnApprovalNeedsRoomForWhatHasNoPrice(t *testing.T) {
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "held", plan.State, StateHeld)
-	want(t, "included", plan.ids(), []string{"px_1", "px_2"}) // no room is left for the canary
+	want(t, "included", ids(plan), []string{"px_1", "px_2"}) // no room is left for the canary
 	h.watch.add(time.Second)
 	h.config.Schedules[0].DailyBudgetCents = 700
 	h.restart(t)
@@ -178,7 +85,7 @@ func TestAForecastHonoursKeep(t *testing.T) {
 	forecast := func(atLeast, days int) Forecast {
 		t.Helper()
 		s := keepalive()
-		s.Keep = Keep{AtLeast: atLeast, Per: []string{"country_code"}}
+		s.Keep = plans.Keep{AtLeast: atLeast, Per: []string{"country_code"}}
 		h := newRig(t, map[string]string{"px_1": "24h", "px_2": "96h", "px_3": "100h", "px_4": "500h", "px_old": "360h"}, s)
 		h.paid(t, "px_1", 300)
 		check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -194,16 +101,4 @@ func TestAForecastHonoursKeep(t *testing.T) {
 	want(t, "two: the last but one, and both once more", forecast(2, 30).ChargeCents, fact.Known(600))
 	want(t, "four: all, and what comes round again", forecast(4, 30).ChargeCents, fact.Known(5*300))
 	want(t, "ten: as many as there are", forecast(10, 30).ChargeCents, fact.Known(5*300))
-}
-
-// TestTwoProtocolsOfOneKindNeedACanaryEach: what one costs says nothing of the
-// other.
-func TestTwoProtocolsOfOneKindNeedACanaryEach(t *testing.T) {
-	http := px("px_http", 2*time.Hour)
-	http.Protocol = "http"
-	w := newWorld(t, keepalive(), px("px_1", time.Hour), http, px("px_2", 3*time.Hour))
-	p := w.plan(t)
-	want(t, "canaries", p.ids(), []string{"px_1", "px_http"})
-	w.UnderWay = []ledger.Proxy{w.Proxies[0]}
-	want(t, "while one of them is on its way", w.plan(t).ids(), []string{"px_http"})
 }

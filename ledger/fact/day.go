@@ -4,6 +4,9 @@ package fact
 
 import "time"
 
+// Day is 24 elapsed hours.
+const Day = 24 * time.Hour
+
 // Shown is what the zone's clock shows at an instant, as if it were UTC: on it
 // the hours of a day follow one another without gap or repetition.
 func Shown(at time.Time, zone *time.Location) time.Time {

@@ -22,7 +22,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/sleep"
 	"perennial/queue"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // demoTimeout is when a demonstration that does not come to its end gives up.
@@ -61,7 +61,7 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	c := config.Embedded()
 	c.DataDir, c.NATS.Listen, c.HTTP.Listen = dir, "127.0.0.1:0", "127.0.0.1:0"
-	c.Schedules = []schedules.Schedule{demoSchedule()}
+	c.Schedules = []plans.Schedule{demoSchedule()}
 	log := a.logger()
 	if !a.verbose {
 		log.SetLevel(logrus.ErrorLevel)
@@ -98,8 +98,8 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 
 // demoSchedule renews what expires within three days. The demonstration fires it,
 // when the commands before it are done: so two demonstrations cost the same.
-func demoSchedule() schedules.Schedule {
-	return schedules.Schedule{
+func demoSchedule() plans.Schedule {
+	return plans.Schedule{
 		Name: "keepalive", Account: "main", Cron: "@yearly", Timezone: "UTC", RenewBefore: 72 * time.Hour, DurationDays: 30, Chunk: 100,
 	}
 }

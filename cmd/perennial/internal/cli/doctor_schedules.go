@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // uncoveredNamed is how many proxies that no schedule covers are named.
@@ -69,7 +70,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 }
 
 // slots says where slots are too seldom, and where they pass without a sweep.
-func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []schedules.Schedule) {
+func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	for _, s := range own {
 		if late := s.Late(time.Now()); late != "" {
 			d.warn("schedule "+s.Name, late, "lengthen renew_before, or add slots to the cron")
@@ -81,7 +82,7 @@ func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []schedules.Sc
 }
 
 // removed says what still counts of schedules that are not configured any more.
-func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []schedules.Schedule) {
+func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	all, err := schedules.RemovedOf(ctx, l, time.Now(), own)
 	if err != nil {
 		d.bad("schedules", err, "run `perennial ledger verify`")

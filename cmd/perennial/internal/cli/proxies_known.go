@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // proxiesQuery are the filters of the list.
@@ -30,7 +31,7 @@ func (q *proxiesQuery) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&q.Country, "country", "", "only those of this country code")
 	c.Flags().StringVar(&q.label, "label", "", "only those whose order had this label, such as team=shop")
 	c.Flags().StringVar(&q.schedule, "schedule", "", "only those that this schedule renews")
-	c.Flags().StringVar(&q.state, "state", "", "only those in this state: "+strings.Join(schedules.ProxyStates, ", "))
+	c.Flags().StringVar(&q.state, "state", "", "only those in this state: "+strings.Join(plans.ProxyStates, ", "))
 }
 
 // filters reports whether a filter is set.
@@ -48,8 +49,8 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 	if q.Name, q.Value, named = strings.Cut(q.label, "="); q.label != "" && (!named || q.Name == "") {
 		return usage("--label: %q has no name and value. Write it as team=shop.", q.label)
 	}
-	if q.state != "" && !slices.Contains(schedules.ProxyStates, q.state) {
-		return usage("--state: %q is not a state of a proxy. Use one of: %s.", q.state, strings.Join(schedules.ProxyStates, ", "))
+	if q.state != "" && !slices.Contains(plans.ProxyStates, q.state) {
+		return usage("--state: %q is not a state of a proxy. Use one of: %s.", q.state, strings.Join(plans.ProxyStates, ", "))
 	}
 	return nil
 }
@@ -58,7 +59,7 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 const proxiesRead = 2000
 
 // each calls yield for every proxy that fits.
-func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *schedules.Coverage, yield func(ledger.Proxy) error) error {
+func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(ledger.Proxy) error) error {
 	for query := q.ProxiesQuery; ; {
 		page, err := l.ProxiesPage(ctx, query)
 		for _, p := range page.Proxies {
@@ -123,10 +124,10 @@ func (a *app) printNote(n listNote) error {
 // knownProxies yields an account's proxies, the nearest expiry first.
 func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(ledger.Proxy) error) error {
 	if !uncovered {
-		coverage := &schedules.Coverage{}
+		coverage := &plans.Coverage{}
 		if query.schedule != "" || query.state != "" { // else a list of ids that is gone does not matter
 			var err error
-			if coverage, err = schedules.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile); err != nil {
+			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile); err != nil {
 				return err
 			}
 		}

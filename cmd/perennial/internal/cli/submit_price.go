@@ -15,7 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -210,7 +210,7 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 	if err != nil {
 		return fact.Cents{}, err
 	}
-	filter := schedules.ListFilter(like, days)
+	filter := plans.ListFilter(like, days)
 	if _, asked := offers[filter]; !asked {
 		offers[filter] = []upstream.Offer{}
 		for o, err := range client.Offers(ctx, filter, 0) {
@@ -220,7 +220,7 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 			offers[filter] = append(offers[filter], o)
 		}
 	}
-	return schedules.ListPrice(offers[filter], like, days), nil
+	return plans.ListPrice(offers[filter], like, days), nil
 }
 
 // paidFor is what a renewal of the proxy, or of one like it, last cost, for so many days.

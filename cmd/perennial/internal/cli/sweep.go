@@ -17,6 +17,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 func (a *app) schedulesCommand() *cobra.Command {
@@ -229,7 +230,7 @@ func (a *app) sweepRun() *cobra.Command {
 }
 
 // sweepOne asks for a plan of one schedule: looked at, or carried out.
-func (a *app) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, schedules.Plan], q *verbs.SweepRequest) *cobra.Command {
+func (a *app) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -250,9 +251,9 @@ func (a *app) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, sched
 
 // sweepExit is the code of a sweep that was carried out: a script must notice that
 // a person, or money, is needed.
-func sweepExit(p schedules.Plan) error {
+func sweepExit(p plans.Plan) error {
 	switch {
-	case p.State == schedules.StateHeld || p.LeftOutCounts[schedules.ReasonPerson] > 0:
+	case p.State == schedules.StateHeld || p.LeftOutCounts[plans.ReasonPerson] > 0:
 		return &exitError{code: ExitPerson}
 	case len(p.Shortfalls) > 0:
 		return &exitError{code: ExitPartly}

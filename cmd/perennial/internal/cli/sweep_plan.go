@@ -11,10 +11,10 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/ledger/fact"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
-func (a *app) printPlan(p schedules.Plan) error {
+func (a *app) printPlan(p plans.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
@@ -48,7 +48,7 @@ func (a *app) printPlan(p schedules.Plan) error {
 	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE", "WHY"}, rows)
 }
 
-func leftOut(p schedules.Plan) int {
+func leftOut(p plans.Plan) int {
 	n := 0
 	for _, c := range p.LeftOutCounts {
 		n += c
@@ -66,7 +66,7 @@ func walletAfter(cents int64, unpriced int, currency string) string {
 
 // printPlanMoney says what the plan does to the wallet, what it is short of, and
 // what else is to be done about it.
-func (a *app) printPlanMoney(p schedules.Plan) {
+func (a *app) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced, p.Currency))
 	}

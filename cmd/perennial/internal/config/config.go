@@ -17,6 +17,7 @@ import (
 	"perennial/ledger/files"
 	"perennial/queue"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -25,13 +26,13 @@ const MaxConfigBytes = 1 << 20
 
 // Config is perennial.yaml. Unknown keys are errors; it holds no secrets.
 type Config struct {
-	DataDir   string               `yaml:"data_dir" default:"perennial-data" doc:"directory of the ledgers, relative to the directory of the file as all paths are"`
-	NATS      NATS                 `yaml:"nats"`
-	HTTP      HTTP                 `yaml:"http"`
-	Tracing   Tracing              `yaml:"tracing"`
-	Accounts  map[string]*Account  `yaml:"accounts"`
-	Schedules []schedules.Schedule `yaml:"schedules"`
-	Webhooks  []Webhook            `yaml:"webhooks"`
+	DataDir   string              `yaml:"data_dir" default:"perennial-data" doc:"directory of the ledgers, relative to the directory of the file as all paths are"`
+	NATS      NATS                `yaml:"nats"`
+	HTTP      HTTP                `yaml:"http"`
+	Tracing   Tracing             `yaml:"tracing"`
+	Accounts  map[string]*Account `yaml:"accounts"`
+	Schedules []plans.Schedule    `yaml:"schedules"`
+	Webhooks  []Webhook           `yaml:"webhooks"`
 
 	File         string // where it was read from, "" for the embedded defaults
 	Embedded     bool   // nothing was configured: the sandbox runs in this process
@@ -265,7 +266,7 @@ func (c *Config) validateSchedules() (all []error) {
 		names[s.Name] = true
 	}
 	for _, name := range c.AccountNames() {
-		all = append(all, schedules.CheckRenames(c.SchedulesOf(name)))
+		all = append(all, plans.CheckRenames(c.SchedulesOf(name)))
 	}
 	return all
 }

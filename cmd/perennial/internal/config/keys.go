@@ -17,7 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // key is one key that holds no others, or, without a tag, a structure that has keys.
@@ -98,7 +98,7 @@ const anyName = "NAME"
 
 // whole is a configuration that has one of each list whose entries have keys.
 func whole() *Config {
-	c := &Config{Accounts: map[string]*Account{anyName: {}}, Schedules: make([]schedules.Schedule, 1), Webhooks: make([]Webhook, 1)}
+	c := &Config{Accounts: map[string]*Account{anyName: {}}, Schedules: make([]plans.Schedule, 1), Webhooks: make([]Webhook, 1)}
 	c.NATS.Users = []User{{Roles: make([]Role, 1)}}
 	c.HTTP.Identity.People = make([]Person, 1)
 	return c

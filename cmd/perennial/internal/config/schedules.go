@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"perennial/ledger/files"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // SettingsOf is a short hash of an account's settings and schedules, by which runners of one
@@ -21,14 +21,14 @@ func (c *Config) SettingsOf(account string) string {
 	own := *c.Accounts[account]
 	own.Secret, own.SecretFile, own.CAFile, own.Location = "", "", "", nil
 	sorted := c.SchedulesOf(account)
-	slices.SortFunc(sorted, func(a, b schedules.Schedule) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(sorted, func(a, b plans.Schedule) int { return cmp.Compare(a.Name, b.Name) })
 	sum := sha256.New()
 	_, _ = fmt.Fprintf(sum, "%#v%#v", own, sorted) // maps are printed in the order of their keys
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
 // SchedulesOf are the schedules of one account.
-func (c *Config) SchedulesOf(account string) (own []schedules.Schedule) {
+func (c *Config) SchedulesOf(account string) (own []plans.Schedule) {
 	for _, s := range c.Schedules {
 		if s.Account == account {
 			own = append(own, s)

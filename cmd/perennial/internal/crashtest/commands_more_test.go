@@ -16,7 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
 	"perennial/queue"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // TestEarlierNamesOfCommandsWork, and what every noun takes.
@@ -143,7 +143,7 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 		return all
 	}
 	fail(1, 5)
-	if p := w.sweepAgain("keep"); p.LeftOutCounts[schedules.ReasonPerson] != 1 {
+	if p := w.sweepAgain("keep"); p.LeftOutCounts[plans.ReasonPerson] != 1 {
 		t.Fatalf("left out %v", p.LeftOutCounts)
 	}
 	waiting := review()
@@ -191,7 +191,7 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 	w.sweepAgain("keep")
 	id = review()[0].OperationID
 	answer(cli.ExitDone, "", "--not-charged")
-	if p := w.plan("plan", "keep"); p.LeftOutCounts[schedules.ReasonRetired] != 1 || len(review()) != 0 {
+	if p := w.plan("plan", "keep"); p.LeftOutCounts[plans.ReasonRetired] != 1 || len(review()) != 0 {
 		t.Errorf("left out %v", p.LeftOut)
 	}
 }

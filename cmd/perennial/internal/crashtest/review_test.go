@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // sweepAgain fires the schedule until everything was listed
 // again since its last renewal.
-func (w *world) sweepAgain(schedule string) (p schedules.Plan) {
+func (w *world) sweepAgain(schedule string) (p plans.Plan) {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		out, errs, code := w.cli("sweep", "run", schedule, "-o", "json")
 		if code == cli.ExitDone || code == cli.ExitPerson {
-			p = schedules.Plan{}
+			p = plans.Plan{}
 			if err := json.Unmarshal([]byte(out), &p); err != nil {
 				w.t.Fatal(err)
 			}
-			if p.LeftOutCounts[schedules.ReasonUnread] == 0 {
+			if p.LeftOutCounts[plans.ReasonUnread] == 0 {
 				return p
 			}
 			continue

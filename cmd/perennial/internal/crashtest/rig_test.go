@@ -12,6 +12,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // Helpers that a client program would write for itself: the tests of processes use the
@@ -65,9 +66,9 @@ func commandIn(e queue.ReceivedEvent) string {
 }
 
 // sweepCode is the exit code of a sweep with this plan (docs/cli.md).
-func sweepCode(p schedules.Plan) int {
+func sweepCode(p plans.Plan) int {
 	switch {
-	case p.State == schedules.StateHeld || p.LeftOutCounts[schedules.ReasonPerson] > 0:
+	case p.State == schedules.StateHeld || p.LeftOutCounts[plans.ReasonPerson] > 0:
 		return cli.ExitPerson
 	case len(p.Shortfalls) > 0:
 		return cli.ExitPartly

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // TestPartsOfASweepOverMaxPayloadAddUp: more proxies are due than one sweep plans, and
@@ -56,7 +57,7 @@ func TestPartsOfASweepOverMaxPayloadAddUp(t *testing.T) {
 
 // checkParts fails the test unless each proxy that is due is planned or left out with a
 // reason, each planned proxy is in one command, and the sums are those of the lines.
-func checkParts(t testing.TB, p schedules.Plan) {
+func checkParts(t testing.TB, p plans.Plan) {
 	t.Helper()
 	out, sum := 0, int64(0)
 	for _, n := range p.LeftOutCounts {

@@ -10,7 +10,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger/fact"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // yearly does not fire during a test.
@@ -23,7 +23,7 @@ const yearly = `schedules:
     match: {protocol: [socks5], except_proxy_ids_file: keep-not.txt}
 `
 
-func (w *world) plan(args ...string) (p schedules.Plan) {
+func (w *world) plan(args ...string) (p plans.Plan) {
 	w.t.Helper()
 	out, errs, code := w.cli(append([]string{"sweep"}, append(args, "-o", "json")...)...)
 	want := cli.ExitDone
@@ -37,7 +37,7 @@ func (w *world) plan(args ...string) (p schedules.Plan) {
 	return p
 }
 
-func included(p schedules.Plan) (ids []string) {
+func included(p plans.Plan) (ids []string) {
 	for _, x := range p.Included {
 		ids = append(ids, x.ProxyID)
 	}
@@ -60,7 +60,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		t.Fatalf("included %v, left out %v", got, first.LeftOut)
 	}
 	if first.WalletCents == nil || *first.WalletCents != 50_000_000-300 || *first.WalletAfterCents != *first.WalletCents-1200 ||
-		first.Shortfalls[0].Reason != schedules.ReasonDay || first.Included[0].PriceFrom != schedules.PriceKind {
+		first.Shortfalls[0].Reason != plans.ReasonDay || first.Included[0].PriceFrom != plans.PriceKind {
 		t.Errorf("%+v", first)
 	}
 	if again := w.plan("plan", "keep"); again.Hash != first.Hash {
@@ -87,7 +87,7 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		t.Errorf("the list does not show the expiry that a renewal is expected to give:\n%s", list)
 	}
 	table, _, _ := w.cli("sweep", "plan", "keep")
-	for _, text := range []string{"the wallet holds 499,997.00", "px_2", "it is retired", "price: " + schedules.PriceKind} {
+	for _, text := range []string{"the wallet holds 499,997.00", "px_2", "it is retired", "price: " + plans.PriceKind} {
 		if !strings.Contains(table, text) {
 			t.Errorf("the table lacks %q:\n%s", text, table)
 		}
@@ -132,7 +132,7 @@ func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	second := w.plan("plan", "keep")
-	if len(second.Included) != 0 || second.LeftOutCounts[schedules.ReasonRetired] != 1 {
+	if len(second.Included) != 0 || second.LeftOutCounts[plans.ReasonRetired] != 1 {
 		t.Errorf("included %v, left out %v", second.Included, second.LeftOutCounts)
 	}
 	var replaced fact.ProxyReplaced

@@ -18,7 +18,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/queue"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -247,7 +247,7 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 }
 
 // Schedules implements web.Account.
-func (p pageAccount) Schedules() []schedules.Schedule { return p.host.Config.SchedulesOf(p.Name) }
+func (p pageAccount) Schedules() []plans.Schedule { return p.host.Config.SchedulesOf(p.Name) }
 
 // ReadList implements web.Account.
 func (p pageAccount) ReadList(name string) ([]byte, error) { return p.host.Config.ReadListFile(name) }

@@ -10,6 +10,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -110,16 +111,16 @@ func (a *account) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, e
 	return a.sweeper.List(ctx)
 }
 
-func (a *account) plan(ctx context.Context, q verbs.SweepRequest) (schedules.Plan, error) {
+func (a *account) plan(ctx context.Context, q verbs.SweepRequest) (plans.Plan, error) {
 	if q.Plan != "" {
 		return a.sweeper.HeldPlan(ctx, q.Plan)
 	}
 	return a.sweeper.PlanNow(ctx, q.Schedule)
 }
 
-func (a *account) sweepNow(ctx context.Context, q verbs.SweepRequest) (schedules.Plan, error) {
+func (a *account) sweepNow(ctx context.Context, q verbs.SweepRequest) (plans.Plan, error) {
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
-		return schedules.Plan{}, err
+		return plans.Plan{}, err
 	}
 	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason)
 }

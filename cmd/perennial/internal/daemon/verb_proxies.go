@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // proxy says what the ledger knows of a proxy, and whether sweeps renew it.
@@ -28,7 +29,7 @@ func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pr
 			}
 			return schedules.StatusOf(all, name)
 		},
-		Plan: func(name string) (*schedules.Plan, string) {
+		Plan: func(name string) (*plans.Plan, string) {
 			p, err := a.sweeper.PlanNow(ctx, name)
 			if err != nil {
 				return nil, err.Error()
@@ -54,7 +55,7 @@ func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pr
 	if from.Paused, err = inspect.PausedRenewals(ctx, l); err != nil {
 		return out, err
 	}
-	if from.Coverage, err = schedules.NewCoverage(a.host.Config.SchedulesOf(a.Name), l, a.host.Config.ReadListFile); err != nil {
+	if from.Coverage, err = plans.NewCoverage(a.host.Config.SchedulesOf(a.Name), l, a.host.Config.ReadListFile); err != nil {
 		from.NoCoverage = err.Error()
 	}
 	if out.Currency, err = l.Currency(ctx); err != nil {

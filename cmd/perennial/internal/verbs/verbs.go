@@ -18,6 +18,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // Spec declares a verb.
@@ -134,11 +135,11 @@ var (
 		Verb: queue.Verb{Name: "sweeps", Roles: forReaders}, Help: "List the schedules.",
 		Example: `{}`,
 	})
-	Plan = declare[SweepRequest, schedules.Plan](Spec{
+	Plan = declare[SweepRequest, plans.Plan](Spec{
 		Verb: queue.Verb{Name: "plan", Roles: forReaders, Pace: queue.Slow}, Help: "Plan a sweep of a schedule, as it would be now; with plan, show the plan that is held.",
 		Unread: []string{"by", "reason"}, Example: `{"schedule":"keepalive"}`,
 	})
-	Sweep = declare[SweepRequest, schedules.Plan](Spec{
+	Sweep = declare[SweepRequest, plans.Plan](Spec{
 		Verb: queue.Verb{Name: "sweep", Roles: forOperators, Pace: queue.Slow}, Help: "Sweep now.",
 		Required: []string{"schedule", "reason"}, Unread: []string{"plan"}, Example: `{"schedule":"keepalive","by":"ada","reason":"before the holidays"}`,
 	})

@@ -9,7 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // calendarView is one month, in UTC.
@@ -83,7 +83,7 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 	if err := wasListed(ctx, a); err != nil {
 		return nil, err
 	}
-	c, err := schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+	c, err := plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 	}
 }
 
-func countOne(ctx context.Context, c *schedules.Coverage, p ledger.PricedProxy) (calendarCount, error) {
+func countOne(ctx context.Context, c *plans.Coverage, p ledger.PricedProxy) (calendarCount, error) {
 	one := calendarCount{Expiring: 1}
 	_, covered := c.Of(p.Proxy)
 	switch {

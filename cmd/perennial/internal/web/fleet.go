@@ -11,6 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 const (
@@ -92,7 +93,7 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 		if err := wasListed(ctx, a); err != nil {
 			return u, err
 		}
-		c, err := schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+		c, err := plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 		if err != nil {
 			return u, err
 		}
@@ -110,9 +111,9 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 }
 
 // coverage is which schedule renews which proxy of an account.
-func (s *Server) coverage(ctx context.Context, a Account) Made[*schedules.Coverage] {
-	return lately(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*schedules.Coverage, error) {
-		return schedules.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+func (s *Server) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
+	return lately(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
+		return plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // settled is a page when all its figures have been made.
@@ -132,7 +133,7 @@ func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
 // TestWhatNoScheduleCoversIsCountedAndListed, page by page, the nearest expiry first.
 func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
 	h := newRig(t)
-	h.main.schedules = []schedules.Schedule{{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: schedules.Match{CountryCode: []string{"DE"}}}}
+	h.main.schedules = []plans.Schedule{{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: plans.Match{CountryCode: []string{"DE"}}}}
 	many := map[string]int{}
 	for i := range proxiesShown + 3 {
 		many[fmt.Sprintf("px_u%03d", i)] = 10 + i/2 // two at a time, so that an id decides
@@ -160,7 +161,7 @@ func TestWhatNoScheduleCoversIsCountedAndListed(t *testing.T) {
 // the address, and the next page has them too.
 func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 	h := newRig(t)
-	h.main.schedules = append(h.main.schedules, schedules.Schedule{Name: "rest", Account: "main", Cron: "@hourly", RenewBefore: time.Hour, DurationDays: 30, Match: schedules.Match{ProxyIDs: []string{"px_2"}}})
+	h.main.schedules = append(h.main.schedules, plans.Schedule{Name: "rest", Account: "main", Cron: "@hourly", RenewBefore: time.Hour, DurationDays: 30, Match: plans.Match{ProxyIDs: []string{"px_2"}}})
 	many := map[string]int{"px_2": 5, "px_soon": 1}
 	for i := range proxiesShown + 1 {
 		many[fmt.Sprintf("px_later_%03d", i)] = 100 + i
@@ -240,7 +241,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	}))
 	status := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}
 	h.main.answer["sweeps"] = []schedules.Status{status}
-	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", LeftOut: []schedules.LeftOut{{ProxyID: "px_left", Reason: schedules.ReasonWallet}}}
+	h.main.answer["plan"] = plans.Plan{Schedule: "keep", LeftOut: []plans.LeftOut{{ProxyID: "px_left", Reason: plans.ReasonWallet}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	for id, want := range map[string]string{
 		"px_ok":      "It is not due yet: a sweep renews it in time. · next sweep 2026-11-26 20:00:00 UTC",
@@ -303,10 +304,10 @@ func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 			json.RawMessage(`{"proxy_ids":["px_1","px_gone"]}`)},
 			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}}})
 	}))
-	h.main.answer["plan"] = schedules.Plan{Schedule: "keep", Hash: "new", Due: 3, Currency: "USD", EstimateCents: fact.Known(900), LeftOutCounts: map[string]int{schedules.ReasonBudget: 1},
-		Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: fact.Known(500), PriceFrom: schedules.PriceOwn}, {ProxyID: "px_new", EstimateCents: fact.Known(400), PriceFrom: schedules.PriceKind}},
-		LeftOut:  []schedules.LeftOut{{ProxyID: "px_out", Reason: schedules.ReasonBudget}}}
+	h.main.answer["plan"] = plans.Plan{Schedule: "keep", Hash: "new", Due: 3, Currency: "USD", EstimateCents: fact.Known(900), LeftOutCounts: map[string]int{plans.ReasonBudget: 1},
+		Included: []plans.Included{{ProxyID: "px_1", EstimateCents: fact.Known(500), PriceFrom: plans.PriceOwn}, {ProxyID: "px_new", EstimateCents: fact.Known(400), PriceFrom: plans.PriceKind}},
+		LeftOut:  []plans.LeftOut{{ProxyID: "px_out", Reason: plans.ReasonBudget}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "1 added, 1 gone, 1 price up, 0 price down; 2.00 USD more than 7.00 USD", "Added: px_new", "Gone: px_gone", schedules.PriceKind, "px_out",
+	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "1 added, 1 gone, 1 price up, 0 price down; 2.00 USD more than 7.00 USD", "Added: px_new", "Gone: px_gone", plans.PriceKind, "px_out",
 		"Sat 2026-11-21 13:00:00 UTC", "Sat 2026-11-21 17:00:00 UTC", `href="/a/main/operations?schedule=keep"`)
 }

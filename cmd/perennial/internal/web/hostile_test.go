@@ -12,6 +12,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 	"perennial/testdata/hostile"
 )
 
@@ -77,9 +78,9 @@ func hostileData(text string) map[string]any {
 		"letter":    letterView{Letter: Letter{Subject: text, Reason: text, Text: text}},
 		"runners":   runnersView{Rows: []Runner{{Name: text, Version: text, Accounts: []RunnerAccount{{Account: text, Role: text}}}}},
 		"revealed":  revealedView{ProxyID: text, Shown: []Credential{NewCredential(text, text)}},
-		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, Rules: []schedules.Rule{{Name: text, Text: text}}, Approval: &approval{Rows: []schedules.Included{{ProxyID: text}}}, Next: []nextSlot{{Here: text}}, Slots: []pastSlot{{Slot: ledger.Slot{State: text, Plan: text}}}, Currency: text, Planned: true, Change: &planChange{Added: []string{text}, Gone: []string{text}},
-			Plan: Made[schedules.Plan]{At: noon, Err: text, Value: schedules.Plan{Schedule: text, Hash: text, Currency: text, LeftOutCounts: map[string]int{text: 1}, LeftOut: []schedules.LeftOut{{ProxyID: text, Reason: text}}, Included: []schedules.Included{{ProxyID: text, Reason: text, PriceFrom: text}}}}},
-		"proxies":  &proxiesView{Query: text, Country: text, Label: text, State: text, Schedules: []string{text}, Wrong: text, Within: text, Rows: []proxyRow{{PricedProxy: ledger.PricedProxy{Proxy: p}, State: text, Schedule: text, Price: schedules.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*schedules.Coverage]{Err: text}},
+		"schedules": schedulesView{Rows: []schedules.Status{status}}, "schedule": scheduleView{Status: status, Rules: []plans.Rule{{Name: text, Text: text}}, Approval: &approval{Rows: []plans.Included{{ProxyID: text}}}, Next: []nextSlot{{Here: text}}, Slots: []pastSlot{{Slot: ledger.Slot{State: text, Plan: text}}}, Currency: text, Planned: true, Change: &planChange{Added: []string{text}, Gone: []string{text}},
+			Plan: Made[plans.Plan]{At: noon, Err: text, Value: plans.Plan{Schedule: text, Hash: text, Currency: text, LeftOutCounts: map[string]int{text: 1}, LeftOut: []plans.LeftOut{{ProxyID: text, Reason: text}}, Included: []plans.Included{{ProxyID: text, Reason: text, PriceFrom: text}}}}},
+		"proxies":  &proxiesView{Query: text, Country: text, Label: text, State: text, Schedules: []string{text}, Wrong: text, Within: text, Rows: []proxyRow{{PricedProxy: ledger.PricedProxy{Proxy: p}, State: text, Schedule: text, Price: plans.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*plans.Coverage]{Err: text}},
 		"webhooks": []webhook.Status{{Name: text, URL: text, State: text, LastError: text}},
 		"proxy":    proxyView{Proxy: p, Listed: true, Order: text, Currency: text, Why: schedules.RenewalOutlook{Text: text, OperationID: text, Schedule: text}, Renewals: []ledger.ProxyRenewal{{OperationID: text, CommandID: text, State: fact.LineState(text), Reason: text}}},
 		"calendar": calendarView{Month: text, Before: text, After: text, Name: text, Currency: text, Weeks: [][7]calendarDay{{{Day: 1, From: text, Until: text, calendarCount: calendarCount{Expiring: 1, Uncovered: 1, Cost: fact.Sum{Cents: 1}}}}}},

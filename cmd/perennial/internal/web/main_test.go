@@ -30,6 +30,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 func TestMain(m *testing.M) {
@@ -68,17 +69,17 @@ type book struct {
 	letters   []Letter
 	provider  []Credential // what the provider says; nil: it does not answer
 	revealed  int          // how often it was asked for credentials
-	schedules []schedules.Schedule
+	schedules []plans.Schedule
 }
 
 // bookAccount is the book as the pages see it.
 type bookAccount struct{ of *book }
 
-func (b bookAccount) AccountName() string             { return b.of.name }
-func (b bookAccount) Ledger() *ledger.Ledger          { return b.of.Ledger }
-func (b bookAccount) Schedules() []schedules.Schedule { return b.of.schedules }
-func (bookAccount) ReadList(string) ([]byte, error)   { return nil, os.ErrNotExist }
-func (b bookAccount) Role() string                    { return cmp.Or(b.of.role, "active") }
+func (b bookAccount) AccountName() string           { return b.of.name }
+func (b bookAccount) Ledger() *ledger.Ledger        { return b.of.Ledger }
+func (b bookAccount) Schedules() []plans.Schedule   { return b.of.schedules }
+func (bookAccount) ReadList(string) ([]byte, error) { return nil, os.ErrNotExist }
+func (b bookAccount) Role() string                  { return cmp.Or(b.of.role, "active") }
 func (b bookAccount) Health() []Check {
 	return []Check{{Name: "provider", Detail: "it does not answer <b>now</b>", Since: noon}, {Name: "nats", OK: b.of.nats == "", Detail: b.of.nats}, {Name: "paused", OK: b.of.paused == "", Detail: b.of.paused}}
 }
@@ -195,7 +196,7 @@ type rig struct {
 }
 
 // keep renews every proxy but one.
-var keep = schedules.Schedule{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: schedules.Match{ExceptProxyIDs: []string{"px_2"}}}
+var keep = plans.Schedule{Name: "keep", Account: "main", Cron: "@hourly", RenewBefore: 72 * time.Hour, DurationDays: 30, Match: plans.Match{ExceptProxyIDs: []string{"px_2"}}}
 
 const markup = `<script>alert("x")</script>`
 
@@ -257,9 +258,9 @@ func (h *rig) book(name string) *book {
 	check(h.t, err)
 	h.t.Cleanup(func() { _ = l.Close() })
 	letter := Letter{Seq: 7, Reason: markup, Subject: "perennial.commands." + name + ".proxy.renew", Text: markup, Bytes: len(markup), Published: noon}
-	b := &book{Ledger: l, name: name, letters: []Letter{letter}, schedules: []schedules.Schedule{keep}, answer: map[string]any{
+	b := &book{Ledger: l, name: name, letters: []Letter{letter}, schedules: []plans.Schedule{keep}, answer: map[string]any{
 		"sweeps": []schedules.Status{{Schedule: "keep", Account: name, Cron: "@hourly", Timezone: "UTC", State: "held", Plan: "9f86d081", Why: markup, LastSlot: &noon}},
-		"plan":   schedules.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: fact.Known(300), Included: []schedules.Included{{ProxyID: "px_1", EstimateCents: fact.Known(300), Reason: markup}}},
+		"plan":   plans.Plan{Schedule: "keep", Hash: "9f86d081", Due: 1, Currency: "USD", EstimateCents: fact.Known(300), Included: []plans.Included{{ProxyID: "px_1", EstimateCents: fact.Known(300), Reason: markup}}},
 	}}
 	ref := func(command, operation string) fact.Ref {
 		return fact.Ref{CommandID: command, OperationID: operation, Labels: map[string]string{"team": markup}}

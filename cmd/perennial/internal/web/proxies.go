@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"perennial/ledger"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // proxiesView is one page of a list.
@@ -33,7 +33,7 @@ type proxiesView struct {
 	LookedTo  *time.Time // the page ends there because so many were looked through
 	Cut       bool       // not all that no schedule covers can be listed
 	Made      Made[uncovered]
-	Coverage  Made[*schedules.Coverage]
+	Coverage  Made[*plans.Coverage]
 	Currency  string
 
 	waits bool // for a price
@@ -79,9 +79,9 @@ func (v *proxiesView) Part() map[string]string {
 type proxyRow struct {
 	ledger.PricedProxy
 
-	State    string // one of schedules.ProxyStates
+	State    string // one of plans.ProxyStates
 	Schedule string // that renews it
-	Price    schedules.Price
+	Price    plans.Price
 }
 
 const (
@@ -96,7 +96,7 @@ func (s *Server) proxies(q accountRequest) {
 	v := proxiesView{
 		Query: strings.TrimSpace(form.Get("q")), Country: strings.TrimSpace(form.Get("country")), Label: strings.TrimSpace(form.Get("label")), Schedule: form.Get("schedule"), State: form.Get("state"),
 		Within: form.Get("within"), Due: form.Get("due"), From: form.Get("from"), Until: form.Get("until"), ByExpiry: true, form: form,
-		Schedules: scheduleNames(q.account), States: schedules.ProxyStates, Coverage: s.coverage(ctx, q.account),
+		Schedules: scheduleNames(q.account), States: plans.ProxyStates, Coverage: s.coverage(ctx, q.account),
 	}
 	v.Uncovered = !v.Filtered() && form.Has("uncovered")
 	v.Currency, _ = q.account.Ledger().Currency(ctx)
@@ -198,7 +198,7 @@ func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p led
 	})
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {
 		of, _ := c.Of(p.Proxy)
-		row.Price = schedules.PriceOf(p.Paid, price.Value, of.DurationDays)
+		row.Price = plans.PriceOf(p.Paid, price.Value, of.DurationDays)
 	}
 	return row
 }
@@ -208,7 +208,7 @@ const kindFresh = 10 * time.Minute
 
 // bySchedule reports whether the state that is asked for is decided by schedules.
 func (v *proxiesView) bySchedule() bool {
-	return v.State == schedules.ProxyDue || v.State == schedules.ProxyUnscheduled
+	return v.State == plans.ProxyDue || v.State == plans.ProxyUnscheduled
 }
 
 // fits reports whether a row fits the filters that the ledger does not know.
@@ -310,7 +310,7 @@ func (s *Server) listUncovered(q accountRequest, v *proxiesView) error {
 			return err
 		}
 		if err == nil {
-			v.Rows = append(v.Rows, proxyRow{PricedProxy: ledger.PricedProxy{Proxy: p}, State: schedules.ProxyUnscheduled})
+			v.Rows = append(v.Rows, proxyRow{PricedProxy: ledger.PricedProxy{Proxy: p}, State: plans.ProxyUnscheduled})
 		}
 	}
 	if len(all) > proxiesShown {

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // proxyView is one proxy.
@@ -26,9 +27,9 @@ type proxyView struct {
 	Cost     ledger.ProxyCost
 	PerDay   int64 // of Cost, for each day that was bought
 	Currency string
-	Coverage Made[*schedules.Coverage]
-	Plan     Made[schedules.Plan] // of its schedule
-	planned  bool                 // the answer is in it
+	Coverage Made[*plans.Coverage]
+	Plan     Made[plans.Plan] // of its schedule
+	planned  bool             // the answer is in it
 }
 
 // Pending reports whether the page has to be looked at again.
@@ -79,7 +80,7 @@ func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedule
 	from := schedules.RenewalOutlookFrom{
 		Proxy: v.Proxy, Listed: v.Listed, Gone: v.Gone, Renewals: v.Renewals, Now: s.Clock(), Coverage: v.Coverage.Value, NoCoverage: v.Coverage.Err,
 		Status: func(name string) (schedules.Status, string) { return s.statusOf(ctx, a, name) },
-		Plan: func(name string) (*schedules.Plan, string) {
+		Plan: func(name string) (*plans.Plan, string) {
 			if v.Plan, v.planned = s.plan(ctx, a, name), true; v.Plan.Known() {
 				return &v.Plan.Value, v.Plan.Err
 			}
@@ -105,8 +106,8 @@ func (s *Server) statusOf(ctx context.Context, a Account, name string) (status s
 const planFresh = time.Minute
 
 // plan is a schedule's sweep as it would be now, as the runner says that has the account.
-func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[schedules.Plan] {
-	return lately(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (schedules.Plan, error) {
+func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
+	return lately(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (plans.Plan, error) {
 		return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
@@ -212,7 +213,7 @@ var levels = map[string]string{
 	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
 	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn", ledger.OutcomeDeclined: "warn",
-	ledger.ProxyRenewing: "busy", schedules.ProxyDue: "busy", ledger.ProxyInReview: "bad", schedules.ProxyUnscheduled: "bad",
+	ledger.ProxyRenewing: "busy", plans.ProxyDue: "busy", ledger.ProxyInReview: "bad", plans.ProxyUnscheduled: "bad",
 	"delivering": "ok", "new": "busy", "retrying": "warn", "stopped": "bad",
 	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",
 }

@@ -12,6 +12,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // schedulesView is the list of schedules.
@@ -30,13 +31,13 @@ func (s *Server) schedules(q accountRequest) {
 type scheduleView struct {
 	schedules.Status
 
-	Rules    []schedules.Rule
+	Rules    []plans.Rule
 	Approval *approval // the plan that needs one
 	Next     []nextSlot
 	Slots    []pastSlot
 	Currency string
 	Planned  bool // the plan is asked for
-	Plan     Made[schedules.Plan]
+	Plan     Made[plans.Plan]
 	Change   *planChange
 }
 
@@ -45,7 +46,7 @@ func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
 // approval is what a plan that needs an approval renews.
 type approval struct {
-	Rows []schedules.Included // the first of them
+	Rows []plans.Included // the first of them
 	All  int
 }
 
@@ -74,7 +75,7 @@ const (
 func (s *Server) schedule(q accountRequest) {
 	name, ctx := q.URL.Query().Get("id"), q.Context()
 	status, problem := s.statusOf(ctx, q.account, name)
-	configured := slices.IndexFunc(q.account.Schedules(), func(x schedules.Schedule) bool { return x.Name == name })
+	configured := slices.IndexFunc(q.account.Schedules(), func(x plans.Schedule) bool { return x.Name == name })
 	if problem != "" && configured < 0 {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No schedule of this account has this name, as far as this runner and the one that has the account know: "+problem, nil)
 		return
@@ -109,7 +110,7 @@ func (s *Server) schedule(q accountRequest) {
 	s.show(q, "schedule", "Schedule "+name, &v)
 }
 
-func (v *scheduleView) fillNext(one schedules.Schedule, now time.Time) {
+func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	slots, zone, err := one.Slots(now, nextShown)
 	if err != nil {
 		return // a configuration is checked when it is read
@@ -142,7 +143,7 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan st
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	all := schedules.PlannedProxies(f)
+	all := plans.PlannedProxies(f)
 	return &approval{All: len(all), Rows: all[:min(len(all), approvalShown)]}, err
 }
 
@@ -160,7 +161,7 @@ type planChange struct {
 const changedShown = 50
 
 // changeOf compares a plan with the last one that has a row; nil where there is none.
-func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan schedules.Plan) *planChange {
+func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan plans.Plan) *planChange {
 	for _, slot := range slots {
 		last, err := l.Plan(ctx, slot.Slot)
 		if err != nil {
@@ -171,7 +172,7 @@ func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan sche
 			x.By = fact.Known(now.Cents - slot.Cost().Cents)
 		}
 		before := map[string]int64{}
-		for _, p := range schedules.PlannedProxies(last) {
+		for _, p := range plans.PlannedProxies(last) {
 			before[p.ProxyID] = p.EstimateCents.Or(0)
 		}
 		x.compare(before, plan)
@@ -180,7 +181,7 @@ func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan sche
 	return nil
 }
 
-func (x *planChange) compare(before map[string]int64, plan schedules.Plan) {
+func (x *planChange) compare(before map[string]int64, plan plans.Plan) {
 	for _, p := range plan.Included {
 		was, both := before[p.ProxyID]
 		delete(before, p.ProxyID)

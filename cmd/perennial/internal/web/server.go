@@ -17,7 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"perennial/ledger"
-	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // Account is an account as the pages see it.
@@ -32,7 +32,7 @@ type Account interface {
 	Health() []Check
 	// Schedules are those of the account's configuration, and ReadList reads the lists of
 	// proxies that they name.
-	Schedules() []schedules.Schedule
+	Schedules() []plans.Schedule
 	ReadList(name string) ([]byte, error)
 	// Ask asks a verb of the account's service, wherever its runner is; the request's
 	// fields by and reason are the person's.

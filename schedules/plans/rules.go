@@ -1,6 +1,6 @@
 // The rules of a schedule in words, for people who do not read its configuration.
 
-package schedules
+package plans
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package schedules
+package plans
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// world is what makePlan reads, on a real ledger.
+// world is what Make reads, on a real ledger.
 type world struct {
-	inputs
+	Inputs
 	ledger *ledger.Ledger
 	watch  *watch
 }
@@ -27,15 +27,15 @@ func newWorld(t testing.TB, s Schedule, proxies ...ledger.Proxy) *world {
 	w := &watch{now: noon}
 	l := openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now)
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(1, proxies...) }))
-	return &world{inputs: inputs{Schedule: s, Now: noon, Proxies: proxies}, ledger: l, watch: w}
+	return &world{Inputs: Inputs{Schedule: s, Now: noon, Proxies: proxies}, ledger: l, watch: w}
 }
 
-func (w *world) plan(t testing.TB) Plan {
+func (w *world) plan(t testing.TB) Made {
 	t.Helper()
 	var err error
 	w.Claimed, err = w.ledger.Claimed(t.Context())
 	check(t, err)
-	p, err := makePlan(t.Context(), w.inputs, w.ledger)
+	p, err := Make(t.Context(), w.Inputs, w.ledger)
 	check(t, err)
 	return p
 }
@@ -52,7 +52,7 @@ func many(n int) (all []ledger.Proxy) {
 	return all
 }
 
-func (p Plan) why(id string) string {
+func (p Made) why(id string) string {
 	for _, out := range p.LeftOut {
 		if out.ProxyID == id {
 			return out.Reason
@@ -68,7 +68,7 @@ func (p Plan) ids() (ids []string) {
 	return ids
 }
 
-func commandIDs(t testing.TB, p Plan) (ids []string) {
+func commandIDs(t testing.TB, p Made) (ids []string) {
 	t.Helper()
 	for _, raw := range p.Commands {
 		var c command.RenewalCommand
@@ -108,7 +108,7 @@ func TestTrap09OneSuccessPerObservedExpiry(t *testing.T) {
 	want(t, "reason", p.why("px_done"), ReasonRenewed)
 	want(t, "reason", p.why("px_unread"), ReasonUnread)
 	want(t, "due", p.Due, 2)
-	want(t, "due, without the one that was renewed and not read since", p.unpaid(), 1)
+	want(t, "due, without the one that was renewed and not read since", p.Unpaid(), 1)
 }
 
 func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {
@@ -141,30 +141,6 @@ func TestTrap23ACanaryThatFailedIsNotTheNextOne(t *testing.T) {
 	renewal(t, alone.ledger, 1, "px_bad", "failed", 0, noon.Add(time.Hour))
 	alone.Now = noon.Add(time.Hour - time.Minute)
 	want(t, "the only one of its kind", alone.plan(t).ids(), []string{"px_bad"})
-}
-
-// Each further one would be renewed for nothing by every budget and approval.
-func TestTrap23OneCanaryOfAKindIsUnderWay(t *testing.T) {
-	s := keepalive()
-	s.DailyBudgetCents, s.ApproveOverCents = 300, 300
-	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_far": "100h"}, s)
-	sweep := func(what string, ids ...string) {
-		t.Helper()
-		h.watch.add(time.Second)
-		plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
-		check(t, err)
-		want(t, what, plan.ids(), ids)
-	}
-	renewal(t, h.Ledger, 1, "px_far", "claimed", 0, noon) // by a person, and it is not due
-	check(t, h.lister.WaitPass(t.Context()))
-	sweep("while a person renews one of the kind")
-	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		ref := fact.Ref{CommandID: "earlier-px_far-1", OperationID: "earlier-px_far-1/0001"}
-		return tx.Append(fact.CommandCancelled{Ref: ref, By: "ada", Reason: "not needed"})
-	}))
-	sweep("the canary", "px_1")
-	renewal(t, h.Ledger, 1, "px_1", "claimed", 0, noon.Add(24*time.Hour)) // its reply has not come
-	sweep("while the canary is under way")
 }
 
 func TestTheBudgetGoesToTheNearestExpiry(t *testing.T) {
@@ -206,6 +182,50 @@ func TestTheSamePlanMadeTwiceIsTheSameCommands(t *testing.T) {
 	want(t, "expected", c.ExpectExpiresAt, map[string]time.Time{"px_00004": noon.Add(time.Hour + 4*time.Second)})
 }
 
+func TestATooLargePlanCountsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, keepalive(), many(maxPlanned+50)...)
+	paid(t, w.ledger, "px_00000", 300)
+	w.Beyond = 7
+	p := w.plan(t)
+	want(t, "included", len(p.Included), maxPlanned)
+	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonBeyond: 57})
+	want(t, "due", p.Due, maxPlanned+57)
+	appendPlan(t, w, p)
+
+	w.Schedule.Chunk = 1 // the commands grow: bytes are the bound
+	p = w.plan(t)
+	if len(p.Included) >= maxPlanned || len(p.Included) != len(p.Commands) || p.EstimateCents != fact.Known(int64(300*len(p.Included))) ||
+		p.LeftOutCounts[ReasonBeyond]+len(p.Included) != maxPlanned+57 {
+		t.Fatalf("%d included, %d commands, left out %v", len(p.Included), len(p.Commands), p.LeftOutCounts)
+	}
+	appendPlan(t, w, p)
+}
+
+func appendPlan(t testing.TB, w *world, p Made) {
+	t.Helper()
+	missed := slices.Repeat([]time.Time{noon}, MaxMissed)
+	check(t, w.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SweepPlanned{Schedule: "keepalive", Slot: noon.Add(time.Duration(w.Schedule.Chunk) * time.Minute), Missed: missed, Plan: p.Hash, Commands: p.Commands})
+	}))
+}
+
+func TestOneBadIDDoesNotSpoilACommand(t *testing.T) {
+	w := newWorld(t, keepalive(), px("px_\n", time.Hour), px("..", time.Hour), px("px_<&>\"", time.Hour))
+	p := w.plan(t)
+	want(t, "included", p.ids(), []string{"px_<&>\""})
+	want(t, "reason", p.why("px_\n"), ReasonBadID)
+	want(t, "reason", p.why(".."), ReasonBadID)
+}
+
+func TestAPlanFailsWhenTheLedgerCannotBeRead(t *testing.T) {
+	w := newWorld(t, keepalive(), px("px_1", time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Make(ctx, w.Inputs, w.ledger)
+	wantErr(t, err, context.Canceled)
+}
+
 func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 	one := px("px_1", 70*time.Hour)
 	w := newWorld(t, keepalive(), one)
@@ -228,51 +248,7 @@ func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 	w.Now = noon.Add(69 * time.Hour)
 	want(t, "reason", w.plan(t).why("px_1"), ReasonPerson)
 
-	moved := noon.Add(100 * day) // renewed by hand: its earlier endings are of another expiry
+	moved := noon.Add(100 * fact.Day) // renewed by hand: its earlier endings are of another expiry
 	w.Proxies[0].ExpiresAt, w.Now = &moved, moved.Add(-time.Hour)
 	want(t, "included", w.plan(t).ids(), []string{"px_1"})
-}
-
-func TestATooLargePlanCountsWhatItLeavesOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, keepalive(), many(maxPlanned+50)...)
-	paid(t, w.ledger, "px_00000", 300)
-	w.Beyond = 7
-	p := w.plan(t)
-	want(t, "included", len(p.Included), maxPlanned)
-	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonBeyond: 57})
-	want(t, "due", p.Due, maxPlanned+57)
-	appendPlan(t, w, p)
-
-	w.Schedule.Chunk = 1 // the commands grow: bytes are the bound
-	p = w.plan(t)
-	if len(p.Included) >= maxPlanned || len(p.Included) != len(p.Commands) || p.EstimateCents != fact.Known(int64(300*len(p.Included))) ||
-		p.LeftOutCounts[ReasonBeyond]+len(p.Included) != maxPlanned+57 {
-		t.Fatalf("%d included, %d commands, left out %v", len(p.Included), len(p.Commands), p.LeftOutCounts)
-	}
-	appendPlan(t, w, p)
-}
-
-func appendPlan(t testing.TB, w *world, p Plan) {
-	t.Helper()
-	missed := slices.Repeat([]time.Time{noon}, maxMissed)
-	check(t, w.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.SweepPlanned{Schedule: "keepalive", Slot: noon.Add(time.Duration(w.Schedule.Chunk) * time.Minute), Missed: missed, Plan: p.Hash, Commands: p.Commands})
-	}))
-}
-
-func TestOneBadIDDoesNotSpoilACommand(t *testing.T) {
-	w := newWorld(t, keepalive(), px("px_\n", time.Hour), px("..", time.Hour), px("px_<&>\"", time.Hour))
-	p := w.plan(t)
-	want(t, "included", p.ids(), []string{"px_<&>\""})
-	want(t, "reason", p.why("px_\n"), ReasonBadID)
-	want(t, "reason", p.why(".."), ReasonBadID)
-}
-
-func TestAPlanFailsWhenTheLedgerCannotBeRead(t *testing.T) {
-	w := newWorld(t, keepalive(), px("px_1", time.Hour))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := makePlan(ctx, w.inputs, w.ledger)
-	wantErr(t, err, context.Canceled)
 }

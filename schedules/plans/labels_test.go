@@ -1,4 +1,4 @@
-package schedules
+package plans
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ func labelled(id string, in time.Duration, labels ...string) ledger.Proxy {
 }
 
 // decoded are the plan's commands.
-func decoded(t testing.TB, p Plan) (all []command.RenewalCommand) {
+func decoded(t testing.TB, p Made) (all []command.RenewalCommand) {
 	t.Helper()
 	for _, raw := range p.Commands {
 		var c command.RenewalCommand
@@ -64,7 +64,7 @@ func TestARenewalCarriesNoMoreLabelsThanACommandMay(t *testing.T) {
 	w := newWorld(t, keepalive(), many)
 	c := decoded(t, w.plan(t))[0]
 	want(t, "labels", len(c.Labels), fact.MaxLabels)
-	want(t, "its own among them", c.Labels[labelSchedule], "keepalive")
+	want(t, "its own among them", c.Labels[LabelSchedule], "keepalive")
 }
 
 func TestCarriedLabelsAreCheckedWithTheConfiguration(t *testing.T) {
@@ -99,11 +99,11 @@ func TestAReplacementHasTheProtocolOfWhatItReplaces(t *testing.T) {
 		"type":             cheaper(func(o *upstream.Offer) { o.IPType = "datacenter" }),
 		"region":           cheaper(func(o *upstream.Offer) { o.Region = "Miami" }),
 	} {
-		got, ok := bestOffer([]upstream.Offer{other, like}, p, 30, 400)
+		got, ok := BestOffer([]upstream.Offer{other, like}, p, 30, 400)
 		if !ok || got.OfferCode != "same" {
 			t.Errorf("another %s is bought: %+v", name, got)
 		}
-		if _, ok := bestOffer([]upstream.Offer{other}, p, 30, 400); ok != (name == "region") {
+		if _, ok := BestOffer([]upstream.Offer{other}, p, 30, 400); ok != (name == "region") {
 			t.Errorf("another %s alone is bought: %v", name, ok)
 		}
 	}

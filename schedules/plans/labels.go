@@ -1,6 +1,6 @@
 // The labels that a renewal carries.
 
-package schedules
+package plans
 
 import (
 	"errors"
@@ -14,12 +14,12 @@ import (
 
 // Labels that this package gives its commands.
 const (
-	labelSchedule = "schedule"
-	labelReplaces = "replaces"
+	LabelSchedule = "schedule"
+	LabelReplaces = "replaces"
 )
 
 // carriedMost is what a renewal's labels may have together beside its schedule's own.
-const carriedMost = fact.MaxLabelsBytes - len(labelSchedule) - fact.MaxLabelBytes
+const carriedMost = fact.MaxLabelsBytes - len(LabelSchedule) - fact.MaxLabelBytes
 
 // carried are the labels that a proxy's renewal carries: those of the order that
 // bought it, or those of them that CarryLabels names. Which schedule bought it, in
@@ -30,7 +30,7 @@ func (s Schedule) carried(p ledger.Proxy) map[string]string {
 		value := p.Labels[name]
 		named := s.CarryLabels == nil || slices.Contains(s.CarryLabels, name)
 		fits := len(out) < fact.MaxLabels-1 && size+len(name)+len(value) <= carriedMost && fact.CheckLabel(name, value) == nil && fact.ClearLabel(name, value) == nil
-		if named && name != labelSchedule && name != labelReplaces && fits {
+		if named && name != LabelSchedule && name != LabelReplaces && fits {
 			out[name] = value
 			size += len(name) + len(value)
 		}
@@ -43,7 +43,7 @@ func (s Schedule) checkLabels() error {
 		if name == "" || slices.Contains(s.CarryLabels[:i], name) {
 			return fmt.Errorf("carry_labels: %q is empty or appears twice: name each label once", name)
 		}
-		if name == labelSchedule || name == labelReplaces {
+		if name == LabelSchedule || name == LabelReplaces {
 			return errors.New("carry_labels: schedule and replaces are given by the schedule itself: leave them out")
 		}
 	}
@@ -53,7 +53,7 @@ func (s Schedule) checkLabels() error {
 func commandLabels(schedule string, carried map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, carried)
-	out[labelSchedule] = schedule
+	out[LabelSchedule] = schedule
 	return out
 }
 

@@ -1,6 +1,6 @@
 // The limits of a plan (budgets and the wallet), and what falls short of them.
 
-package schedules
+package plans
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-// limit is money that a plan must not go over.
-type limit struct {
-	reason  string // of what it leaves out
-	cents   int64  // what it is
-	room    int64  // what is left of it
+// Limit is money that a plan must not go over.
+type Limit struct {
+	Reason  string // of what it leaves out
+	Cents   int64  // what it is
+	Room    int64  // what is left of it
 	missing fact.Sum
 	refused fact.Sum  // what the provider refused for want of money, whatever the wallet showed
 	first   time.Time // when the first that it leaves out expires
@@ -37,9 +37,9 @@ type Shortfall struct {
 	FirstLostAt time.Time  `json:"first_lost_at" doc:"'first_lost_at' is when the first of them expires."`
 }
 
-// limits are those of the schedule, the account and the wallet, in the order in which they are named
+// Limits are those of the schedule, the account and the wallet, in the order in which they are named
 // when a proxy is over several of them.
-func (in *inputs) limits() (all []*limit) {
+func (in *Inputs) Limits() (all []*Limit) {
 	s := in.Schedule
 	for _, b := range []struct {
 		reason        string
@@ -50,22 +50,22 @@ func (in *inputs) limits() (all []*limit) {
 		{ReasonMonth, s.MonthlyBudgetCents, in.SpentMonthCents},
 	} {
 		if b.budget > 0 {
-			all = append(all, &limit{reason: b.reason, cents: b.budget, room: b.budget - b.spent})
+			all = append(all, &Limit{Reason: b.reason, Cents: b.budget, Room: b.budget - b.spent})
 		}
 	}
 	if in.LimitCents > 0 {
-		all = append(all, &limit{reason: ReasonLimit, cents: in.LimitCents, room: in.LimitCents - in.LimitSpentCents})
+		all = append(all, &Limit{Reason: ReasonLimit, Cents: in.LimitCents, Room: in.LimitCents - in.LimitSpentCents})
 	}
 	if in.WalletCents != nil {
-		all = append(all, &limit{reason: ReasonWallet, cents: *in.WalletCents, room: *in.WalletCents - in.ReservedCents})
+		all = append(all, &Limit{Reason: ReasonWallet, Cents: *in.WalletCents, Room: *in.WalletCents - in.ReservedCents})
 	}
 	return all
 }
 
 // limitOf is the limit with this reason; nil where the plan has none.
-func (p *planner) limitOf(why string) *limit {
+func (p *planner) limitOf(why string) *Limit {
 	for _, l := range p.limits {
-		if l.reason == why {
+		if l.Reason == why {
 			return l
 		}
 	}
@@ -74,9 +74,9 @@ func (p *planner) limitOf(why string) *limit {
 
 // over is the first limit that a cost goes over, nil when none does. A price
 // that is not known needs some room too: an empty wallet learns nothing.
-func over(limits []*limit, cost Price) *limit {
+func over(limits []*Limit, cost Price) *Limit {
 	for _, l := range limits {
-		if l.takes(cost) > l.room || (!cost.Cents.Known() && l.room <= 0) {
+		if l.takes(cost) > l.Room || (!cost.Cents.Known() && l.Room <= 0) {
 			return l
 		}
 	}
@@ -85,14 +85,14 @@ func over(limits []*limit, cost Price) *limit {
 
 // takes is what a cost takes from the limit. A list price does not count against the wallet:
 // the provider knows its price and refuses what the wallet does not hold.
-func (l *limit) takes(cost Price) int64 {
-	if l.reason == ReasonWallet {
+func (l *Limit) takes(cost Price) int64 {
+	if l.Reason == ReasonWallet {
 		return cost.Cents.Or(0)
 	}
 	return cost.counts().Or(0)
 }
 
-func (l *limit) leaveOut(one tooDear) {
+func (l *Limit) leaveOut(one tooDear) {
 	if l.left == 0 {
 		l.first = one.proxy.ExpiresAt.UTC() // the nearest comes first
 	}
@@ -110,33 +110,33 @@ func (l *limit) leaveOut(one tooDear) {
 
 // shortfalls are what the limits left out. What is left of a limit counts: it
 // was too little for the next proxy.
-func shortfalls(limits []*limit) []Shortfall {
+func shortfalls(limits []*Limit) []Shortfall {
 	all := []Shortfall{}
 	for _, l := range limits {
 		if l.left == 0 {
 			continue
 		}
 		missing := l.missing
-		missing.Cents = max(missing.Cents-l.room, 0) + l.refused.Cents
+		missing.Cents = max(missing.Cents-l.Room, 0) + l.refused.Cents
 		missing.Lacks += l.refused.Lacks
-		all = append(all, Shortfall{Reason: l.reason, Proxies: l.left, LimitCents: l.cents, Cents: missing.Total(), Unpriced: missing.Lacks, Listed: l.listed, Refused: l.no, FirstLostAt: l.first})
+		all = append(all, Shortfall{Reason: l.Reason, Proxies: l.left, LimitCents: l.Cents, Cents: missing.Total(), Unpriced: missing.Lacks, Listed: l.listed, Refused: l.no, FirstLostAt: l.first})
 	}
 	return all
 }
 
-// limitNames are those of the limits, by the reason of what they leave out.
-var limitNames = map[string]string{
+// LimitNames are those of the limits, by the reason of what they leave out.
+var LimitNames = map[string]string{
 	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonLimit: "daily_limit_cents", ReasonWallet: "the wallet",
 }
 
-// heldCodes say which limit a plan waits for, by the same reason.
-var heldCodes = map[string]fact.SweepHeldCode{
+// HeldCodes say which limit a plan waits for, by the same reason.
+var HeldCodes = map[string]fact.SweepHeldCode{
 	ReasonBudget: fact.SweepHeldBudget, ReasonDay: fact.SweepHeldDay, ReasonMonth: fact.SweepHeldMonth, ReasonLimit: fact.SweepHeldDailyLimit, ReasonWallet: fact.SweepHeldWallet,
 }
 
 // Limit names the limit and its amount.
 func (x Shortfall) Limit(currency string) string {
-	return fmt.Sprintf("%s (%s)", limitNames[x.Reason], fact.Amount(x.LimitCents, currency))
+	return fmt.Sprintf("%s (%s)", LimitNames[x.Reason], fact.Amount(x.LimitCents, currency))
 }
 
 // Missing is by how much the limit is too low.
@@ -151,7 +151,7 @@ func (x Shortfall) ListedText() string {
 }
 
 // said is the shortfall for people.
-func (x Shortfall) said(currency string) string {
+func (x Shortfall) Text(currency string) string {
 	again := "the next run plans them again"
 	if x.Refused > 0 {
 		again = fmt.Sprintf("the provider has refused %d of them for want of money, and is asked again a quarter of an hour later, or at once by `perennial schedules run`", x.Refused)
@@ -164,7 +164,7 @@ func (x Shortfall) said(currency string) string {
 type tooDear struct {
 	proxy   ledger.Proxy
 	cost    Price
-	tooLow  *limit
+	tooLow  *Limit
 	refused bool // by the provider, whatever is left of the limit
 }
 
@@ -177,7 +177,7 @@ func (p *planner) missing() {
 	keep := p.in.Schedule.Keep
 	for _, one := range p.dear {
 		if keep.AtLeast > 0 {
-			group := keep.group(one.proxy)
+			group := keep.Group(one.proxy)
 			if p.staying[group] >= keep.AtLeast {
 				p.leaveOut(one.proxy, ReasonEnough)
 				continue
@@ -185,9 +185,9 @@ func (p *planner) missing() {
 			p.staying[group]++
 		}
 		one.tooLow.leaveOut(one)
-		if one.tooLow.reason == ReasonBudget {
+		if one.tooLow.Reason == ReasonBudget {
 			p.short = p.short.Add(one.cost.counts())
 		}
-		p.leaveOut(one.proxy, one.tooLow.reason)
+		p.leaveOut(one.proxy, one.tooLow.Reason)
 	}
 }

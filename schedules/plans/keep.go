@@ -1,6 +1,6 @@
 // The option keep: how many proxies of each group are to stay.
 
-package schedules
+package plans
 
 import (
 	"errors"
@@ -43,8 +43,8 @@ func (k Keep) check() error {
 	return nil
 }
 
-// group is the key of the group that a proxy belongs to.
-func (k Keep) group(p ledger.Proxy) string {
+// Group is the key of the group that a proxy belongs to.
+func (k Keep) Group(p ledger.Proxy) string {
 	parts := make([]string, 0, len(k.Per))
 	for _, name := range k.Per {
 		parts = append(parts, groupFields[name](p))
@@ -52,10 +52,10 @@ func (k Keep) group(p ledger.Proxy) string {
 	return strings.Join(parts, "\x00")
 }
 
-// beingRenewed reports whether a due proxy stays without this plan. What waits for
+// BeingRenewed reports whether a due proxy stays without this plan. What waits for
 // a person may never be renewed, and what has expired before its renewal ended is
 // not alive.
-func (in *inputs) beingRenewed(p ledger.Proxy) bool {
+func (in *Inputs) BeingRenewed(p ledger.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, even when a person renews it
 		return false

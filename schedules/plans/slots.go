@@ -1,12 +1,13 @@
 // The calendar of a schedule: the slots that a cron expression gives in a time zone.
 
-package schedules
+package plans
 
 import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"perennial/ledger/fact"
 	"strconv"
 	"strings"
 	"time"
@@ -15,58 +16,58 @@ import (
 )
 
 const (
-	maxJitter = 30 * time.Second
+	MaxJitter = 30 * time.Second
 	// everyHour are the bits of cron.SpecSchedule.Hour.
 	everyHour = 1<<24 - 1
 	// maxMissed bounds the slots that one sweep.missed names.
-	maxMissed = 1000
+	MaxMissed = 1000
 )
 
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// calendar gives the slots of one schedule. Slots are instants in UTC on whole
+// Calendar gives the slots of one schedule. Slots are instants in UTC on whole
 // seconds. Where the zone's clock changes it does as cron does: a schedule that names its
 // hours fires once in a repeated hour, the first time, and at the end of an hour that does
 // not exist; one that fires in every hour follows elapsed time, in the second of the two
 // hours as well. All its methods are functions of their arguments.
-type calendar struct {
-	name   string
-	zone   *time.Location
+type Calendar struct {
+	Name   string
+	Zone   *time.Location
 	spec   cron.Schedule
 	every  time.Duration // of @every, which is aligned to the epoch; else 0
 	hourly bool          // it fires in every hour
 }
 
-// calendar parses the schedule's cron and timezone; the error names the field and the fix.
-func (s Schedule) calendar() (calendar, error) {
+// Calendar parses the schedule's cron and timezone; the error names the field and the fix.
+func (s Schedule) Calendar() (Calendar, error) {
 	if strings.HasPrefix(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "CRON_TZ=") {
-		return calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
+		return Calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
 	}
 	plain, err := cronFields(s.Cron)
 	if err != nil {
-		return calendar{}, fmt.Errorf("cron %q: %w", s.Cron, err)
+		return Calendar{}, fmt.Errorf("cron %q: %w", s.Cron, err)
 	}
 	spec, err := cronParser.Parse(plain)
 	if err != nil {
-		return calendar{}, fmt.Errorf("cron %q: %w: use five fields (minute hour day month weekday), six with seconds first, or @hourly, @every 15m", s.Cron, err)
+		return Calendar{}, fmt.Errorf("cron %q: %w: use five fields (minute hour day month weekday), six with seconds first, or @hourly, @every 15m", s.Cron, err)
 	}
 	name := cmp.Or(s.Timezone, "UTC")
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return calendar{}, fmt.Errorf("timezone %q is not known: use an IANA name such as Europe/Berlin, or UTC", s.Timezone)
+		return Calendar{}, fmt.Errorf("timezone %q is not known: use an IANA name such as Europe/Berlin, or UTC", s.Timezone)
 	}
-	c := calendar{name: s.Name, zone: zone, spec: spec}
+	c := Calendar{Name: s.Name, Zone: zone, spec: spec}
 	if fields, ok := spec.(*cron.SpecSchedule); ok {
 		c.hourly = fields.Hour&everyHour == everyHour
 	}
 	if every, ok := spec.(cron.ConstantDelaySchedule); ok {
 		c.every = every.Delay
 		if asked, err := time.ParseDuration(strings.TrimPrefix(s.Cron, "@every ")); err != nil || asked < time.Second || asked%time.Second != 0 {
-			return calendar{}, fmt.Errorf("cron %q: use whole seconds, at least one", s.Cron)
+			return Calendar{}, fmt.Errorf("cron %q: use whole seconds, at least one", s.Cron)
 		}
 	}
 	if c.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return calendar{}, fmt.Errorf("cron %q never comes: check its day and month", s.Cron)
+		return Calendar{}, fmt.Errorf("cron %q never comes: check its day and month", s.Cron)
 	}
 	return c, nil
 }
@@ -128,7 +129,7 @@ func weekdaysTo7(part string) string {
 
 // Next is the first slot after an instant, in UTC; zero when none comes within
 // five years.
-func (c calendar) Next(after time.Time) time.Time {
+func (c Calendar) Next(after time.Time) time.Time {
 	if c.every > 0 {
 		step := int64(c.every / time.Second)
 		return time.Unix((after.Unix()/step+1)*step, 0).UTC()
@@ -140,11 +141,11 @@ func (c calendar) Next(after time.Time) time.Time {
 }
 
 // Is reports whether an instant is one of the calendar's slots.
-func (c calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
+func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
 
 // Between lists the slots after last up to and including now, in order. Of more
 // than 1,000 it gives the latest, and more says that there were others.
-func (c calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
+func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	slots, fits := c.walk(last, now)
 	if fits {
 		return slots, false
@@ -166,14 +167,14 @@ func (c calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 const (
 	// gapsAhead is how far ahead the distances of slots are looked at: a cron comes round in
 	// a year, and so do the changes of a zone's clock.
-	gapsAhead = 400 * day
+	gapsAhead = 400 * fact.Day
 	// gapSteps bounds the search where it has to go by minutes.
 	gapSteps = 100_000
 )
 
-// gap is the longest time between two slots after an instant, of those that are longer than
+// Gap is the longest time between two slots after an instant, of those that are longer than
 // some time; zero where none is.
-func (c calendar) gap(after time.Time, longer time.Duration) (begin, end time.Time) {
+func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Time) {
 	// Slots that are near one another are passed over: no step begins before a longer gap
 	// and ends after it.
 	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
@@ -184,7 +185,7 @@ func (c calendar) gap(after time.Time, longer time.Duration) (begin, end time.Ti
 			break
 		}
 		if next.Sub(at) > max(longer, end.Sub(begin)) {
-			if from := c.before(next); next.Sub(from) > max(longer, end.Sub(begin)) {
+			if from := c.Before(next); next.Sub(from) > max(longer, end.Sub(begin)) {
 				begin, end = from, next
 			}
 		}
@@ -193,8 +194,8 @@ func (c calendar) gap(after time.Time, longer time.Duration) (begin, end time.Ti
 	return begin, end
 }
 
-// before is the last slot before another one; zero where there is none near it.
-func (c calendar) before(slot time.Time) time.Time {
+// Before is the last slot before another one; zero where there is none near it.
+func (c Calendar) Before(slot time.Time) time.Time {
 	for back := time.Minute; ; back *= 4 {
 		if slots, _ := c.Between(slot.Add(-back), slot.Add(-time.Second)); len(slots) > 0 {
 			return slots[len(slots)-1]
@@ -207,9 +208,9 @@ func (c calendar) before(slot time.Time) time.Time {
 
 // walk lists the slots after last up to now; fits is false when there are more than
 // maxMissed.
-func (c calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
+func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
-		if len(slots) > maxMissed {
+		if len(slots) > MaxMissed {
 			return slots, false
 		}
 		slots = append(slots, at)
@@ -220,12 +221,12 @@ func (c calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 // Start is when a slot's sweep begins: the slot and a delay of at most 30 s and
 // a tenth of the interval, which is a hash of schedule and slot, so that many
 // schedules of one minute do not begin together and a restart changes nothing.
-func (c calendar) Start(slot time.Time) time.Time {
+func (c Calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {
 		return slot
 	}
-	most := min(maxJitter, next.Sub(slot)/10)
-	h := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d", len(c.name), c.name, slot.UnixMicro()))
+	most := min(MaxJitter, next.Sub(slot)/10)
+	h := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d", len(c.Name), c.Name, slot.UnixMicro()))
 	return slot.Add(time.Duration(binary.BigEndian.Uint64(h[:8]) % uint64(most+1)).Truncate(time.Millisecond))
 }

@@ -1,4 +1,4 @@
-package schedules
+package plans
 
 import (
 	"strings"

@@ -1,15 +1,17 @@
-// makePlan: which of the due proxies are renewed, in what order, and why the others are
+// Make: which of the due proxies are renewed, in what order, and why the others are
 // left out. It is pure.
 
-package schedules
+package plans
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -24,7 +26,7 @@ const (
 	// maxCommandsBytes leaves room in the fact for its other fields.
 	maxCommandsBytes = ledger.MaxFactBytes - 100<<10
 	// maxListed bounds the proxies that a plan names as left out; all are counted.
-	maxListed = 1000
+	MaxListed = 1000
 )
 
 // Why a proxy inside the window is not in a plan.
@@ -58,9 +60,9 @@ const (
 	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
 )
 
-// history is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
+// History is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
 // is one.
-type history interface {
+type History interface {
 	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
 	RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error)
 	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (ledger.FailedRenewals, error)
@@ -69,10 +71,10 @@ type history interface {
 	LastPaid(ctx context.Context, like ledger.Proxy) (ledger.Paid, error)
 }
 
-// inputs are what a plan is made from, beside its history.
-type inputs struct {
+// Inputs are what a plan is made from, beside its history.
+type Inputs struct {
 	Schedule Schedule
-	Lists    idLists         // from the files that the schedule names
+	Lists    Lists           // from the files that the schedule names
 	Now      time.Time       // the provider's time
 	ByHand   bool            // a person asked for the sweep: what the provider refused for want of money is asked again at once
 	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
@@ -104,10 +106,8 @@ type inputs struct {
 	// are not in Proxies.
 	Barred map[string]int
 
-	again      []json.RawMessage // the commands of OnItsWay
-	unknownIDs []string
-	// listPrice is what an offer asks for a proxy's renewal; nil: no offers are read.
-	listPrice func(context.Context, ledger.Proxy) fact.Cents
+	// ListPrice is what an offer asks for a proxy's renewal; nil: no offers are read.
+	ListPrice func(context.Context, ledger.Proxy) fact.Cents
 }
 
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
@@ -142,38 +142,37 @@ type Plan struct {
 	SpentMonthCents  int64             `json:"spent_month_cents" doc:"What was spent in this month."`
 	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
 	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the sweep continues with by itself once this is published."`
-
-	spentBefore int64 // by the sweep's plans before it, which count for its approval
-
-	standsFor bool // Hash is that of a plan which an earlier slot holds
-	planned   []fact.PlannedCommand
-	unpriced  map[kind]ledger.Proxy // kinds that wait for their canary, with one of each
-	// forPerson are proxies that were tried often enough.
-	forPerson []fact.ProxyReview
-	// again are the commands of onItsWay, which earlier sweeps have published.
-	again    []json.RawMessage
-	onItsWay map[string]bool
 }
 
-// unpaid counts what is due without what was renewed and not read since: its expiry is known
+// Made is a plan with what its sweep needs beside it.
+type Made struct {
+	Plan
+
+	Planned     []fact.PlannedCommand // what each of its commands is expected to cost
+	Awaited     map[Kind]ledger.Proxy // kinds that wait for the price of their canary, with one proxy of each
+	ForPerson   []fact.ProxyReview    // what was tried often enough
+	SpentBefore int64                 // by the sweep's plans before it, which count for its approval
+}
+
+// Unpaid counts what is due without what was renewed and not read since: its expiry is known
 // to be an old one.
-func (p Plan) unpaid() int { return p.Due - p.LeftOutCounts[ReasonUnread] }
+func (p Plan) Unpaid() int { return p.Due - p.LeftOutCounts[ReasonUnread] }
 
 // Estimate is what the plan is expected to cost.
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
 
 // EstimateText is the estimate with list prices where nothing was paid yet.
 func (p Plan) EstimateText() string {
-	return p.withListed().ListedText(p.ListPriceCents, p.Currency)
+	return p.WithListed().ListedText(p.ListPriceCents, p.Currency)
 }
 
-// withListed is the estimate and list prices together.
-func (p Plan) withListed() fact.Sum {
+// WithListed is the estimate and list prices together.
+func (p Plan) WithListed() fact.Sum {
 	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}
 }
 
-// overLimit counts what limits of money left out.
-func (p Plan) overLimit() (n int) {
+// OverLimit counts what limits of money left out.
+func (p Plan) OverLimit() (n int) {
 	for _, x := range p.Shortfalls {
 		n += x.Proxies
 	}
@@ -208,12 +207,12 @@ type Unusable struct {
 	Reason  string `json:"reason" doc:"Names the field."`
 }
 
-// makePlan plans a sweep. The same inputs and the same knowledge give the same
+// Make plans a sweep. The same inputs and the same knowledge give the same
 // plan. Errors are those of known.
-func makePlan(ctx context.Context, in inputs, known history) (Plan, error) {
+func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
-		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
+		return Made{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
 	}
 	for _, proxy := range in.Proxies {
 		if !p.due(proxy) {
@@ -221,11 +220,11 @@ func makePlan(ctx context.Context, in inputs, known history) (Plan, error) {
 		}
 		p.plan.Due++
 		if err := p.add(ctx, proxy); err != nil {
-			return Plan{}, fmt.Errorf("plan schedule %s: proxy %s: %w", in.Schedule.Name, proxy.ProxyID, err)
+			return Made{}, fmt.Errorf("plan schedule %s: proxy %s: %w", in.Schedule.Name, proxy.ProxyID, err)
 		}
 	}
 	if err := p.addLast(ctx); err != nil {
-		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
+		return Made{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
 	}
 	p.missing()
 	for why, n := range in.Barred {
@@ -237,18 +236,18 @@ func makePlan(ctx context.Context, in inputs, known history) (Plan, error) {
 		p.plan.LeftOutCounts[ReasonBeyond] += in.Beyond
 	}
 	if err := p.finish(ctx); err != nil {
-		return Plan{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
+		return Made{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
 	}
 	return p.plan, nil
 }
 
 type planner struct {
-	in      inputs
-	known   history
-	filter  *filter
-	limits  []*limit
+	in      Inputs
+	known   History
+	filter  *Filter
+	limits  []*Limit
 	staying map[string]int
-	plan    Plan
+	plan    Made
 	dear    []tooDear
 	short   fact.Sum // of dear, what is over budget_cents
 	// last are proxies of unknown price whose renewals have failed: another of their
@@ -262,23 +261,24 @@ type planner struct {
 	learning bool
 	// firstLeft is the nearest expiry of what the sweep goes on with.
 	firstLeft time.Time
-	kinds     map[kind]ledger.Paid
-	canary    map[kind]bool
+	prices    *Prices
+	canary    map[Kind]bool
 }
 
-func newPlanner(in inputs, known history) *planner {
+func newPlanner(in Inputs, known History) *planner {
 	p := &planner{
-		in: in, known: known, filter: in.Schedule.Match.filter(in.Lists), limits: in.limits(),
-		kinds: map[kind]ledger.Paid{}, canary: map[kind]bool{}, staying: maps.Clone(in.Staying),
+		in: in, known: known, filter: in.Schedule.Match.Filter(in.Lists), limits: in.Limits(),
+		prices: NewPrices(known, in.Schedule.DurationDays), canary: map[Kind]bool{}, staying: maps.Clone(in.Staying),
 	}
-	p.plan = Plan{
+	p.plan.Plan = Plan{
 		Schedule: in.Schedule.Name, At: in.Now.UTC(), Until: in.Now.Add(in.Schedule.RenewBefore).UTC(),
-		LeftOutCounts: map[string]int{}, Included: []Included{}, LeftOut: []LeftOut{}, unpriced: map[kind]ledger.Proxy{},
+		LeftOutCounts: map[string]int{}, Included: []Included{}, LeftOut: []LeftOut{},
 		WalletCents: in.WalletCents, ReservedCents: in.ReservedCents, SpentTodayCents: in.SpentTodayCents, SpentMonthCents: in.SpentMonthCents,
 		ApproveOverCents: in.Schedule.ApproveOverCents,
 	}
+	p.plan.Awaited = map[Kind]ledger.Proxy{}
 	for _, like := range in.UnderWay {
-		p.canary[kindOf(like)] = true
+		p.canary[KindOf(like)] = true
 	}
 	s := in.Schedule
 	p.frugal = max(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) > 0
@@ -290,8 +290,8 @@ func newPlanner(in inputs, known history) *planner {
 		p.staying = map[string]int{}
 	}
 	for _, proxy := range in.Proxies { // wherever it is in the list
-		if p.due(proxy) && in.beingRenewed(proxy) {
-			p.staying[in.Schedule.Keep.group(proxy)]++
+		if p.due(proxy) && in.BeingRenewed(proxy) {
+			p.staying[in.Schedule.Keep.Group(proxy)]++
 		}
 	}
 	return p
@@ -299,12 +299,12 @@ func newPlanner(in inputs, known history) *planner {
 
 // due: a null expiry never is.
 func (p *planner) due(proxy ledger.Proxy) bool {
-	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.about(proxy) || p.filter.undecided(proxy))
+	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
 
 // add puts one due proxy in or leaves it out.
 func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
-	if len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned)) && p.in.barredBy(p.filter, proxy) == "" {
+	if len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned)) && p.in.BarredBy(p.filter, proxy) == "" {
 		p.leaveOut(proxy, ReasonBeyond)
 		return nil
 	}
@@ -320,7 +320,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		p.leaveOut(proxy, why)
 		return nil
 	}
-	cost, err := p.price(ctx, proxy)
+	cost, err := p.prices.Of(ctx, proxy)
 	if err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy, why strin
 	if why != ReasonTaken && why != ReasonOnItsWay {
 		return nil
 	}
-	cost, err := p.kindPrice(ctx, proxy)
+	cost, err := p.prices.OfKind(ctx, proxy)
 	if err == nil {
 		p.markCanary(proxy, cost)
 	}
@@ -371,19 +371,19 @@ func (p *planner) addLast(ctx context.Context) error {
 // adds the list price to a cost that is not known, where money is limited.
 func (p *planner) unaffordable(ctx context.Context, proxy ledger.Proxy, cost *Price) string {
 	keep := p.in.Schedule.Keep
-	if keep.AtLeast > 0 && p.staying[keep.group(proxy)] >= keep.AtLeast {
+	if keep.AtLeast > 0 && p.staying[keep.Group(proxy)] >= keep.AtLeast {
 		return ReasonEnough
 	}
-	if !cost.Cents.Known() && p.canary[kindOf(proxy)] {
-		p.plan.unpriced[kindOf(proxy)] = proxy
+	if !cost.Cents.Known() && p.canary[KindOf(proxy)] {
+		p.plan.Awaited[KindOf(proxy)] = proxy
 		return ReasonUnpriced
 	}
 	if !cost.Cents.Known() && p.frugal && p.learning { // each may cost more than is left
-		p.plan.unpriced[kindOf(proxy)] = proxy
+		p.plan.Awaited[KindOf(proxy)] = proxy
 		return ReasonOneByOne
 	}
-	if !cost.Cents.Known() && p.in.listPrice != nil && (p.frugal || p.in.LimitCents > 0) {
-		cost.list = p.in.listPrice(ctx, proxy)
+	if !cost.Cents.Known() && p.in.ListPrice != nil && (p.frugal || p.in.LimitCents > 0) {
+		cost.list = p.in.ListPrice(ctx, proxy)
 	}
 	tooLow := over(p.limits, *cost)
 	if tooLow == nil {
@@ -396,7 +396,7 @@ func (p *planner) unaffordable(ctx context.Context, proxy ledger.Proxy, cost *Pr
 // underWay finds out whether something of unknown price is being renewed.
 func (p *planner) underWay(ctx context.Context) error {
 	for _, like := range p.in.UnderWay {
-		cost, err := p.kindPrice(ctx, like)
+		cost, err := p.prices.OfKind(ctx, like)
 		if err != nil {
 			return err
 		}
@@ -408,16 +408,16 @@ func (p *planner) underWay(ctx context.Context) error {
 func (p *planner) include(proxy ledger.Proxy, cost Price, endings int) {
 	p.markCanary(proxy, cost)
 	for _, l := range p.limits {
-		l.room -= l.takes(cost)
+		l.Room -= l.takes(cost)
 	}
 	if keep := p.in.Schedule.Keep; keep.AtLeast > 0 {
-		p.staying[keep.group(proxy)]++
+		p.staying[keep.Group(proxy)]++
 	}
 	one := Included{
 		ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: p.dueSince(proxy),
 		EstimateCents: cost.Cents, PriceFrom: cost.From, Canary: !cost.Cents.Known(), Endings: endings, labels: p.in.Schedule.carried(proxy),
 	}
-	one.setList(cost.list)
+	one.SetList(cost.list)
 	p.plan.Included = append(p.plan.Included, one)
 }
 
@@ -431,14 +431,58 @@ func (p *planner) dueSince(proxy ledger.Proxy) string {
 
 func (p *planner) markCanary(proxy ledger.Proxy, cost Price) {
 	if !cost.Cents.Known() {
-		p.canary[kindOf(proxy)], p.learning = true, true
+		p.canary[KindOf(proxy)], p.learning = true, true
 	}
 }
 
 func (p *planner) leaveOut(proxy ledger.Proxy, why string) {
 	p.noteLeft(*proxy.ExpiresAt, why)
 	p.plan.LeftOutCounts[why]++
-	if len(p.plan.LeftOut) < maxListed {
+	if len(p.plan.LeftOut) < MaxListed {
 		p.plan.LeftOut = append(p.plan.LeftOut, LeftOut{ProxyID: proxy.ProxyID, ExpiresAt: proxy.ExpiresAt.UTC(), Reason: why})
 	}
+}
+
+// left is what the sweep goes on with by itself; nil when there is nothing, or
+// when only another sweep can take it.
+func (p *planner) left() *fact.SweepLeft {
+	counts := p.plan.LeftOutCounts
+	full := counts[ReasonBeyond] > 0 && len(p.plan.Included) > 0
+	if !full && len(p.plan.Awaited) == 0 {
+		return nil
+	}
+	unpriced := counts[ReasonUnpriced] + counts[ReasonOneByOne]
+	x := fact.SweepLeft{Proxies: counts[ReasonBeyond] + unpriced, Unpriced: unpriced}
+	if !p.firstLeft.IsZero() {
+		x.FirstExpiresAt = &p.firstLeft
+	}
+	return &x
+}
+
+// noteLeft keeps the nearest expiry of what the sweep goes on with.
+func (p *planner) noteLeft(expires time.Time, why string) {
+	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
+	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
+		p.firstLeft = expires.UTC()
+	}
+}
+
+// PlannedProxies are the proxies of a plan's fact, the nearest expiry first, each with what
+// one of its command is expected to cost on average.
+func PlannedProxies(f fact.SweepPlanned) (all []Included) {
+	for n, raw := range f.Commands {
+		var c command.RenewalCommand
+		if json.Unmarshal(raw, &c) != nil {
+			continue
+		}
+		var cents fact.Cents
+		if n < len(f.Planned) && f.Planned[n].Proxies > f.Planned[n].UnknownPrice {
+			cents = fact.Known(f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice))
+		}
+		for _, id := range c.ProxyIDs {
+			all = append(all, Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id], EstimateCents: cents})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y Included) int { return x.ExpiresAt.Compare(y.ExpiresAt) })
+	return all
 }

@@ -1,7 +1,7 @@
 // Which schedule of an account renews a proxy, at what price, and when it fires: what a
 // page says of proxies without a sweeper.
 
-package schedules
+package plans
 
 import (
 	"context"
@@ -22,19 +22,19 @@ type Coverage struct {
 type covering struct {
 	Schedule
 
-	fits   *filter
-	prices *planner
+	fits    *Filter
+	planner *planner
 }
 
 // NewCoverage is the coverage by an account's schedules, whose lists read reads.
-func NewCoverage(all []Schedule, known *ledger.Ledger, read func(name string) ([]byte, error)) (*Coverage, error) {
+func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, error)) (*Coverage, error) {
 	c := &Coverage{of: make([]covering, 0, len(all))}
 	for _, s := range all {
-		lists, err := s.Match.readLists(read)
+		lists, err := s.Match.ReadLists(read)
 		if err != nil {
 			return nil, fmt.Errorf("schedule %s: %w", s.Name, err)
 		}
-		p := newPlanner(inputs{Schedule: s, Lists: lists}, known)
+		p := newPlanner(Inputs{Schedule: s, Lists: lists}, known)
 		c.of = append(c.of, covering{s, p.filter, p})
 	}
 	return c, nil
@@ -81,7 +81,7 @@ func (c *Coverage) State(p ledger.PricedProxy, now time.Time) string {
 // Excepting is the first schedule that would renew the proxy if it were not its exception.
 func (c *Coverage) Excepting(p ledger.Proxy) (s Schedule, found bool) {
 	for _, one := range c.of {
-		if one.fits.about(p) {
+		if one.fits.About(p) {
 			return one.Schedule, true
 		}
 	}
@@ -90,7 +90,7 @@ func (c *Coverage) Excepting(p ledger.Proxy) (s Schedule, found bool) {
 
 func (c *Coverage) find(p ledger.Proxy) *covering {
 	for i := range c.of {
-		if c.of[i].fits.fits(p) {
+		if c.of[i].fits.Fits(p) {
 			return &c.of[i]
 		}
 	}
@@ -106,7 +106,7 @@ func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, erro
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return one.prices.priceBy(ctx, p.Proxy, p.Paid)
+	return one.planner.prices.By(ctx, p.Proxy, p.Paid)
 }
 
 // Barred is why sweeps leave out a listed proxy that expires, whatever it costs: one of the
@@ -118,22 +118,22 @@ func (c *Coverage) Barred(ctx context.Context, p ledger.Proxy, now time.Time) (w
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one.prices.in.Now = now
-	_, why, err = one.prices.barred(ctx, p)
-	one.prices.plan.forPerson = nil
+	one.planner.in.Now = now
+	_, why, err = one.planner.barred(ctx, p)
+	one.planner.plan.ForPerson = nil
 	return why, err
 }
 
 // Slots are the next slots of a schedule after an instant, up to n.
 func (s Schedule) Slots(after time.Time, n int) (all []time.Time, zone *time.Location, err error) {
-	c, err := s.calendar()
+	c, err := s.Calendar()
 	if err != nil {
 		return nil, nil, err
 	}
 	for at := c.Next(after); len(all) < n && !at.IsZero(); at = c.Next(at) {
 		all = append(all, at)
 	}
-	return all, c.zone, nil
+	return all, c.Zone, nil
 }
 
 // DueOn is from when to when the proxies expire that come due between two instants. What

@@ -1,6 +1,6 @@
 // Why a proxy is not to be renewed now, whatever it costs.
 
-package schedules
+package plans
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxEndings = 5
-	backoff    = 15 * time.Minute
+	MaxEndings = 5
+	Backoff    = 15 * time.Minute
 )
 
 // excused are the codes of renewals that ended for reasons of the account or of their command: they are no
@@ -23,10 +23,11 @@ const (
 // full is not asked at every slot.
 var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
-// barredBy is the part of barred that needs no query of the ledger.
-func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
+// BarredBy is why a proxy cannot be renewed now, as far as no query of the ledger is needed;
+// "" where it can.
+func (in *Inputs) BarredBy(f *Filter, proxy ledger.Proxy) string {
 	switch {
-	case f.undecided(proxy):
+	case f.Undecided(proxy):
 		return ReasonNotText
 	case in.Taken[proxy.ProxyID]:
 		return ReasonTaken
@@ -52,7 +53,7 @@ func (in *inputs) barredBy(f *filter, proxy ledger.Proxy) string {
 
 // barred says why a proxy is not to be renewed now, whatever it costs.
 func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, why string, err error) {
-	if why := p.in.barredBy(p.filter, proxy); why != "" {
+	if why := p.in.BarredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
 	}
 	if why, err := p.paidFor(ctx, proxy); why != "" || err != nil {
@@ -65,9 +66,9 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	// A command's id counts all of them, so that it is a new one; the wait before the next
 	// attempt counts those since a person's last answer that are not excused.
 	switch n := ended.Counted; {
-	case n >= maxEndings:
+	case n >= MaxEndings:
 		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {
-			p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
+			p.plan.ForPerson = append(p.plan.ForPerson, fact.ProxyReview{
 				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(), Endings: n,
 				Reason: "renewals of it ended without renewing it so often that sweeps leave it to a person",
 			})
@@ -75,9 +76,9 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 		return ended.All, ReasonPerson, nil
 	case ended.ShortOfMoney && p.in.ByHand:
 		return ended.All, "", nil
-	case ended.ShortOfMoney && p.in.Now.Before(ended.LastExcused.Add(backoff)):
+	case ended.ShortOfMoney && p.in.Now.Before(ended.LastExcused.Add(Backoff)):
 		return ended.All, ReasonWallet, nil
-	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(backoff<<n)), p.in.Now.Before(ended.LastExcused.Add(backoff)):
+	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(Backoff<<n)), p.in.Now.Before(ended.LastExcused.Add(Backoff)):
 		return ended.All, ReasonBackoff, nil
 	}
 	return ended.All, "", nil
@@ -101,7 +102,7 @@ func (p *planner) paidFor(ctx context.Context, proxy ledger.Proxy) (why string, 
 	if err != nil || !vain {
 		return "", err
 	}
-	p.plan.forPerson = append(p.plan.forPerson, fact.ProxyReview{
+	p.plan.ForPerson = append(p.plan.ForPerson, fact.ProxyReview{
 		ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(),
 		Reason: "a renewal of it was paid, and it has expired all the same: sweeps leave it to a person",
 	})

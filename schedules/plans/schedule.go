@@ -1,6 +1,6 @@
 // Schedule, one entry of the configuration, and its validation.
 
-package schedules
+package plans
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 	_ "time/tzdata" // zones must load on machines without a zone database
 
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -17,7 +18,6 @@ import (
 const (
 	defaultChunk = 100
 	maxChunk     = 100
-	day          = 24 * time.Hour
 )
 
 // Schedule says which proxies of an account are renewed, when and for how long.
@@ -64,7 +64,7 @@ func (s Schedule) check() error {
 	if s.Account == "" {
 		return errors.New("account is empty: name the account whose proxies it renews")
 	}
-	if _, err := s.calendar(); err != nil {
+	if _, err := s.Calendar(); err != nil {
 		return err
 	}
 	if s.DurationDays <= 0 || s.DurationDays%upstream.DayStep != 0 || s.DurationDays > upstream.MaxRenewDays {
@@ -73,7 +73,7 @@ func (s Schedule) check() error {
 	if s.RenewBefore < time.Minute {
 		return fmt.Errorf("renew_before is %s: use a time before the expiry, a minute at least, such as 72h", s.RenewBefore)
 	}
-	if s.RenewBefore >= time.Duration(s.DurationDays)*day {
+	if s.RenewBefore >= time.Duration(s.DurationDays)*fact.Day {
 		return fmt.Errorf("renew_before is %s and duration_days %d: a renewed proxy would be due again at once, for ever; make renew_before shorter than the duration",
 			s.RenewBefore, s.DurationDays)
 	}
@@ -91,17 +91,17 @@ func (s Schedule) check() error {
 
 // Late says that what comes due between two slots may expire before the second of them; "" where no two slots are so far apart.
 func (s Schedule) Late(now time.Time) string {
-	c, err := s.calendar()
+	c, err := s.Calendar()
 	if err != nil {
 		return ""
 	}
-	from, until := c.gap(now, s.RenewBefore)
+	from, until := c.Gap(now, s.RenewBefore)
 	if from.IsZero() {
 		return ""
 	}
 	const form = "Mon 2006-01-02 15:04 MST"
 	return fmt.Sprintf("renew_before is %s, and no slot comes between %s and %s: a proxy that comes due after the first may expire before the second, %s later",
-		s.RenewBefore, from.In(c.zone).Format(form), until.In(c.zone).Format(form), until.Sub(from))
+		s.RenewBefore, from.In(c.Zone).Format(form), until.In(c.Zone).Format(form), until.Sub(from))
 }
 
 // CheckRenames names the first schedule of an account whose earlier name cannot be its own.

@@ -1,6 +1,6 @@
 // What a renewal is expected to cost, by what was last paid.
 
-package schedules
+package plans
 
 import (
 	"context"
@@ -17,11 +17,12 @@ const (
 	PriceNone = "unknown"
 )
 
-// kind is what proxies of one price have in common.
-type kind struct{ country, region, line, ipType, protocol string }
+// Kind is what proxies of one price have in common.
+type Kind struct{ country, region, line, ipType, protocol string }
 
-func kindOf(p ledger.Proxy) kind {
-	return kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType, protocol: p.Protocol}
+// KindOf is the kind of a proxy.
+func KindOf(p ledger.Proxy) Kind {
+	return Kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType, protocol: p.Protocol}
 }
 
 // Price is what a renewal for the schedule's duration is expected to cost.
@@ -53,18 +54,30 @@ func PriceOf(own, kind ledger.Paid, days int64) Price {
 	}
 }
 
-// price is what a proxy's renewal is expected to cost.
-func (p *planner) price(ctx context.Context, proxy ledger.Proxy) (Price, error) {
+// Prices are what renewals for so many days are expected to cost. It remembers what kinds cost.
+type Prices struct {
+	known History
+	days  int64
+	kinds map[Kind]ledger.Paid
+}
+
+// NewPrices are the prices of renewals for so many days.
+func NewPrices(known History, days int64) *Prices {
+	return &Prices{known: known, days: days, kinds: map[Kind]ledger.Paid{}}
+}
+
+// Of is what a proxy's renewal is expected to cost.
+func (p *Prices) Of(ctx context.Context, proxy ledger.Proxy) (Price, error) {
 	own, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
 	if err != nil {
 		return Price{}, err
 	}
-	return p.priceBy(ctx, proxy, own)
+	return p.By(ctx, proxy, own)
 }
 
-// priceBy is price where what was last paid for the proxy itself is at hand.
-func (p *planner) priceBy(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
-	k := kindOf(proxy)
+// By is Of where what was last paid for the proxy itself is at hand.
+func (p *Prices) By(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
+	k := KindOf(proxy)
 	kind, known := p.kinds[k]
 	if !known {
 		var err error
@@ -73,10 +86,10 @@ func (p *planner) priceBy(ctx context.Context, proxy ledger.Proxy, own ledger.Pa
 		}
 		p.kinds[k] = kind
 	}
-	return PriceOf(own, kind, p.in.Schedule.DurationDays), nil
+	return PriceOf(own, kind, p.days), nil
 }
 
-// kindPrice is what a proxy's renewal is expected to cost by its kind alone.
-func (p *planner) kindPrice(ctx context.Context, proxy ledger.Proxy) (Price, error) {
-	return p.priceBy(ctx, proxy, ledger.Paid{})
+// OfKind is what a proxy's renewal is expected to cost by its kind alone.
+func (p *Prices) OfKind(ctx context.Context, proxy ledger.Proxy) (Price, error) {
+	return p.By(ctx, proxy, ledger.Paid{})
 }

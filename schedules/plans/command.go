@@ -1,6 +1,6 @@
 // How a plan is cut into renewal commands, and how their ids are made.
 
-package schedules
+package plans
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (p *planner) finish(ctx context.Context) error {
 		}
 		size = grown
 		plan.Included = append(plan.Included, part...)
-		plan.Commands, plan.planned = append(plan.Commands, data), append(plan.planned, note)
+		plan.Commands, plan.Planned = append(plan.Commands, data), append(plan.Planned, note)
 	}
 	p.total()
 	return nil
@@ -65,14 +65,14 @@ func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMess
 		return nil, fact.PlannedCommand{}, err
 	}
 	note := fact.PlannedCommand{CommandID: id, Proxies: len(part)}
-	sum := sumOf(part)
+	sum := SumOf(part)
 	note.EstimateCents, note.UnknownPrice = sum.Cents, sum.Lacks
 	data, err := encodeCommand(p.in.Schedule, id, part)
 	return data, note, err
 }
 
-// sumOf is what proxies are expected to cost.
-func sumOf(all []Included) (sum fact.Sum) {
+// SumOf is what proxies are expected to cost.
+func SumOf(all []Included) (sum fact.Sum) {
 	for _, one := range all {
 		sum = sum.Add(one.EstimateCents)
 	}
@@ -82,18 +82,18 @@ func sumOf(all []Included) (sum fact.Sum) {
 // total says what the plan comes to.
 func (p *planner) total() {
 	plan, s := &p.plan, p.in.Schedule
-	sum := sumOf(plan.Included)
+	sum := SumOf(plan.Included)
 	plan.EstimateCents, plan.Unpriced = sum.Total(), sum.Lacks
 	plan.Shortfall, plan.Shortfalls = p.short.Total(), shortfalls(p.limits)
 	if plan.WalletCents != nil {
 		after := *plan.WalletCents - plan.ReservedCents - sum.Cents
 		plan.WalletAfterCents = &after
 	}
-	plan.ListPriceCents, plan.Listed = sumListed(plan.Included)
+	plan.ListPriceCents, plan.Listed = SumListed(plan.Included)
 	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+sum.Cents+plan.ListPriceCents > s.ApproveOverCents
-	plan.spentBefore = p.in.SpentCents
+	plan.SpentBefore = p.in.SpentCents
 	plan.Left = p.left()
-	plan.Hash = hashPlan(s.Name, plan.Commands)
+	plan.Hash = HashOf(s.Name, plan.Commands)
 }
 
 // chunks cuts at size and puts every canary into a chunk of its own. A chunk
@@ -138,7 +138,7 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 // ceilingOf is max_total_cents of a chunk's command: its estimate, so that a price that rose
 // is charged for one proxy, and the rest is planned again; nil where a price is not known.
 func ceilingOf(part []Included) *int64 {
-	if sum := sumOf(part); sum.Lacks == 0 {
+	if sum := SumOf(part); sum.Lacks == 0 {
 		return &sum.Cents
 	}
 	return nil
@@ -187,7 +187,7 @@ func commandID(s Schedule, part []Included, round int) string {
 	if round > 0 {
 		h = binary.BigEndian.AppendUint64(h, uint64(round))
 	}
-	return hashedID(idPrefix(s.Name), h)
+	return hashedID(IDPrefix(s.Name), h)
 }
 
 // hashedID is an id that is a function of what was hashed.
@@ -196,10 +196,11 @@ func hashedID(prefix string, hashed []byte) string {
 	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
-// idPrefix is what the ids of a schedule's commands begin with.
-func idPrefix(schedule string) string { return "sweep-" + schedule + "-" }
+// IDPrefix is what the ids of a schedule's commands begin with.
+func IDPrefix(schedule string) string { return "sweep-" + schedule + "-" }
 
-func hashPlan(schedule string, commands []json.RawMessage) string {
+// HashOf is the hash of a plan: a function of the schedule's name and its commands.
+func HashOf(schedule string, commands []json.RawMessage) string {
 	h := newHash(schedule)
 	for _, c := range commands {
 		h = fact.AppendField(h, string(c))

@@ -1,6 +1,6 @@
 // The option match: which proxies a schedule is about, with the files of ids it names.
 
-package schedules
+package plans
 
 import (
 	"errors"
@@ -69,16 +69,16 @@ func instantOf(text string) (time.Time, error) {
 	return at, err
 }
 
-// single reports whether the match depends on more of a proxy than what many have in
+// Single reports whether the match depends on more of a proxy than what many have in
 // common.
-func (m Match) single() bool {
+func (m Match) Single() bool {
 	return len(m.Labels) > 0 || m.StartsFrom != "" || m.StartsBefore != "" ||
 		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
 }
 
-// fields are the columns that the match depends on, of those that many proxies have in
+// Fields are the columns that the match depends on, of those that many proxies have in
 // common.
-func (m Match) fields() (names []string) {
+func (m Match) Fields() (names []string) {
 	for name, list := range map[string][]string{
 		"country_code": m.CountryCode, "region": m.Region, "line_name": m.LineName, "ip_type": m.IPType, "protocol": m.Protocol, "status": m.Status,
 	} {
@@ -90,11 +90,11 @@ func (m Match) fields() (names []string) {
 }
 
 // idLists are what the files of a Match held when they were read.
-type idLists struct{ ProxyIDs, ExceptProxyIDs []string }
+type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
 
-// readLists reads the files of a match. A file that cannot be read stops the
+// ReadLists reads the files of a match. A file that cannot be read stops the
 // plan: a sweep without its exceptions would pay for them.
-func (m Match) readLists(read func(name string) ([]byte, error)) (l idLists, err error) {
+func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err error) {
 	for _, f := range []struct {
 		field, name string
 		ids         *[]string
@@ -147,20 +147,21 @@ func listed(text string) (ids []string, err error) {
 	return ids, nil
 }
 
-// named are the ids that the match and its files name, in any order.
-func (m Match) named(l idLists) []string {
+// Named are the ids that the match and its files name, in any order.
+func (m Match) Named(l Lists) []string {
 	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
-// filter is a Match made ready for a million proxies.
-type filter struct {
+// Filter is a Match made ready for a million proxies.
+type Filter struct {
 	Match
 	only, except map[string]bool
 	from, before time.Time
 }
 
-func (m Match) filter(l idLists) *filter {
-	f := &filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
+// Filter is the match with the ids of its files.
+func (m Match) Filter(l Lists) *Filter {
+	f := &Filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
 	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
 		f.only[id] = true
 	}
@@ -172,12 +173,12 @@ func (m Match) filter(l idLists) *filter {
 	return f
 }
 
-// about reports whether the schedule is about this proxy, its exceptions aside.
-func (f *filter) about(p ledger.Proxy) bool { return f.matches(p, false) }
+// About reports whether the schedule is about this proxy, its exceptions aside.
+func (f *Filter) About(p ledger.Proxy) bool { return f.matches(p, false) }
 
-// undecided reports whether the schedule might be about this proxy, if members that the
+// Undecided reports whether the schedule might be about this proxy, if members that the
 // match names were text (trap 65).
-func (f *filter) undecided(p ledger.Proxy) bool {
+func (f *Filter) Undecided(p ledger.Proxy) bool {
 	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
 	return notText && !f.matches(p, false) && f.matches(p, true)
 }
@@ -189,7 +190,7 @@ func anyOf(list []string, value string, lenient bool) bool {
 }
 
 // matches compares a proxy with the match; lenient is that of anyOf.
-func (f *filter) matches(p ledger.Proxy, lenient bool) bool {
+func (f *Filter) matches(p ledger.Proxy, lenient bool) bool {
 	anyOf := func(list []string, value string) bool { return anyOf(list, value, lenient) }
 	country := anyOf(f.CountryCode, p.CountryCode) || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
 	if !country || !anyOf(f.Region, p.Region) || !anyOf(f.LineName, p.LineName) || !anyOf(f.IPType, p.IPType) ||
@@ -204,12 +205,29 @@ func (f *filter) matches(p ledger.Proxy, lenient bool) bool {
 	return f.started(p.StartsAt)
 }
 
-func (f *filter) started(at *time.Time) bool {
+func (f *Filter) started(at *time.Time) bool {
 	if f.from.IsZero() && f.before.IsZero() {
 		return true
 	}
 	return at != nil && !at.Before(f.from) && (f.before.IsZero() || at.Before(f.before))
 }
 
-// fits reports whether the schedule may renew this proxy.
-func (f *filter) fits(p ledger.Proxy) bool { return f.about(p) && !f.except[p.ProxyID] }
+// Fits reports whether the schedule may renew this proxy.
+func (f *Filter) Fits(p ledger.Proxy) bool { return f.About(p) && !f.except[p.ProxyID] }
+
+// Set names the fields of the match that narrow it.
+func (m Match) Set() (names []string) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"country_code", len(m.CountryCode) > 0}, {"region", len(m.Region) > 0}, {"line_name", len(m.LineName) > 0}, {"ip_type", len(m.IPType) > 0},
+		{"protocol", len(m.Protocol) > 0}, {"status", len(m.Status) > 0}, {"starts_from", m.StartsFrom != ""}, {"starts_before", m.StartsBefore != ""},
+		{"labels", len(m.Labels) > 0}, {"proxy_ids", len(m.ProxyIDs) > 0}, {"proxy_ids_file", m.ProxyIDsFile != ""},
+	} {
+		if f.set {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}

@@ -1,4 +1,4 @@
-package schedules
+package plans
 
 import (
 	"strings"
@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-func calendarOf(t testing.TB, cron, zone string) calendar {
+func calendarOf(t testing.TB, cron, zone string) Calendar {
 	t.Helper()
 	s := keepalive()
 	s.Cron, s.Timezone = cron, zone
-	c, err := s.calendar()
+	c, err := s.Calendar()
 	check(t, err)
 	return c
 }
@@ -79,7 +79,7 @@ func TestSlotsAreTheSameFromWhereverOneLooks(t *testing.T) {
 	}
 }
 
-func wantSlots(t *testing.T, c calendar, from, to string, expected []string) {
+func wantSlots(t *testing.T, c Calendar, from, to string, expected []string) {
 	t.Helper()
 	slots, _ := c.Between(at(from), at(to))
 	texts := make([]string, 0, len(slots))
@@ -112,7 +112,7 @@ func TestEverySlotsStayWhereTheyAreAfterARestart(t *testing.T) {
 func TestALongDowntimeIsBoundedAtTheNewestSlot(t *testing.T) {
 	c := calendarOf(t, "@every 1s", "")
 	slots, more := c.Between(noon.AddDate(-2, 0, 0), noon)
-	if !more || len(slots) > maxMissed+1 || len(slots) < maxMissed/2 || !slots[len(slots)-1].Equal(noon) {
+	if !more || len(slots) > MaxMissed+1 || len(slots) < MaxMissed/2 || !slots[len(slots)-1].Equal(noon) {
 		t.Fatalf("more %v, %d slots", more, len(slots))
 	}
 	burst := calendarOf(t, "* * * 1 1 *", "") // every second of one day of the year

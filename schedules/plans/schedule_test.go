@@ -1,12 +1,11 @@
-package schedules
+package plans
 
 import (
+	"perennial/ledger/fact"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"perennial/ledger"
 )
 
 func TestAScheduleThatCannotWorkIsRefusedByField(t *testing.T) {
@@ -58,32 +57,11 @@ func TestSundayIsSevenToo(t *testing.T) {
 }
 
 func TestTrap11ALeadTimeNotShorterThanTheDurationIsRefused(t *testing.T) {
-	for before, works := range map[time.Duration]bool{30*day - time.Second: true, 30 * day: false, 31 * day: false} {
+	for before, works := range map[time.Duration]bool{30*fact.Day - time.Second: true, 30 * fact.Day: false, 31 * fact.Day: false} {
 		s := keepalive()
 		s.RenewBefore = before
 		if err := s.Validate(); (err == nil) != works {
 			t.Errorf("renew_before %s: error %v", before, err)
-		}
-	}
-}
-
-func TestMatchNarrowsAScheduleToSomeProxies(t *testing.T) {
-	p := ledger.Proxy{ProxyID: "px_1", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
-	for name, test := range map[string]struct {
-		match Match
-		fits  bool
-	}{
-		"everything":   {Match{}, true},
-		"country":      {Match{CountryCode: []string{"de", "us"}}, true},
-		"other":        {Match{CountryCode: []string{"DE"}}, false},
-		"all of them":  {Match{Region: []string{"Dallas"}, LineName: []string{"premium"}, IPType: []string{"isp"}}, true},
-		"one does not": {Match{Region: []string{"Dallas"}, IPType: []string{"residential"}}, false},
-		"named":        {Match{ProxyIDs: []string{"px_1"}}, true},
-		"not named":    {Match{ProxyIDs: []string{"px_2"}}, false},
-		"excepted":     {Match{ProxyIDs: []string{"px_1"}, ExceptProxyIDs: []string{"px_1"}}, false},
-	} {
-		if test.match.filter(idLists{}).fits(p) != test.fits {
-			t.Errorf("%s: fits is %v", name, !test.fits)
 		}
 	}
 }

@@ -1,0 +1,58 @@
+// What offers ask for.
+
+package plans
+
+import (
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+	"slices"
+	"strings"
+)
+
+// ListPrice is what an offer of the proxy's kind asks for so many days, the dearest of
+// several; not known where none does.
+func ListPrice(offers []upstream.Offer, p ledger.Proxy, days int64) (cents fact.Cents) {
+	for _, o := range offers {
+		if o.Region == p.Region && offersLike(o, p, days) {
+			cents = cents.Most(fact.Known(offerCost(o, days)))
+		}
+	}
+	return cents
+}
+
+// ListFilter finds the offers of a proxy's kind.
+func ListFilter(p ledger.Proxy, days int64) upstream.OfferFilter {
+	return upstream.OfferFilter{CountryCode: p.CountryCode, Region: p.Region, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: days}
+}
+
+// offersLike reports whether an offer sells proxies of the same country, line, type and
+// protocol for so many days, and names a price.
+func offersLike(o upstream.Offer, p ledger.Proxy, days int64) bool {
+	return strings.EqualFold(o.CountryCode, p.CountryCode) && o.LineName == p.LineName && o.IPType == p.IPType && o.Protocol == p.Protocol &&
+		slices.Contains(o.DurationDays, days) && o.UnitPriceCents != nil && *o.UnitPriceCents >= 0
+}
+
+// offerCost is what one proxy of an offer costs. Whether a unit price is for the base
+// duration is not given: the dearer counts.
+func offerCost(o upstream.Offer, days int64) int64 {
+	return max(*o.UnitPriceCents, fact.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
+}
+
+// SetList notes a list price, where one is known.
+func (x *Included) SetList(price fact.Cents) {
+	if price.Known() {
+		x.ListPriceCents, x.PriceFrom = price.Or(0), PriceList
+	}
+}
+
+// SumListed adds up the list prices, and counts them.
+func SumListed(all []Included) (cents int64, n int) {
+	for _, one := range all {
+		if one.PriceFrom == PriceList {
+			cents += one.ListPriceCents
+			n++
+		}
+	}
+	return cents, n
+}
