@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"perennial/jobs/command"
-	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -70,7 +69,7 @@ func (a *arrival) ref() fact.Ref {
 
 func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 	return fact.CommandRejected{
-		Ref: a.ref(), ContentHash: a.hash, Code: code, Reason: decide.Bounded(reason), ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
+		Ref: a.ref(), ContentHash: a.hash, Code: code, Reason: fact.Bounded(reason), ReplyTo: a.inbox, StreamSequence: a.msg.StreamSequence,
 	}
 }
 
@@ -87,7 +86,7 @@ func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	}
 	a.conflict = reason
 	return a.answerOnce(tx, fact.CommandConflict{
-		Ref: a.ref(), ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: decide.Bounded(reason), StreamSequence: a.msg.StreamSequence,
+		Ref: a.ref(), ContentHash: a.hash, AcceptedHash: known.AcceptedHash, Reason: fact.Bounded(reason), StreamSequence: a.msg.StreamSequence,
 	}, reason)
 }
 

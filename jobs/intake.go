@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/jobs/command"
-	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -292,7 +291,7 @@ func refusal(code, reason string) []byte {
 
 // bury stores a message that cannot be answered by a fact among the dead letters.
 func (r *Runner) bury(ctx context.Context, m *queue.Message, code, reason string) error {
-	reason = decide.Bounded(reason)
+	reason = fact.Bounded(reason)
 	dead := queue.Dead{Code: code, Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
 	if err := r.DeadLetter(ctx, dead); err != nil {
 		return fmt.Errorf("dead letter: %w", err)

@@ -129,7 +129,7 @@ func (r *Runner) retry(ctx context.Context, of target, by signature, may func(fa
 		}
 		reason := by.reason
 		if o.Reason != "" { // the first refusal stays readable
-			reason = decide.Bounded(reason + "; it had been refused: " + o.Reason)
+			reason = fact.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return fact.OperationResolved{
 			Ref: ref, By: by.by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
+	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/upstream"
 )
@@ -69,7 +70,7 @@ func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 		return
 	}
 	h := r.readFailed(err)
-	if x := decide.ReadPause(h, decide.Verdict{TraceID: h.TraceID, Reason: decide.Bounded(h.Reason)}); x != nil {
+	if x := decide.ReadPause(h, decide.Verdict{TraceID: h.TraceID, Reason: fact.Bounded(h.Reason)}); x != nil {
 		_ = r.pause(ctx, *x) // it holds, recorded or not
 	}
 }

@@ -185,7 +185,7 @@ func (e *unreadableOfferError) Error() string { return "the offer cannot be read
 func unreadableOffer(unusable []upstream.Unusable, code string) error {
 	for _, u := range unusable {
 		if u.ID == code || u.ID == "" {
-			return &unreadableOfferError{decide.Bounded(u.Why)}
+			return &unreadableOfferError{fact.Bounded(u.Why)}
 		}
 	}
 	return nil
@@ -240,7 +240,7 @@ func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (fact.Cents, err
 	r.mu.Unlock()
 	cents, err := decide.QuotedCents(o, quantity, days)
 	if err != nil {
-		return fact.Cents{}, &unreadableOfferError{decide.Bounded(err.Error())}
+		return fact.Cents{}, &unreadableOfferError{fact.Bounded(err.Error())}
 	}
 	return fact.Known(cents), nil
 }

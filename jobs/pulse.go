@@ -123,7 +123,7 @@ func (r *Runner) Unsettled() string {
 		case readOrder:
 			what, state = "no order could be read", fact.StateOpen
 		}
-		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial operations list --state %s`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, state, decide.Bounded(x.why)))
+		lines = append(lines, fmt.Sprintf("%s since %s, in %d attempts (`perennial operations list --state %s`): %s", what, x.since.UTC().Format(time.RFC3339), x.attempts, state, fact.Bounded(x.why)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -138,7 +138,7 @@ func (r *Runner) Silent() string {
 	case r.pulse.answered.IsZero():
 		return ""
 	case r.pulse.failed > 1 || r.pulse.failed == 1 && since > silentAfter:
-		return fmt.Sprintf("the provider has not answered since %s: %s", r.pulse.answered.UTC().Format(time.RFC3339), decide.Bounded(r.pulse.last.Error()))
+		return fmt.Sprintf("the provider has not answered since %s: %s", r.pulse.answered.UTC().Format(time.RFC3339), fact.Bounded(r.pulse.last.Error()))
 	case asked && since > silentMost+r.askInterval():
 		return "the provider has not answered since " + r.pulse.answered.UTC().Format(time.RFC3339)
 	}

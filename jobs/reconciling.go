@@ -164,7 +164,7 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 	r.reconciling.mu.Lock()
 	defer r.reconciling.mu.Unlock()
 	if err != nil {
-		r.reconciling.last.Failed = decide.Bounded(err.Error())
+		r.reconciling.last.Failed = fact.Bounded(err.Error())
 		return x, err
 	}
 	r.reconciling.last = LastReconciliation{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), ProviderCents: &x.Wallet.ProviderCents, unsure: r.reconciling.suspect != "" || x.Wallet.Late}

@@ -47,7 +47,7 @@ func (x Recording) Check() error {
 	case x.CorrectsSeq < 0:
 		return command.Refuse("--corrects %d is no row of the journal", x.CorrectsSeq)
 	case !slices.Contains(recordKinds, x.Kind) && (x.Kind != "" || !corrects):
-		return command.Refuse("kind %q is not known: top-up, external, charge or refund", decide.Bounded(x.Kind))
+		return command.Refuse("kind %q is not known: top-up, external, charge or refund", fact.Bounded(x.Kind))
 	case x.Cents < 0 || x.Cents > decide.MaxLineCents || x.Cents == 0 && !corrects:
 		return command.Refuse("--cents %d cannot be recorded: it is over 0 and at most %d", x.Cents, decide.MaxLineCents)
 	case x.ID != "" && command.CheckID(x.ID) != nil:

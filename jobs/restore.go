@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -204,7 +203,7 @@ const findingsNamed = 3
 
 func (f *findings) add(name string) {
 	if f.count++; f.count <= findingsNamed {
-		f.names = append(f.names, decide.Bounded(name))
+		f.names = append(f.names, fact.Bounded(name))
 	}
 }
 

@@ -241,7 +241,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	r.pulse.heard(r.Clock(), nil)
 	r.account.Store(&account)
 	if account.Status != "active" {
-		r.Log.WithField("status", decide.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
+		r.Log.WithField("status", fact.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
@@ -111,6 +112,6 @@ func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	if errors.Is(unbound, ledger.ErrNotFound) {
 		return &ThrottledError{r.Account, until}
 	}
-	_ = r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: decide.Bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
+	_ = r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: fact.Bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
 	return &ThrottledError{r.Account, until}
 }

@@ -138,7 +138,7 @@ func (l *Ledger) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, 
 	if err != nil {
 		return nil, err
 	}
-	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM (SELECT * FROM journal WHERE seq > ? ORDER BY seq LIMIT +?)
+	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM (SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?)
 		WHERE type = 'sweep.finished' AND data ->> '$.plan' = ? AND data ->> '$.abandoned' = 1`, after, finishedWithin, slot.Plan), scanRow)
 	for _, r := range rows {
 		var f fact.SweepFinished

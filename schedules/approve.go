@@ -125,10 +125,10 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if unknown != nil { // one that is not configured any more has no budget
 		r = &scheduleRunner{Schedule: plans.Schedule{Name: schedule}}
 	} else {
-		if err := s.counting.take(ctx); err != nil {
+		if err := s.counting.Take(ctx); err != nil {
 			return err
 		}
-		defer s.counting.give()
+		defer s.counting.Give()
 		if err := s.affords(ctx, r, planned); err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func (s *Sweeper) tellUncovered(ctx context.Context, before *int64, n int64, fir
 	}
 	f := fact.ListingUncovered{Uncovered: int(n), ProxyIDs: []string{}}
 	for _, p := range first {
-		f.ProxyIDs = append(f.ProxyIDs, bounded(p.ProxyID))
+		f.ProxyIDs = append(f.ProxyIDs, fact.Bounded(p.ProxyID))
 	}
 	if n > 0 {
 		f.FirstExpiresAt = first[0].ExpiresAt

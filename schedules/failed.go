@@ -13,6 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 )
 
@@ -74,7 +75,7 @@ func (s *Sweeper) failed(ctx context.Context, r *scheduleRunner, slot time.Time,
 // tellTrouble notes a slot's trouble, and appends its fact when set says so.
 func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
-	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: bounded(why)}
+	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: fact.Bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
 		f.NextSlot = &next
 	}
@@ -115,15 +116,6 @@ func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.
 	return errors.Join(unread, err)
 }
 
-const maxReason = 500
-
-func bounded(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxReason], "") + " …"
-}
-
 // watchSlot reports a sweep as failed whose commands cannot be published, or that waits for a
 // listing that fails, stands still or takes longer than the time to the next slot: both are
 // tried again for hours.
@@ -148,21 +140,21 @@ func (s *Sweeper) late(r *scheduleRunner, slot, began time.Time) error {
 	if why := r.unstored.Load(); why != nil {
 		return fmt.Errorf("its commands cannot be published: %w", *why)
 	}
-	if why := s.lister.failing.Load(); why != nil {
-		return *why
+	if why := s.lister.Failing(); why != nil {
+		return why
 	}
 	if !r.listing.Load() {
 		return nil
 	}
 	now := s.Clock()
-	if page := s.lister.lastPage.Load(); page != nil && page.After(began) {
-		began = *page
+	if page := s.lister.LastPage(); page.After(began) {
+		began = page
 	}
 	if still := now.Sub(began); still >= lateAfter {
 		return fmt.Errorf("it waits for a listing of the proxies that has read no page for %s: the account's rate_per_second, or the provider, leaves it no turn", still.Truncate(time.Second))
 	}
 	if next := r.calendar.Next(slot); !next.IsZero() && !next.After(now) {
-		return fmt.Errorf("it waits for a listing of the proxies that takes longer than the time between two slots: %d pages were read", s.lister.pagesRead.Load())
+		return fmt.Errorf("it waits for a listing of the proxies that takes longer than the time between two slots: %d pages were read", s.lister.PagesRead())
 	}
 	return nil
 }
@@ -172,8 +164,8 @@ func (s *Sweeper) late(r *scheduleRunner, slot, began time.Time) error {
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
 	lines := make([]string, 0, len(failing)+1)
-	if loss := s.lister.loss.Load(); loss != nil {
-		lines = append(lines, lossText(*loss))
+	if loss := s.lister.Loss(); loss != nil {
+		lines = append(lines, listing.LossText(*loss))
 	}
 	if slow := s.tooSlow(); slow != "" {
 		lines = append(lines, slow)

@@ -56,10 +56,10 @@ func (f firing) before() remainder {
 // slot has fired before, errPaused when the schedule is paused, errSkew when the clock is wrong; after any other error
 // it may be tried again.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
-	if err := r.turn.take(ctx); err != nil {
+	if err := r.turn.Take(ctx); err != nil {
 		return sweep{}, err
 	}
-	defer r.turn.give()
+	defer r.turn.Give()
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return sweep{}, err
 	}
@@ -108,10 +108,10 @@ func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (swee
 	if err := s.awaitListed(ctx, r, f); err != nil {
 		return sweep{}, err
 	}
-	if err := s.counting.take(ctx); err != nil {
+	if err := s.counting.Take(ctx); err != nil {
 		return sweep{}, err
 	}
-	defer s.counting.give()
+	defer s.counting.Give()
 	plan, err := s.plan(ctx, r, f)
 	if err != nil {
 		return sweep{}, err

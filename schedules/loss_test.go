@@ -13,13 +13,14 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
 // hiding is a provider that does not list some proxies while hide is set.
 type hiding struct {
-	Provider
+	listing.Provider
 	hide     func(id string) bool
 	unusable []upstream.Unusable
 }
@@ -170,7 +171,7 @@ func TestTrap66WhatIsLostIsRememberedAcrossARestart(t *testing.T) {
 	provider.hide = func(string) bool { return true }
 	check(t, h.lister.WaitPass(t.Context()))
 	h.restart(t)
-	check(t, h.lister.recall(t.Context()))
+	check(t, h.lister.Recall(t.Context()))
 	if h.NotReady() == "" {
 		t.Error("ready")
 	}

@@ -285,3 +285,21 @@ func commandIDs(t testing.TB, p plans.Plan) (ids []string) {
 	}
 	return ids
 }
+
+type fake func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
+
+func (f fake) ProxiesPage(_ context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	return f(r)
+}
+
+func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400, Code: code} }
+
+// shown lists what the ledger holds as not gone.
+func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
+	t.Helper()
+	check(t, l.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p ledger.Proxy) error {
+		ids = append(ids, p.ProxyID)
+		return nil
+	}))
+	return ids
+}

@@ -118,7 +118,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 		if paused.Until != nil {
 			until = *paused.Until
 		}
-		if _, err := waitOr(ctx, s.Clock, until, r.woken); err != nil {
+		if _, err := sleep.UntilOr(ctx, s.Clock, until, r.woken); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -96,7 +97,7 @@ func (s *Sweeper) stillRefused(ctx context.Context, r *scheduleRunner, id string
 	case err != nil:
 		return false, fmt.Errorf("read %s before it is replaced: %w", id, err)
 	}
-	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, seen(p, asked)) }); err != nil {
+	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, listing.Seen(p, asked)) }); err != nil {
 		return false, fmt.Errorf("store what %s is now: %w", id, err)
 	}
 	refused, err := s.refused(ctx, r)

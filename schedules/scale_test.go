@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -164,7 +165,7 @@ func peak(b *testing.B) float64 {
 func BenchmarkAFullPass(b *testing.B) {
 	for b.Loop() {
 		w := &watch{now: noon}
-		l := newLister(Config{
+		l := listing.New(listing.Config{
 			Ledger: openLedger(b, filepath.Join(b.TempDir(), "main.ledger.db"), w.Now), Provider: &million{n: fleetSize, expires: spread(fleetSize, 100_000)}, Clock: w.Now,
 		})
 		check(b, l.WaitPass(b.Context()))

@@ -18,6 +18,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -52,7 +53,7 @@ type Publisher interface {
 type Config struct {
 	Account   string
 	Ledger    *ledger.Ledger
-	Provider  Provider
+	Provider  listing.Provider
 	Publisher Publisher
 	Clock     func() time.Time // required
 	// ProviderTime is the provider's time as far as it is known; default: Clock.
@@ -101,15 +102,6 @@ func (c Config) withDefaults() Config {
 	if c.DailyLimitLocation == nil {
 		c.DailyLimitLocation = time.UTC
 	}
-	if c.ListEvery <= 0 {
-		c.ListEvery = defaultListEvery
-	}
-	if c.LossPercent <= 0 {
-		c.LossPercent = DefaultLossPercent
-	}
-	if c.LossMin <= 0 {
-		c.LossMin = DefaultLossMin
-	}
 	if c.considered == 0 {
 		c.considered = maxConsidered
 	}
@@ -125,12 +117,12 @@ func (c Config) withDefaults() Config {
 // goroutine, with or without Run.
 type Sweeper struct {
 	Config
-	lister    *lister
+	lister    *listing.Lister
 	runners   []*scheduleRunner
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
-	counting  lock
+	counting  sleep.Lock
 	pace      atomic.Pointer[pace] // of a long queue of renewals; nil: there is none
 	measured  []measurement        // since when it is long, the last ten minutes; watchPace alone has it
 	listed    listPrices
@@ -141,7 +133,7 @@ type Sweeper struct {
 type scheduleRunner struct {
 	plans.Schedule
 	calendar plans.Calendar
-	turn     lock        // one sweep of a schedule at a time
+	turn     sleep.Lock  // one sweep of a schedule at a time
 	listing  atomic.Bool // its sweep waits for a listing
 	trouble  trouble
 	refused  trouble               // that the intake refused its commands
@@ -151,33 +143,21 @@ type scheduleRunner struct {
 	woken    chan struct{} // rest has changed
 }
 
-// lock is a mutex whose wait a context ends.
-type lock chan struct{}
-
-func (l lock) take(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (l lock) give() { <-l }
-
 // New checks the schedules. The error names the schedule, the field and the fix.
 func New(c Config) (*Sweeper, error) {
 	if c.Ledger == nil || c.Provider == nil || c.Publisher == nil || c.Clock == nil {
 		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
 	}
 	c = c.withDefaults()
-	s := &Sweeper{Config: c, lister: newLister(c), counting: make(lock, 1)}
-	s.lister.whole = s.countUncovered
-	s.lister.healed = func() {
-		for _, r := range s.runners {
-			r.unlisted.clear()
-		}
-	}
+	s := &Sweeper{Config: c, counting: sleep.NewLock()}
+	s.lister = listing.New(listing.Config{
+		Account: c.Account, Ledger: c.Ledger, Provider: c.Provider, Clock: c.Clock, Pass: c.Pass, Proxy: c.Proxy, Every: c.ListEvery,
+		LossPercent: c.LossPercent, LossMin: c.LossMin, Log: c.Log, Whole: s.countUncovered, Healed: func() {
+			for _, r := range s.runners {
+				r.unlisted.clear()
+			}
+		},
+	})
 	if err := CheckWarnBefore(c.WarnBefore); err != nil {
 		return nil, err
 	}
@@ -200,7 +180,7 @@ func New(c Config) (*Sweeper, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.runners = append(s.runners, &scheduleRunner{Schedule: one, calendar: calendar, turn: make(lock, 1), woken: make(chan struct{}, 1)})
+		s.runners = append(s.runners, &scheduleRunner{Schedule: one, calendar: calendar, turn: sleep.NewLock(), woken: make(chan struct{}, 1)})
 	}
 	return s, nil
 }
@@ -252,7 +232,7 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 			continue
 		}
 		slot := slots[len(slots)-1]
-		if err := waitUntil(ctx, s.Clock, r.calendar.Start(slot)); err != nil {
+		if err := sleep.Until(ctx, s.Clock, r.calendar.Start(slot)); err != nil {
 			return err
 		}
 		if more {
@@ -299,10 +279,10 @@ func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, err
 }
 
 func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Time, error) {
-	if err := r.turn.take(ctx); err != nil {
+	if err := r.turn.Take(ctx); err != nil {
 		return time.Time{}, err
 	}
-	defer r.turn.give()
+	defer r.turn.Give()
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return time.Time{}, err
 	}
@@ -325,10 +305,10 @@ func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Ti
 	}
 	look := now.Add(remainderEvery)
 	if r.rest.Load() == nil || !look.Before(wake) {
-		_, err := waitOr(ctx, s.Clock, wake, r.woken)
+		_, err := sleep.UntilOr(ctx, s.Clock, wake, r.woken)
 		return err
 	}
-	if woken, err := waitOr(ctx, s.Clock, look, r.woken); err != nil || woken {
+	if woken, err := sleep.UntilOr(ctx, s.Clock, look, r.woken); err != nil || woken {
 		return err
 	}
 	return s.sweepRemainder(ctx, r)

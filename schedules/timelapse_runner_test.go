@@ -9,6 +9,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -163,7 +164,7 @@ func (y *year) precheck(w work, ref fact.Ref) (ids []string, observed map[string
 	for _, id := range w.ids {
 		p, err := y.client.Proxy(y.t.Context(), id)
 		check(y.t, err)
-		check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, seen(p, y.watch.Now())) }))
+		check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Observe(0, listing.Seen(p, y.watch.Now())) }))
 		if p.ExpiresAt == nil || !p.ExpiresAt.Equal(w.cmd.ExpectExpiresAt[id]) {
 			skipped = append(skipped, fact.ProxySkipped{Ref: ref, ProxyID: id, Reason: "its expiry has moved since it was planned", ExpiresAt: p.ExpiresAt})
 			continue

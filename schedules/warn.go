@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 )
 
 const (
@@ -39,7 +40,7 @@ func CheckWarnBefore(thresholds []time.Duration) error {
 // ended or failed.
 func (s *Sweeper) watchExpiries(ctx context.Context) error {
 	select {
-	case <-s.lister.tried:
+	case <-s.lister.Tried():
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -50,7 +51,7 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 			}
 			s.Log.WithError(err).WithField("account", s.Account).Warn("expiries could not be read; the read is tried again")
 		}
-		if err := waitUntil(ctx, s.Clock, s.Clock().Add(warnEvery)); err != nil {
+		if err := sleep.Until(ctx, s.Clock, s.Clock().Add(warnEvery)); err != nil {
 			return err
 		}
 	}

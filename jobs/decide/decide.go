@@ -230,7 +230,7 @@ func decideTooLate(op Operation, h TooLate) Decision {
 // decideUnrecordable hands the operation to a person, with the money that a read of its
 // order books. What was sent may have executed.
 func decideUnrecordable(op Operation, h Unrecordable) Decision {
-	v := Verdict{Reason: Bounded("what the provider answered cannot be recorded: " + h.Why)}
+	v := Verdict{Reason: fact.Bounded("what the provider answered cannot be recorded: " + h.Why)}
 	d := review(op, executed(op.State == fact.StateSending), v)
 	for _, f := range h.Decision.Facts {
 		switch f := f.(type) {

@@ -235,7 +235,7 @@ func QuotedCents(o upstream.Offer, quantity, days int64) (int64, error) {
 		return 0, errors.New("unit_price_cents gives no usable price")
 	}
 	if !upstream.AmountAgrees(o.UnitPrice, *o.UnitPriceCents) {
-		return 0, fmt.Errorf("unit_price is %q and unit_price_cents %d", Bounded(o.UnitPrice), *o.UnitPriceCents)
+		return 0, fmt.Errorf("unit_price is %q and unit_price_cents %d", fact.Bounded(o.UnitPrice), *o.UnitPriceCents)
 	}
 	unit := *o.UnitPriceCents
 	return quantity * max(unit, fact.ScalePrice(unit, o.BaseDurationDays, days)), nil

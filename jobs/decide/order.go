@@ -19,10 +19,10 @@ import (
 func decideOrder(op Operation, h OrderRead) Decision {
 	o := h.Order
 	if o.OrderNo != "" && o.OrderNo != op.OrderNo {
-		return orderReview(op, o, fmt.Sprintf("order %s was asked for and %s was answered", op.OrderNo, Bounded(o.OrderNo)))
+		return orderReview(op, o, fmt.Sprintf("order %s was asked for and %s was answered", op.OrderNo, fact.Bounded(o.OrderNo)))
 	}
 	state := fact.OrderState{
-		Ref: op.Ref(o.TraceID), OrderNo: op.OrderNo, Status: Bounded(o.Status),
+		Ref: op.Ref(o.TraceID), OrderNo: op.OrderNo, Status: fact.Bounded(o.Status),
 		ExpectedCount: o.Delivery.ExpectedCount, DeliveredCount: o.Delivery.DeliveredCount, ReadAt: &h.Now,
 	}
 	doubts := Money(op, o, &state)
@@ -89,7 +89,7 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	if o.TotalCents != nil && *o.TotalCents > 0 && *o.TotalCents <= MaxLineCents {
 		switch {
 		case o.Currency != op.Binding.Currency:
-			doubt(FindingOrderCurrency, 0, fmt.Sprintf("the order costs %s in %q and the account is in %q: nothing was booked", fact.Decimal(*o.TotalCents), Bounded(o.Currency), op.Binding.Currency))
+			doubt(FindingOrderCurrency, 0, fmt.Sprintf("the order costs %s in %q and the account is in %q: nothing was booked", fact.Decimal(*o.TotalCents), fact.Bounded(o.Currency), op.Binding.Currency))
 		case op.ChargedCents == 0:
 			state.ChargedCents = *o.TotalCents
 		case op.ChargedCents != *o.TotalCents:
@@ -97,7 +97,7 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 		}
 	}
 	if !totalAgrees(o) {
-		doubt(FindingDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", Bounded(o.Total), *o.TotalCents))
+		doubt(FindingDecimal, 0, fmt.Sprintf("the order's total is %q and its total_cents %d: total_cents is booked", fact.Bounded(o.Total), *o.TotalCents))
 	}
 	refunds(op, o, state, doubt)
 	return doubts
@@ -203,9 +203,9 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	case o.InProgress():
 		return "the order made no progress in 24 hours of reading it"
 	case unbooked:
-		return fmt.Sprintf("the order (status %q) %s", Bounded(o.Status), whyUnbooked(op, o))
+		return fmt.Sprintf("the order (status %q) %s", fact.Bounded(o.Status), whyUnbooked(op, o))
 	default:
-		return fmt.Sprintf("the order (status %q) is not delivered, not refunded, and is not to be polled any more", Bounded(o.Status))
+		return fmt.Sprintf("the order (status %q) is not delivered, not refunded, and is not to be polled any more", fact.Bounded(o.Status))
 	}
 }
 
@@ -221,7 +221,7 @@ func whyUnbooked(op Operation, o upstream.Order) string {
 	case o.Currency == "":
 		return "gives no currency, so its total is not booked"
 	default:
-		return fmt.Sprintf("is in %q and the account in %q, so its total is not booked", Bounded(o.Currency), op.Binding.Currency)
+		return fmt.Sprintf("is in %q and the account in %q, so its total is not booked", fact.Bounded(o.Currency), op.Binding.Currency)
 	}
 }
 
@@ -247,9 +247,9 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 // poll. An order that Perennial made and that the provider does not know is for a
 // person, once its reads have had time to show it.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
-	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: Bounded(h.Reason)}
+	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: fact.Bounded(h.Reason)}
 	if h.Unaskable {
-		v.Reason = fmt.Sprintf("the order was accepted as %q, which no request can ask for", Bounded(op.OrderNo))
+		v.Reason = fmt.Sprintf("the order was accepted as %q, which no request can ask for", fact.Bounded(op.OrderNo))
 		return review(op, notExecuted, v)
 	}
 	if h.Code == upstream.CodeOrderNotFound {

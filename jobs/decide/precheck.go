@@ -86,11 +86,11 @@ func (h PrecheckFailed) Garbled() bool { return h.Code == "" && h.HTTPStatus/100
 // for a week is none.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	if h.Now.Sub(op.AcceptedAt) >= unreadLongest && !op.AcceptedAt.IsZero() && op.Ambiguous == 0 {
-		return refusedBefore(op, nil, "unreadable", "what must be read before paying could not be in 7 days, and nothing was sent: "+Bounded(h.Reason))
+		return refusedBefore(op, nil, "unreadable", "what must be read before paying could not be in 7 days, and nothing was sent: "+fact.Bounded(h.Reason))
 	}
 	wait := previousWait(op) + h.Took + time.Duration(h.Jitter*float64(BackoffFirst))
 	d := waiting(op, notExecuted, h.Now.Add(wait), Verdict{
-		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + Bounded(h.Reason),
+		code: h.Code, TraceID: h.TraceID, Reason: "what must be read before paying could not be: " + fact.Bounded(h.Reason),
 	})
 	d.Postponed = true
 	return d
@@ -193,7 +193,7 @@ func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postp
 		if !leavesOut(op, h, *s.Unread, len(unread) < len(op.ProxyIDs)) {
 			return nil, s.Unread
 		}
-		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Code: fact.SkipUnreadable, Reason: Bounded(s.Unread.Reason)})
+		skipped = append(skipped, fact.SkippedProxy{ProxyID: s.ProxyID, Code: fact.SkipUnreadable, Reason: fact.Bounded(s.Unread.Reason)})
 	}
 	return skipped, nil
 }

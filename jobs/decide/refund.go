@@ -33,7 +33,7 @@ func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool
 	case covers(o.Delivery, charged, refunded):
 		ids, proxies := Delivered(op.OfferCode, o, charged-refunded)
 		return Decision{Facts: []fact.Fact{fact.OrderRefunded{
-			OrderState: state, RefundStatus: Bounded(o.Refund.Status), Destination: Bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
+			OrderState: state, RefundStatus: fact.Bounded(o.Refund.Status), Destination: fact.Bounded(o.Refund.Destination), RefundedAt: o.Refund.RefundedAt.UTC(),
 			ProxyIDs: ids, Proxies: proxies,
 		}}}
 	case !long:
@@ -74,7 +74,7 @@ func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(
 	delta, room := *r.AmountCents-op.RefundedCents, op.ChargedCents+state.ChargedCents-op.RefundedCents
 	switch {
 	case r.Currency != op.Binding.Currency:
-		doubt(FindingRefundCurrency, 0, fmt.Sprintf("the refund is %s in %q and the account is in %q: nothing was booked", fact.Decimal(*r.AmountCents), Bounded(r.Currency), op.Binding.Currency))
+		doubt(FindingRefundCurrency, 0, fmt.Sprintf("the refund is %s in %q and the account is in %q: nothing was booked", fact.Decimal(*r.AmountCents), fact.Bounded(r.Currency), op.Binding.Currency))
 	case delta < 0 || delta > room:
 		doubt(FindingRefundAmount, *r.AmountCents, "the refund is less than what was booked before, or more than the charge")
 	default:
@@ -136,7 +136,7 @@ func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
 // refund object announces one.
 func withoutRefund(op Operation, o upstream.Order) fact.LedgerDiscrepancy {
 	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Finding: FindingRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
-		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", Bounded(o.Refund.Status))}
+		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", fact.Bounded(o.Refund.Status))}
 	if o.Refund.AmountCents != nil {
 		f.AmountCents = *o.Refund.AmountCents
 	}

@@ -22,7 +22,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	}
 	r := h.Reply.Renewal
 	if missing := h.unreadable(v, len(op.ProxyIDs)); missing != "" {
-		v.Reason = "the renewal's result could not be read: " + Bounded(missing)
+		v.Reason = "the renewal's result could not be read: " + fact.Bounded(missing)
 		switch {
 		case v.meaning == failedLines:
 			return review(op, maybeExecuted, v) // operation_failed without its lines: the cause is not guessed
@@ -35,7 +35,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	switch r.Status {
 	case upstream.RenewalCompleted, upstream.RenewalPartial, upstream.RenewalManualReview, upstream.RenewalFailed:
 	default:
-		v.Reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", Bounded(r.Status))
+		v.Reason = fmt.Sprintf("the renewal's status is %q, which the API's document does not give", fact.Bounded(r.Status))
 		return review(op, maybeExecuted, v)
 	}
 	if len(r.Unusable) > 0 {
@@ -63,7 +63,7 @@ func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	for _, l := range r.LineItems {
 		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
 			return fact.LedgerDiscrepancy{Ref: op.Ref(v.TraceID), Finding: FindingDecimal, ProxyID: l.ProxyID, Explanation: fmt.Sprintf(
-				"the line's amount is %q and its amount_cents %d: amount_cents is booked", Bounded(l.Amount), l.AmountCents)}
+				"the line's amount is %q and its amount_cents %d: amount_cents is booked", fact.Bounded(l.Amount), l.AmountCents)}
 		}
 	}
 	return nil
@@ -227,7 +227,7 @@ func settleRenewal(op Operation, v Verdict, r upstream.Renewal, lines fact.Lines
 		v.Reason = fmt.Sprintf("the provider has %d of %d proxies pending verification: do not send it again", unresolved, len(lines.Items))
 		if n := len(r.Unusable); n > 0 {
 			v.Reason = fmt.Sprintf("%d of %d proxies are unresolved, and %d line items cannot be read (%s): do not send it again",
-				unresolved, len(lines.Items), n, Bounded(r.Unusable[0].Why))
+				unresolved, len(lines.Items), n, fact.Bounded(r.Unusable[0].Why))
 		}
 		d := review(op, maybeExecuted, v)
 		f, _ := d.Facts[0].(fact.OperationReview)
@@ -263,7 +263,7 @@ func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	var amount, charged, refunded int64
 	for _, l := range r.LineItems {
 		if state[l.ProxyID] == "" || state[l.ProxyID] != l.Status {
-			return out, fmt.Errorf("line item %q is %q and its list says %q", Bounded(l.ProxyID), Bounded(l.Status), state[l.ProxyID])
+			return out, fmt.Errorf("line item %q is %q and its list says %q", fact.Bounded(l.ProxyID), fact.Bounded(l.Status), state[l.ProxyID])
 		}
 		delete(state, l.ProxyID)
 		if err := checkLine(l); err != nil {
@@ -296,14 +296,14 @@ const MaxLineCents = int64(1) << 50
 func checkLine(l upstream.RenewalLine) error {
 	for _, cents := range []int64{l.AmountCents, l.ChargedCents, l.RefundedCents} {
 		if cents < 0 || cents > MaxLineCents {
-			return fmt.Errorf("line item %q holds an amount of %d hundredths", Bounded(l.ProxyID), cents)
+			return fmt.Errorf("line item %q holds an amount of %d hundredths", fact.Bounded(l.ProxyID), cents)
 		}
 	}
 	if l.Status == upstream.LineFailed && l.ChargedCents != 0 {
-		return fmt.Errorf("line item %q failed and its charged_cents is %d", Bounded(l.ProxyID), l.ChargedCents)
+		return fmt.Errorf("line item %q failed and its charged_cents is %d", fact.Bounded(l.ProxyID), l.ChargedCents)
 	}
 	if l.Status != upstream.LineFailed && l.RefundedCents != 0 {
-		return fmt.Errorf("line item %q is %s and its refunded_cents is %d", Bounded(l.ProxyID), l.Status, l.RefundedCents)
+		return fmt.Errorf("line item %q is %s and its refunded_cents is %d", fact.Bounded(l.ProxyID), l.Status, l.RefundedCents)
 	}
 	return nil
 }
@@ -321,10 +321,10 @@ func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	}{{upstream.LineSucceeded, r.Successful}, {upstream.LineFailed, r.Failed}, {upstream.LineUnresolved, r.Unresolved}} {
 		for _, id := range list.ids {
 			if !sent[id] {
-				return nil, fmt.Errorf("proxy %q was not asked for", Bounded(id))
+				return nil, fmt.Errorf("proxy %q was not asked for", fact.Bounded(id))
 			}
 			if state[id] != "" {
-				return nil, fmt.Errorf("proxy %q is in the lists twice", Bounded(id))
+				return nil, fmt.Errorf("proxy %q is in the lists twice", fact.Bounded(id))
 			}
 			state[id] = list.state
 		}

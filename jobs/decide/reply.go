@@ -78,7 +78,7 @@ func (v Verdict) contradicted() Verdict {
 	reason := fmt.Sprintf("the reply contradicts itself: code %q under HTTP %d, so it may have executed", v.code, v.status)
 	switch v.meaning {
 	case throttled, outOfScope, authRefused:
-		v.doubtful, v.Reason = true, Bounded(reason)
+		v.doubtful, v.Reason = true, fact.Bounded(reason)
 		return v
 	case settled, refused, unknown, needsReview, unsent, failedLines:
 	}
@@ -123,17 +123,8 @@ func refusal(r upstream.Reply) string {
 }
 
 func (v Verdict) as(m meaning, reason string) Verdict {
-	v.meaning, v.Reason = m, Bounded(reason)
+	v.meaning, v.Reason = m, fact.Bounded(reason)
 	return v
-}
-
-// Bounded cuts a text of the provider's to what the journal keeps of one.
-func Bounded(text string) string {
-	const most = 500
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
 }
 
 func decideReply(op Operation, h Replied) Decision {
@@ -188,7 +179,7 @@ func decideSuccess(op Operation, h Replied, v Verdict) Decision {
 // decideCreated opens an order that the provider has accepted.
 func decideCreated(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Order == nil {
-		v.Reason = "the order was accepted, but its number could not be read: " + Bounded(h.Reply.Malformed)
+		v.Reason = "the order was accepted, but its number could not be read: " + fact.Bounded(h.Reply.Malformed)
 		return again(op, h.Moment, h.Elapsed, v)
 	}
 	next := h.Now

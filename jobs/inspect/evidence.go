@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -139,7 +138,7 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 func entryOf(f fact.Fact, currency string) HistoryEntry {
 	switch f := f.(type) {
 	case fact.OperationSending:
-		return HistoryEntry{Attempt: f.Attempt, BodyBytes: len(f.Body), Text: "sent as " + f.AppID + ": " + decide.Bounded(f.Body)}
+		return HistoryEntry{Attempt: f.Attempt, BodyBytes: len(f.Body), Text: "sent as " + f.AppID + ": " + fact.Bounded(f.Body)}
 	case fact.OperationUnsent:
 		return HistoryEntry{Attempt: f.Attempt, TraceID: f.TraceID, Text: f.Reason, NextAt: &f.NextAt}
 	case fact.OperationWaiting:

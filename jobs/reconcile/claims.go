@@ -76,7 +76,7 @@ func (m Maker) explains(x ForeignOrder) bool {
 func quantities(of map[string]int64) string {
 	all := make([]string, 0, len(of))
 	for _, offer := range slices.Sorted(maps.Keys(of)) {
-		all = append(all, fmt.Sprintf("%d × %s", of[offer], decide.Bounded(offer)))
+		all = append(all, fmt.Sprintf("%d × %s", of[offer], fact.Bounded(offer)))
 	}
 	return strings.Join(FirstFew(all), ", ")
 }

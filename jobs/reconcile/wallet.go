@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream"
 )
 
@@ -102,11 +103,11 @@ func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet
 	if w.Currency != p.Binding.Currency {
-		p.find(Finding{Kind: decide.FindingWallet, Explanation: fmt.Sprintf("the wallet is in %q and the ledger in %q", decide.Bounded(w.Currency), p.Binding.Currency)})
+		p.find(Finding{Kind: decide.FindingWallet, Explanation: fmt.Sprintf("the wallet is in %q and the ledger in %q", fact.Bounded(w.Currency), p.Binding.Currency)})
 		return
 	}
 	if !upstream.AmountAgrees(w.Balance, w.ProviderCents) {
-		p.find(Finding{Kind: decide.FindingDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", decide.Bounded(w.Balance), w.ProviderCents)})
+		p.find(Finding{Kind: decide.FindingDecimal, Explanation: fmt.Sprintf("the wallet's balance is %q and its balance_cents %d: balance_cents is compared", fact.Bounded(w.Balance), w.ProviderCents)})
 	}
 	var d int64
 	var text string

@@ -69,3 +69,14 @@ func Printable(text, but string) string {
 		return ' '
 	}, text)
 }
+
+// maxText bounds what a fact keeps of a text of the provider, or of a caller, in bytes.
+const maxText = 500
+
+// Bounded is a text as a fact keeps it: its first 500 bytes.
+func Bounded(text string) string {
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}

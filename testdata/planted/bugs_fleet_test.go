@@ -30,7 +30,7 @@ var fleetBugs = []bug{
 		old: "\tnow := s.Clock()\n\ttoday",
 		new: "\tnow := in.Now\n\ttoday"},
 	{name: "two schedules count on one wallet", in: "schedules.Sweeper.decide", run: "OneWallet",
-		old: "\tif err := s.counting.take(ctx); err != nil {\n\t\treturn sweep{}, err\n\t}\n\tdefer s.counting.give()\n",
+		old: "\tif err := s.counting.Take(ctx); err != nil {\n\t\treturn sweep{}, err\n\t}\n\tdefer s.counting.Give()\n",
 		new: ""},
 	{name: "more is missing than the group lacks", in: "plans.planner.missing", run: "GroupLacks",
 		old: "if p.staying[group] >= keep.AtLeast {\n\t\t\t\tp.leaveOut(one.proxy, ReasonEnough)",

@@ -17,7 +17,7 @@ var sweepBugs = []bug{
 	{trap: 23, name: "every proxy is its own canary", in: "plans.planner.unaffordable",
 		old: "if !cost.Cents.Known() && p.canary[KindOf(proxy)] {",
 		new: "if !cost.Cents.Known() && p.canary[Kind{}] {"},
-	{trap: 31, name: "half a listing proves an absence", in: "schedules.lister.makePass",
+	{trap: 31, name: "half a listing proves an absence", in: "listing.Lister.makePass",
 		old: "if at, err = l.list(ctx, at); err != nil {",
 		new: "if at, err = l.list(ctx, at); err != nil && ctx.Err() != nil {"},
 	{name: "an expiry that no command can say is planned", in: "plans.usableExpiry", run: "AnExpiry",

@@ -1,10 +1,11 @@
 // The lister: complete passes over the provider's proxies keep the ledger's table fresh.
 
-package schedules
+package listing
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,13 +13,15 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
+
+	"github.com/sirupsen/logrus"
 )
 
 const (
-	defaultListEvery = 5 * time.Minute
-	maxPages         = 1_100_000 // of a pass; 1,000,000 proxies, if a page holds no more than one
-	maxPageTries     = 6
-	longestRetry     = time.Hour
+	defaultEvery = 5 * time.Minute
+	maxPages     = 1_100_000 // of a pass; 1,000,000 proxies, if a page holds no more than one
+	maxPageTries = 6
+	longestRetry = time.Hour
 )
 
 // pageSize is how many proxies a page is asked for. The client asks for fewer where
@@ -30,49 +33,116 @@ type Provider interface {
 	ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// lister keeps the ledger's table of proxies by complete listing passes. What a
+// Lister keeps the ledger's table of proxies by complete listing passes. What a
 // complete pass does not show is unlisted, and read by itself. Where a pass stands
 // is in the ledger too: a pass that broke off, or whose process ended, goes on
 // at the page it had come to.
-type lister struct {
+type Lister struct {
 	Config
 
 	failing   atomic.Pointer[error]          // why the last page could not be read; nil: it was
 	lastPage  atomic.Pointer[time.Time]      // when a page was read last; nil: none was
 	pagesRead atomic.Int64                   // of this pass
 	loss      atomic.Pointer[ledger.Listing] // the last complete pass, where it lost too much; else nil
-	healed    func()                         // called when a pass has lost little
-	whole     func(ctx context.Context)      // called when a complete pass has ended
 	// nameless is how many entries of the last complete pass had no id that can be read.
 	nameless atomic.Int64
 
-	turn  lock          // its holder may run a pass
+	turn  sleep.Lock    // its holder may run a pass
 	tried chan struct{} // closed when the first pass of this process has ended, well or not
 	once  sync.Once
 
 	passes atomic.Int64 // complete ones of this process
 }
 
-// newLister makes a lister of the configuration's Ledger, Provider, Pass, Clock,
-// ListEvery and Log. Pass is called before every page and keeps the listing
-// within its share of the account's rate.
-func newLister(c Config) *lister {
-	return &lister{Config: c.withDefaults(), turn: make(lock, 1), tried: make(chan struct{}), healed: func() {}, whole: func(context.Context) {}}
+// Config is what a Lister is made of.
+type Config struct {
+	Account  string
+	Ledger   *ledger.Ledger
+	Provider Provider
+	Clock    func() time.Time
+	// Pass is called before each request and returns when it may be made: it keeps the
+	// listing within its share of the account's rate. Default: at once.
+	Pass func(ctx context.Context) error
+	// Proxy reads a proxy that listings do not show; default: none is read.
+	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
+	Every time.Duration // from one pass's begin to the next; default 5 min
+	// A pass that does not show LossPercent of the living proxies, and at least LossMin, is a
+	// finding; default 20 and 5.
+	LossPercent, LossMin int
+	Whole                func(ctx context.Context) // called when a complete pass has ended
+	Healed               func()                    // called when a pass has lost little
+	Log                  *logrus.Entry             // default: discards
 }
+
+// New makes a lister.
+func New(c Config) *Lister {
+	if c.Pass == nil {
+		c.Pass = func(context.Context) error { return nil }
+	}
+	if c.Every <= 0 {
+		c.Every = defaultEvery
+	}
+	if c.LossPercent <= 0 {
+		c.LossPercent = DefaultLossPercent
+	}
+	if c.LossMin <= 0 {
+		c.LossMin = DefaultLossMin
+	}
+	if c.Whole == nil {
+		c.Whole = func(context.Context) {}
+	}
+	if c.Healed == nil {
+		c.Healed = func() {}
+	}
+	if c.Log == nil {
+		quiet := logrus.New()
+		quiet.SetOutput(io.Discard)
+		c.Log = logrus.NewEntry(quiet)
+	}
+	return &Lister{Config: c, turn: sleep.NewLock(), tried: make(chan struct{})}
+}
+
+// Failing is why the last page could not be read; nil: it was.
+func (l *Lister) Failing() error {
+	if why := l.failing.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// LastPage is when a page was read last; zero: none was.
+func (l *Lister) LastPage() time.Time {
+	if at := l.lastPage.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// PagesRead counts the pages of this pass.
+func (l *Lister) PagesRead() int64 { return l.pagesRead.Load() }
+
+// Loss is the last complete pass, where it lost too much; else nil.
+func (l *Lister) Loss() *ledger.Listing { return l.loss.Load() }
+
+// Nameless is how many entries of the last complete pass have no id that can be read.
+func (l *Lister) Nameless() int { return int(l.nameless.Load()) }
+
+// Tried is closed when the first pass of this process has ended, well or not.
+func (l *Lister) Tried() <-chan struct{} { return l.tried }
 
 // Run makes a pass every ListEvery, counted from begin to begin, until the
 // context ends; its error is the context's. A failed pass is logged and tried again, backing off.
-func (l *lister) Run(ctx context.Context) error {
-	if err := l.recall(ctx); err != nil {
+func (l *Lister) Run(ctx context.Context) error {
+	if err := l.Recall(ctx); err != nil {
 		l.Log.WithError(err).Warn("what the last listing showed could not be read")
 	}
 	if err := l.waitForFirst(ctx); err != nil {
 		return err
 	}
-	backoff := sleep.Doubling(5*time.Second, max(l.ListEvery, 5*time.Second))
+	backoff := sleep.Doubling(5*time.Second, max(l.Every, 5*time.Second))
 	for {
 		began := l.Clock()
-		next := began.Add(l.ListEvery)
+		next := began.Add(l.Every)
 		if err := l.WaitPass(ctx); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -82,7 +152,7 @@ func (l *lister) Run(ctx context.Context) error {
 		} else {
 			backoff.Reset()
 		}
-		if err := waitUntil(ctx, l.Clock, next); err != nil {
+		if err := sleep.Until(ctx, l.Clock, next); err != nil {
 			return err
 		}
 	}
@@ -90,23 +160,23 @@ func (l *lister) Run(ctx context.Context) error {
 
 // waitForFirst waits while the last pass of an earlier run serves, where passes are seldom:
 // no slot needs a fresh one.
-func (l *lister) waitForFirst(ctx context.Context) error {
-	if l.ListEvery <= defaultListEvery {
+func (l *Lister) waitForFirst(ctx context.Context) error {
+	if l.Every <= defaultEvery {
 		return nil
 	}
 	at, err := l.Ledger.Listing(ctx)
-	if fresh, failed := l.Fresh(ctx, l.ListEvery); err != nil || failed != nil || !fresh {
+	if fresh, failed := l.Fresh(ctx, l.Every); err != nil || failed != nil || !fresh {
 		return nil //nolint:nilerr // the first pass says what is wrong
 	}
 	l.once.Do(func() { close(l.tried) })
-	l.whole(ctx)
-	return waitUntil(ctx, l.Clock, at.Finished.Add(l.ListEvery))
+	l.Whole(ctx)
+	return sleep.Until(ctx, l.Clock, at.Finished.Add(l.Every))
 }
 
 // Fresh reports whether a complete pass ended within the given time, or within twice the
 // time that it took: in a large account a pass takes hours, and what it showed is read
 // again just before it is paid for. A pass that lost too much serves nothing.
-func (l *lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
+func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read where the listing stands: %w", err)
@@ -117,12 +187,12 @@ func (l *lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 
 // WaitPass returns when a pass has ended since the call: one that is under way,
 // or else one that it makes. The error is that of the pass or of the context.
-func (l *lister) WaitPass(ctx context.Context) error {
+func (l *Lister) WaitPass(ctx context.Context) error {
 	before := l.passes.Load()
-	if err := l.turn.take(ctx); err != nil {
+	if err := l.turn.Take(ctx); err != nil {
 		return err
 	}
-	defer l.turn.give()
+	defer l.turn.Give()
 	if l.passes.Load() > before {
 		return nil
 	}
@@ -132,7 +202,7 @@ func (l *lister) WaitPass(ctx context.Context) error {
 // resumeWithin is how old a pass may be that is gone on with.
 const resumeWithin = 6 * time.Hour
 
-func (l *lister) makePass(ctx context.Context) error {
+func (l *Lister) makePass(ctx context.Context) error {
 	defer l.once.Do(func() { close(l.tried) })
 	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
@@ -153,7 +223,7 @@ func (l *lister) makePass(ctx context.Context) error {
 	if err := l.finish(ctx, at); err != nil {
 		return fmt.Errorf("finish the listing of proxies: %w", err)
 	}
-	l.whole(ctx)
+	l.Whole(ctx)
 	l.passes.Add(1)
 	return nil
 }

@@ -1,6 +1,6 @@
 // How a listing pass reads its pages, tries them again, and begins again.
 
-package schedules
+package listing
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type cursor struct {
 
 // list reads every page once, from the pass's position, and writes each as it
 // comes, together with where the next one is.
-func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
+func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
 	c := &cursor{at: at, walk: upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: at.Size, Token: at.Token}}}
 	l.pagesRead.Store(0)
 	for c.pages < maxPages {
@@ -43,7 +43,7 @@ func (l *lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 }
 
 // step reads one page, or begins again; more says that there are others.
-func (l *lister) step(ctx context.Context, c *cursor) (more bool, err error) {
+func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
 	page, asked, err := l.page(ctx, c.walk.PageRequest)
 	if c.walk.Restarts(err) {
@@ -76,7 +76,7 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 // ended returns why a pass ended early. A pass that the provider's answer ended is
 // forgotten, since the provider may refuse its next page for ever. After a lost reply, or
 // at the end of the process, the pass is continued.
-func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
+func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
 	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, upstream.ErrPageLoop)) {
 		none := c.at
@@ -89,7 +89,7 @@ func (l *lister) ended(ctx context.Context, c *cursor, why error) error {
 // page reads one page, and tries again after a passing error: a pass over a million
 // proxies is not discarded for one lost reply. asked is when the request that was
 // answered was made.
-func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
+func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := sleep.Doubling(5*time.Second, longestRetry)
 	other := sleep.Doubling(time.Second, time.Minute)
 	for try := 1; ; try++ {
@@ -116,7 +116,7 @@ func (l *lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 		} else {
 			wait = other.Next()
 		}
-		if err := waitUntil(ctx, l.Clock, l.Clock().Add(wait)); err != nil {
+		if err := sleep.Until(ctx, l.Clock, l.Clock().Add(wait)); err != nil {
 			return page, asked, err
 		}
 	}
@@ -146,8 +146,8 @@ func retryAfter(err error) time.Duration {
 	return min(answer.RetryAfter.Delay, longestRetry)
 }
 
-// seen is what the ledger keeps of a proxy.
-func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
+// Seen is what the ledger keeps of a proxy.
+func Seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 	return ledger.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
 		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: fact.Expiry(p.ExpiresAt), SeenAt: asked,
@@ -157,10 +157,10 @@ func seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 // observe writes a page, and where the pass goes on. A renewal that settled while the
 // page was on its way may not show in it yet: such a proxy stays marked to be read again
 // before anything is paid for it.
-func (l *lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
+func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
 	proxies := make([]ledger.Proxy, 0, len(page.Items))
 	for _, p := range page.Items {
-		proxies = append(proxies, seen(p, asked))
+		proxies = append(proxies, Seen(p, asked))
 	}
 	return l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if err := errors.Join(tx.Observe(at.Pass, proxies...), tx.KeepListing(at)); err != nil {
@@ -170,7 +170,7 @@ func (l *lister) observe(ctx context.Context, at ledger.Listing, asked time.Time
 			if u.ID == "" {
 				continue
 			}
-			if err := tx.ObserveUnreadable(at.Pass, u.ID, bounded(u.Why)); err != nil {
+			if err := tx.ObserveUnreadable(at.Pass, u.ID, fact.Bounded(u.Why)); err != nil {
 				return err
 			}
 		}

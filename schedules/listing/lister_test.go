@@ -1,4 +1,4 @@
-package schedules
+package listing
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func (f *faulty) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstr
 func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400, Code: code} }
 
 // bulk is a lister on the real sandbox with 450 proxies: three pages of 200.
-func bulk(t testing.TB) (*lister, *faulty, *watch) {
+func bulk(t testing.TB) (*Lister, *faulty, *watch) {
 	t.Helper()
 	w := &watch{now: noon}
 	fixture := sandbox.DefaultFixture()
@@ -52,7 +52,7 @@ func bulk(t testing.TB) (*lister, *faulty, *watch) {
 		Count: 450, Prefix: "px_", AccountID: sandbox.DemoAccountID, Environment: "sandbox", OfferCode: "off_us_dallas", ExpiresIn: "24h..240h",
 	}}
 	f := &faulty{Provider: clientOf(t, w, fixture)}
-	return newLister(Config{
+	return New(Config{
 		Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now), Provider: f, Clock: w.Now,
 	}), f, w
 }
@@ -138,7 +138,7 @@ func TestABrokenOffPassContinuesInTheNextProcess(t *testing.T) {
 	wantErr(t, l.WaitPass(crash), context.Canceled)
 
 	w.add(time.Minute)
-	again := newLister(Config{Ledger: l.Ledger, Provider: f, Clock: w.Now})
+	again := New(Config{Ledger: l.Ledger, Provider: f, Clock: w.Now})
 	third, before := "", f.calls[1].Token
 	f.before = func(r upstream.PageRequest) error { third = r.Token; return nil }
 	check(t, again.WaitPass(t.Context()))
@@ -157,7 +157,7 @@ func TestALongPassIsFreshForTwiceItsTime(t *testing.T) {
 	f.after = func(upstream.PageRequest, upstream.Page[upstream.Proxy]) { w.add(9 * time.Minute) }
 	check(t, l.WaitPass(t.Context()))
 	w.add(53 * time.Minute)
-	restarted := newLister(Config{Ledger: l.Ledger, Provider: f, Clock: w.Now})
+	restarted := New(Config{Ledger: l.Ledger, Provider: f, Clock: w.Now})
 	fresh, err := restarted.Fresh(t.Context(), 10*time.Minute)
 	check(t, err)
 	w.add(2 * time.Minute)
@@ -208,7 +208,7 @@ func TestTrap53AProviderOfSmallPagesIsListed(t *testing.T) {
 		}))
 		client, err := upstream.New(upstream.Config{BaseURL: server.URL, AppID: "sbx_app_test", Secret: "secret", Clock: time.Now})
 		check(t, err)
-		l := newLister(Config{Provider: client, Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
+		l := New(Config{Provider: client, Clock: time.Now, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)})
 		check(t, l.WaitPass(t.Context()))
 		want(t, fmt.Sprintf("proxies, %d a page", most), len(shown(t, l.Ledger)), 30)
 		first := served
@@ -259,7 +259,7 @@ func TestALimitedListingWaitsAndGoesOnWhereItWas(t *testing.T) {
 			&upstream.TransportError{Err: errors.New("reset")},
 			nil,
 		}
-		l := newLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		l := New(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 			waits = append(waits, time.Since(began))
 			err := answers[0]
 			answers = answers[1:]
@@ -285,10 +285,10 @@ func TestASeldomListingIsNotMadeAgainByARestart(t *testing.T) {
 		config := Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 			passes <- time.Since(began)
 			return upstream.Page[upstream.Proxy]{}, nil
-		}), Clock: time.Now, ListEvery: time.Hour, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)}
+		}), Clock: time.Now, Every: time.Hour, Ledger: openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), time.Now)}
 		for _, at := range []time.Duration{0, time.Hour} {
-			l := newLister(config)
-			l.whole = func(context.Context) { counted++ }
+			l := New(config)
+			l.Whole = func(context.Context) { counted++ }
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)
 			go func() { done <- l.Run(ctx) }()
@@ -307,7 +307,7 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 		began := time.Now()
 		passes := make(chan time.Duration)
 		made := 0
-		l := newLister(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+		l := New(Config{Provider: fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 			passes <- time.Since(began)
 			if made++; made > 2 {
 				return upstream.Page[upstream.Proxy]{}, refused(upstream.CodeAPIKeyRevoked)

@@ -1,0 +1,124 @@
+// What a complete listing does not show. Absence is no evidence about a proxy: it leaves the
+// table when its own read says so, or when it has expired (trap 66).
+
+package listing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/upstream"
+)
+
+const (
+	// DefaultLossPercent and DefaultLossMin are the defaults of Config.LossPercent and
+	// Config.LossMin.
+	DefaultLossPercent = 20
+	DefaultLossMin     = 5
+	// readAtOnce bounds the unlisted proxies that are read before a pass.
+	readAtOnce = 20
+	// lossNamed bounds the proxies that a listing.shrunk names.
+	lossNamed = 20
+)
+
+// shrunk reports whether a complete pass lost too much.
+func (l *Lister) shrunk(at ledger.Listing) bool {
+	return at.Lost >= l.LossMin && at.Lost*100 >= l.LossPercent*at.Known
+}
+
+// Recall takes over what the last pass before a restart lost.
+func (l *Lister) Recall(ctx context.Context) error {
+	at, err := l.Ledger.Listing(ctx)
+	if err == nil && l.shrunk(at) {
+		l.loss.Store(&at)
+	}
+	return err
+}
+
+// finish ends a complete pass. What it showed and cannot be read counts as lost. While an entry has no id that can be read, no proxy is
+// marked as unlisted: it may be any of those that are missing.
+func (l *Lister) finish(ctx context.Context, at ledger.Listing) error {
+	ended, before := l.Clock(), l.loss.Load()
+	done := ledger.Listing{Pass: at.Pass, Finished: ended, Took: max(ended.Sub(at.Began), 0)}
+	err := l.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
+		if at.Nameless == 0 {
+			if err := tx.FinishPass(at.Pass, at.Began); err != nil {
+				return err
+			}
+		}
+		if done.Known, done.Lost, err = tx.CountLost(at.Pass, at.Began); err != nil {
+			return err
+		}
+		return tx.KeepListing(done)
+	})
+	if err != nil {
+		return err
+	}
+	l.nameless.Store(int64(at.Nameless))
+	if !l.shrunk(done) {
+		if l.loss.Store(nil); before != nil {
+			l.Log.WithField("account", l.Account).Infof("the listing shows %d of %d known proxies again", done.Known-done.Lost, done.Known)
+		}
+		l.Healed()
+		return nil
+	}
+	l.loss.Store(&done)
+	if before != nil {
+		return nil
+	}
+	l.Log.WithField("account", l.Account).Warn(LossText(done))
+	return l.tellLoss(ctx, done)
+}
+
+// tellLoss appends the fact, once until a pass has lost little.
+func (l *Lister) tellLoss(ctx context.Context, at ledger.Listing) error {
+	some, err := l.Ledger.Unlisted(ctx, lossNamed)
+	if err != nil {
+		return err
+	}
+	f := fact.ListingShrunk{Known: at.Known, NotListed: at.Lost, ProxyIDs: []string{}}
+	for _, p := range some {
+		f.ProxyIDs = append(f.ProxyIDs, fact.Bounded(p.ProxyID))
+	}
+	return l.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) })
+}
+
+// LossText says what a pass lost.
+func LossText(at ledger.Listing) string {
+	return fmt.Sprintf("the last listing did not show %d of %d known proxies, or not so that they can be read: they stay in the table and are warned about; compare `perennial proxies list --live`", at.Lost, at.Known)
+}
+
+// readUnlisted reads some of the proxies that listings do not show. What the provider
+// does not know is gone.
+func (l *Lister) readUnlisted(ctx context.Context) error {
+	if l.Proxy == nil {
+		return nil
+	}
+	some, err := l.Ledger.Unlisted(ctx, readAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, p := range some {
+		if err := l.Pass(ctx); err != nil {
+			return err
+		}
+		asked := l.Clock()
+		read, err := l.Proxy(ctx, p.ProxyID)
+		notFound := errors.Is(err, upstream.CodeProxyNotFound)
+		if err != nil && !notFound {
+			return ctx.Err() // the listing says what is wrong; these are read before the next one
+		}
+		err = l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+			if notFound {
+				return tx.Gone(p.ProxyID)
+			}
+			return tx.Observe(0, Seen(read, asked))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
