@@ -92,7 +92,7 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 	p.EstimateCents, p.Unpriced = sum.Total(), sum.Lacks
 	if r, unknown := s.runnerOf(p.Schedule); unknown == nil {
 		p.ApproveOverCents, p.Until = r.ApproveOverCents, p.At.Add(r.RenewBefore)
-		err = s.addListPrices(ctx, r, &p)
+		err = s.offers.addListPrices(ctx, r, &p)
 	}
 	return p, err
 }
@@ -183,7 +183,7 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	}
 	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Now: s.providerNow()}}
 	in.Schedule.BudgetCents = 0 // of one sweep: the plan was fitted into it
-	if err := s.readSpent(ctx, r, &in); err != nil {
+	if err := s.reads.readSpent(ctx, r, &in); err != nil {
 		return err
 	}
 	for _, l := range in.Limits() {

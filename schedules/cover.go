@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -68,10 +69,17 @@ func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []plans.Sch
 // uncoveredNamed bounds the proxies that a listing.uncovered names.
 const uncoveredNamed = 20
 
+// uncovered counts the living proxies that no schedule renews.
+type uncovered struct {
+	*Config
+
+	n atomic.Pointer[int64] // as of the last complete listing; nil: not known
+}
+
 // countUncovered counts anew what no schedule renews, logs when there is some, and publishes
 // it when the listing before showed it too: an order may be listed before its delivery, which
 // brings its labels, is booked.
-func (s *Sweeper) countUncovered(ctx context.Context) {
+func (s *uncovered) countUncovered(ctx context.Context) {
 	n, first := new(int64), []ledger.Proxy{}
 	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(p ledger.Proxy) error {
 		*n++
@@ -84,11 +92,11 @@ func (s *Sweeper) countUncovered(ctx context.Context) {
 	})
 	log := s.Log.WithField("account", s.Account)
 	if err != nil {
-		s.uncovered.Store(nil)
+		s.n.Store(nil)
 		log.WithError(err).Warn("the proxies that no schedule renews could not be counted")
 		return
 	}
-	before := s.uncovered.Swap(n)
+	before := s.n.Swap(n)
 	if *n > 0 && (before == nil || *before == 0) {
 		level := logrus.WarnLevel
 		if len(s.Schedules) == 0 { // as after a first start: no renewals have been asked for
@@ -104,7 +112,7 @@ func (s *Sweeper) countUncovered(ctx context.Context) {
 // tellUncovered appends the fact when both of the last listings show others than were last
 // published, more, fewer or after the end of one, or when there are none any more. What was
 // published is published again once a day at most.
-func (s *Sweeper) tellUncovered(ctx context.Context, before *int64, n int64, first []ledger.Proxy) error {
+func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []ledger.Proxy) error {
 	last, at, err := s.Ledger.LastUncovered(ctx)
 	if err != nil {
 		return err
@@ -129,8 +137,8 @@ func (s *Sweeper) tellUncovered(ctx context.Context, before *int64, n int64, fir
 
 // Uncovered is how many living proxies no schedule renewed, as of the last complete
 // listing; known is false before it.
-func (s *Sweeper) Uncovered() (n int64, known bool) {
-	if n := s.uncovered.Load(); n != nil {
+func (s *uncovered) Uncovered() (n int64, known bool) {
+	if n := s.n.Load(); n != nil {
 		return *n, true
 	}
 	return 0, false

@@ -90,7 +90,7 @@ func (g *gathering) gathered() []ledger.Proxy {
 	return slices.Concat(g.first, g.living, g.expired, g.aside)
 }
 
-func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
+func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.Filter(in.Lists), staying: staying, most: s.considered, kinds: map[plans.Kind]bool{}}
 	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
@@ -103,7 +103,7 @@ func (s *Sweeper) readDue(ctx context.Context, r *scheduleRunner, in *read, stay
 	return err
 }
 
-func (s *Sweeper) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
+func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
 	if r.Keep.AtLeast == 0 {
 		return nil
 	}

@@ -65,15 +65,23 @@ func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	return tell
 }
 
+// troubles tells of sweeps that are due and cannot be made.
+type troubles struct {
+	*Config
+
+	lister  *listing.Lister
+	runners []*scheduleRunner
+}
+
 // failed appends that a slot's sweep cannot be made, with what it would have renewed by
 // the table of proxies. The sweep is tried again.
-func (s *Sweeper) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
+func (s *troubles) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
 }
 
 // tellTrouble notes a slot's trouble, and appends its fact when set says so.
-func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
+func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
 	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: fact.Bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
@@ -94,7 +102,7 @@ func (s *Sweeper) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble
 // expires before the next slot. Where a list of proxies cannot be read, those that the other
 // fields of the match fit are counted: more than the sweep is about, and never none for that
 // it is not known.
-func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
+func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
 	match := r.Match
 	lists, unread := match.ReadLists(s.ReadFile)
 	if unread != nil {
@@ -119,7 +127,7 @@ func (s *Sweeper) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.
 // watchSlot reports a sweep as failed whose commands cannot be published, or that waits for a
 // listing that fails, stands still or takes longer than the time to the next slot: both are
 // tried again for hours.
-func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
+func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	began := s.Clock()
@@ -136,7 +144,7 @@ func (s *Sweeper) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Ti
 
 // late is what is wrong with what a slot waits for, since it began to; nil where that goes on,
 // or the slot waits for nothing.
-func (s *Sweeper) late(r *scheduleRunner, slot, began time.Time) error {
+func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	if why := r.unstored.Load(); why != nil {
 		return fmt.Errorf("its commands cannot be published: %w", *why)
 	}

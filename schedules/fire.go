@@ -67,7 +67,7 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	if err := s.mayFire(f, paused, err); err != nil {
 		return sweep{}, err
 	}
-	if err := s.replace(ctx, r); err != nil {
+	if err := s.replaces.replace(ctx, r); err != nil {
 		if ctx.Err() != nil {
 			return sweep{}, ctx.Err()
 		}
@@ -138,12 +138,14 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 // plan reads what a sweep needs and plans it; it writes no fact.
 func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	taken := f.before().taken
-	in, err := s.inputs(ctx, r, taken, f.before().spent)
+	in, err := s.reads.inputs(ctx, r, taken, f.before().spent)
 	if err != nil {
 		return sweep{}, err
 	}
 	in.ByHand = f.byHand
-	in.ListPrice = func(ctx context.Context, p ledger.Proxy) fact.Cents { return s.listPrice(ctx, p, r.DurationDays) }
+	in.ListPrice = func(ctx context.Context, p ledger.Proxy) fact.Cents {
+		return s.offers.listPrice(ctx, p, r.DurationDays)
+	}
 	made, err := plans.Make(ctx, in.Inputs, s.Ledger)
 	if err != nil {
 		return sweep{}, err
@@ -161,16 +163,16 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 }
 
 // providerNow is the provider's time, or the machine's before the first reply.
-func (s *Sweeper) providerNow() time.Time {
-	if at := s.ProviderTime(); !at.IsZero() {
+func (c *Config) providerNow() time.Time {
+	if at := c.ProviderTime(); !at.IsZero() {
 		return at
 	}
-	return s.Clock()
+	return c.Clock()
 }
 
-func (s *Sweeper) checkClock() error {
+func (c *Config) checkClock() error {
 	// Wall clocks are compared: their monotonic readings would agree.
-	skew := s.Clock().Round(0).Sub(s.providerNow().Round(0))
+	skew := c.Clock().Round(0).Sub(c.providerNow().Round(0))
 	if skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
 		way := "ahead"
 		if skew < 0 {
@@ -344,15 +346,15 @@ const publishedTogether = 1000
 
 // publish returns when every command is on the stream, or with the context's
 // error. Commands that are there already are absorbed by their ids.
-func (s *Sweeper) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
-	err := s.publishAs(ctx, r, queue.KindProxyRenew, commands)
+func (c *Config) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
+	err := c.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {
 		failpoint.Reached(ctx, "plan.published")
 	}
 	return err
 }
 
-func (s *Sweeper) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Kind, commands []json.RawMessage) error {
+func (c *Config) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Kind, commands []json.RawMessage) error {
 	out := make([]queue.Outgoing, len(commands))
 	for i, data := range commands {
 		out[i] = queue.Outgoing{Kind: kind, Data: data, Priority: queue.PriorityBulk}
@@ -362,7 +364,7 @@ func (s *Sweeper) publishAs(ctx context.Context, r *scheduleRunner, kind queue.K
 		if first > 0 {
 			failpoint.Reached(ctx, "plan.half")
 		}
-		if err := s.publishSome(ctx, r, out[first:min(first+together, len(out))]); err != nil {
+		if err := c.publishSome(ctx, r, out[first:min(first+together, len(out))]); err != nil {
 			return err
 		}
 	}
@@ -371,11 +373,11 @@ func (s *Sweeper) publishAs(ctx context.Context, r *scheduleRunner, kind queue.K
 
 // publishSome returns when these commands, at least one, are on the stream: all
 // of them or none. Meanwhile late says why they are not.
-func (s *Sweeper) publishSome(ctx context.Context, r *scheduleRunner, out []queue.Outgoing) error {
+func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []queue.Outgoing) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	defer r.unstored.Store(nil)
 	for {
-		err := s.Publisher.PublishCommands(ctx, s.Account, out)
+		err := c.Publisher.PublishCommands(ctx, c.Account, out)
 		if err == nil {
 			return nil
 		}
@@ -383,7 +385,7 @@ func (s *Sweeper) publishSome(ctx context.Context, r *scheduleRunner, out []queu
 			return ctx.Err()
 		}
 		r.unstored.Store(&err)
-		s.log(r).WithError(err).Warn("the sweep's commands could not be published; they are published again")
+		c.log(r).WithError(err).Warn("the sweep's commands could not be published; they are published again")
 		if ended := retry.Wait(ctx); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
 		}

@@ -59,15 +59,24 @@ func (d ForecastDay) Charge() fact.Sum {
 	return fact.Sum{Cents: d.ChargeCents.Or(0), Lacks: d.Unpriced}
 }
 
+// forecaster follows proxies through the renewals to come.
+type forecaster struct {
+	*Config
+
+	reads   *reader
+	offers  *listPrices
+	runners []*scheduleRunner
+}
+
 // Forecast forecasts some days for one schedule, or for all of the account with "". It
 // appends nothing.
-func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Forecast, error) {
+func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (Forecast, error) {
 	if days < 1 || days > MaxForecastDays {
 		return Forecast{}, ErrForecastDays
 	}
 	runners, zone := s.runners, time.UTC
 	if schedule != "" {
-		r, err := s.runnerOf(schedule)
+		r, err := runnerOf(s.runners, schedule)
 		if err != nil {
 			return Forecast{}, err
 		}
@@ -81,7 +90,7 @@ func (s *Sweeper) Forecast(ctx context.Context, schedule string, days int) (Fore
 	}
 	var wallet read
 	wallet.Now = o.now
-	s.readWallet(ctx, &wallet)
+	s.reads.readWallet(ctx, &wallet)
 	f := o.forecast(wallet.Inputs)
 	var err error
 	f.Currency, err = s.Ledger.Currency(ctx)
@@ -123,7 +132,7 @@ func (o *outlook) day(at time.Time) int {
 }
 
 // foresee adds the renewals of one schedule.
-func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) error {
+func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	lists, err := r.Match.ReadLists(s.ReadFile)
 	if err != nil {
 		return err
@@ -142,7 +151,7 @@ func (s *Sweeper) foresee(ctx context.Context, r *scheduleRunner, o *outlook) er
 			return nil
 		}
 		o.taken[proxy.ProxyID] = true
-		cost, err := s.priceOrList(ctx, prices, r.DurationDays, proxy)
+		cost, err := s.offers.priceOrList(ctx, prices, r.DurationDays, proxy)
 		if err != nil {
 			return err
 		}

@@ -27,10 +27,10 @@ func (k keptGroups) add(group string, expires time.Time, cost plans.Price) {
 
 // foreseeKept adds the renewals of groups of which a number is kept. What lives
 // longer than the forecast looks stays without a renewal.
-func (s *Sweeper) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook, kept keptGroups) error {
+func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook, kept keptGroups) error {
 	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}}
 	staying := map[string]int{}
-	if err := s.readStaying(ctx, r, &in, newHeadcount(staying)); err != nil {
+	if err := s.reads.readStaying(ctx, r, &in, newHeadcount(staying)); err != nil {
 		return err
 	}
 	for group, lives := range kept {

@@ -14,6 +14,9 @@ import (
 	"perennial/schedules/plans"
 )
 
+// reader reads what a sweep plans from; it writes nothing.
+type reader struct{ *Config }
+
 // reservedFor is how old published commands may be that were not taken in yet and count
 // as reserved.
 const reservedFor = 3 * fact.Day
@@ -28,7 +31,7 @@ type read struct {
 
 // inputs reads what a sweep plans from; it writes nothing. What the sweep has
 // published before is taken and spent.
-func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
+func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
 	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
 		return in, err
@@ -69,7 +72,7 @@ func (s *Sweeper) inputs(ctx context.Context, r *scheduleRunner, taken map[strin
 	return in, nil
 }
 
-func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {
+func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {
 	// By the machine's clock, which also says when a sweep was planned: by two clocks a
 	// budget would be there twice around midnight.
 	now := s.Clock()
@@ -83,7 +86,7 @@ func (s *Sweeper) readSpent(ctx context.Context, r *scheduleRunner, in *read) (e
 
 // sweepSpending is what a schedule's sweeps have cost since an instant, with what those of
 // unknown outcome may have cost.
-func (s *Sweeper) sweepSpending(ctx context.Context, r *scheduleRunner, since time.Time) (int64, error) {
+func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since time.Time) (int64, error) {
 	spent, err := s.Ledger.SweepSpending(ctx, r.Name, since)
 	if err != nil {
 		return 0, err
@@ -94,7 +97,7 @@ func (s *Sweeper) sweepSpending(ctx context.Context, r *scheduleRunner, since ti
 
 // readLimit reads what is left of the account's limit of the day. The runner keeps it, so an
 // approved plan is not measured by it: what does not fit today goes on tomorrow.
-func (s *Sweeper) readLimit(ctx context.Context, in *read) (err error) {
+func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
 	if _, in.UnpricedOpen, err = s.Ledger.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
 		return err
@@ -115,7 +118,7 @@ func (s *Sweeper) readLimit(ctx context.Context, in *read) (err error) {
 // readWallet asks the provider, which knows of top-ups that were not recorded. A
 // wallet that cannot be read limits nothing: where it is too low the provider
 // refuses, and charges nothing.
-func (s *Sweeper) readWallet(ctx context.Context, in *read) {
+func (s *reader) readWallet(ctx context.Context, in *read) {
 	if s.Wallet == nil {
 		return
 	}

@@ -25,6 +25,8 @@ const (
 
 // listPrices remembers offers.
 type listPrices struct {
+	*Config
+
 	mu sync.Mutex
 	of map[upstream.OfferFilter]listedOffers
 }
@@ -35,14 +37,14 @@ type listedOffers struct {
 }
 
 // listPrice is ListPrice of the provider's offers; not known where they cannot be read.
-func (s *Sweeper) listPrice(ctx context.Context, p ledger.Proxy, days int64) fact.Cents {
+func (s *listPrices) listPrice(ctx context.Context, p ledger.Proxy, days int64) fact.Cents {
 	if s.Offers == nil {
 		return fact.Cents{}
 	}
-	s.listed.mu.Lock()
-	defer s.listed.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	filter := plans.ListFilter(p, days)
-	known, asked := s.listed.of[filter]
+	known, asked := s.of[filter]
 	if !asked || s.Clock().Sub(known.at) >= listPriceFresh {
 		ctx, cancel := context.WithTimeout(ctx, listPriceTimeout)
 		defer cancel()
@@ -50,18 +52,18 @@ func (s *Sweeper) listPrice(ctx context.Context, p ledger.Proxy, days int64) fac
 		if err != nil && ctx.Err() != nil {
 			return fact.Cents{}
 		}
-		if s.listed.of == nil || len(s.listed.of) >= maxListedKinds {
-			s.listed.of = map[upstream.OfferFilter]listedOffers{}
+		if s.of == nil || len(s.of) >= maxListedKinds {
+			s.of = map[upstream.OfferFilter]listedOffers{}
 		}
 		known = listedOffers{offers, s.Clock()} // none where they could not be read
-		s.listed.of[filter] = known
+		s.of[filter] = known
 	}
 	return plans.ListPrice(known.offers, p, days)
 }
 
 // priceOrList is what a proxy's renewal is expected to cost by what was paid, or else by the
 // offers.
-func (s *Sweeper) priceOrList(ctx context.Context, prices *plans.Prices, days int64, proxy ledger.PricedProxy) (plans.Price, error) {
+func (s *listPrices) priceOrList(ctx context.Context, prices *plans.Prices, days int64, proxy ledger.PricedProxy) (plans.Price, error) {
 	cost, err := prices.By(ctx, proxy.Proxy, proxy.Paid)
 	if err != nil || cost.Cents.Known() {
 		return cost, err
@@ -73,7 +75,7 @@ func (s *Sweeper) priceOrList(ctx context.Context, prices *plans.Prices, days in
 }
 
 // addListPrices adds them to a plan that is shown.
-func (s *Sweeper) addListPrices(ctx context.Context, r *scheduleRunner, plan *plans.Plan) error {
+func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan *plans.Plan) error {
 	for i := range plan.Included {
 		one := &plan.Included[i]
 		if one.EstimateCents.Known() || one.PriceFrom == plans.PriceList {

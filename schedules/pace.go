@@ -5,6 +5,7 @@ package schedules
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"perennial/ledger"
@@ -33,8 +34,16 @@ type measurement struct {
 	seq int64
 }
 
+// pacing measures how fast a long queue of renewals gets shorter.
+type pacing struct {
+	*Config
+
+	pace     atomic.Pointer[pace] // nil: there is no long queue
+	measured []measurement        // since when it is long, the last ten minutes; watchPace alone has it
+}
+
 // watchPace measures it every minute.
-func (s *Sweeper) watchPace(ctx context.Context) error {
+func (s *pacing) watchPace(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, warnEvery); err != nil {
 			return err
@@ -48,7 +57,7 @@ func (s *Sweeper) watchPace(ctx context.Context) error {
 // keepPace measures how many turns were had since the queue began, or lately, and counts
 // what expires before its turn comes at that pace. A queue without any turn is not judged:
 // the provider's silence, a pause and a Retry-After are told by others.
-func (s *Sweeper) keepPace(ctx context.Context) error {
+func (s *pacing) keepPace(ctx context.Context) error {
 	now := s.Clock()
 	queued, err := s.Ledger.RenewalsQueued(ctx, now.Add(-reservedFor))
 	if err != nil || queued < paceQueue {
@@ -83,9 +92,9 @@ func (s *Sweeper) keepPace(ctx context.Context) error {
 
 // countLate takes what is due and nearest to its expiry as what is queued: sweeps plan it
 // in this order.
-func (s *Sweeper) countLate(ctx context.Context, x *pace) error {
+func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	now, window, place := s.providerNow(), time.Duration(0), 0
-	for _, r := range s.runners {
+	for _, r := range s.Schedules {
 		window = max(window, r.RenewBefore)
 	}
 	return s.Ledger.Expiring(ctx, now.Add(window), func(p ledger.Proxy) error {
@@ -105,7 +114,7 @@ func (s *Sweeper) countLate(ctx context.Context, x *pace) error {
 }
 
 // tooSlow says what the pace does not reach; "" when it reaches all.
-func (s *Sweeper) tooSlow() string {
+func (s *pacing) tooSlow() string {
 	x := s.pace.Load()
 	if x == nil || x.late == 0 {
 		return ""

@@ -18,7 +18,7 @@ import (
 // runner has not taken in yet. It is not planned a second time: its money is
 // reserved already, and an approval was given or not needed. It is published
 // again as it is, should the stream have lost it.
-func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
+func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
 	slots, planned, err := s.Ledger.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
 		return err
@@ -52,7 +52,7 @@ func (s *Sweeper) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read)
 // addOnItsWay adds a command, if the sweep would still ask for all of it. If not,
 // its proxies are planned as though it were not there: whichever is taken in
 // first keeps the other from renewing them.
-func (s *Sweeper) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
+func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
 	var c command.RenewalCommand
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err

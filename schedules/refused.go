@@ -13,7 +13,7 @@ import (
 // watchRefused finds commands of sweeps that the account's own intake refused: their slot
 // is finished, and their proxies are not renewed. It reads refusals from the ledger, so
 // that they are known after a restart too.
-func (s *Sweeper) watchRefused(ctx context.Context) error {
+func (s *troubles) watchRefused(ctx context.Context) error {
 	for {
 		for _, r := range s.runners {
 			if err := s.checkRefused(ctx, r); err != nil {
@@ -30,7 +30,7 @@ func (s *Sweeper) watchRefused(ctx context.Context) error {
 }
 
 // checkRefused begins or ends the trouble of a schedule whose commands are refused.
-func (s *Sweeper) checkRefused(ctx context.Context, r *scheduleRunner) error {
+func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	x, err := s.Ledger.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
 	if err != nil {
 		return fmt.Errorf("read the refused commands of %s: %w", r.Name, err)

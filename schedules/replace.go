@@ -20,10 +20,13 @@ import (
 	"perennial/upstream"
 )
 
+// replacer orders other proxies in the place of those that the provider will not renew.
+type replacer struct{ *Config }
+
 // replace orders another proxy in the place of each that the provider will not renew,
 // before the sweep is planned: the same fact retires the replaced one. The caller has the
 // schedule's turn.
-func (s *Sweeper) replace(ctx context.Context, r *scheduleRunner) error {
+func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
 	}
@@ -41,7 +44,7 @@ func (s *Sweeper) replace(ctx context.Context, r *scheduleRunner) error {
 
 // replaceRefused records an order for each proxy that the provider would not
 // renew, as many as the day allows.
-func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
+func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
 	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
 	if err != nil {
 		return nil, fmt.Errorf("count the replacements: %w", err)
@@ -69,7 +72,7 @@ func (s *Sweeper) replaceRefused(ctx context.Context, r *scheduleRunner) (orders
 }
 
 // refused lists what the provider would not renew, by the ledger's table.
-func (s *Sweeper) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Proxy, error) {
+func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Proxy, error) {
 	now := s.providerNow()
 	all, err := s.Ledger.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
 	if err != nil {
@@ -85,7 +88,7 @@ func (s *Sweeper) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Prox
 
 // stillRefused reads a proxy and asks the ledger again by what it says: a person
 // may have renewed it since the last listing, or it is listed again.
-func (s *Sweeper) stillRefused(ctx context.Context, r *scheduleRunner, id string) (bool, error) {
+func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id string) (bool, error) {
 	if err := s.Pass(ctx); err != nil {
 		return false, err
 	}
@@ -108,7 +111,7 @@ func (s *Sweeper) stillRefused(ctx context.Context, r *scheduleRunner, id string
 type market map[upstream.OfferFilter][]upstream.Offer
 
 // offerFor finds what a proxy is replaced by; ok is false when nothing fits.
-func (s *Sweeper) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
+func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
 	like := upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays}
 	offers, asked := m[like]
 	if !asked {
@@ -126,7 +129,7 @@ func (s *Sweeper) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Prox
 
 // replaceOne records the order; nil when nothing fits, or nothing is to be
 // replaced.
-func (s *Sweeper) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (json.RawMessage, error) {
+func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {
 		return nil, err

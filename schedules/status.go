@@ -160,7 +160,7 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 	}
 	plan, err := s.plan(ctx, r, firing{})
 	if err == nil {
-		err = s.addListPrices(ctx, r, &plan.Plan)
+		err = s.offers.addListPrices(ctx, r, &plan.Plan)
 	}
 	if err == nil && plan.NeedsApproval {
 		held, errHeld := s.Ledger.HeldSlots(ctx, plan.Hash)
@@ -186,7 +186,7 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plan
 	for slot := now; ; slot = slot.Add(time.Second) {
 		plan, err := s.fire(ctx, r, firing{slot: slot, byHand: true, by: by, reason: reason})
 		if err == nil {
-			err = s.addListPrices(ctx, r, &plan.Plan)
+			err = s.offers.addListPrices(ctx, r, &plan.Plan)
 		}
 		if !errors.Is(err, ErrFired) || slot.Sub(now) >= maxAhead {
 			return plan.Plan, err
@@ -194,8 +194,10 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plan
 	}
 }
 
-func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) {
-	for _, r := range s.runners {
+func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) { return runnerOf(s.runners, name) }
+
+func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
+	for _, r := range runners {
 		if r.Name == name {
 			return r, nil
 		}

@@ -89,7 +89,7 @@ type Config struct {
 	considered int // proxies that one plan reads; default maxConsidered
 }
 
-func (c Config) withDefaults() Config {
+func (c *Config) setDefaults() {
 	if c.ProviderTime == nil {
 		c.ProviderTime = c.Clock
 	}
@@ -110,7 +110,6 @@ func (c Config) withDefaults() Config {
 		quiet.SetOutput(io.Discard)
 		c.Log = logrus.NewEntry(quiet)
 	}
-	return c
 }
 
 // Sweeper runs the schedules of one account. Its methods may be called from any
@@ -122,11 +121,16 @@ type Sweeper struct {
 	approving sync.Mutex
 	// counting is held from reading what is spent, and what the wallet holds, until
 	// what is planned is recorded: schedules share the wallet.
-	counting  sleep.Lock
-	pace      atomic.Pointer[pace] // of a long queue of renewals; nil: there is none
-	measured  []measurement        // since when it is long, the last ten minutes; watchPace alone has it
-	listed    listPrices
-	uncovered atomic.Pointer[int64] // as of the last complete listing; nil: not known
+	counting sleep.Lock
+
+	reads    *reader
+	offers   *listPrices
+	replaces *replacer
+	*troubles
+	*uncovered
+	*expiries
+	*pacing
+	*forecaster
 }
 
 // scheduleRunner is one schedule at work.
@@ -148,8 +152,10 @@ func New(c Config) (*Sweeper, error) {
 	if c.Ledger == nil || c.Provider == nil || c.Publisher == nil || c.Clock == nil {
 		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
 	}
-	c = c.withDefaults()
+	c.setDefaults()
 	s := &Sweeper{Config: c, counting: sleep.NewLock()}
+	own := &s.Config
+	s.reads, s.offers, s.replaces, s.uncovered, s.pacing = &reader{own}, &listPrices{Config: own}, &replacer{own}, &uncovered{Config: own}, &pacing{Config: own}
 	s.lister = listing.New(listing.Config{
 		Account: c.Account, Ledger: c.Ledger, Provider: c.Provider, Clock: c.Clock, Pass: c.Pass, Proxy: c.Proxy, Every: c.ListEvery,
 		LossPercent: c.LossPercent, LossMin: c.LossMin, Log: c.Log, Whole: s.countUncovered, Healed: func() {
@@ -164,7 +170,7 @@ func New(c Config) (*Sweeper, error) {
 	if err := plans.CheckRenames(c.Schedules); err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
+	names, runners := map[string]bool{}, []*scheduleRunner{}
 	for _, one := range c.Schedules {
 		if err := one.Validate(); err != nil {
 			return nil, err
@@ -180,8 +186,12 @@ func New(c Config) (*Sweeper, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.runners = append(s.runners, &scheduleRunner{Schedule: one, calendar: calendar, turn: sleep.NewLock(), woken: make(chan struct{}, 1)})
+		runners = append(runners, &scheduleRunner{Schedule: one, calendar: calendar, turn: sleep.NewLock(), woken: make(chan struct{}, 1)})
 	}
+	s.runners = runners
+	s.troubles = &troubles{own, s.lister, runners}
+	s.expiries = &expiries{own, s.lister.Tried()}
+	s.forecaster = &forecaster{own, s.reads, s.offers, runners}
 	return s, nil
 }
 
@@ -208,8 +218,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (s *Sweeper) log(r *scheduleRunner) *logrus.Entry {
-	return s.Log.WithFields(logrus.Fields{"account": s.Account, "schedule": r.Name})
+func (c *Config) log(r *scheduleRunner) *logrus.Entry {
+	return c.Log.WithFields(logrus.Fields{"account": c.Account, "schedule": r.Name})
 }
 
 // follow fires one schedule's slots as they come.

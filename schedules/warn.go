@@ -35,12 +35,19 @@ func CheckWarnBefore(thresholds []time.Duration) error {
 	return nil
 }
 
+// expiries publishes what expires soon, and what has expired.
+type expiries struct {
+	*Config
+
+	tried <-chan struct{} // closed when the first listing of this process has ended
+}
+
 // watchExpiries reports proxies that are near their expiry or past it, by the ledger's
 // table: an outage of the provider does not stop it. It begins when the first listing has
 // ended or failed.
-func (s *Sweeper) watchExpiries(ctx context.Context) error {
+func (s *expiries) watchExpiries(ctx context.Context) error {
 	select {
-	case <-s.lister.Tried():
+	case <-s.tried:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -60,7 +67,7 @@ func (s *Sweeper) watchExpiries(ctx context.Context) error {
 // Warn appends proxy.expiring and proxy.expired, each once for an expiry and a threshold.
 // When a proxy is inside several thresholds, only the nearest is published. What expired
 // before the account was bound is not published.
-func (s *Sweeper) Warn(ctx context.Context) error {
+func (s *expiries) Warn(ctx context.Context) error {
 	opened, err := s.Ledger.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
@@ -90,7 +97,7 @@ func (s *Sweeper) Warn(ctx context.Context) error {
 
 // appendEach appends a fact for each proxy that find returns, a batch at a time, until there
 // are none.
-func (s *Sweeper) appendEach(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
+func (s *expiries) appendEach(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
 	for {
 		found, err := find()
 		if err != nil || len(found) == 0 {

@@ -23,7 +23,7 @@ var sweepBugs = []bug{
 	{name: "an expiry that no command can say is planned", in: "plans.usableExpiry", run: "AnExpiry",
 		old: "return p.ExpiresAt == nil || fact.WritableInstant(*p.ExpiresAt)",
 		new: "return p.ExpiresAt == nil || !fact.WritableInstant(*p.ExpiresAt) || true"},
-	{trap: 55, name: "a sweep's refused command is not noticed", in: "schedules.Sweeper.checkRefused",
+	{trap: 55, name: "a sweep's refused command is not noticed", in: "schedules.troubles.checkRefused",
 		old: "\tif x == nil {",
 		new: "\tif x == nil || x.Commands > 0 {"},
 	{name: "the outbox leaves an event out", in: "queue.Outbox.session", run: "Outbox|Events|Event",
