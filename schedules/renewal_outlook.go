@@ -19,6 +19,7 @@ type RenewalOutlook struct {
 	OperationID string     `json:"operation_id,omitempty" doc:"The operation that the text is about."`
 	Schedule    string     `json:"schedule,omitempty" doc:"The schedule that renews it."`
 	At          *time.Time `json:"at,omitempty" doc:"The next slot of the schedule that may renew it."`
+	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped it, as far as the ledger knows; left out where that run did not, or that is not known."`
 }
 
 // RenewalOutlookFrom is what an outlook rests on.
@@ -29,7 +30,6 @@ type RenewalOutlookFrom struct {
 	Renewals []ledger.ProxyRenewal // that named it, the latest first
 	Paused   string                // why renewals of the account are not sent, "" where they are
 	Now      time.Time
-
 	// Coverage is nil where it is not known, with the reason, or "" while it is looked up.
 	Coverage   *plans.Coverage
 	NoCoverage string
@@ -38,6 +38,8 @@ type RenewalOutlookFrom struct {
 	// Plan is a schedule's sweep as it would be now: nil where it is not known, with the
 	// reason, or "" while it is made. It is asked for only where it decides.
 	Plan func(schedule string) (plan *plans.Plan, problem string)
+	// LastRun is that of a schedule; nil where it has none, or it is not known.
+	LastRun func(of plans.Schedule) (*LastRun, error)
 }
 
 // Outlook is that of a proxy. Errors are those of reading the ledger.
@@ -67,10 +69,22 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 		return RenewalOutlook{Text: "It is not renewed: no schedule of this account matches it."}, nil
 	}
 	out, err := f.by(ctx, of)
+	if err == nil {
+		err = f.addLastRun(&out, of)
+	}
 	if f.Paused != "" && out.Good {
-		out = RenewalOutlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name}
+		out = RenewalOutlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name, LastRun: out.LastRun}
 	}
 	return out, err
+}
+
+// addLastRun adds why the last run skipped it.
+func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) error {
+	run, err := f.LastRun(of)
+	if err == nil && run != nil && run.Skipped(f.Proxy) {
+		out.LastRun = run.Text()
+	}
+	return err
 }
 
 // open is the renewal that has taken the proxy.
@@ -187,6 +201,8 @@ func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 		out.Text = "It is due; what its sweep would do is not known: " + problem + "."
 	case plan == nil:
 		out.Text = "It is due; its sweep is being planned to say more."
+	case out.At != nil && out.At.After(*f.Proxy.ExpiresAt) && status.Left == nil:
+		out.Text = "It is due, and expires before the next run of its schedule: `perennial schedules run " + status.Schedule + "` renews it now."
 	default:
 		out.Good, out.Text = true, "It is due: the next sweep renews it."
 	}

@@ -348,7 +348,7 @@ func (a *app) outlookOf(ctx context.Context, id string) [][2]string {
 	case !answered:
 		return [][2]string{{"renewal", "not known: no runner of the account answers"}}
 	}
-	facts := [][2]string{{"renewal", v.Outlook.Text}, {"schedule", v.Outlook.Schedule}, {"next_sweep", stamp(v.Outlook.At)}, {"operation", v.Outlook.OperationID}}
+	facts := [][2]string{{"renewal", v.Outlook.Text}, {"last_run", v.Outlook.LastRun}, {"schedule", v.Outlook.Schedule}, {"next_sweep", stamp(v.Outlook.At)}, {"operation", v.Outlook.OperationID}}
 	if len(v.Renewals) > 0 {
 		last := v.Renewals[0]
 		at := last.AcceptedAt

@@ -100,7 +100,7 @@ func (a *app) sweepShow() *cobra.Command {
 			}
 			err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
 				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.Outcome()}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
-				{"pending plan", s.Plan}, {"reason", paused + whyOf(s)},
+				{"pending plan", s.Plan}, {"reason", paused + whyOf(s)}, {"skipped", skippedHint(s)},
 			})
 			if err != nil || s.Plan == "" {
 				return err
@@ -113,6 +113,14 @@ func (a *app) sweepShow() *cobra.Command {
 			return a.printPlan(plan)
 		},
 	}
+}
+
+// skippedHint is the command that lists whom the last run skipped.
+func skippedHint(s schedules.Status) string {
+	if s.Result == nil || s.Result.Skipped == 0 {
+		return "none"
+	}
+	return "`perennial schedules history " + s.Schedule + " --skipped` lists them"
 }
 
 // noSchedule names the schedules that there are.

@@ -1,16 +1,23 @@
-// `perennial schedules history`: what became of a schedule's slots.
+// `perennial schedules history`: what became of a schedule's slots, and whom the last skipped.
 
 package cli
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules"
+	"perennial/schedules/plans"
 )
 
 // SlotHistory is one slot of a schedule.
@@ -21,17 +28,81 @@ type SlotHistory struct {
 
 func (a *app) sweepHistory() *cobra.Command {
 	var limit int64
+	var skipped bool
 	c := &cobra.Command{
 		Use: "history SCHEDULE", Short: "List past runs of a schedule",
 		Args: cobra.ExactArgs(1),
 	}
-	wholeVar(c.Flags(), &limit, "limit", 20, "how many slots")
+	wholeVar(c.Flags(), &limit, "limit", 20, "how many slots, or proxies")
+	c.Flags().BoolVar(&skipped, "skipped", false, "list the proxies that the last run skipped and that are still due")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+		return a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+			if skipped {
+				return a.printSkipped(ctx, l, account, args[0], int(limit))
+			}
 			return a.printSlots(ctx, l, args[0], int(limit))
 		})(cmd, args)
 	}
 	return c
+}
+
+// SkippedByRun is a proxy that the last run of a schedule skipped.
+type SkippedByRun struct {
+	Schedule  string     `json:"schedule"`
+	Slot      time.Time  `json:"slot"`
+	ProxyID   string     `json:"proxy_id"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	Reason    string     `json:"reason"`
+}
+
+// printSkipped lists the proxies that the last run of a schedule skipped, the nearest expiry
+// first.
+func (a *app) printSkipped(ctx context.Context, l *ledger.Ledger, account, schedule string, limit int) error {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return err
+	}
+	all := c.SchedulesOf(account)
+	at := slices.IndexFunc(all, func(s plans.Schedule) bool { return s.Name == schedule })
+	if at < 0 {
+		return usage("the configuration has no schedule %q: whom its runs skipped follows from its rules", schedule)
+	}
+	coverage, err := plans.NewCoverage(all, l, c.ReadListFile)
+	if err != nil {
+		return err
+	}
+	run, err := schedules.ReadLastRun(ctx, l, all[at])
+	if err != nil {
+		return err
+	}
+	if run == nil {
+		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no last run whose plan the ledger has\nlook at `perennial schedules history " + schedule + "`")}
+	}
+	list, n := a.listing("PROXY", "EXPIRES"), 0
+	err = run.EachSkipped(ctx, l, coverage, func(p ledger.Proxy) error {
+		if n++; n > limit {
+			return nil
+		}
+		x := SkippedByRun{schedule, run.Slot.UTC(), p.ProxyID, p.LastsUntil(), run.Why()}
+		return list.add("", x, p.ProxyID, stamp(x.ExpiresAt))
+	})
+	if err = list.end(err); err != nil || a.output == "json" {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, skippedNote(run, n, limit))
+	return err
+}
+
+// skippedNote says how many proxies a run skipped and why, and how many of them are still due.
+func skippedNote(run *schedules.LastRun, due, limit int) string {
+	if run.Result.Skipped == 0 {
+		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Slot))
+	}
+	text := fmt.Sprintf("the run of %s skipped %s: %s\nof them %d, by what is known now, are still due", stamp(&run.Slot), english.Plural(int(run.Result.Skipped), "proxy", "proxies"), run.Why(), due)
+	if due > limit {
+		text += fmt.Sprintf("; %d are shown, --limit shows more", limit)
+	}
+	return text
 }
 
 func (a *app) printSlots(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {

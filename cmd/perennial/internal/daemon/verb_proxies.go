@@ -36,6 +36,7 @@ func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pr
 			}
 			return &p, ""
 		},
+		LastRun: func(of plans.Schedule) (*schedules.LastRun, error) { return schedules.ReadLastRun(ctx, l, of) },
 	}
 	if from.Proxy, err = l.Proxy(ctx, q.ProxyID); err == nil {
 		from.Listed, out.Proxy = true, new(verbs.Listed(from.Proxy))

@@ -86,6 +86,9 @@ func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedule
 			}
 			return nil, v.Plan.Err
 		},
+		LastRun: func(of plans.Schedule) (*schedules.LastRun, error) {
+			return schedules.ReadLastRun(ctx, a.Ledger(), of)
+		},
 	}
 	if from.Paused, err = inspect.PausedRenewals(ctx, a.Ledger()); err != nil {
 		return out, err

@@ -39,6 +39,14 @@ type scheduleView struct {
 	Planned  bool // the plan is asked for
 	Plan     Made[plans.Plan]
 	Change   *planChange
+	Skipped  *skippedView
+}
+
+// skippedView are the proxies that the last run skipped and that are still due.
+type skippedView struct {
+	Run  *schedules.LastRun
+	Rows []ledger.Proxy // the first of them
+	All  int
 }
 
 // Pending reports whether the page has to be looked at again.
@@ -92,6 +100,9 @@ func (s *Server) schedule(q accountRequest) {
 	if v.Currency, err = q.account.Ledger().Currency(ctx); err == nil {
 		err = v.fillSlots(ctx, q.account.Ledger())
 	}
+	if err == nil && configured >= 0 {
+		v.Skipped, err = skippedBy(ctx, q.account, q.account.Schedules()[configured])
+	}
 	if configured >= 0 {
 		v.Rules = q.account.Schedules()[configured].Rules(v.Currency)
 	}
@@ -108,6 +119,26 @@ func (s *Server) schedule(q accountRequest) {
 		}
 	}
 	s.show(q, "schedule", "Schedule "+name, &v)
+}
+
+// skippedBy are the proxies that a schedule's last run skipped; nil where it skipped none.
+func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView, error) {
+	run, err := schedules.ReadLastRun(ctx, a.Ledger(), one)
+	if err != nil || run == nil || run.Result.Skipped == 0 {
+		return nil, err
+	}
+	coverage, err := plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // the sweep says which list cannot be read
+	}
+	v := &skippedView{Run: run}
+	err = run.EachSkipped(ctx, a.Ledger(), coverage, func(p ledger.Proxy) error {
+		if v.All++; len(v.Rows) < approvalShown {
+			v.Rows = append(v.Rows, p)
+		}
+		return nil
+	})
+	return v, err
 }
 
 func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {

@@ -1,0 +1,135 @@
+// What the last run of a schedule skipped. The ledger keeps the proxies that a run took, how
+// many it skipped and which limits of money left some of them out, but not their ids: who was
+// skipped follows from the expiries as they are known now.
+
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/jobs/command"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/schedules/plans"
+)
+
+// partsRead bounds the slots of one run that are read: a large sweep continues in further slots.
+const partsRead = 50
+
+// LastRun is the last run of a schedule. Its continuations count as the same run.
+type LastRun struct {
+	Slot   time.Time // of its last part
+	Result ledger.SlotResult
+
+	of    plans.Schedule
+	taken map[string]bool // the proxies of its commands
+}
+
+// ReadLastRun reads the last run of a schedule; nil where it has none that is known in full.
+func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*LastRun, error) {
+	slots, err := l.SlotsOf(ctx, of.Name, partsRead)
+	if err != nil || len(slots) == 0 {
+		return nil, err
+	}
+	run := &LastRun{Slot: slots[0].At, of: of, taken: map[string]bool{}}
+	if run.Result, err = l.SlotResult(ctx, slots[0]); err != nil {
+		return nil, err
+	}
+	var began time.Time
+	for i, slot := range slots {
+		planned, err := l.Plan(ctx, slot)
+		if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
+			return nil, nil //nolint:nilnil // its plan is not known any more
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			began = beganAt(planned)
+		}
+		if !beganAt(planned).Equal(began) {
+			return run, nil
+		}
+		if slot.State == StateHeld && len(planned.Commands) == 0 {
+			return nil, nil //nolint:nilnil // it stands for the plan of an earlier slot
+		}
+		if err := run.take(planned); err != nil || slot.At.Equal(began) {
+			return run, err
+		}
+	}
+	if len(slots) == partsRead {
+		return nil, nil //nolint:nilnil // it has more parts than are read
+	}
+	return run, nil
+}
+
+// beganAt is the first slot of the run that a plan is part of.
+func beganAt(f fact.SweepPlanned) time.Time {
+	if f.Of != nil {
+		return *f.Of
+	}
+	return f.Slot
+}
+
+func (x *LastRun) take(planned fact.SweepPlanned) error {
+	for _, raw := range planned.Commands {
+		var c command.RenewalCommand
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return fmt.Errorf("a command of the plan of %s: %w", planned.Slot.Format(time.RFC3339), err)
+		}
+		for _, id := range c.ProxyIDs {
+			x.taken[id] = true
+		}
+	}
+	return nil
+}
+
+// Skipped reports whether the run skipped a proxy that its schedule covers: by the expiry that
+// is known now it was due then, and no command of the run names it. One that was renewed
+// since, or bought since, is not reported.
+func (x *LastRun) Skipped(p ledger.Proxy) bool {
+	until := p.LastsUntil()
+	switch {
+	case x.Result.Skipped == 0, until == nil, until.After(x.Slot.Add(x.of.RenewBefore)):
+		return false
+	case p.StartsAt != nil && p.StartsAt.After(x.Slot):
+		return false
+	}
+	return !x.taken[p.ProxyID]
+}
+
+// Text says of one proxy that the run skipped it, and why, as far as the ledger knows.
+func (x *LastRun) Text() string {
+	return fmt.Sprintf("The run of %s skipped it: %s.", x.Slot.UTC().Format(time.RFC3339), x.Why())
+}
+
+// Why says why the run skipped proxies, as far as the ledger knows.
+func (x *LastRun) Why() string {
+	const unknown = "the ledger keeps no reason for each proxy, only what holds now is known"
+	switch forMoney := int64(x.Result.OverLimit); {
+	case forMoney == 0:
+		return unknown
+	case forMoney >= x.Result.Skipped:
+		return x.Result.Reason
+	default:
+		return fmt.Sprintf("%d of %d for this: %s; %s", forMoney, x.Result.Skipped, x.Result.Reason, unknown)
+	}
+}
+
+// EachSkipped calls yield for every listed proxy that the run skipped and that is still due,
+// the nearest expiry first.
+func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(ledger.Proxy) error) error {
+	if x.Result.Skipped == 0 {
+		return nil
+	}
+	return l.EachExpiring(ctx, time.Unix(0, 0), x.Slot.Add(x.of.RenewBefore).Add(time.Microsecond), func(p ledger.Proxy) error {
+		if s, covered := c.Of(p); !covered || s.Name != x.of.Name || !x.Skipped(p) {
+			return nil
+		}
+		return yield(p)
+	})
+}

@@ -1,0 +1,101 @@
+package schedules
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/ledger"
+	"perennial/schedules/plans"
+)
+
+// TestAProxySaysThatTheLastRunSkippedIt: though the next run would renew it.
+func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 500
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_2", 300)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	check(t, err)
+	outlook := func(id string) RenewalOutlook {
+		p, err := h.Ledger.Proxy(t.Context(), id)
+		check(t, err)
+		out, err := RenewalOutlookFrom{
+			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
+			Status:  func(string) (Status, string) { return Status{Schedule: "keepalive"}, "" },
+			Plan:    func(string) (*plans.Plan, string) { return &plans.Plan{}, "" },
+			LastRun: func(of plans.Schedule) (*LastRun, error) { return ReadLastRun(t.Context(), h.Ledger, of) },
+		}.Outlook(t.Context())
+		check(t, err)
+		return out
+	}
+	skipped := outlook("px_2")
+	for _, part := range []string{"The run of ", " skipped it: ", "budget_cents (5.00)"} {
+		if !skipped.Good || !strings.Contains(skipped.LastRun, part) {
+			t.Errorf("of what was skipped: %+v", skipped)
+		}
+	}
+	want(t, "of what was taken", outlook("px_1").LastRun, "")
+	run, err := ReadLastRun(t.Context(), h.Ledger, s)
+	check(t, err)
+	var ids []string
+	check(t, run.EachSkipped(t.Context(), h.Ledger, coverage, func(p ledger.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
+	want(t, "the run skipped", ids, []string{"px_2"})
+}
+
+// TestARunWithoutRecordedReasonsInventsNone: what left the proxy out was no limit of money.
+func TestARunWithoutRecordedReasonsInventsNone(t *testing.T) {
+	s := keepalive()
+	s.Match.ExceptProxyIDs = []string{"px_2"}
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_2", 300)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	run, err := ReadLastRun(t.Context(), h.Ledger, s)
+	check(t, err)
+	if text := run.Text(); run.Result.Skipped != 1 || !strings.Contains(text, "keeps no reason") {
+		t.Errorf("%d skipped: %s", run.Result.Skipped, text)
+	}
+}
+
+// TestARunThatTookAllSkippedNothing: nor what was bought after it.
+func TestARunThatTookAllSkippedNothing(t *testing.T) {
+	h := newRig(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	h.sweep(t)
+	run, err := ReadLastRun(t.Context(), h.Ledger, keepalive())
+	check(t, err)
+	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	check(t, err)
+	p.ProxyID = "px_9"
+	want(t, "nothing was skipped", run.Skipped(p), false)
+	run.Result.Skipped = 1
+	want(t, "it was due then", run.Skipped(p), true)
+	p.StartsAt = new(noon.Add(time.Hour))
+	want(t, "bought since", run.Skipped(p), false)
+}
+
+// TestNoRunIsPromisedAfterTheExpiry: a proxy that expires before the next slot is not safe.
+func TestNoRunIsPromisedAfterTheExpiry(t *testing.T) {
+	s := keepalive()
+	s.Cron = "0 3 1 1 *"
+	h := newRig(t, soon(), s)
+	_, err := h.PlanNow(t.Context(), "keepalive")
+	check(t, err)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	check(t, err)
+	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	check(t, err)
+	out, err := RenewalOutlookFrom{
+		Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
+		Status:  func(string) (Status, string) { return Status{Schedule: "keepalive"}, "" },
+		Plan:    func(string) (*plans.Plan, string) { return &plans.Plan{}, "" },
+		LastRun: func(of plans.Schedule) (*LastRun, error) { return ReadLastRun(t.Context(), h.Ledger, of) },
+	}.Outlook(t.Context())
+	check(t, err)
+	if out.Good || !strings.Contains(out.Text, "before the next run") {
+		t.Errorf("%+v", out)
+	}
+}
