@@ -56,7 +56,7 @@ func (s *archiveCache) close() (err error) {
 
 // Begins is the last row that was archived, and its time: the journal of the
 // file begins behind it. Nil when it begins with the first row.
-func (l *Ledger) Begins() (*Head, time.Time) {
+func (l *Journal) Begins() (*Head, time.Time) {
 	if l.base == nil {
 		return nil, time.Time{}
 	}
@@ -64,10 +64,10 @@ func (l *Ledger) Begins() (*Head, time.Time) {
 }
 
 // archived reports whether a row is before the beginning of the file.
-func (l *Ledger) archived(seq int64) bool { return l.base != nil && seq <= l.base.Seq }
+func (l *Journal) archived(seq int64) bool { return l.base != nil && seq <= l.base.Seq }
 
 // archiveOf opens the archive that holds a row.
-func (l *Ledger) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
+func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	var x ArchivedError
 	var hash string
 	err := l.read.QueryRowContext(ctx, `SELECT file, first_seq, last_seq, last_hash FROM archives
@@ -102,7 +102,7 @@ func (l *Ledger) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 }
 
 // archivedRows are the archived rows of one operation or command, in order.
-func (l *Ledger) archivedRows(ctx context.Context, subject string) (all []Row, err error) {
+func (l *Journal) archivedRows(ctx context.Context, subject string) (all []Row, err error) {
 	first, err := l.acceptedAt(ctx, subject)
 	if err != nil || !l.archived(first) {
 		return nil, err
@@ -124,7 +124,7 @@ func (l *Ledger) archivedRows(ctx context.Context, subject string) (all []Row, e
 
 // acceptedAt is the row that accepted a command, or an operation's command; the
 // end of everything when none did, since a refusal is not looked for.
-func (l *Ledger) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
+func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
 		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -61,17 +61,16 @@ type Config struct {
 // Ledger is one account's open ledger file. Its methods may be called from any
 // goroutine; writes are put in one line by the writer.
 type Ledger struct {
-	clock    func() time.Time
-	path     string
+	*Journal
+	queries // what reads, by subject
+
 	temp     string // where Verify makes its second ledger
 	guard    *guard // of the file, and of what SQLite keeps beside it
 	write    *conn
-	read     *sql.DB
 	requests chan *request
 	closing  chan struct{}
 	done     chan struct{}
 	once     sync.Once
-	tail     *tail
 	maxGroup int
 	turns    *Turns                     // of its process
 	follows  bool                       // the journal is a stream
@@ -84,8 +83,6 @@ type Ledger struct {
 	reached   func(point string)
 	committed func(writes int, took time.Duration)
 	working   atomic.Int64 // since when the writer is at one group, in microseconds; 0: it is not
-	base      *base        // the row before the first, nil for the beginning
-	archives  archiveCache // of its archives
 }
 
 // ErrNotFound is what reads return for an id that the ledger does not hold.
@@ -129,8 +126,9 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	guard := newGuard(c.Path)
 	guard.held = c.Held
 	read := openReader(c.Path, guard)
+	journal := &Journal{reading: reading{read}, clock: c.Clock, path: c.Path, written: true}
 	l := &Ledger{
-		clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, write: write, read: read, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
+		Journal: journal, queries: queriesOf(journal), temp: filepath.Dir(c.Path), guard: guard, write: write, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx),
 		follows: c.Follows, turns: c.Turns, committed: c.Committed,
 	}
@@ -164,7 +162,8 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if _, err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
-	l := &Ledger{clock: c.Clock, path: c.Path, temp: filepath.Dir(c.Path), guard: guard, read: read, closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx), follows: c.Follows}
+	journal := &Journal{reading: reading{read}, clock: c.Clock, path: c.Path}
+	l := &Ledger{Journal: journal, queries: queriesOf(journal), temp: filepath.Dir(c.Path), guard: guard, closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx), follows: c.Follows}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {

@@ -55,7 +55,7 @@ func (t *tail) after(seq int64, limit int) ([]Row, bool) {
 
 // Changed returns a channel that is closed once the journal holds a row after
 // seq; it is closed already when it does.
-func (l *Ledger) Changed(seq int64) <-chan struct{} {
+func (l *Journal) Changed(seq int64) <-chan struct{} {
 	l.tail.mu.Lock()
 	defer l.tail.mu.Unlock()
 	if l.tail.head.seq > seq {

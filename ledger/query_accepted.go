@@ -19,7 +19,7 @@ type Accepted struct {
 
 // AcceptedBefore lists accepted commands, the last first, from before a journal
 // sequence on; 0 begins with the newest. What was archived is not among them.
-func (l *Ledger) AcceptedBefore(ctx context.Context, before int64, limit int) ([]Accepted, error) {
+func (l *Operations) AcceptedBefore(ctx context.Context, before int64, limit int) ([]Accepted, error) {
 	if before <= 0 {
 		before = 1 << 62
 	}

@@ -26,7 +26,7 @@ const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (la
 
 // ExpiringPage lists up to limit proxies that are not gone, after a place, that last until
 // before an instant; the nearest expiry comes first.
-func (l *Ledger) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
+func (l *Fleet) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanProxy)
 }
 
@@ -35,7 +35,7 @@ func (l *Ledger) ExpiringPage(ctx context.Context, after ExpiryPlace, before tim
 const expiringStep = 2000
 
 // EachExpiring calls yield for every proxy of ExpiringPage.
-func (l *Ledger) EachExpiring(ctx context.Context, from, until time.Time, yield func(Proxy) error) error {
+func (l *Fleet) EachExpiring(ctx context.Context, from, until time.Time, yield func(Proxy) error) error {
 	for place := From(from); ; {
 		page, err := l.ExpiringPage(ctx, place, until, expiringStep)
 		if err != nil {
@@ -88,7 +88,7 @@ func scanPriced(s scanner) (p PricedProxy, err error) {
 }
 
 // PricedPage is ExpiringPage with what each proxy's own renewal last cost.
-func (l *Ledger) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
+func (l *Fleet) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanPriced)
 }
 
@@ -125,7 +125,7 @@ const (
 
 // ProxiesPage lists the proxies of a query, the nearest expiry first. It looks through a
 // bounded number of them.
-func (l *Ledger) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
+func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
 	after, until := micros(q.After.At), micros(q.Until)
 	last, id, more := int64(1<<62), "", true
 	switch err = l.read.QueryRowContext(ctx, findBound, after, q.After.ProxyID, until, failpoint.Size(ctx, "list.looked", lookedMost)-1).Scan(&last, &id); {
@@ -163,7 +163,7 @@ type ProxyRenewal struct {
 }
 
 // RenewalsOf lists the renewals that named a proxy, the latest first, up to limit.
-func (l *Ledger) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
+func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
 	return collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation
@@ -184,7 +184,7 @@ type ProxyCost struct {
 }
 
 // CostOf sums up the renewals of a proxy.
-func (l *Ledger) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err error) {
+func (l *Fleet) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(charged_cents), 0), coalesce(sum(refunded_cents), 0),
 		count(*) FILTER (WHERE state IN ('succeeded', 'charged')), coalesce(sum(duration_days) FILTER (WHERE state IN ('succeeded', 'charged')), 0)
 		FROM lines WHERE proxy_id = ?`, proxyID).Scan(&c.ChargedCents, &c.RefundedCents, &c.Renewals, &c.Days)

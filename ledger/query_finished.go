@@ -39,7 +39,7 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 }
 
 // lastFinished is the last fact of a command that is over; ErrNotFound where it has none.
-func (l *Ledger) lastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
+func (l *Operations) lastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	var seq int64
 	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *Ledger) lastFinished(ctx context.Context, id string) (*fact.CommandFini
 	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
 		return nil, err // opened again
 	}
-	row, err := l.Row(ctx, seq)
+	row, err := l.journal.Row(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (l *Ledger) lastFinished(ctx context.Context, id string) (*fact.CommandFini
 }
 
 // knows is ErrNotFound for a command that never came.
-func (l *Ledger) knows(ctx context.Context, id string) error {
+func (l *Operations) knows(ctx context.Context, id string) error {
 	_, err := l.Command(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		_, err = l.Rejection(ctx, id)
@@ -73,7 +73,7 @@ type FinishedPage struct {
 
 // FinishedLines reads the lines of a command as command.finished names them, behind
 // the first so many, up to limit. The error is ErrNotFound for an unknown command.
-func (l *Ledger) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
+func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
 	operations, err := l.OperationsOf(ctx, id)
 	if err == nil && len(operations) == 0 {
 		_, err = l.Rejection(ctx, id)
@@ -82,7 +82,7 @@ func (l *Ledger) FinishedLines(ctx context.Context, id string, after, limit int)
 	if err != nil {
 		return p, err
 	}
-	lines, err := linesOfCommand(reader{ctx, l}, id, operations, mayHaveLeftOut)
+	lines, err := linesOfCommand(reader{ctx, l.reading}, id, operations, mayHaveLeftOut)
 	p.LinesTotal = len(lines.all)
 	from := min(max(after, 0), p.LinesTotal)
 	p.Lines = append([]fact.FinishedLine{}, lines.all[from:min(from+limit, p.LinesTotal)]...)
@@ -95,11 +95,11 @@ const mayHaveLeftOut = true
 // reader is a source of what is committed.
 type reader struct {
 	ctx context.Context
-	l   *Ledger
+	r   reading
 }
 
-func (r reader) query(query string, args ...any) rows { return r.l.query(r.ctx, query, args...) }
+func (r reader) query(query string, args ...any) rows { return r.r.query(r.ctx, query, args...) }
 
 func (r reader) queryRow(query string, args ...any) scanner {
-	return r.l.read.QueryRowContext(r.ctx, query, args...)
+	return r.r.read.QueryRowContext(r.ctx, query, args...)
 }

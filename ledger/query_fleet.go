@@ -17,7 +17,7 @@ import (
 
 // Retired reports whether a person, or a replacement, took the proxy out of
 // every sweep.
-func (l *Ledger) Retired(ctx context.Context, proxyID string) (bool, error) {
+func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
@@ -33,7 +33,7 @@ func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
 
 // NeverListed is, of some proxy ids, those that no listing has shown, in order, up
 // to limit.
-func (l *Ledger) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
+func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expire
 
 // Staying calls yield for every listed proxy that lives longer than to the instant,
 // or for ever, in no order. What is retired or unlisted does not stay.
-func (l *Ledger) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
+func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, micros(after)), func(s scanner) error {
 		p, err := scanProxy(s)
 		if err != nil {
@@ -67,7 +67,7 @@ var kindColumns = []string{"country_code", "region", "line_name", "ip_type", "pr
 // proxy for each combination of the named columns (country_code, region,
 // line_name, ip_type, protocol, status), the others empty, with how many there
 // are. It goes through a million proxies in a part of the time.
-func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
+func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
 	var chosen, groups []string
 	for _, c := range kindColumns {
 		if slices.Contains(columns, c) {
@@ -91,7 +91,7 @@ func (l *Ledger) CountStaying(ctx context.Context, after time.Time, columns []st
 }
 
 // LastUncovered is the latest listing.uncovered, and when it was published; zero where there is none.
-func (l *Ledger) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
+func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
 	var us int64
 	var data string
 	err = l.read.QueryRowContext(ctx, `SELECT time, data FROM journal INDEXED BY journal_uncovered WHERE type = 'listing.uncovered' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&us, &data)
@@ -108,7 +108,7 @@ func (l *Ledger) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at
 // another, and of whose expiry no warning was published at this threshold or a
 // nearer one; the nearest expiry comes first. A proxy that is retired, or renewed
 // and not read since, is left out.
-func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
+func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
 		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)`+isNoMove+`AND w.threshold_seconds <= ?3)
@@ -119,7 +119,7 @@ func (l *Ledger) Unwarned(ctx context.Context, after, until time.Time, threshold
 // UnreportedExpired lists up to limit proxies that expired in a span of time and have no
 // proxy.expired fact for it, the earliest first. The provider may have stopped listing
 // them by now.
-func (l *Ledger) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
+func (l *Fleet) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND abs(w.expires_at - proxies.expires_at)` + isNoMove + `AND w.threshold_seconds = 0)`
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (

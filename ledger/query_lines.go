@@ -23,7 +23,7 @@ type RenewalLine struct {
 }
 
 // Lines lists a renewal's lines in the order of their proxy ids.
-func (l *Ledger) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
+func (l *Operations) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
 	return collect(l.query(ctx, renewalLines, operationID), scanRenewalLine)
 }
 
@@ -44,7 +44,7 @@ func scanRenewalLine(s scanner) (x RenewalLine, err error) {
 }
 
 // DeliveredBy is the order's operation that delivered a proxy, "" where none is known.
-func (l *Ledger) DeliveredBy(ctx context.Context, proxyID string) (operation string, err error) {
+func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (operation string, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT operation FROM delivered WHERE proxy_id = ?`, proxyID).Scan(&operation)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
@@ -54,7 +54,7 @@ func (l *Ledger) DeliveredBy(ctx context.Context, proxyID string) (operation str
 
 // Deliverers are the orders' operations that delivered proxies, by the proxy; of one that
 // no fact names there is none.
-func (l *Ledger) Deliverers(ctx context.Context, proxyIDs []string) (map[string]string, error) {
+func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[string]string, error) {
 	ids, err := json.Marshal(proxyIDs)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (l *Ledger) Deliverers(ctx context.Context, proxyIDs []string) (map[string]
 
 // NamedBefore lists up to limit operations that bought, or were to renew, a proxy and were
 // accepted before an operation was, the last first. The zero operation is behind all.
-func (l *Ledger) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
+func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	before := int64(1 << 62)
 	if o.ID != "" {
 		before = micros(o.AcceptedAt)
@@ -81,7 +81,7 @@ func (l *Ledger) NamedBefore(ctx context.Context, proxyID string, o fact.Operati
 }
 
 // NamedAfter is NamedBefore for what was accepted behind an operation, the first first.
-func (l *Ledger) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
+func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
 		ORDER BY accepted_at, id LIMIT +?4`, proxyID, micros(o.AcceptedAt), o.ID, limit), scanOperation)
@@ -94,7 +94,7 @@ func (t *Tx) Claimant(proxyID string) (string, error) {
 }
 
 // Claimant is Tx.Claimant for readers.
-func (l *Ledger) Claimant(ctx context.Context, proxyID string) (string, error) {
+func (l *Operations) Claimant(ctx context.Context, proxyID string) (string, error) {
 	return claimant(l.read.QueryRowContext(ctx, claimantQuery, proxyID))
 }
 
@@ -110,7 +110,7 @@ func claimant(row scanner) (operation string, err error) {
 
 // RenewedAt reports whether a renewal of the proxy already succeeded for the
 // observed expiry: a second one would pay for the same days again.
-func (l *Ledger) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
+func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND abs(observed_expires_at - ?)`+isNoMove+`AND state IN ('succeeded', 'charged')`,
 		proxyID, micros(expiresAt)))
 }
@@ -121,7 +121,7 @@ const isNoMove = ` < 86400000000 `
 // SettledSince reports whether a renewal of the proxy settled, or a person
 // answered for it, at or after an instant: what was seen before may show the
 // old expiry.
-func (l *Ledger) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
+func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)))
 }
 
@@ -155,7 +155,7 @@ func atExpiry(expiry string) string {
 // EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry
 // without extending it. Those that ended with one of the excused codes say nothing about
 // the proxy.
-func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (e FailedRenewals, err error) {
+func (l *Operations) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (e FailedRenewals, err error) {
 	codes, err := json.Marshal(append([]string{}, excused...)) // never null
 	if err != nil {
 		return e, err
@@ -179,11 +179,11 @@ func (l *Ledger) EndingsWithoutRenewal(ctx context.Context, proxyID string, expi
 }
 
 // Claimed is the set of proxies that an operation holds the right to renew.
-func (l *Ledger) Claimed(ctx context.Context) (map[string]bool, error) {
+func (l *Operations) Claimed(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
 }
 
-func (l *Ledger) proxySet(ctx context.Context, query string) (map[string]bool, error) {
+func (l *Operations) proxySet(ctx context.Context, query string) (map[string]bool, error) {
 	ids, err := collect(l.query(ctx, query), scanText)
 	set := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -194,7 +194,7 @@ func (l *Ledger) proxySet(ctx context.Context, query string) (map[string]bool, e
 
 // ClaimedInReview is, of Claimed, what waits for a person: whether it is renewed
 // is not known.
-func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
+func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT x.proxy_id FROM lines x CROSS JOIN operations o ON o.id = x.operation
 		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
 }
@@ -202,7 +202,7 @@ func (l *Ledger) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 // ClaimedKinds is one proxy for each country, region, line, type and protocol, the other
 // fields empty, of which an operation is about to renew one. What may have executed and
 // has no outcome is not among them: that may take hours, or a person.
-func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
+func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id
 		WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review' AND NOT (o.state = 'waiting' AND o.ambiguous > 0)`), func(s scanner) (p Proxy, err error) {
@@ -213,7 +213,7 @@ func (l *Ledger) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 
 // CountLines is how many proxies a renewal is for, and for how many days; 0 of one that was
 // archived.
-func (l *Ledger) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
+func (l *Operations) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
 	return n, days, err
 }

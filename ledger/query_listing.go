@@ -25,7 +25,7 @@ type Listing struct {
 }
 
 // Listing reads the listing's position; the zero value before the first pass.
-func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
+func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
 	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
 		Scan(&x.Pass, &began, &x.Size, &x.Token, &finished, &took, &x.Nameless, &x.Known, &x.Lost)
@@ -44,7 +44,7 @@ func (l *Ledger) Listing(ctx context.Context) (x Listing, err error) {
 
 // LastSeen is when a proxy was last read or listed, of those whose reading still holds;
 // zero where there is none. It walks through all proxies.
-func (l *Ledger) LastSeen(ctx context.Context) (time.Time, error) {
+func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 	var at int64
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`).Scan(&at)
 	if err != nil || at <= 0 {

@@ -151,7 +151,7 @@ type listKey struct {
 // OperationsPage lists operations of a query, the last accepted first; of a schedule the
 // last slot first. A page ends with a whole command where a label or a schedule is asked
 // for, unless that has thousands of operations.
-func (l *Ledger) OperationsPage(ctx context.Context, q OperationsQuery) (p OperationsPage, err error) {
+func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p OperationsPage, err error) {
 	w := q.way()
 	first := q.Before
 	if first == (Cursor{}) {
@@ -193,7 +193,7 @@ func (l *Ledger) OperationsPage(ctx context.Context, q OperationsQuery) (p Opera
 }
 
 // addListed adds the operation of a key, or those of its command.
-func (l *Ledger) addListed(ctx context.Context, all []fact.Operation, w way, id string, state fact.State) ([]fact.Operation, error) {
+func (l *Operations) addListed(ctx context.Context, all []fact.Operation, w way, id string, state fact.State) ([]fact.Operation, error) {
 	if !w.commands {
 		o, err := l.Operation(ctx, id)
 		return append(all, o), err

@@ -20,7 +20,7 @@ type Spent struct {
 }
 
 // SpentByKind sums the book by the kind of operation. Only renewals book to suspense.
-func (l *Ledger) SpentByKind(ctx context.Context) ([]Spent, error) {
+func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	orders, renewals := Spent{Kind: fact.KindOrder}, Spent{Kind: fact.KindRenewal}
 	err := l.read.QueryRowContext(ctx, `SELECT
 		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense') AND debit = 'orders'), 0),
@@ -33,14 +33,14 @@ func (l *Ledger) SpentByKind(ctx context.Context) ([]Spent, error) {
 
 // NetSpentSince is what was charged from the quarter of an hour on that holds an instant,
 // less what came back of these charges, in cents.
-func (l *Ledger) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
+func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, quarterOf(micros(since))).Scan(&cents)
 	return cents, err
 }
 
 // OldestAmbiguous is the first attempt that may have executed, of all operations that are
 // sent again for it; nil when there is none.
-func (l *Ledger) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
+func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	var at sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(&at)
 	if err != nil || !at.Valid {
@@ -52,7 +52,7 @@ func (l *Ledger) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 
 // OldestLive is the operation that was accepted first of those that have not ended;
 // ErrNotFound where there is none.
-func (l *Ledger) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
+func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
 	var at int64
 	err = l.read.QueryRowContext(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, &at)
 	return id, fromMicros(at), notFound(err)
@@ -60,7 +60,7 @@ func (l *Ledger) OldestLive(ctx context.Context) (id string, acceptedAt time.Tim
 
 // CountExpiring counts the listed proxies that expire before each of some instants, which
 // are in order. It reads each entry of the index once.
-func (l *Ledger) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {
+func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {
 	counts := make([]int64, len(before))
 	from, sum := int64(math.MinInt64), int64(0)
 	for i, t := range before {
@@ -77,13 +77,13 @@ func (l *Ledger) CountExpiring(ctx context.Context, before []time.Time) ([]int64
 
 // LastFinishedSlot is the latest slot of a schedule whose sweep came to its end;
 // ErrNotFound before the first.
-func (l *Ledger) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
+func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
 	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
 // PlannedSums are how many proxies a slot's plan found due, and its estimate;
 // ErrNotFound where the slot was not planned, or its row was archived.
-func (l *Ledger) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
+func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
 		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
 		FROM journal WHERE seq = ? AND type = 'sweep.planned'`, slot.Seq).Scan(&due, &cost.Cents, &cost.Lacks)
@@ -91,4 +91,4 @@ func (l *Ledger) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fa
 }
 
 // Sizes are the bytes of the ledger file and of its write-ahead log.
-func (l *Ledger) Sizes() (file, log int64) { return sizeOf(l.path), sizeOf(l.path + "-wal") }
+func (l *Metrics) Sizes() (file, log int64) { return sizeOf(l.path), sizeOf(l.path + "-wal") }

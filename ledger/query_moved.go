@@ -24,7 +24,7 @@ const movedMost = 1000
 // move when it paid, or was sent and has no answer yet: one that failed, was
 // skipped or was answered as not charged explains none. A file that is read before it is
 // migrated has none.
-func (l *Ledger) MovedOutside(ctx context.Context) (all []Moved, err error) {
+func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = ifMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)
 		return err
@@ -32,7 +32,7 @@ func (l *Ledger) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	return all, err
 }
 
-func (l *Ledger) movedOutside(ctx context.Context) ([]Moved, error) {
+func (l *Fleet) movedOutside(ctx context.Context) ([]Moved, error) {
 	return collect(l.query(ctx, `SELECT proxy_id, min(before), max(now), sum(now - before), max(seen_at) FROM moves m
 		WHERE NOT EXISTS (SELECT 1 FROM explained_moves e WHERE e.proxy_id = m.proxy_id AND e.seen_at = m.seen_at)
 		GROUP BY proxy_id ORDER BY proxy_id LIMIT +?`, movedMost), func(s scanner) (m Moved, err error) {

@@ -30,7 +30,7 @@ func scanExpiry(s scanner) (expires *time.Time, known bool, err error) {
 // SeenExpiry is a proxy's expiry as the provider last showed it; nil for a proxy
 // that never expires. known is false when it was not seen, or when a renewal has
 // settled since, so that it has to be read again.
-func (l *Ledger) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
+func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
 	return scanExpiry(l.read.QueryRowContext(ctx, seenExpiry, proxyID))
 }
 
@@ -41,7 +41,7 @@ func (t *Tx) SeenExpiry(proxyID string) (expires *time.Time, known bool, err err
 
 // LastRenewal is the latest renewal of a proxy that succeeded, or that a person
 // said was charged; ErrNotFound when there is none.
-func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r fact.Renewal, err error) {
+func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (r fact.Renewal, err error) {
 	var observed sql.NullInt64
 	var settled int64
 	err = l.read.QueryRowContext(ctx, `SELECT observed_expires_at, duration_days, settled_at FROM lines
@@ -54,7 +54,7 @@ func (l *Ledger) LastRenewal(ctx context.Context, proxyID string) (r fact.Renewa
 // RenewedInVain reports whether a proxy that has expired was paid for so lately that it
 // would live, had the renewal extended it from then: paying again may be in vain too. A
 // person's answer to its review counts until the next renewal.
-func (l *Ledger) RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error) {
+func (l *Fleet) RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1 AND (state = 'succeeded' OR state = 'charged')
 		AND settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0) AND settled_at + duration_days * 86400000000 > ?2)`,
 		proxyID, micros(now)))
@@ -72,7 +72,7 @@ const FreshFor = 10 * time.Minute
 // renewal for this very expiry counts for good. One that settled within
 // ShowsWithin, and that the expiry does not show, counts too: behind is that one,
 // and nil for the former.
-func (l *Ledger) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
+func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
 	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
 		return paid, nil, err
 	}

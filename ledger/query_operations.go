@@ -31,7 +31,7 @@ func scanOperation(s scanner) (fact.Operation, error) {
 }
 
 // Operation reads one operation; ErrNotFound for an unknown id.
-func (l *Ledger) Operation(ctx context.Context, id string) (fact.Operation, error) {
+func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, error) {
 	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 }
 
@@ -54,13 +54,13 @@ const operationsOfCommand = `SELECT ` + operationColumns + ` FROM operations
 
 // OperationsOf lists a command's operations in the order they were made. Their
 // ids begin with the command's, so the primary key finds them.
-func (l *Ledger) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
+func (l *Operations) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
 	return collect(l.query(ctx, operationsOfCommand, commandID+"/", commandID+"0", commandID), scanOperation)
 }
 
 // OperationsIn lists up to limit operations in a state of those that have not ended, the
 // first accepted first.
-func (l *Ledger) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
+func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = +? AND live = 1 ORDER BY accepted_at, id LIMIT +?`,
 		string(state), limit), scanOperation)
 }
@@ -75,7 +75,7 @@ type Left struct {
 }
 
 // Left reads a part of what an earlier run left.
-func (l *Ledger) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
+func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 	since := int64(0)
 	if x.After.ID != "" {
 		since = micros(x.After.AcceptedAt)
@@ -88,14 +88,14 @@ func (l *Ledger) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 // Due lists operations of a kind and in a state of those that have not ended whose
 // time has come, the longest due first. Each kind is asked for apart: one that is
 // paused, with a day's operations due, does not keep another from being seen.
-func (l *Ledger) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
+func (l *Operations) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
 		ORDER BY next_at, id LIMIT +?`, string(kind), string(state), micros(now), limit), scanOperation)
 }
 
 // AnyDue reports whether the time of any operation has come, whatever its kind and state.
-func (l *Ledger) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
+func (l *Operations) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
 		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, micros(now)).Scan(&due)
 	return due, err
@@ -103,7 +103,7 @@ func (l *Ledger) AnyDue(ctx context.Context, now time.Time) (due bool, err error
 
 // NextAfter is the earliest instant after now at which an operation comes due;
 // nil when there is none.
-func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
+func (l *Operations) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
 	var us sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
 		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, micros(now)).Scan(&us)
@@ -112,13 +112,13 @@ func (l *Ledger) NextAfter(ctx context.Context, now time.Time) (*time.Time, erro
 
 // Unfinished lists what a status shows first: operations that have not ended,
 // the most recent first, up to limit.
-func (l *Ledger) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
+func (l *Operations) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT +?`, limit), scanOperation)
 }
 
 // StateCounts is how many operations are in each state that any is in.
-func (l *Ledger) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
+func (l *Operations) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
 	counts = make(map[fact.State]int64)
 	_, err = collect(l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`), func(s scanner) (struct{}, error) {
 		var state fact.State
@@ -148,7 +148,7 @@ func scanCommand(s scanner) (Command, error) {
 }
 
 // Command reads an accepted command; ErrNotFound for an id that is free.
-func (l *Ledger) Command(ctx context.Context, id string) (Command, error) {
+func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
 	return one(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
@@ -171,7 +171,7 @@ func (t *Tx) Known(commandID string) (k Known, err error) {
 
 // Acceptance reads the fact that accepted a command, with its whole content, an
 // archived one as Rows does.
-func (l *Ledger) Acceptance(ctx context.Context, commandID string) (fact.CommandAccepted, error) {
+func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.CommandAccepted, error) {
 	var fact fact.CommandAccepted
 	var data string
 	var seq int64
@@ -181,7 +181,7 @@ func (l *Ledger) Acceptance(ctx context.Context, commandID string) (fact.Command
 		return fact, notFound(err)
 	}
 	if data == "" {
-		row, err := l.Row(ctx, seq)
+		row, err := l.journal.Row(ctx, seq)
 		if err != nil {
 			return fact, fmt.Errorf("what command %s asked for: %w", commandID, err)
 		}
@@ -194,9 +194,9 @@ func (l *Ledger) Acceptance(ctx context.Context, commandID string) (fact.Command
 }
 
 // Sent reads the operation.sending fact in a journal row: key, body and time.
-func (l *Ledger) Sent(ctx context.Context, seq int64) (fact.OperationSending, error) {
+func (l *Operations) Sent(ctx context.Context, seq int64) (fact.OperationSending, error) {
 	var fact fact.OperationSending
-	row, err := l.Row(ctx, seq)
+	row, err := l.journal.Row(ctx, seq)
 	if err != nil {
 		return fact, err
 	}
@@ -215,7 +215,7 @@ type Rejection struct {
 
 // Rejections lists the commands that were refused since an instant and never
 // accepted, the last refused first.
-func (l *Ledger) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
+func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
 	return collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
 		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, micros(since), limit), func(s scanner) (r Rejection, err error) {
 		var at int64
@@ -226,7 +226,7 @@ func (l *Ledger) Rejections(ctx context.Context, since time.Time, limit int) ([]
 }
 
 // Rejection reads why the command was refused; ErrNotFound when it was not.
-func (l *Ledger) Rejection(ctx context.Context, commandID string) (Rejection, error) {
+func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection, error) {
 	var r Rejection
 	var at int64
 	err := l.read.QueryRowContext(ctx, `SELECT content_hash, code, reason, rejected_at FROM rejections WHERE id = ?`, commandID).
@@ -237,7 +237,7 @@ func (l *Ledger) Rejection(ctx context.Context, commandID string) (Rejection, er
 
 // CommandEnded reports whether a command was refused, or taken in and nothing of
 // it is under way any more: published again, it would be absorbed and do nothing.
-func (l *Ledger) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
+func (l *Operations) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
 		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (
 		SELECT 1 FROM operations o WHERE o.id > ?1 || '/' AND o.id < ?1 || '0' AND o.command_id = ?1

@@ -159,10 +159,10 @@ func (c recordingConn) PrepareContext(ctx context.Context, query string) (driver
 
 // builds runs the functions that put a statement together.
 var builds = map[string]func(b *book) error{
-	"Ledger.CountStaying": func(b *book) error {
+	"Fleet.CountStaying": func(b *book) error {
 		return b.CountStaying(context.Background(), noon, kindColumns, func(Proxy, int) error { return nil })
 	},
-	"Ledger.TotalsBy": func(b *book) error {
+	"Money.TotalsBy": func(b *book) error {
 		for by := range totalsBy {
 			if _, err := b.TotalsBy(context.Background(), by, 1); err != nil {
 				return err
@@ -170,7 +170,7 @@ var builds = map[string]func(b *book) error{
 		}
 		return nil
 	},
-	"Ledger.EndingsWithoutRenewal": func(b *book) error {
+	"Operations.EndingsWithoutRenewal": func(b *book) error {
 		_, err := b.EndingsWithoutRenewal(context.Background(), "px_1", noon)
 		return err
 	},
@@ -190,7 +190,7 @@ var builds = map[string]func(b *book) error{
 	"inserts":       func(*book) error { return nil }, // insertRow for more rows
 	"snapshotQuery": func(b *book) error { return b.joins(context.Background(), b.Ledger) },
 	"fold.fill":     func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM json_each
-	"Ledger.Refused": func(b *book) error {
+	"Operations.Refused": func(b *book) error {
 		_, err := b.Refused(context.Background(), noon, noon.Add(1), 5)
 		return err
 	},
@@ -216,6 +216,7 @@ func recorded(t *testing.T) (*book, *recorder) {
 	check(t, b.read.Close())
 	var err error
 	b.read, err = sql.Open("recorder", dsn(b.path, url.Values{"mode": {"ro"}, "_journal_mode": nil}))
+	b.queries = queriesOf(b.Journal)
 	check(t, err)
 	return b, r
 }
@@ -331,35 +332,35 @@ func growing(t *testing.T, c *conn, tables func(string) bool, views, query strin
 
 // wholeTables are the functions that may read a table from end to end, and why.
 var wholeTables = map[string]string{
-	"Ledger.CountStaying": "keep counts the proxies that stay, and nearly all do",
-	"Ledger.Staying":      "as CountStaying, where a rule needs single proxies",
-	"Ledger.Rejections":   "a person asks for what was refused",
-	"Tx.FinishPass":       "ends a listing that has read and written every proxy",
-	"Tx.FinishCopy":       "ends the taking over of every proxy",
-	"Tx.CountLost":        "ends a listing that has read and written every proxy",
-	"Tx.StaleAll":         "behind a restore, once",
-	"Ledger.PlannedSlots": "its index holds only the slots whose commands are not all published",
-	"Ledger.Dearest":      "goes back from the newest transfer and stops after dearestOf",
-	"Ledger.movedOutside": "holds only what a person has not explained, and stops after movedMost",
-	"Tx.ForgetMoved":      "holds only what a person has not explained, and is asked for by a person",
-	"Ledger.monthEnds":    "an archiving, which reads everything anyway",
-	"totalsBy":            "a person asks for the sums of the whole book",
-	"Ledger.TotalsBy":     "a person asks for the sums of the whole book",
-	"firstUnfinished":     "an archiving, which reads everything anyway",
-	"leftOfRows":          "an archiving takes what is left of every row",
-	"labelsAgain":         "a fold that begins with a snapshot reads all of it",
-	"Ledger.joins":        "a verification compares what was left of every row",
-	"fold.beginAs":        "a verification begins with the whole snapshot",
-	"fold.load":           "a fold that begins with a snapshot reads all of it",
-	"fold.bookAgain":      "the times of a snapshot of before booked_at are made once",
-	"wholeRows":           "a verification compares every row",
-	"beside.compareTable": "a verification compares every row",
-	"countStates":         "a fold counts the operations once, behind its last row",
-	"backdated":           "a verification reads every booking",
-	"checkMonths":         "a verification reads every booking",
-	"outstandingQuery":    "a person asks for what a month does not book",
-	"checkKeys":           "a verification reads every key",
-	"checkProxies":        "a verification reads every proxy",
+	"Fleet.CountStaying":    "keep counts the proxies that stay, and nearly all do",
+	"Fleet.Staying":         "as CountStaying, where a rule needs single proxies",
+	"Operations.Rejections": "a person asks for what was refused",
+	"Tx.FinishPass":         "ends a listing that has read and written every proxy",
+	"Tx.FinishCopy":         "ends the taking over of every proxy",
+	"Tx.CountLost":          "ends a listing that has read and written every proxy",
+	"Tx.StaleAll":           "behind a restore, once",
+	"Sweeps.PlannedSlots":   "its index holds only the slots whose commands are not all published",
+	"Money.Dearest":         "goes back from the newest transfer and stops after dearestOf",
+	"Fleet.movedOutside":    "holds only what a person has not explained, and stops after movedMost",
+	"Tx.ForgetMoved":        "holds only what a person has not explained, and is asked for by a person",
+	"Ledger.monthEnds":      "an archiving, which reads everything anyway",
+	"totalsBy":              "a person asks for the sums of the whole book",
+	"Money.TotalsBy":        "a person asks for the sums of the whole book",
+	"firstUnfinished":       "an archiving, which reads everything anyway",
+	"leftOfRows":            "an archiving takes what is left of every row",
+	"labelsAgain":           "a fold that begins with a snapshot reads all of it",
+	"Ledger.joins":          "a verification compares what was left of every row",
+	"fold.beginAs":          "a verification begins with the whole snapshot",
+	"fold.load":             "a fold that begins with a snapshot reads all of it",
+	"fold.bookAgain":        "the times of a snapshot of before booked_at are made once",
+	"wholeRows":             "a verification compares every row",
+	"beside.compareTable":   "a verification compares every row",
+	"countStates":           "a fold counts the operations once, behind its last row",
+	"backdated":             "a verification reads every booking",
+	"checkMonths":           "a verification reads every booking",
+	"outstandingQuery":      "a person asks for what a month does not book",
+	"checkKeys":             "a verification reads every key",
+	"checkProxies":          "a verification reads every proxy",
 }
 
 func TestNoStatementScansATableThatGrows(t *testing.T) {

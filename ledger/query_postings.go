@@ -44,7 +44,7 @@ const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 
 // Postings lists up to limit postings from a journal sequence on, as EachPosting does.
-func (l *Ledger) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
+func (l *Money) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
 	_, err = l.EachPosting(ctx, from, limit, func(p Posting) error {
 		all = append(all, p)
 		return nil
@@ -55,7 +55,7 @@ func (l *Ledger) Postings(ctx context.Context, from int64, limit int) (all []Pos
 // EachPosting calls yield for the postings of as many facts, from a journal sequence on, as
 // have up to limit of them: those of one fact, which sum to zero, stay together, and the
 // first is there whatever it has. next is the sequence of the first that is not, 0 at the end.
-func (l *Ledger) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) (next int64, err error) {
+func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) (next int64, err error) {
 	n := 0
 	var ofFact []Posting
 	hand := func() error {
@@ -109,7 +109,7 @@ var Kinds = []string{"charge", "refund", "suspense", "resolution", "funding", "e
 // PostingsBefore lists the postings of up to limit rows that booked something of a kind, ""
 // for any, from before a journal sequence on, the last first; 0 begins with the newest. next
 // is where the following page begins, 0 at the end.
-func (l *Ledger) PostingsBefore(ctx context.Context, kind string, before int64, limit int) (all []Posting, next int64, err error) {
+func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, limit int) (all []Posting, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
 	}
@@ -138,7 +138,7 @@ func (l *Ledger) PostingsBefore(ctx context.Context, kind string, before int64, 
 // WalletsAfter gives what the wallet held in the books after each of some rows of the
 // journal, the last first, in cents. It looks through the newest lookedMost entries of the
 // book at most, and leaves out the rows before them.
-func (l *Ledger) WalletsAfter(ctx context.Context, seqs []int64) (map[int64]int64, error) {
+func (l *Money) WalletsAfter(ctx context.Context, seqs []int64) (map[int64]int64, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ type KindTotal struct {
 }
 
 // TotalsOf sums the entries of a kind.
-func (l *Ledger) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) {
+func (l *Money) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) {
 	return collect(l.query(ctx, `SELECT debit, credit, cents FROM totals WHERE kind = ? ORDER BY debit, credit`, kind), func(s scanner) (t KindTotal, err error) {
 		err = s.Scan(&t.Debit, &t.Credit, &t.Cents)
 		return t, err
@@ -177,7 +177,7 @@ func (l *Ledger) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error)
 }
 
 // PostingsOf lists the postings of some rows of the journal, in their order.
-func (l *Ledger) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
+func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
 	for _, seq := range seqs {
 		err := each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s scanner) error {
 			p, err := scanPosting(s)
@@ -201,7 +201,7 @@ type Booking struct {
 
 // WouldBook says what a person's answer would book, as the operation stands,
 // and books nothing; ErrNotFound for an unknown operation.
-func (l *Ledger) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
+func (l *Money) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
 	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
 	if err != nil {
 		return nil, err

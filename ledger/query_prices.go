@@ -53,7 +53,7 @@ func scanPaid(s scanner) (p Paid, err error) {
 }
 
 // PaidPerDay is what a renewal of this proxy last cost.
-func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
+func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
@@ -62,7 +62,7 @@ func (l *Ledger) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 // and protocol cost: two offers may differ in any of them, and each has its price. It is of
 // the last 500,000 facts. The newest transfers are read first: in a large account the first
 // few give the price.
-func (l *Ledger) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
+func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
 		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'suspense', 'resolution')
@@ -81,7 +81,7 @@ func paidOrNone(row scanner) (Paid, error) {
 }
 
 // LastPrice is the newest of what this proxy and its kind have cost.
-func (l *Ledger) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
+func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 	own, err := l.PaidPerDay(ctx, proxyID)
 	if err != nil {
 		return own, err
@@ -99,7 +99,7 @@ func (l *Ledger) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 
 // DearestLine is the most that a line of the command has named; 0 where none has. With a
 // proxy, it is of lines of its kind.
-func (l *Ledger) DearestLine(ctx context.Context, commandID string, like *Proxy) (most int64, err error) {
+func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) (most int64, err error) {
 	query, args := `SELECT coalesce(max(x.charged_cents), 0) FROM operations o CROSS JOIN lines x ON x.operation = o.id WHERE o.command_id = ?`, []any{commandID}
 	if like != nil {
 		query += ` AND EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = x.proxy_id AND ` + likeP + `)`
@@ -115,7 +115,7 @@ const dearestOf = 2000
 // Dearest is the most that one proxy's renewal for so many days would cost at any price
 // that was paid lately, in cents, or where none was, at any that a line has named; 0 when
 // none has.
-func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error) {
+func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
 	err = each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
 		FROM (SELECT operation, proxy_id FROM transfers ORDER BY seq DESC, n DESC LIMIT +?) t
@@ -133,7 +133,7 @@ func (l *Ledger) Dearest(ctx context.Context, days int64) (most int64, err error
 }
 
 // Priced is Expiring with what each proxy's own renewal last cost.
-func (l *Ledger) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
+func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+`
 		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
 		p, err := scanPriced(s)

@@ -143,13 +143,13 @@ func (t *Tx) Gone(proxyID string) error {
 
 // Unlisted lists up to limit proxies that complete listings do not show, those whose last
 // read is the oldest first.
-func (l *Ledger) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
+func (l *Fleet) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT +?`, limit), scanProxy)
 }
 
 // CountUnlisted counts the proxies that complete listings do not show, and those whose
 // entries could not be read.
-func (l *Ledger) CountUnlisted(ctx context.Context) (unlisted, unreadable int, err error) {
+func (l *Fleet) CountUnlisted(ctx context.Context) (unlisted, unreadable int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL),
 		(SELECT count(*) FROM proxies WHERE gone = 0 AND unreadable <> '')`).Scan(&unlisted, &unreadable)
 	return unlisted, unreadable, err
@@ -157,7 +157,7 @@ func (l *Ledger) CountUnlisted(ctx context.Context) (unlisted, unreadable int, e
 
 // UnreadableProxies lists up to limit proxies whose entries in the last listing could not
 // be read.
-func (l *Ledger) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, error) {
+func (l *Fleet) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unreadable <> '' ORDER BY proxy_id LIMIT +?`, limit), scanProxy)
 }
 
@@ -192,19 +192,19 @@ func scanProxy(s scanner) (Proxy, error) {
 }
 
 // Proxy reads what was last seen of a proxy; ErrNotFound when it never was.
-func (l *Ledger) Proxy(ctx context.Context, id string) (Proxy, error) {
+func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
 	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
 
 // Proxies lists at most limit proxies that are not gone, behind one of them in the order of
 // their ids; after "" from the first one on.
-func (l *Ledger) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
+func (l *Fleet) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT +?`, after, limit), scanProxy)
 }
 
 // Expiring calls yield for every proxy that is not gone and whose expiry is not
 // after the instant, the nearest first. A null expiry is never due.
-func (l *Ledger) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
+func (l *Fleet) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
 		p, err := scanProxy(s)

@@ -18,7 +18,7 @@ import (
 )
 
 // Binding reads what ledger.opened bound the file to; ErrNotFound before that.
-func (l *Ledger) Binding(ctx context.Context) (fact.Binding, error) {
+func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	var b fact.Binding
 	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
 		Scan(&b.AccountID, &b.Environment, &b.BaseURL, &b.Currency, &b.Epoch)
@@ -26,7 +26,7 @@ func (l *Ledger) Binding(ctx context.Context) (fact.Binding, error) {
 }
 
 // Currency is the code of the account's currency, "" before ledger.opened.
-func (l *Ledger) Currency(ctx context.Context) (string, error) {
+func (l *Journal) Currency(ctx context.Context) (string, error) {
 	b, err := l.Binding(ctx)
 	if errors.Is(err, ErrNotFound) {
 		err = nil
@@ -36,7 +36,7 @@ func (l *Ledger) Currency(ctx context.Context) (string, error) {
 
 // Head is the sequence and hash of the newest journal row; 0 and the genesis
 // hash of an empty journal.
-func (l *Ledger) Head(ctx context.Context) (int64, string, error) {
+func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 	seq, hash := int64(0), genesis
 	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -47,7 +47,7 @@ func (l *Ledger) Head(ctx context.Context) (int64, string, error) {
 
 // HighWater is the latest instant that any fact carries: a wall clock that runs
 // behind it is wrong.
-func (l *Ledger) HighWater(ctx context.Context) (time.Time, error) {
+func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
 	var us int64
 	// Facts of one writer are in order of time, so the newest few decide.
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
@@ -57,8 +57,8 @@ func (l *Ledger) HighWater(ctx context.Context) (time.Time, error) {
 // Rows returns up to limit journal rows after seq, in order. Archived rows come
 // from their archive; without it the error is an *ArchivedError. In the process that writes,
 // a query may see a commit a moment before Rows does: see Changed.
-func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
-	if l.write != nil {
+func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
+	if l.written {
 		if rows, ok := l.tail.after(after, limit); ok {
 			return rows, nil
 		}
@@ -75,7 +75,7 @@ func (l *Ledger) Rows(ctx context.Context, after int64, limit int) ([]Row, error
 
 // RowsOf returns the journal rows of one operation or command, in order,
 // archived ones as Rows does.
-func (l *Ledger) RowsOf(ctx context.Context, subject string) ([]Row, error) {
+func (l *Journal) RowsOf(ctx context.Context, subject string) ([]Row, error) {
 	before, err := l.archivedRows(ctx, subject)
 	if err != nil {
 		return nil, err
@@ -84,13 +84,13 @@ func (l *Ledger) RowsOf(ctx context.Context, subject string) ([]Row, error) {
 	return append(before, rows...), err
 }
 
-func (l *Ledger) ownRowsOf(ctx context.Context, subject string) ([]Row, error) {
+func (l *Journal) ownRowsOf(ctx context.Context, subject string) ([]Row, error) {
 	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE operation = ? AND operation <> '' ORDER BY seq`, subject), scanRow)
 }
 
 // Row reads one journal row, an archived one as Rows does; ErrNotFound when the
 // journal does not reach it.
-func (l *Ledger) Row(ctx context.Context, seq int64) (Row, error) {
+func (l *Journal) Row(ctx context.Context, seq int64) (Row, error) {
 	if l.archived(seq) {
 		a, err := l.archiveOf(ctx, seq)
 		if err != nil {
@@ -141,10 +141,6 @@ func queryOf(ctx context.Context, q queryer, query string, args ...any) rows {
 		return failed{err}
 	}
 	return rows
-}
-
-func (l *Ledger) query(ctx context.Context, query string, args ...any) rows {
-	return queryOf(ctx, l.read, query, args...)
 }
 
 // one reads the only row of a query; ErrNotFound when there is none.
@@ -221,7 +217,7 @@ const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
 
 // Balance sums the book under the name of the account. Balance and head are of
 // one moment.
-func (l *Ledger) Balance(ctx context.Context, account string) (Balance, error) {
+func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return Balance{Account: account}, err
@@ -244,7 +240,7 @@ type Pause struct {
 }
 
 // Pauses lists what is paused, the oldest first.
-func (l *Ledger) Pauses(ctx context.Context) ([]Pause, error) {
+func (l *Operations) Pauses(ctx context.Context) ([]Pause, error) {
 	return collect(l.query(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`), scanPause)
 }
 
@@ -277,7 +273,7 @@ func instant(us sql.NullInt64) *time.Time {
 }
 
 // ReleasedByHand reports whether a person has let a held operation go.
-func (l *Ledger) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
+func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
 		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)
 	return released, err

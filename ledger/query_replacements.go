@@ -12,7 +12,7 @@ import (
 // Refused lists proxies that expire in a span of time, that no operation holds, that are
 // not retired or in review, and that the provider would not renew: so many lines failed
 // at this expiry, or it does not know them. The nearest expiry comes first.
-func (l *Ledger) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
+func (l *Operations) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
 	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
 		AND NOT EXISTS (SELECT 1 FROM lines c WHERE c.proxy_id = proxies.proxy_id AND c.claim = 1)
@@ -26,14 +26,14 @@ func (l *Ledger) Refused(ctx context.Context, from, until time.Time, failures in
 }
 
 // ReplacedSince counts a schedule's replacements since an instant.
-func (l *Ledger) ReplacedSince(ctx context.Context, schedule string, since time.Time) (n int, err error) {
+func (l *Operations) ReplacedSince(ctx context.Context, schedule string, since time.Time) (n int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM replacements WHERE schedule = ? AND replaced_at >= ?`, schedule, micros(since)).Scan(&n)
 	return n, err
 }
 
 // UnsentReplacements lists a schedule's replacements whose order was not taken
 // in or refused yet: it may not be on the commands stream.
-func (l *Ledger) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
+func (l *Operations) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
 	return collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
 		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule), func(s scanner) (fact.ProxyReplaced, error) {

@@ -12,7 +12,7 @@ import (
 // Forgotten is since when the ledger may have forgotten sends: the time of the
 // last row that was restored. Nil when it was never restored, or when what it
 // may have forgotten has been accounted for.
-func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
+func (l *Operations) Forgotten(ctx context.Context) (*time.Time, error) {
 	var since sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
 	return instant(since), err
@@ -20,7 +20,7 @@ func (l *Ledger) Forgotten(ctx context.Context) (*time.Time, error) {
 
 // RestoredAlone is when the ledger was restored, by one of its last 1,000 rows, where that was
 // without the events stream, or with less of it than the backup holds; nil otherwise.
-func (l *Ledger) RestoredAlone(ctx context.Context) (*time.Time, error) {
+func (l *Operations) RestoredAlone(ctx context.Context) (*time.Time, error) {
 	var at sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT CASE WHEN data ->> '$.restored.proven' = 0 THEN time END
 		FROM journal WHERE seq > (SELECT max(seq) FROM journal) - 1000 AND type = 'ledger.opened' ORDER BY seq DESC LIMIT 1`).Scan(&at)
@@ -31,13 +31,13 @@ func (l *Ledger) RestoredAlone(ctx context.Context) (*time.Time, error) {
 }
 
 // HasOrder reports whether an operation has this order number.
-func (l *Ledger) HasOrder(ctx context.Context, orderNo string) (bool, error) {
+func (l *Operations) HasOrder(ctx context.Context, orderNo string) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
 }
 
 // RenewedDays is by how many days the renewals of a proxy that were settled
 // since an instant extended it, those not resolved yet included.
-func (l *Ledger) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
+func (l *Operations) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
 		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, micros(since)).Scan(&days)
 	return days, err

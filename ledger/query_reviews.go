@@ -27,10 +27,10 @@ type Review struct {
 }
 
 // Reviews lists what waits for a person, the oldest first.
-func (l *Ledger) Reviews(ctx context.Context) ([]Review, error) { return l.FirstReviews(ctx, -1) }
+func (l *Operations) Reviews(ctx context.Context) ([]Review, error) { return l.FirstReviews(ctx, -1) }
 
 // FirstReviews is Reviews up to a limit; a negative one is none.
-func (l *Ledger) FirstReviews(ctx context.Context, limit int) ([]Review, error) {
+func (l *Operations) FirstReviews(ctx context.Context, limit int) ([]Review, error) {
 	return collect(l.query(ctx, `SELECT v.operation_id, v.command_id, v.kind, v.proxy_id, v.reason, v.code, v.trace_id, v.since,
 		CASE WHEN v.proxy_id <> '' THEN (SELECT l.charged_cents - l.refunded_cents FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id)
 		ELSE max(o.estimate_cents, o.charged_cents - o.refunded_cents) END,

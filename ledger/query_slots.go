@@ -33,13 +33,13 @@ func scanSlot(s scanner) (Slot, error) {
 }
 
 // LastSlot is the latest slot of a schedule; ErrNotFound before its first.
-func (l *Ledger) LastSlot(ctx context.Context, schedule string) (Slot, error) {
+func (l *Sweeps) LastSlot(ctx context.Context, schedule string) (Slot, error) {
 	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
 // UnfinishedSlots lists slots that were planned and whose commands may not all
 // be published.
-func (l *Ledger) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
+func (l *Sweeps) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
 }
 
@@ -79,7 +79,7 @@ func (x SlotResult) Cost() fact.Sum {
 const heldOf = `journal h ON h.seq BETWEEN p.seq - 8 AND p.seq AND h.type = 'sweep.held' AND h.data ->> '$.slot' = p.data ->> '$.slot' AND h.data ->> '$.schedule' = p.data ->> '$.schedule'`
 
 // SlotResult reads the result of a slot's sweep so far.
-func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err error) {
+func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err error) {
 	x.Outcome = slot.State
 	due, cost, err := l.PlannedSums(ctx, slot)
 	if errors.Is(err, ErrNotFound) {
@@ -121,7 +121,7 @@ func (l *Ledger) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 const finishedWithin = 1000
 
 // Declined is how a person declined the plan of a slot that was held; nil where none did.
-func (l *Ledger) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
+func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
 	if slot.State != "finished" {
 		return nil, nil //nolint:nilnil // it was not declined
 	}
@@ -134,7 +134,7 @@ func (l *Ledger) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, 
 	if err != nil {
 		return nil, err
 	}
-	after, err := l.SeqAt(ctx, fromMicros(ended))
+	after, err := l.journal.SeqAt(ctx, fromMicros(ended))
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ type ScheduleCalendar struct {
 }
 
 // ScheduleCalendar is that of the last schedule.configured; ErrNotFound where there is none.
-func (l *Ledger) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
+func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
 	return one(func(s scanner) (ScheduleCalendar, error) {
 		var x ScheduleCalendar
 		var since int64
@@ -172,7 +172,7 @@ func (l *Ledger) ScheduleCalendar(ctx context.Context, schedule string) (Schedul
 }
 
 // ScheduleNames lists every schedule that has slots, a pause or a calendar, by name.
-func (l *Ledger) ScheduleNames(ctx context.Context) ([]string, error) {
+func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
 	// Each step finds the next name by the primary key: a schedule may have a million slots.
 	return collect(l.query(ctx, `WITH RECURSIVE fired (name) AS (SELECT min(schedule) FROM slots
 		UNION ALL SELECT (SELECT min(schedule) FROM slots WHERE schedule > name) FROM fired WHERE name IS NOT NULL)
@@ -210,7 +210,7 @@ func scanSchedulePause(s scanner) (SchedulePause, error) {
 }
 
 // SchedulePaused is the pause of a schedule; ErrNotFound where it is not paused.
-func (l *Ledger) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
+func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
 	return one(scanSchedulePause, l.read.QueryRowContext(ctx, pausedSchedule, schedule))
 }
 
@@ -225,8 +225,8 @@ func (t *Tx) HasSlot(schedule string, at time.Time) (bool, error) {
 }
 
 // Plan reads the fact that planned a slot, with its commands.
-func (l *Ledger) Plan(ctx context.Context, slot Slot) (fact.SweepPlanned, error) {
-	row, err := l.Row(ctx, slot.Seq)
+func (l *Sweeps) Plan(ctx context.Context, slot Slot) (fact.SweepPlanned, error) {
+	row, err := l.journal.Row(ctx, slot.Seq)
 	if err != nil {
 		return fact.SweepPlanned{}, err
 	}

@@ -9,18 +9,18 @@ import (
 )
 
 // LastHolder is the runner that began last; "" when the journal names none.
-func (l *Ledger) LastHolder(ctx context.Context) (holder string, err error) {
+func (l *Sweeps) LastHolder(ctx context.Context) (holder string, err error) {
 	holder, _, err = l.lastStart(ctx)
 	return holder, err
 }
 
 // LastVersion is the version of the runner that began last; "" when the journal names none.
-func (l *Ledger) LastVersion(ctx context.Context) (version string, err error) {
+func (l *Sweeps) LastVersion(ctx context.Context) (version string, err error) {
 	_, version, err = l.lastStart(ctx)
 	return version, err
 }
 
-func (l *Ledger) lastStart(ctx context.Context) (holder, version string, err error) {
+func (l *Sweeps) lastStart(ctx context.Context) (holder, version string, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT data ->> '$.holder', data ->> '$.version' FROM journal INDEXED BY journal_starts
 		WHERE type = 'runner.started' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&holder, &version)
 	if err = notFound(err); errors.Is(err, ErrNotFound) {
@@ -32,7 +32,7 @@ func (l *Ledger) lastStart(ctx context.Context) (holder, version string, err err
 // Inherited says whether the last attempt of an operation is another runner's than
 // holder's. since is when the first runner behind that attempt began; zero: none has.
 // An attempt that no start in the journal precedes counts as another's.
-func (l *Ledger) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {
+func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {
 	const sent = `(SELECT max(seq) FROM journal WHERE operation = ?1 AND operation <> '' AND type = 'operation.sending')`
 	var by string
 	var begun int64

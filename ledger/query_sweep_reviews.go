@@ -12,7 +12,7 @@ import (
 )
 
 // CountReviews counts the operations, lines and proxies that wait for a person.
-func (l *Ledger) CountReviews(ctx context.Context) (n int64, err error) {
+func (l *Operations) CountReviews(ctx context.Context) (n int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM v_reviews`).Scan(&n)
 	return n, err
 }
@@ -22,7 +22,7 @@ const sweepReviewsQuery = `SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews
 	AND EXISTS (SELECT 1 FROM lines l WHERE l.operation = v.operation_id AND l.proxy_id = v.proxy_id AND l.claim = 0) ORDER BY v.proxy_id`
 
 // SweepReviews lists the proxies of an operation that sweeps leave to a person.
-func (l *Ledger) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
+func (l *Operations) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
 	return collect(l.query(ctx, sweepReviewsQuery, operationID), scanText)
 }
 
@@ -66,6 +66,6 @@ func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
 
 // EndingsOf lists the operations that ended without renewing the proxy, the last
 // first, up to limit.
-func (l *Ledger) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {
+func (l *Operations) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {
 	return collect(l.query(ctx, endingsQuery, proxyID, limit), scanEnding)
 }

@@ -12,13 +12,13 @@ import (
 )
 
 // SlotsOf lists the latest slots of a schedule, the newest first, up to limit.
-func (l *Ledger) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
+func (l *Sweeps) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT +?`, schedule, limit), scanSlot)
 }
 
 // PlannedSlots lists the slots of every schedule whose commands may not all be
 // published.
-func (l *Ledger) PlannedSlots(ctx context.Context) ([]Slot, error) {
+func (l *Sweeps) PlannedSlots(ctx context.Context) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE state = 'planned' ORDER BY seq`), scanSlot)
 }
 
@@ -29,12 +29,12 @@ func (t *Tx) HeldNow(schedule string, since time.Time) ([]Slot, error) {
 }
 
 // SlotsBefore is SlotsOf from before an instant on.
-func (l *Ledger) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
+func (l *Sweeps) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT +?`, schedule, micros(before), limit), scanSlot)
 }
 
 // Listed is Proxy for one that the last complete listing did not miss.
-func (l *Ledger) Listed(ctx context.Context, id string) (Proxy, error) {
+func (l *Sweeps) Listed(ctx context.Context, id string) (Proxy, error) {
 	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
 }
 
@@ -42,7 +42,7 @@ const heldQuery = `SELECT ` + slotColumns + ` FROM slots WHERE state = 'held' AN
 
 // HeldSlots lists the slots that wait for an approval of the plan with this
 // hash, in the order in which they were planned: the first holds its commands.
-func (l *Ledger) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
+func (l *Sweeps) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
 	return collect(l.query(ctx, heldQuery, plan), scanSlot)
 }
 
@@ -55,7 +55,7 @@ func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
 // of whose commands are on the stream, or soon will be, and were neither taken in
 // nor refused yet; and when each of those commands was planned. What waits for an
 // approval is not among them.
-func (l *Ledger) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
+func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
 		FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
@@ -87,7 +87,7 @@ type Refused struct {
 // of as invalid, until every command of a later one has been taken in or refused;
 // nil when there is none. The ids of its commands begin with prefix, and go on with
 // letters and digits.
-func (l *Ledger) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
+func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
 	x, at := Refused{}, int64(0)
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)
 		FROM rejections r CROSS JOIN sweep_commands s ON s.command_id = r.id CROSS JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at

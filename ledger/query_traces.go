@@ -15,7 +15,7 @@ const tracedAtOnce = 20_000
 // id, the last first. There is no index of trace ids, which would cost the writer a tenth
 // of its time: it reads the journal from its end, a million operations in seconds. Of what
 // was archived only the last trace id of each operation is found.
-func (l *Ledger) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
+func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
 	add := func(s scanner) error {
 		var id string
 		if err := s.Scan(&id); err != nil {
@@ -36,7 +36,7 @@ func (l *Ledger) Traced(ctx context.Context, trace string, limit int) (all []str
 			return nil, err
 		}
 	}
-	seq, _, err := l.Head(ctx)
+	seq, _, err := l.journal.Head(ctx)
 	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
 		err = each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 ORDER BY seq DESC LIMIT +?`,
 			seq-tracedAtOnce, seq, trace, limit), add)

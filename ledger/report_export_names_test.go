@@ -113,9 +113,9 @@ func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	seq, hash, err := b.Head(t.Context())
 	check(t, err)
 	for _, sum := range sums {
-		check(t, b.joins(t.Context(), &Ledger{base: &base{Head: Head{Seq: seq, Hash: hash}, snapshotHash: sum}}))
+		check(t, b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: Head{Seq: seq, Hash: hash}, snapshotHash: sum}}}))
 	}
-	if err := b.joins(t.Context(), &Ledger{base: &base{Head: Head{Seq: seq, Hash: hash}, snapshotHash: "other"}}); err == nil {
+	if err := b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: Head{Seq: seq, Hash: hash}, snapshotHash: "other"}}}); err == nil {
 		t.Error("any snapshot joins")
 	}
 }

@@ -63,7 +63,7 @@ const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o
 	ORDER BY o.id`
 
 // Position reads the balance of the account and its exposures in one moment.
-func (l *Ledger) Position(ctx context.Context, account string) (p Position, err error) {
+func (l *Money) Position(ctx context.Context, account string) (p Position, err error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return p, err
@@ -101,8 +101,8 @@ const walletsMost = 10_000
 
 // WalletsSince lists what the wallet held in the books before each booking since an instant,
 // in cents, the latest first.
-func (l *Ledger) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
-	after, err := l.SeqAt(ctx, since)
+func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
+	after, err := l.journal.SeqAt(ctx, since)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (l *Ledger) WalletsSince(ctx context.Context, since time.Time) (before []in
 
 // MoneyMoved reports whether a fact between two journal sequences, the first
 // excluded, sent something or booked something.
-func (l *Ledger) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
+func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
 	if after == through {
 		return false, nil
 	}

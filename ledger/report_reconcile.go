@@ -21,7 +21,7 @@ type Changed struct {
 
 // ChangedSince lists the facts after a journal sequence that settled or changed
 // an operation's money, in order, up to limit.
-func (l *Ledger) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
+func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
 	return collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
 		ORDER BY seq LIMIT +?`, after, limit), func(s scanner) (Changed, error) {
@@ -34,14 +34,14 @@ func (l *Ledger) ChangedSince(ctx context.Context, after int64, limit int) ([]Ch
 }
 
 // SeqAt is the last row before an instant, or one before it with the same sums.
-func (l *Ledger) SeqAt(ctx context.Context, at time.Time) (int64, error) {
+func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 	h, _, err := headBefore(ctx, l.read, at)
 	return h.Seq, err
 }
 
 // OpenedAt is when ledger.opened was written; ErrNotFound before that. What the
 // wallet paid for earlier is in the opening balance.
-func (l *Ledger) OpenedAt(ctx context.Context) (time.Time, error) {
+func (l *Money) OpenedAt(ctx context.Context) (time.Time, error) {
 	var us int64
 	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&us)
 	return fromMicros(us), notFound(err)
@@ -49,13 +49,13 @@ func (l *Ledger) OpenedAt(ctx context.Context) (time.Time, error) {
 
 // OrdersAfter lists operations with an order number behind the given one, in
 // the order of their numbers, up to limit: a cursor over all orders.
-func (l *Ledger) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
+func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), scanOperation)
 }
 
 // OrderOperation reads the operation that made an order; ErrNotFound when none did.
-func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
+func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
 	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
 }
@@ -63,7 +63,7 @@ func (l *Ledger) OrderOperation(ctx context.Context, orderNo string) (fact.Opera
 // OrdersWithoutNumber lists orders that may have reached the provider and whose
 // number the ledger does not hold: under way, in review, or resolved by a person
 // as charged.
-func (l *Ledger) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
+func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE id IN (
 			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
@@ -76,7 +76,7 @@ func (l *Ledger) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, err
 
 // RecordedFor sums what people recorded by order: spent outside Perennial, less
 // what came back.
-func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
+func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	sums := map[string]int64{}
 	err := each(l.query(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
 		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`), func(s scanner) error {
@@ -91,7 +91,7 @@ func (l *Ledger) RecordedFor(ctx context.Context) (map[string]int64, error) {
 
 // RenewalsAfter lists renewal operations behind the given id, up to limit: a
 // cursor over all renewals.
-func (l *Ledger) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
+func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
 	return collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), scanText)
 }
 
@@ -132,7 +132,7 @@ const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND ope
 // RenewalSums reads a renewal's sums; ErrNotFound for an unknown id. What a
 // person booked in archived rows is taken as booked for all lines together:
 // which line it was for is in the archive.
-func (l *Ledger) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
+func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
 	var together int
 	err = l.read.QueryRowContext(ctx, `SELECT o.charged_cents, o.refunded_cents,
 		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind IN ('charge', 'suspense')),
@@ -162,7 +162,7 @@ type Reconciled struct {
 // PublishedDiscrepancies lists the discrepancies published since the books last
 // agreed with the provider, the newest first, and that last agreement, nil when
 // there is none among the newest facts.
-func (l *Ledger) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
+func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
 	err = each(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
 		ORDER BY seq DESC`, reconcileHorizon), func(s scanner) error {
 		r, err := scanRow(s)
@@ -191,7 +191,7 @@ func (l *Ledger) PublishedDiscrepancies(ctx context.Context) (told []fact.Ledger
 // LastComparison is when the books were last found to differ from the provider, or to
 // agree, and the differences published since they last agreed. Zero where neither is among
 // the newest facts.
-func (l *Ledger) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
+func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
 	told, agreed, err := l.PublishedDiscrepancies(ctx)
 	if err != nil || len(told) == 0 {
 		if agreed != nil {
@@ -211,7 +211,7 @@ const (
 
 // ReconciledAround reads the last agreement before a journal sequence and the
 // first one after it; nil where there is none near.
-func (l *Ledger) ReconciledAround(ctx context.Context, seq int64) (before, after *Reconciled, err error) {
+func (l *Money) ReconciledAround(ctx context.Context, seq int64) (before, after *Reconciled, err error) {
 	if before, err = l.reconciled(ctx, agreedBefore, seq, seq-reconcileHorizon); err != nil {
 		return nil, nil, err
 	}
@@ -219,7 +219,7 @@ func (l *Ledger) ReconciledAround(ctx context.Context, seq int64) (before, after
 	return before, after, err
 }
 
-func (l *Ledger) reconciled(ctx context.Context, query string, from, to int64) (found *Reconciled, err error) {
+func (l *Money) reconciled(ctx context.Context, query string, from, to int64) (found *Reconciled, err error) {
 	err = each(l.query(ctx, query, from, to), func(s scanner) error {
 		r, err := scanRow(s)
 		if err != nil {

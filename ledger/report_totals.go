@@ -70,7 +70,7 @@ const (
 // the latest orders, renewals and days first and the dearest ips. The rows add up
 // to what the account spent, charged and recorded; by label, those of each name of
 // a label do. What is left is in rows of its own (Rest).
-func (l *Ledger) TotalsBy(ctx context.Context, what string, limit int) ([]BookTotal, error) {
+func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTotal, error) {
 	query, ok := totalsBy[what]
 	if !ok {
 		return nil, fmt.Errorf("the book is not summed by %q: use order, renewal, ip, label or day", what)

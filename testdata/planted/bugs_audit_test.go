@@ -36,7 +36,7 @@ var auditBugs = []bug{
 	{trap: 45, name: "a plain renewal does not say what it pays for", in: "jobs.Runner.observe",
 		old: "\tunseen, err := seenOf(ctx, r.Ledger, p.ids, p.observed)\n\tif err != nil || len(unseen) == 0 {",
 		new: "\tunseen, err := seenOf(ctx, r.Ledger, p.ids, map[string]time.Time{})\n\tif unseen = nil; err != nil || len(unseen) == 0 {"},
-	{trap: 45, name: "what was paid for is forgotten after an hour", in: "ledger.Ledger.PaidFor",
+	{trap: 45, name: "what was paid for is forgotten after an hour", in: "ledger.Fleet.PaidFor",
 		old: "err != nil || paid {", new: "err != nil || paid && proxyID == \"\" {"},
 	{trap: 45, name: "a lagging read is believed", in: "ledger.ShowsWithin",
 		old: "const ShowsWithin = time.Hour", new: "const ShowsWithin = 0"},
