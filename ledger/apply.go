@@ -11,9 +11,13 @@ import (
 	"perennial/ledger/fact"
 )
 
+// projector changes the projections by a fact, in the transaction that appends it. It is the
+// only code that writes them, but for the caches of what the provider said.
+type projector struct{ *Tx }
+
 // apply folds one fact into the projections. It is the only code that writes them, live
 // and in a rebuild, and it depends on nothing but the row, the fact and the projections.
-func (t *Tx) apply(r Row, f fact.Fact) error {
+func (t projector) apply(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled,
 		fact.CommandFinished:
@@ -52,7 +56,7 @@ func (t *Tx) apply(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t *Tx) applyOpened(r Row, f fact.LedgerOpened) error {
+func (t projector) applyOpened(r Row, f fact.LedgerOpened) error {
 	if f.Restored != nil {
 		return t.applyRestored(f)
 	}
@@ -65,7 +69,7 @@ func (t *Tx) applyOpened(r Row, f fact.LedgerOpened) error {
 	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.OpeningCents})
 }
 
-func (t *Tx) applyRecorded(r Row, f fact.LedgerRecorded) error {
+func (t projector) applyRecorded(r Row, f fact.LedgerRecorded) error {
 	switch f.Movement {
 	case fact.MovementCharge, fact.MovementRefund:
 		return t.bookRecorded(r, f)
@@ -75,7 +79,7 @@ func (t *Tx) applyRecorded(r Row, f fact.LedgerRecorded) error {
 	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.AmountCents, orderNo: f.OrderNo})
 }
 
-func (t *Tx) applyCommand(r Row, f fact.Fact) error {
+func (t projector) applyCommand(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.CommandAccepted:
 		return t.applyAccepted(r, f)
@@ -99,7 +103,7 @@ func (t *Tx) applyCommand(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t *Tx) applyAccepted(r Row, f fact.CommandAccepted) error {
+func (t projector) applyAccepted(r Row, f fact.CommandAccepted) error {
 	err := t.exec(`INSERT INTO commands (id, kind, content_hash, accepted_seq, accepted_at, reply_to) VALUES (?, ?, ?, ?, ?, ?)`,
 		f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time, f.ReplyTo)
 	for name, value := range f.Labels {
@@ -121,7 +125,7 @@ func (t *Tx) applyAccepted(r Row, f fact.CommandAccepted) error {
 }
 
 // plan creates operations and claims their proxies.
-func (t *Tx) plan(r Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
+func (t projector) plan(r Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
 	if len(planned) > 0 {
 		t.w.known.forgetCommand(commandID)
 	}
@@ -139,7 +143,7 @@ const andVersion = `, version = version + 1 WHERE id = ? AND version = coalesce(
 
 // change runs an UPDATE that ends in andVersion. That one row was changed proves
 // that it still had the version.
-func (t *Tx) change(id, update string, args ...any) error {
+func (t projector) change(id, update string, args ...any) error {
 	var version any
 	if t.decided.operation == id {
 		version = t.decided.version
@@ -152,7 +156,7 @@ func (t *Tx) change(id, update string, args ...any) error {
 	return nil
 }
 
-func (t *Tx) applyRejected(r Row, f fact.CommandRejected) error {
+func (t projector) applyRejected(r Row, f fact.CommandRejected) error {
 	if f.OperationID == "" {
 		err := t.exec(`INSERT INTO rejections (id, content_hash, code, reason, rejected_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET content_hash = excluded.content_hash, code = excluded.code,
@@ -177,7 +181,7 @@ func (t *Tx) applyRejected(r Row, f fact.CommandRejected) error {
 }
 
 // endUncharged ends an operation that cost nothing and releases its claims.
-func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
+func (t projector) endUncharged(r Row, id, code, reason, traceID string) error {
 	err := t.change(id, `UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
 		updated_at = ?`+andVersion, code, reason, traceID, r.Time)
 	if err != nil {
@@ -186,7 +190,7 @@ func (t *Tx) endUncharged(r Row, id, code, reason, traceID string) error {
 	return t.exec(`UPDATE lines SET state = 'not_charged', claim = 0, settled_at = ? WHERE operation = ? AND claim = 1`, r.Time, id)
 }
 
-func (t *Tx) applyOperation(r Row, f fact.Fact) error {
+func (t projector) applyOperation(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.OperationSending:
 		return t.applySending(r, f)
@@ -205,7 +209,7 @@ func (t *Tx) applyOperation(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
+func (t projector) applyReview(r Row, f fact.OperationReview) error {
 	if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
 		return err
 	}
@@ -223,7 +227,7 @@ func (t *Tx) applyReview(r Row, f fact.OperationReview) error {
 		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, t.chargedIn(r, charged), f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
 }
 
-func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {
+func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
 	if err := errors.Join(t.bookResolution(r, f), t.applyBought(f.Ref, f.ProxyIDs, f.Proxies)); err != nil {
 		return err
 	}
@@ -265,7 +269,7 @@ func (t *Tx) applyResolved(r Row, f fact.OperationResolved) error {
 	return t.plan(r, f.CommandID, fact.Kind(kind), f.DurationDays, 0, f.SendAgain)
 }
 
-func (t *Tx) applySkipped(r Row, f fact.ProxySkipped) error {
+func (t projector) applySkipped(r Row, f fact.ProxySkipped) error {
 	if f.OperationID == "" {
 		delete(t.w.known.commands, f.CommandID)
 		return nil // left out before an operation existed: claimed elsewhere
@@ -280,7 +284,7 @@ func (t *Tx) applySkipped(r Row, f fact.ProxySkipped) error {
 	return nil
 }
 
-func (t *Tx) applySweep(r Row, f fact.Fact) error {
+func (t projector) applySweep(r Row, f fact.Fact) error {
 	const put = `INSERT INTO slots (schedule, slot_at, state, plan, seq, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
 	switch f := f.(type) {
 	case fact.SweepPlanned:

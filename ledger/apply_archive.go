@@ -10,7 +10,7 @@ import (
 
 // applyArchived notes where rows went. It removes nothing: a journal that is made again
 // from the events still holds them.
-func (t *Tx) applyArchived(r Row, f fact.LedgerArchived) error {
+func (t projector) applyArchived(r Row, f fact.LedgerArchived) error {
 	err := t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
 	if err != nil {
@@ -21,7 +21,7 @@ func (t *Tx) applyArchived(r Row, f fact.LedgerArchived) error {
 
 // applyBounded notes with which row the stream begins. The archiving that it
 // names is known: a snapshot that no fact vouches for restores nothing.
-func (t *Tx) applyBounded(f fact.LedgerBounded) error {
+func (t projector) applyBounded(f fact.LedgerBounded) error {
 	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
 		return fmt.Errorf("the events stream cannot begin with row %d behind a snapshot of row %d", f.FirstSeq, f.LastSeq)
 	}

@@ -21,7 +21,7 @@ type transfer struct {
 
 // book writes the transfers of one fact. Zero moves nothing and is not written;
 // a negative amount never is one.
-func (t *Tx) book(r Row, transfers ...transfer) error {
+func (t projector) book(r Row, transfers ...transfer) error {
 	n, at := 0, t.bookedAt(r)
 	for _, m := range transfers {
 		if m.cents == 0 {
@@ -47,7 +47,7 @@ func (t *Tx) book(r Row, transfers ...transfer) error {
 // A clock that was set back, or another runner's, opens no month and no day again. Rows
 // that book nothing do not count: what they are written by may have had any clock, and a
 // charge is booked by one that the provider accepted.
-func (t *Tx) bookedAt(r Row) int64 { return max(t.w.booked, r.Time) }
+func (t projector) bookedAt(r Row) int64 { return max(t.w.booked, r.Time) }
 
 // readBooked reads when something was booked last, unless it is known. The opening is a
 // booking, of no cents too.
@@ -75,7 +75,7 @@ func (w *writer) flushTotals() error {
 	return w.flushNetCharges()
 }
 
-func (t *Tx) applyOrder(r Row, f fact.Fact) error {
+func (t projector) applyOrder(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.OrderAccepted:
 		return t.change(f.OperationID, `UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
@@ -103,7 +103,7 @@ func (t *Tx) applyOrder(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t *Tx) orderState(r Row, f fact.OrderState, state, reason string, nextAt any) error {
+func (t projector) orderState(r Row, f fact.OrderState, state, reason string, nextAt any) error {
 	err := t.change(f.OperationID, `UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
 		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
 		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?),
@@ -123,7 +123,7 @@ func (t *Tx) orderState(r Row, f fact.OrderState, state, reason string, nextAt a
 }
 
 // chargedIn is when a row that charges something books it, NULL of one that does not.
-func (t *Tx) chargedIn(r Row, cents int64) any {
+func (t projector) chargedIn(r Row, cents int64) any {
 	if cents == 0 {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (t *Tx) chargedIn(r Row, cents int64) any {
 // settle books a renewal's lines and sums them up: what succeeded and what
 // failed is known, what is unresolved is neither spent nor refunded and keeps
 // its claim.
-func (t *Tx) settle(r Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
+func (t projector) settle(r Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
 		err := t.exec(`UPDATE lines SET state = ?, claim = ?, charged_cents = ?, refunded_cents = ?, settled_at = ?
@@ -155,7 +155,7 @@ func (t *Tx) settle(r Row, operation string, lines []fact.Line) (charged, refund
 
 // bookRecorded books a charge or a refund of an operation that a person recorded, on the
 // operation and on the line of it that the record names.
-func (t *Tx) bookRecorded(r Row, f fact.LedgerRecorded) error {
+func (t projector) bookRecorded(r Row, f fact.LedgerRecorded) error {
 	charged, refunded := f.AmountCents, int64(0)
 	if f.Movement == fact.MovementRefund {
 		charged, refunded = 0, f.AmountCents
@@ -187,8 +187,8 @@ func (t *Tx) bookRecorded(r Row, f fact.LedgerRecorded) error {
 // bookResolution books a person's answer. What was in suspense moves to renewals when it
 // was charged, and back to the wallet when it was not; an amount that was never booked is
 // booked now.
-func (t *Tx) bookResolution(r Row, f fact.OperationResolved) error {
-	transfers, added, returned, err := resolution(func(query string, args ...any) scanner { return t.queryRow(query, args...) }, f)
+func (t projector) bookResolution(r Row, f fact.OperationResolved) error {
+	transfers, added, returned, err := resolution(t.queryRow, f)
 	if err != nil {
 		return err
 	}

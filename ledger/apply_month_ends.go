@@ -41,7 +41,7 @@ func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEn
 	return ends, err
 }
 
-func (t *Tx) applyMonthEnds(ends []fact.MonthEnd) error {
+func (t projector) applyMonthEnds(ends []fact.MonthEnd) error {
 	for _, e := range ends {
 		err := t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, micros(e.Until), e.Seq, e.Hash)
 		if err != nil {

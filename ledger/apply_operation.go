@@ -72,7 +72,7 @@ type birth struct {
 }
 
 // create makes an operation and claims its proxies.
-func (t *Tx) create(r Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned) error {
+func (t projector) create(r Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned) error {
 	if err := t.w.writeBirth(); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (w *writer) writeBirth() error {
 // applySending sets updated_at to the moment of the intent, and nothing changes it until
 // the outcome is recorded: the window of an attempt that may have executed counts from
 // there.
-func (t *Tx) applySending(r Row, f fact.OperationSending) error {
+func (t projector) applySending(r Row, f fact.OperationSending) error {
 	send := func(o *fact.Operation) {
 		sent := fromMicros(micros(f.SentAt))
 		o.State, o.Attempts, o.BodySeq, o.AppID, o.NextAt = fact.StateSending, f.Attempt, r.Seq, f.AppID, nil
@@ -158,7 +158,7 @@ func (t *Tx) applySending(r Row, f fact.OperationSending) error {
 	})
 }
 
-func (t *Tx) applyRenewal(r Row, f fact.RenewalSettled) error {
+func (t projector) applyRenewal(r Row, f fact.RenewalSettled) error {
 	charged, refunded, err := t.settle(r, f.OperationID, f.Items)
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func changed(o fact.Operation, r Row, change func(*fact.Operation)) fact.Operati
 
 // changeKnown changes an operation in memory and writes it as it is then, if the file has
 // the version that the facts were decided on.
-func (t *Tx) changeKnown(r Row, id string, change func(*fact.Operation), write func(o fact.Operation, was int64) error) error {
+func (t projector) changeKnown(r Row, id string, change func(*fact.Operation), write func(o fact.Operation, was int64) error) error {
 	before, err := t.Operation(id)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (t *Tx) changeKnown(r Row, id string, change func(*fact.Operation), write f
 }
 
 // proveVersion notes that a change found the version that its facts were decided on.
-func (t *Tx) proveVersion(id string) {
+func (t projector) proveVersion(id string) {
 	if t.decided.operation == id {
 		t.decided.version, t.decided.proven = t.decided.version+1, true
 	}

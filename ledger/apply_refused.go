@@ -35,6 +35,6 @@ func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (re
 }
 
 // applyRefused notes a content. Journals of before hold some contents twice.
-func (t *Tx) applyRefused(commandID, hash string) error {
+func (t projector) applyRefused(commandID, hash string) error {
 	return t.exec(`INSERT INTO refused_contents (command_id, content_hash) VALUES (?, ?) ON CONFLICT DO NOTHING`, commandID, hash)
 }

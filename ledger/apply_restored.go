@@ -20,7 +20,7 @@ func (t *Tx) StaleAll() error {
 // applyRestored begins an epoch: what has not ended may have been sent since
 // the last row, so that no refusal of it is believed and nothing of it is sent
 // after the window.
-func (t *Tx) applyRestored(f fact.LedgerOpened) error {
+func (t projector) applyRestored(f fact.LedgerOpened) error {
 	since := micros(f.Restored.Since)
 	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
 	if err != nil {
@@ -32,7 +32,7 @@ func (t *Tx) applyRestored(f fact.LedgerOpened) error {
 // applyResumed ends a pause. Where it is that of a restore and its gap is not
 // explained, what was accepted meanwhile may have been sent before, too: its
 // producer may have asked for it in the time that is forgotten.
-func (t *Tx) applyResumed(f fact.AccountResumed) error {
+func (t projector) applyResumed(f fact.AccountResumed) error {
 	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (t *Tx) applyResumed(f fact.AccountResumed) error {
 // presumeSent counts, of every operation that could be sent next and has no
 // attempt that may have executed, one that may have, at the earliest moment that
 // is forgotten. A send in progress counts by itself when the runner starts.
-func (t *Tx) presumeSent(appID string) error {
+func (t projector) presumeSent(appID string) error {
 	t.w.known.clear()
 	return t.exec(`UPDATE operations SET ambiguous = 1, first_ambiguous_at = (SELECT forgotten_since FROM binding),
 		app_id = CASE WHEN app_id = '' THEN ? ELSE app_id END, version = version + 1

@@ -10,7 +10,7 @@ import (
 )
 
 // applyProxy folds the facts about single proxies that schedules live by.
-func (t *Tx) applyProxy(r Row, f fact.Fact) error {
+func (t projector) applyProxy(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ProxyRetired:
 		return t.retire(r, f.ProxyID, f.By, f.Reason)
@@ -42,7 +42,7 @@ func (t *Tx) applyProxy(r Row, f fact.Fact) error {
 }
 
 // applySchedule folds what a person did to a schedule.
-func (t *Tx) applySchedule(r Row, f fact.Fact) error {
+func (t projector) applySchedule(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ScheduleConfigured:
 		if err := t.renameSchedule(f.Was, f.Schedule); err != nil {
@@ -63,7 +63,7 @@ func (t *Tx) applySchedule(r Row, f fact.Fact) error {
 
 // renameSchedule gives everything of a schedule to its new name; an earlier one of "" has
 // nothing. A pause of the new name stands.
-func (t *Tx) renameSchedule(was, name string) error {
+func (t projector) renameSchedule(was, name string) error {
 	if was == "" {
 		return nil
 	}
@@ -76,13 +76,13 @@ func (t *Tx) renameSchedule(was, name string) error {
 		t.exec(`DELETE FROM schedule_calendars WHERE schedule = ?`, was))
 }
 
-func (t *Tx) retire(r Row, proxyID, by, reason string) error {
+func (t projector) retire(r Row, proxyID, by, reason string) error {
 	return t.exec(`INSERT INTO retired (proxy_id, by, reason, since) VALUES (?, ?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
 }
 
 // applyWarned keeps the nearest threshold at which a warning of the latest expiry was published.
-func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
+func (t projector) applyWarned(proxyID string, expiresAt, threshold int64) error {
 	return t.exec(`INSERT INTO warned (proxy_id, expires_at, threshold_seconds) VALUES (?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET expires_at = excluded.expires_at, threshold_seconds = excluded.threshold_seconds`,
 		proxyID, expiresAt, threshold)
@@ -90,7 +90,7 @@ func (t *Tx) applyWarned(proxyID string, expiresAt, threshold int64) error {
 
 // applyBought remembers the order that a proxy came with, its offer, and its labels:
 // filters of schedules go by them.
-func (t *Tx) applyBought(of fact.Ref, ids []string, proxies []fact.DeliveredProxy) error {
+func (t projector) applyBought(of fact.Ref, ids []string, proxies []fact.DeliveredProxy) error {
 	for _, id := range ids {
 		err := t.exec(`INSERT INTO delivered (proxy_id, operation) VALUES (?, ?) ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation`, id, of.OperationID)
 		if err != nil {
@@ -122,7 +122,7 @@ func (t *Tx) applyBought(of fact.Ref, ids []string, proxies []fact.DeliveredProx
 // applyPlanned notes what each command of a sweep is expected to cost, for
 // budgets and for what is left of the wallet. A plan made again moves its
 // commands to the newer slot.
-func (t *Tx) applyPlanned(r Row, f fact.SweepPlanned) error {
+func (t projector) applyPlanned(r Row, f fact.SweepPlanned) error {
 	for _, c := range f.Planned {
 		err := t.exec(`INSERT INTO sweep_commands (command_id, schedule, slot_at, planned_at, proxies, estimate_cents) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (command_id) DO UPDATE SET slot_at = excluded.slot_at, planned_at = excluded.planned_at,
@@ -137,7 +137,7 @@ func (t *Tx) applyPlanned(r Row, f fact.SweepPlanned) error {
 
 // applyApproved counts the commands of a plan that was held on the day on which
 // it is carried out.
-func (t *Tx) applyApproved(r Row, f fact.SweepFinished) error {
+func (t projector) applyApproved(r Row, f fact.SweepFinished) error {
 	if f.Abandoned { // nothing of it is spent or on its way but what was taken in
 		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?
 			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, micros(f.Slot))

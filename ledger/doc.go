@@ -2,7 +2,7 @@
 // them, in one SQLite file.
 //
 // The journal is an append-only, hash-chained list of facts. Every other table
-// is a projection: apply is the only code that writes one, and it runs inside
+// is a projection: projector is the only code that writes one, and it runs inside
 // the transaction that appends the fact, so a projection can always be thrown
 // away and rebuilt. Running totals are projections too; triggers keep
 // state_counts. The exceptions are caches of what the provider said (proxies,
@@ -16,6 +16,9 @@
 //
 // Money is int64 cents. Instants are stored as microseconds since 1970 UTC.
 // The package knows nothing of NATS, of HTTP or of what a command means.
+//
+// Ledger has the writer and the file. What reads is in parts by subject: Journal (rows),
+// Operations, Fleet, Sweeps, Money and Metrics.
 //
 // Its files: journal_ is the writer, the chain and its proof; apply_ is what facts
 // do to the projections; file_ is the SQLite file, its copies and its archives;

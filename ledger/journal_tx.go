@@ -132,7 +132,7 @@ func (t *Tx) append(f fact.Fact) error {
 	if err := t.w.readBooked(); err != nil {
 		return err
 	}
-	if err := t.apply(r, f); err != nil {
+	if err := (projector{t}).apply(r, f); err != nil {
 		err = fmt.Errorf("apply %s %s: %w", r.Type, r.Operation, err)
 		if failure, _ := errors.AsType[sqlite3.Error](err); failure.Code == sqlite3.ErrConstraint && !errors.Is(err, ErrClaimed) {
 			return &UnrecordableError{Fact: r.Type, Err: err}

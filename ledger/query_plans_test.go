@@ -194,7 +194,7 @@ var builds = map[string]func(b *book) error{
 		_, err := b.Refused(context.Background(), noon, noon.Add(1), 5)
 		return err
 	},
-	"Tx.applyResolved": func(b *book) error {
+	"projector.applyResolved": func(b *book) error {
 		return b.tryAdd(resolved("r8/0001", "px_8b", "charged", 310))
 	},
 }

@@ -14,7 +14,7 @@ var boundBugs = []bug{
 		old: "|| bytes.ContainsAny(content, \"<>&\") {", new: "|| len(content) == 0 {"},
 	{name: "every reason is named for every proxy", in: "fact.ProxySkipped.full", run: "TestOneFactNames",
 		old: "return len(f.Skipped) >= maxSkipReasons || size > maxSkipReasonBytes", new: "return size < 0"},
-	{name: "of several proxies that are left out one is", in: "ledger.Tx.applySkipped", run: "TestSeveralProxiesAreLeftOut",
+	{name: "of several proxies that are left out one is", in: "ledger.projector.applySkipped", run: "TestSeveralProxiesAreLeftOut",
 		old: "for _, x := range f.Proxies() {", new: "for _, x := range f.Proxies()[:1] {"},
 	{name: "conflicts of before the migration are forgotten", file: "ledger/migrations/00011_refused_contents.sql", run: "TestALedgerOfAnOlderSchema",
 		old: "type = 'command.conflict' OR", new: "type = 'command.conflicts' OR"},

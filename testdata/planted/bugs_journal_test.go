@@ -26,7 +26,7 @@ var journalBugs = []bug{
 		old: "w.giveTurn()", new: "_ = w.turn"},
 	{name: "what is rolled back is remembered", in: "ledger.writer.forgetHeld", run: "TestWhatIsRolledBackIsNot",
 		old: "w.known.clear()", new: "_ = w.known"},
-	{name: "an operation is remembered as it was", in: "ledger.Tx.change", run: "TestWhatTheWriterRemembers",
+	{name: "an operation is remembered as it was", in: "ledger.projector.change", run: "TestWhatTheWriterRemembers",
 		old: "delete(t.w.known.operations, id)", new: ""},
 	{name: "rows are held back from who reads the journal", in: "ledger.readsJournal", run: "TestWhatIsHeldBackIsSeen",
 		old: "strings.Contains(query, \"journal\")", new: "strings.Contains(query, \"diary\")"},
