@@ -3,10 +3,13 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
@@ -72,7 +75,38 @@ func (a *account) verbs() []queue.Verb {
 
 func (a *account) status(ctx context.Context, q verbs.OperatorRequest) (inspect.CommandStatus, error) {
 	id, as := q.Of()
-	return inspect.StatusAs(ctx, a.Ledger(), id, as)
+	s, err := inspect.StatusAs(ctx, a.Ledger(), id, as)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = cmp.Or(a.inLetter(ctx, id), err)
+	}
+	return s, err
+}
+
+const (
+	lettersLooked = 1000 // dead letters that are looked through for an id
+	lettersWithin = 2 * time.Second
+)
+
+// inLetter is the error for an id that only a dead letter has: why the command was refused,
+// and where it is. nil for none. Letters that cannot be read say nothing of the id.
+func (a *account) inLetter(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
+	defer cancel()
+	quoted, looked := []byte(strconv.Quote(id)), 0
+	for l, err := range a.host.Queue.Letters(ctx, a.Name, 0) {
+		if looked++; err != nil || looked > lettersLooked {
+			return nil
+		}
+		if bytes.Contains(l.Dead.Data, quoted) {
+			return &queue.ServiceError{Code: CodeNotFound, Description: InLetter(id, l.Seq, l.Dead.Reason)}
+		}
+	}
+	return nil
+}
+
+// InLetter says why a command became a dead letter, and how to see it.
+func InLetter(id string, seq uint64, reason string) string {
+	return fmt.Sprintf("command %.80q was refused: %s\nsee it with `perennial dead-letters show %d`; requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
 }
 
 func (a *account) list(ctx context.Context, q verbs.ListRequest) ([]inspect.OperationStatus, error) {
