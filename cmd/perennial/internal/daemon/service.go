@@ -106,7 +106,7 @@ func (a *account) inLetter(ctx context.Context, id string) error {
 
 // InLetter says why a command became a dead letter, and how to see it.
 func InLetter(id string, seq uint64, reason string) string {
-	return fmt.Sprintf("command %.80q was refused: %s\nsee it with `perennial dead-letters show %d`; requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
+	return fmt.Sprintf("command %.80q was refused: %s; see it with `perennial dead-letters show %d`, and requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
 }
 
 func (a *account) list(ctx context.Context, q verbs.ListRequest) ([]inspect.OperationStatus, error) {
@@ -121,7 +121,12 @@ func (a *account) balance(ctx context.Context, _ struct{}) (ledger.Balance, erro
 }
 
 func (a *account) pause(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
-	return verbs.Changed{Changed: 1}, a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
+	before, paused := a.runner.PausedByHand()
+	err := a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
+	if err == nil && paused {
+		return verbs.Changed{Warning: fmt.Sprintf("the account is paused already since %s, %s: this reason stays, and the new one is not kept; to replace it, resume and pause again", before.Since.UTC().Format(time.RFC3339), before.Detail)}, nil
+	}
+	return verbs.Changed{Changed: 1}, err
 }
 
 func (a *account) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {

@@ -111,7 +111,7 @@ type RecordAnswer struct {
 type Changed struct {
 	Changed     int           `json:"changed" doc:"How much was changed: 0 where there was nothing to change."`
 	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
-	Warning     string        `json:"warning,omitempty" doc:"Of a record that was booked all the same."`
+	Warning     string        `json:"warning,omitempty" doc:"Why nothing was changed, or what is odd."`
 	Record      *RecordAnswer `json:"record,omitempty" doc:"'record' is what was recorded, now or before under the same id."`
 	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the wallet of the book after an answer to a review."`
 }
@@ -263,7 +263,7 @@ type Needs struct {
 	Held            int64  `json:"held" doc:"Operations on hold: a person releases them, or the day in which they fit."`
 	Plans           *int64 `json:"plans" doc:"Plans of schedules that wait for an approval."`
 	DeadLetters     *int64 `json:"dead_letters" doc:"Commands that could not be read."`
-	Refused         int64  `json:"refused,omitempty" doc:"Commands that the intake has refused within the last 24 hours, and that were not accepted since."`
+	Refused         int64  `json:"refused,omitempty" doc:"Commands refused within 24 hours on arrival."`
 	Paused          int64  `json:"paused" doc:"Pauses of the account without an end."`
 	PausedSchedules *int64 `json:"paused_schedules" doc:"Schedules that are paused."`
 	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose sweep cannot be made, or that match no proxy."`
