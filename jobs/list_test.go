@@ -43,3 +43,39 @@ func TestAListShowsWhatItIsAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestAListOfAllHasWhatWasRefused: its publisher looks for it there.
+func TestAListOfAllHasWhatWasRefused(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("a", fact.StateDelivered)
+	h.order(`{"id":"bad","duration_days":30,"itemz":[]}`)
+	h.await("bad", fact.StateRejected)
+	for name, test := range map[string]struct {
+		q    inspect.ListQuery
+		want string
+	}{
+		"all":        {inspect.ListQuery{Limit: 10}, "bad a "},
+		"one":        {inspect.ListQuery{Limit: 1}, "bad "},
+		"rejected":   {inspect.ListQuery{Limit: 10, State: fact.StateRejected}, "bad "},
+		"unfinished": {inspect.ListQuery{Limit: 10, Unfinished: true}, ""},
+		"a state":    {inspect.ListQuery{Limit: 10, State: fact.StateDelivered}, "a "},
+		"a kind":     {inspect.ListQuery{Limit: 10, Kind: fact.KindOrder}, "a "},
+	} {
+		list, err := inspect.List(t.Context(), h.ledger, test.q)
+		check(t, err)
+		got := ""
+		for _, o := range list {
+			got += o.CommandID + " "
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	n, err := h.ledger.CountRefused(t.Context(), time.Now().Add(-time.Hour))
+	check(t, err)
+	if n != 1 {
+		t.Errorf("%d were refused within the hour, want 1", n)
+	}
+}

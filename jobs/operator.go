@@ -151,6 +151,10 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	return nil
 }
 
+// PausedByHand is the pause of an earlier PauseByHand that is in force. Another one keeps its
+// reason.
+func (r *Runner) PausedByHand() (ledger.Pause, bool) { return r.pauses.byHand() }
+
 // ResumeByHand ends every pause, whatever its cause and its end, and says how
 // many; what does not work will pause again. A pause whose end could not be
 // recorded stays in force and is part of the error.

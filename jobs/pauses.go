@@ -91,6 +91,16 @@ func (p *pauses) restored() (ledger.Pause, bool) {
 	return x, ok
 }
 
+// byHand is a person's pause of the account, where the ledger has it.
+func (p *pauses) byHand() (ledger.Pause, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := pauseKey{decide.ScopeAccount, decide.CausePerson}
+	x, paused := p.all[key]
+	_, unrecorded := p.unrecorded[key]
+	return x, paused && !unrecorded
+}
+
 // recorded notes whether the ledger has taken a pause.
 func (p *pauses) recorded(x decide.Pause, err error) {
 	p.mu.Lock()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
@@ -514,5 +516,21 @@ func TestADifferenceOfTheWalletNamesTheAnswersBeforeIt(t *testing.T) {
 	h.wallet(-50)
 	if f := h.finds("wallet", -50); !strings.Contains(f.Explanation, "keep/0001 px_1 (charged 3.00 USD, by ada): `perennial reviews correct ID`") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestAPersonsReconciliationIsNotHeldToTheShareOfReads: one of the schedule is.
+func TestAPersonsReconciliationIsNotHeldToTheShareOfReads(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.runner.share = rate.NewLimiter(0, 0) // nothing of it is left
+	h.start()
+	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("a", fact.StateDelivered)
+	if _, err := h.runner.Reconcile(t.Context()); err != nil {
+		t.Errorf("a person waits for the share: %v", err)
+	}
+	if _, err := h.runner.reconcile(t.Context(), h.runner.scheduledReading, afterTwoPasses); err == nil {
+		t.Error("a pass of the schedule used more than its share")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perennial/jobs/command"
@@ -31,7 +32,7 @@ func (r *Runner) PassListing(ctx context.Context) error {
 	if err := r.share.Wait(ctx); err != nil {
 		return err
 	}
-	return r.pass(ctx, priorityListing)
+	return r.passRead(ctx)
 }
 
 // reconciling is the runner's reconciliations: one at a time, and the last one.
@@ -40,6 +41,7 @@ type reconciling struct {
 	reconciler *reconcile.Reconciler
 	published  map[string]bool // findings that were published already; nil before the first
 	uncompared bool            // the wallet could not be compared, and that was published
+	attended   atomic.Bool     // the pass under way is a person's: it may use the whole rate
 	suspect    string          // the side of a wallet's difference that the last pass saw first
 
 	mu    sync.Mutex
@@ -125,7 +127,9 @@ func (r *Runner) keepReconciling(ctx context.Context) error {
 // SettleTimeout at most. Findings are published once, agreement each time. The
 // wallet's difference, which a provider may show late, is published when two passes
 // of the schedule have seen it, or one that a person asked for. The error is a
-// RefusedError while the account is paused, else the provider's.
+// RefusedError while the account is paused, else the provider's. A person waits for the
+// pass, so it is not held to the share of the rate that reads in the background have; what
+// buys and renews still goes first.
 func (r *Runner) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
 	return r.reconcile(ctx, r.exactReading, atOnce)
 }
@@ -151,6 +155,8 @@ func (r *Runner) reconcile(ctx context.Context, reading func(context.Context) (r
 		return reconcile.Reconciliation{}, ctx.Err()
 	}
 	defer func() { <-r.reconciling.turn }()
+	r.reconciling.attended.Store(when == atOnce)
+	defer r.reconciling.attended.Store(false)
 	if r.reconciling.reconciler == nil {
 		r.reconciling.reconciler = r.newReconciler()
 	}
@@ -180,6 +186,9 @@ func (r *Runner) newReconciler() *reconcile.Reconciler {
 		Pass: func(ctx context.Context) error {
 			if err := r.readable(); err != nil {
 				return err
+			}
+			if r.reconciling.attended.Load() {
+				return r.passRead(ctx)
 			}
 			return r.PassListing(ctx)
 		},

@@ -176,7 +176,7 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 // walletAgrees replaces the comparison of expiries where there is nothing to compare: a
 // wallet that holds what the book says has not paid for what the book forgot.
 func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
-	if err := r.pass(ctx, priorityListing); err != nil {
+	if err := r.passRead(ctx); err != nil {
 		return err
 	}
 	wallet, err := r.Provider.Wallet(ctx)
@@ -233,7 +233,7 @@ func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstr
 func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
 	pages := upstream.Pages[T]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
 	for more := true; more; {
-		if err := r.pass(ctx, priorityListing); err != nil {
+		if err := r.passRead(ctx); err != nil {
 			return err
 		}
 		page, err := read(ctx, pages.PageRequest)

@@ -16,15 +16,15 @@ import (
 	"perennial/upstream"
 )
 
-// pass is the gate for whatever reads: no read goes through while the provider
+// passRead is the gate for whatever only reads: no read goes through while the provider
 // has asked to wait.
-func (r *Runner) pass(ctx context.Context, p gatePriority) error {
+func (r *Runner) passRead(ctx context.Context) error {
 	for {
 		if err := r.waitOut(ctx); err != nil {
 			return err
 		}
 		// A Retry-After may come while it waits for its turn.
-		if err := r.passNow(ctx, p); !errors.Is(err, errThrottled) {
+		if err := r.passNow(ctx, priorityListing); !errors.Is(err, errThrottled) {
 			return err
 		}
 	}

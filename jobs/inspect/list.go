@@ -46,6 +46,12 @@ func (q ListQuery) plain() bool {
 	return q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero()
 }
 
+// hasRefused reports whether the query asks for what was refused before it was accepted, too.
+func (q ListQuery) hasRefused() bool {
+	ofState := q.State == fact.StateRejected || q.State == "" && !q.Unfinished
+	return ofState && q.Kind == "" && len(q.Labels) == 0
+}
+
 // List reads operations for a table, the last accepted first.
 func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus, error) {
 	currency, err := l.Currency(ctx)
@@ -58,7 +64,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	}
 	q.currency = currency
 	accepted, err := q.ofAccepted(ctx, l)
-	if err != nil || q.State != fact.StateRejected || q.Kind != "" || len(q.Labels) > 0 {
+	if err != nil || !q.hasRefused() {
 		return accepted, err
 	}
 	// What was refused before it was accepted has no operation, and of its content

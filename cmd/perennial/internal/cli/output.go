@@ -204,3 +204,36 @@ func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
 	*limit = most
 	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
 }
+
+// sayAfter is how long a command may be silent where no person looks on.
+const sayAfter = 2 * time.Second
+
+// sayWhatTakesTime says on stderr what a command does: at once in a terminal, elsewhere once
+// it has taken sayAfter. The command calls stop before it prints anything else.
+func (a *app) sayWhatTakesTime(text string) (stop func()) {
+	after := sayAfter
+	if isTerminal(a.stderr) {
+		after = 0
+	}
+	return sayAfterwards(a.stderr, text, after)
+}
+
+// sayAfterwards writes a line after some time, unless stop is called before; when stop
+// returns nothing is written any more.
+func sayAfterwards(w io.Writer, text string, after time.Duration) (stop func()) {
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			fmt.Fprintln(w, text)
+		case <-stopped:
+		}
+	}()
+	return func() {
+		close(stopped)
+		<-ended
+	}
+}

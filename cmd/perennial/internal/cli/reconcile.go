@@ -51,10 +51,14 @@ func (a *app) ledgerReconcile() *cobra.Command {
 	}
 }
 
+// reconcileNotice says what a reconciliation does meanwhile.
+const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
+
 // reconcileNow asks the runner; where none is running it looks by itself.
 func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
+	defer a.sayWhatTakesTime(reconcileNotice)()
 	if x, answered, err := askRunning(ctx, a, verbs.Reconcile, struct{}{}); answered {
 		return x, err
 	}

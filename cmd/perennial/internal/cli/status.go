@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
@@ -123,7 +124,7 @@ func (a *app) readStatus(ctx context.Context, id string, as inspect.As) (inspect
 	defer func() { _ = l.Close() }()
 	s, err = inspect.StatusAs(ctx, l, id, as)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return s, &notFoundError{fmt.Sprintf("there is no command or operation %q", id)}
+		return s, &notFoundError{daemon.NothingOfID}
 	}
 	return s, err
 }
@@ -139,7 +140,9 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	err := a.eachAccount(ctx, func(one *app, account string) error {
 		s, err := one.readStatus(ctx, id, as)
 		if _, ok := errors.AsType[*notFoundError](err); ok {
-			missing = err
+			if missing == nil || missing.Error() == daemon.NothingOfID {
+				missing = err
+			}
 			return nil
 		}
 		if err == nil {
@@ -149,6 +152,9 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	})
 	switch len(hits) {
 	case 0:
+		if err == nil && missing != nil && missing.Error() != daemon.NothingOfID {
+			return missing // the runner knows where it is
+		}
 		if err == nil && missing != nil {
 			return &exitError{ExitFailed, &notFoundError{fmt.Sprintf("there is no command or operation %q: `perennial operations list` shows the latest", id)}}
 		}

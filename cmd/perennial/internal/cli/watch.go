@@ -256,8 +256,15 @@ func (a *app) printChange(changed verbs.Changed, done string, err error) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, changed)
 	}
-	if changed.Changed == 0 {
+	switch {
+	case changed.Changed == 0 && changed.Warning != "":
+		done = "nothing to change: " + changed.Warning
+	case changed.Changed == 0:
 		done = "nothing to change"
+	case changed.Warning != "":
+		done = printable(done) + "\n" + printable(changed.Warning)
+		_, err = fmt.Fprintln(a.stdout, done)
+		return err
 	}
 	_, err = fmt.Fprintln(a.stdout, printable(done))
 	return err

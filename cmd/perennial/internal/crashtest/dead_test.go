@@ -54,6 +54,37 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 	}
 }
 
+// TestARefusedCommandIsFoundByItsID: whether it became a dead letter or not, one step leads
+// from its id to the reason, and it needs a person.
+func TestARefusedCommandIsFoundByItsID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	_, line := w.run()
+	nc, js := connectTo(t, line.NATS)
+	defer nc.Close()
+	for _, body := range []string{`{"command_id":"lost-1","proxy_ids":["px_1"]}`, `{"id":"lost-2","proxy_idz":["px_1"],"duration_days":30}`} {
+		if _, err := js.Publish(t.Context(), "perennial.commands.main.proxy.renew", []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustCLI("renew", "px_2", "--id", "after", "--wait")
+	for _, command := range [][]string{{"operations", "show", "lost-1"}, {"status", "lost-1"}} {
+		_, errs, code := w.cli(command...)
+		if code != cli.ExitFailed || !strings.Contains(errs, `command "lost-1" was refused: the command has no id`) || !strings.Contains(errs, "dead-letters show 1") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+	}
+	if _, errs, code := w.cli("operations", "show", "lost-3"); code != cli.ExitFailed || !strings.Contains(errs, `there is no command or operation "lost-3"`) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if out := w.mustCLI("operations", "list"); !strings.Contains(out, "lost-2") || !strings.Contains(out, "proxy_idz") {
+		t.Errorf("what was refused is not listed:\n%s", out)
+	}
+	if out := w.mustCLI("status"); !strings.Contains(out, "1 dead letter") || !strings.Contains(out, "1 command refused within 24 h") {
+		t.Errorf("what was refused needs nobody:\n%s", out)
+	}
+}
+
 // TestManyDeadLettersAreDroppedAtOnce: those that a flag chooses, and each by a fact.
 func TestManyDeadLettersAreDroppedAtOnce(t *testing.T) {
 	t.Parallel()

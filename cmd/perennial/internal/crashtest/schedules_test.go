@@ -73,6 +73,36 @@ func TestAPausedAccountIsNamedBesideItsSchedules(t *testing.T) {
 	}
 }
 
+// TestASecondPauseSaysWhatBecomesOfItsReason: no reason is lost without a word.
+func TestASecondPauseSaysWhatBecomesOfItsReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.configure("", `schedules:
+  - {name: keep, cron: "0 0 1 1 *", renew_before: 300h, duration_days: 30}
+`)
+	w.run()
+	w.mustCLI("accounts", "pause", "--by", "ada", "--reason", "prices change")
+	out := w.mustCLI("accounts", "pause", "--by", "bob", "--reason", "the provider moves")
+	for _, part := range []string{"nothing to change: the account is paused already since 20", "by ada", "prices change", "the new one is not kept"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is not in: %s", part, out)
+		}
+	}
+	if out := w.mustCLI("status"); !strings.Contains(out, "prices change") {
+		t.Errorf("the first reason is lost:\n%s", out)
+	}
+	w.mustCLI("schedules", "pause", "keep", "--by", "ada", "--reason", "prices change")
+	out = w.mustCLI("schedules", "pause", "keep", "--by", "bob", "--reason", "the provider moves")
+	for _, part := range []string{"paused schedule keep", "it was paused already since 20", "by ada", "prices change; the new reason and end replace these"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is not in: %s", part, out)
+		}
+	}
+	if out := w.mustCLI("schedules", "show", "keep"); !strings.Contains(out, "the provider moves") {
+		t.Errorf("the second reason is lost:\n%s", out)
+	}
+}
+
 // TestARenamedScheduleIsNamedUntilItSaysWhatItWas, by everything that a person looks at.
 func TestARenamedScheduleIsNamedUntilItSaysWhatItWas(t *testing.T) {
 	t.Parallel()

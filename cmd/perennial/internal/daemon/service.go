@@ -3,10 +3,13 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
@@ -73,7 +76,38 @@ func (a *account) verbs() []queue.Verb {
 
 func (a *account) status(ctx context.Context, q verbs.OperatorRequest) (inspect.CommandStatus, error) {
 	id, as := q.Of()
-	return inspect.StatusAs(ctx, a.Ledger(), id, as)
+	s, err := inspect.StatusAs(ctx, a.Ledger(), id, as)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = cmp.Or(a.inLetter(ctx, id), err)
+	}
+	return s, err
+}
+
+const (
+	lettersLooked = 1000 // dead letters that are looked through for an id
+	lettersWithin = 2 * time.Second
+)
+
+// inLetter is the error for an id that only a dead letter has: why the command was refused,
+// and where it is. nil for none. Letters that cannot be read say nothing of the id.
+func (a *account) inLetter(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
+	defer cancel()
+	quoted, looked := []byte(strconv.Quote(id)), 0
+	for l, err := range a.host.Queue.Letters(ctx, a.Name, 0) {
+		if looked++; err != nil || looked > lettersLooked {
+			return nil
+		}
+		if bytes.Contains(l.Dead.Data, quoted) {
+			return &queue.ServiceError{Code: CodeNotFound, Description: InLetter(id, l.Seq, l.Dead.Reason)}
+		}
+	}
+	return nil
+}
+
+// InLetter says why a command became a dead letter, and how to see it.
+func InLetter(id string, seq uint64, reason string) string {
+	return fmt.Sprintf("command %.80q was refused: %s; see it with `perennial dead-letters show %d`, and requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
 }
 
 func (a *account) list(ctx context.Context, q verbs.ListRequest) ([]inspect.OperationStatus, error) {
@@ -88,7 +122,12 @@ func (a *account) balance(ctx context.Context, _ struct{}) (ledger.Balance, erro
 }
 
 func (a *account) pause(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
-	return verbs.Changed{Changed: 1}, a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
+	before, paused := a.runner.PausedByHand()
+	err := a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
+	if err == nil && paused {
+		return verbs.Changed{Warning: fmt.Sprintf("the account is paused already since %s, %s: this reason stays, and the new one is not kept; to replace it, resume and pause again", before.Since.UTC().Format(time.RFC3339), before.Detail)}, nil
+	}
+	return verbs.Changed{Changed: 1}, err
 }
 
 func (a *account) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {

@@ -40,6 +40,9 @@ func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error))
 	return served
 }
 
+// NothingOfID is the description of CodeNotFound for an id that the account has not heard of.
+const NothingOfID = "there is no command or operation of that id"
+
 // refusal gives an error its code; an error that has none is as it was.
 func refusal(err error) error {
 	var refused *command.RefusedError
@@ -48,7 +51,7 @@ func refusal(err error) error {
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		return &queue.ServiceError{Code: CodeNotFound, Description: "there is no command or operation of that id"}
+		return &queue.ServiceError{Code: CodeNotFound, Description: NothingOfID}
 	case errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
 		return &queue.ServiceError{Code: CodeNotFound, Description: err.Error()}
 	case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget), errors.Is(err, schedules.ErrBegun):

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -134,7 +135,15 @@ func (a *account) decline(ctx context.Context, q verbs.SweepRequest) (verbs.Chan
 }
 
 func (a *account) pauseSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
-	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason) })
+	before, err := a.sweeper.PauseOf(ctx, q.Schedule)
+	if err != nil {
+		return verbs.Changed{}, err
+	}
+	done, err := changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Pause(ctx, q.Schedule, q.Until, q.By, q.Reason) })
+	if err == nil && before != nil {
+		done.Warning = fmt.Sprintf("it was paused already since %s, by %s: %s; the new reason and end replace these", before.Since.UTC().Format(time.RFC3339), before.By, before.Reason)
+	}
+	return done, err
 }
 
 func (a *account) resumeSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {

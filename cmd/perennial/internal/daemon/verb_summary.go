@@ -40,6 +40,9 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 	if v.Needs.Reviews, err = l.CountReviews(ctx); err != nil {
 		return v, err
 	}
+	if v.Needs.Refused, err = l.CountRefused(ctx, now.Add(-verbs.RefusedFor)); err != nil {
+		return v, err
+	}
 	counts, err := l.StateCounts(ctx)
 	if err != nil {
 		return v, err

@@ -111,7 +111,7 @@ type RecordAnswer struct {
 type Changed struct {
 	Changed     int           `json:"changed" doc:"How much was changed: 0 where there was nothing to change."`
 	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
-	Warning     string        `json:"warning,omitempty" doc:"Of a record that was booked all the same."`
+	Warning     string        `json:"warning,omitempty" doc:"Why nothing was changed, or what is odd."`
 	Record      *RecordAnswer `json:"record,omitempty" doc:"'record' is what was recorded, now or before under the same id."`
 	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the wallet of the book after an answer to a review."`
 }
@@ -263,6 +263,7 @@ type Needs struct {
 	Held            int64  `json:"held" doc:"Operations on hold: a person releases them, or the day in which they fit."`
 	Plans           *int64 `json:"plans" doc:"Plans of schedules that wait for an approval."`
 	DeadLetters     *int64 `json:"dead_letters" doc:"Commands that could not be read."`
+	Refused         int64  `json:"refused,omitempty" doc:"Commands refused within 24 hours on arrival."`
 	Paused          int64  `json:"paused" doc:"Pauses of the account without an end."`
 	PausedSchedules *int64 `json:"paused_schedules" doc:"Schedules that are paused."`
 	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose sweep cannot be made, or that match no proxy."`
@@ -270,6 +271,12 @@ type Needs struct {
 	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule renews, by the last listing."`
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
+
+// PageRefused is no page: what was refused is listed one by one.
+const PageRefused = "refused"
+
+// RefusedFor is how long a refused command needs a person.
+const RefusedFor = 24 * time.Hour
 
 // Need is one count of Needs that is not 0.
 type Need struct {
@@ -292,6 +299,7 @@ func (n Needs) Parts() (parts []Need) {
 		{&n.Held, Need{One: "operation on hold", More: "operations on hold", Command: "operations list --state held", Page: "operations"}},
 		{n.Plans, Need{One: "plan to approve", More: "plans to approve", Command: "schedules list", Page: "schedules"}},
 		{n.DeadLetters, Need{One: "dead letter", More: "dead letters", Command: "dead-letters list", Page: "dead"}},
+		{&n.Refused, Need{One: "command refused within 24 h", More: "commands refused within 24 h", Command: "operations list --state rejected --since 1d", Page: PageRefused}},
 		{&n.Paused, Need{One: "pause of the account", More: "pauses of the account", Command: "accounts show", Page: "operations"}},
 		{n.PausedSchedules, Need{One: "paused schedule", More: "paused schedules", Command: "schedules list", Page: "schedules"}},
 		{n.Failing, Need{One: "schedule that renews nothing", More: "schedules that renew nothing", Command: "schedules list", Page: "schedules"}},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -75,6 +76,9 @@ func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err err
 	if err := v.addReviews(ctx, a); err != nil {
 		return v, err
 	}
+	if err := v.addRefused(ctx, a, s.Clock()); err != nil {
+		return v, err
+	}
 	all, _ := s.sweeps(ctx, a)
 	for _, one := range all {
 		if one.Plan != "" {
@@ -82,7 +86,7 @@ func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err err
 		}
 	}
 	for _, p := range glance.Value.Needs.Parts() {
-		listed := p.Page == "reviews" || p.Page == "schedules" && p.Command == "schedules list" && len(all) > 0 && p.One == "plan to approve"
+		listed := p.Page == "reviews" || p.Page == verbs.PageRefused || p.Page == "schedules" && p.Command == "schedules list" && len(all) > 0 && p.One == "plan to approve"
 		if listed {
 			continue
 		}
@@ -116,6 +120,22 @@ func pageOf(account string, p verbs.Need) string {
 		return to(account, p.Page, "state", string(fact.StateHeld))
 	}
 	return to(account, p.Page)
+}
+
+// addRefused adds the commands that were refused lately.
+func (v *attentionView) addRefused(ctx context.Context, a Account, now time.Time) error {
+	rows, err := a.Ledger().Rejections(ctx, now.Add(-verbs.RefusedFor), needsListed)
+	for _, r := range rows {
+		v.Needs = append(v.Needs, need{"held", "Refused", r.CommandID, "The command was not accepted, and nothing was sent: " + r.Reason, "Open", addressOf(a, "operation", r.CommandID)})
+	}
+	if err != nil || len(rows) < needsListed {
+		return err
+	}
+	all, err := a.Ledger().CountRefused(ctx, now.Add(-verbs.RefusedFor))
+	if more := all - int64(len(rows)); err == nil && more > 0 {
+		v.Needs = append(v.Needs, need{"held", "Refused", fmt.Sprintf("%d more within 24 hours", more), "`perennial operations list --state rejected --since 1d` lists them.", "Audit", to(a.AccountName(), "log")})
+	}
+	return err
 }
 
 func (v *attentionView) addReviews(ctx context.Context, a Account) error {

@@ -118,6 +118,22 @@ func (s *Server) dead(q accountRequest) {
 	s.show(q, "dead", "Dead letters", v)
 }
 
+// letterWith is the first of the dead letters that a page lists with an id in its command.
+func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bool) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	looked, read := 0, 0
+	for l, err := range a.Letters(ctx, 0) {
+		if looked, read = looked+1, read+l.Bytes; err != nil || looked > deadShown || read > deadBytes {
+			return 0, false
+		}
+		if strings.Contains(l.Text, strconv.Quote(id)) {
+			return l.Seq, true
+		}
+	}
+	return 0, false
+}
+
 func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) {
 	if v, ok := s.readLetter(ctx, q, text); ok {
 		s.show(q, "letter", "Dead letter "+text, v)

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
 )
 
 // TestDeadLettersAreShownAsText: listed with a cursor, and one in full, bounded, whatever
@@ -121,4 +124,27 @@ func TestRunnersAreThoseOfThePersonsAccounts(t *testing.T) {
 	if _, page, _ = h.get("/runners"); !strings.Contains(page, "host-b") || !strings.Contains(page, "standby") || !strings.Contains(page, ">3<") {
 		t.Errorf("%s", page)
 	}
+}
+
+// TestAnIDOfADeadLetterLeadsToIt: its publisher knows the id alone.
+func TestAnIDOfADeadLetterLeadsToIt(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	h.main.letters = []Letter{{Seq: 7, Reason: "the command has no id", Text: `{"command_id":"lost-1"}`, Bytes: 23, Published: noon}}
+	if code, page, _ := h.get("/a/main/operation?id=lost-1"); code != http.StatusSeeOther || !strings.Contains(page, "/a/main/dead?seq=7") {
+		t.Errorf("%d:\n%s", code, page)
+	}
+	if code, _, _ := h.get("/a/main/operation?id=lost"); code != http.StatusNotFound {
+		t.Errorf("a part of an id: %d", code)
+	}
+}
+
+// TestWhatWasRefusedNeedsAPerson: for a day, with the reason.
+func TestWhatWasRefusedNeedsAPerson(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.CommandRejected{Ref: fact.Ref{CommandID: "bad-1"}, Code: fact.RejectedInvalid, Reason: "field itemz is not known", ContentHash: "00"})
+	}))
+	wants(t, h.settled("/a/main/attention"), "bad-1", "field itemz is not known", `href="/a/main/operation?id=bad-1"`)
 }

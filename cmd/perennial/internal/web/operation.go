@@ -106,7 +106,11 @@ func (s *Server) showOperation(q accountRequest, id string, code int, typed answ
 	ctx := q.Context()
 	command, same, err := briefOf(ctx, q.account.Ledger(), id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id.", nil)
+		if seq, found := letterWith(ctx, q.account, id); found {
+			http.Redirect(q.to, q.Request, to(q.account.AccountName(), "dead", "seq", strconv.FormatUint(seq, 10)), http.StatusSeeOther)
+			return
+		}
+		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id, and none of the first dead letters.", nil)
 		return
 	}
 	v := operationView{Command: command, SameID: same, Typed: typed}
