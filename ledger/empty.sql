@@ -31,6 +31,7 @@ INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (22, 21
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (23, 22, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (24, 23, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (25, 24, 1);
+INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (26, 25, 1);
 CREATE TABLE journal (
     seq       INTEGER PRIMARY KEY,
     type      TEXT    NOT NULL,
@@ -509,4 +510,5 @@ CREATE INDEX journal_records ON journal (seq) WHERE type = 'ledger.recorded';
 CREATE INDEX archived_records ON archived (seq) WHERE type = 'ledger.recorded';
 CREATE INDEX journal_uncovered ON journal (seq) WHERE type = 'listing.uncovered';
 CREATE INDEX proxies_lasting ON proxies (lasts_until) WHERE expires_at IS NOT NULL AND gone = 0;
+CREATE INDEX rejections_at ON rejections (rejected_at);
 COMMIT;

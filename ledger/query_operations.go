@@ -227,7 +227,7 @@ func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int)
 
 // CountRefused counts what Rejections lists: the commands that the intake has refused since an
 // instant.
-func (l *Ledger) CountRefused(ctx context.Context, since time.Time) (n int64, err error) {
+func (l *Operations) CountRefused(ctx context.Context, since time.Time) (n int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM rejections r
 		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, micros(since)).Scan(&n)
 	return n, err

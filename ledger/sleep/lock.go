@@ -5,7 +5,7 @@ import "context"
 // Lock is a mutex whose wait a context ends.
 type Lock chan struct{}
 
-// NewLock is a lock that nobody holds.
+// NewLock returns a free lock.
 func NewLock() Lock { return make(Lock, 1) }
 
 // Take returns with the lock, or with the context's error.

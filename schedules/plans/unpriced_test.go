@@ -41,7 +41,7 @@ func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 	want(t, "without a limit", len(newWorld(t, keepalive(), kinds(4)...).plan(t).Included), 4)
 }
 
-// What an offer asks is over what is left: nothing is renewed to learn the price.
+// What an offer asks exceeds what is left: nothing is renewed to learn the price.
 func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
 	list := func(cents int64) func(context.Context, ledger.Proxy) fact.Cents {
 		return func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(cents) }
