@@ -27,7 +27,7 @@ func TestWhyNoJetStreamAnswers(t *testing.T) {
 		q, err := Connect(at)
 		check(t, err)
 		defer q.Close()
-		for what, err := range map[string]error{"checked": q.CheckJetStream(within(t)), "streams made": q.EnsureStreams(within(t), "main", 1), "streams checked": q.CheckStreams(within(t), "main", 1, false),
+		for what, err := range map[string]error{"checked": q.JetStream().CheckPresent(within(t)), "streams made": q.EnsureStreams(within(t), "main", 1), "streams checked": q.CheckStreams(within(t), "main", 1, false),
 			"probed": func() error { _, _, err := q.ProbeStreams(within(t), "main"); return err }()} {
 			if _, ok := errors.AsType[*AbsentError](err); !ok || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", what, err)
@@ -42,5 +42,5 @@ func TestWhyNoJetStreamAnswers(t *testing.T) {
 	q, err := Connect(ConnectConfig{URL: hub, Domain: "hub", Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
-	check(t, q.CheckJetStream(within(t)))
+	check(t, q.JetStream().CheckPresent(within(t)))
 }

@@ -166,7 +166,7 @@ func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := b.queue.nc.Request(b.queue.api+op, data, brokerAnswer)
+	answer, err := b.queue.nc.Request(b.queue.js.api+op, data, brokerAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("JetStream did not answer: %w", err)
 	}
@@ -354,7 +354,7 @@ func (b *broker) owned(name, user string) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()
-	answer, err := b.queue.nc.RequestWithContext(ctx, b.queue.api+"CONSUMER.INFO."+EventsStream(b.account)+"."+name, nil)
+	answer, err := b.queue.nc.RequestWithContext(ctx, b.queue.js.api+"CONSUMER.INFO."+EventsStream(b.account)+"."+name, nil)
 	if err != nil {
 		return false, fmt.Errorf("JetStream did not answer: %w", err)
 	}

@@ -35,7 +35,7 @@ func callerOf(header nats.Header, reply string) string {
 	if err := json.Unmarshal([]byte(values[0]), &info); err != nil {
 		return ""
 	}
-	return cmp.Or(info.NameTag, strings.TrimPrefix(info.Account, userAccount("")))
+	return cmp.Or(info.NameTag, strings.TrimPrefix(info.Account, UserAccount("")))
 }
 
 // crossed reports whether a request came from another NATS account.

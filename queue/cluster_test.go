@@ -158,7 +158,7 @@ func TestJetStreamIsAwaited(t *testing.T) {
 	q, err := Connect(ConnectConfig{URL: servers[0].ClientURL(), Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
-	check(t, q.AwaitJetStream(within(t), func() {}))
+	check(t, q.JetStream().AwaitPresent(within(t), func() {}))
 	for _, s := range servers[1:] {
 		s.Shutdown()
 	}
@@ -166,7 +166,7 @@ func TestJetStreamIsAwaited(t *testing.T) {
 	for { // the one that is left may be the leader for some seconds more
 		waits := 0
 		ctx, cancel := context.WithTimeout(end, time.Second)
-		err := q.AwaitJetStream(ctx, func() { waits++ })
+		err := q.JetStream().AwaitPresent(ctx, func() { waits++ })
 		cancel()
 		if err != nil {
 			if waits != 1 || end.Err() != nil {

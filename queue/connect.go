@@ -4,7 +4,6 @@ package queue
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -57,22 +56,21 @@ type ConnectConfig struct {
 // buffered. All methods may be used concurrently.
 type Queue struct {
 	nc            *nats.Conn
+	js            *JetStream
 	config        ConnectConfig
 	dialer        dialer
-	where         string
 	met           atomic.Bool           // a connection was made
 	failed        atomic.Pointer[error] // why the connection is down
 	attempts      atomic.Int64          // that failed
 	reconnected   func()
-	js            jetstream.JetStream
-	ownInbox      bool   // its inboxes do not begin with _INBOX
-	api           string // what the subjects of JetStream's API begin with
 	log           *logrus.Entry
 	embedded      bool
 	leaseReplicas int
-	denials       denials
 	leases        leaseWatch
 }
+
+// JetStream is what the parts of the queue ask of the server.
+func (q *Queue) JetStream() *JetStream { return q.js }
 
 const (
 	// reconnectWait is between two attempts to reach a server.
@@ -93,22 +91,22 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		embedded:      config.Embedded != nil,
 		leaseReplicas: max(config.LeaseReplicas, 1),
 		config:        config,
-		where:         config.where(),
 		reconnected:   config.Reconnected,
 	}
+	q.js = &JetStream{api: jetstream.DefaultAPIPrefix, where: config.where(), log: q.log}
 	address, how, err := config.target()
 	if err != nil {
 		return nil, err
 	}
 	if config.Embedded == nil && !areAddresses(address) {
-		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, errNoURL)
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.js.where, errNoURL)
 	}
 	options := how.options
-	switch q.api, q.ownInbox = "$JS.API.", how.inbox != ""; {
+	switch q.js.ownInbox = how.inbox != ""; {
 	case how.domain != "":
-		q.api = "$JS." + how.domain + ".API."
+		q.js.api = "$JS." + how.domain + ".API."
 	case how.api != "":
-		q.api = strings.TrimSuffix(how.api, ".") + "."
+		q.js.api = strings.TrimSuffix(how.api, ".") + "."
 	}
 	q.dialer.Timeout = nats.DefaultTimeout
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
@@ -121,14 +119,12 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
 			err = errNoURL // its text quotes the address, with the password
 		}
-		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, q.connectError(err))
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.js.where, q.connectError(err))
 	}
-	q.js, err = jetstream.NewWithAPIPrefix(q.nc, q.api)
-	if err != nil {
+	if q.js.JetStream, err = jetstream.NewWithAPIPrefix(q.nc, q.js.api); err != nil {
 		q.nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	q.js = worded{q.js}
 	return q, nil
 }
 
@@ -138,19 +134,11 @@ func (q *Queue) Close() { q.nc.Close() }
 
 // URL is the address of the server that the connection is on, or of the one that
 // is to be reached.
-func (q *Queue) URL() string {
-	if at := q.nc.ConnectedUrl(); at != "" {
-		return Redacted(at)
-	}
-	return q.where
-}
+func (q *Queue) URL() string { return q.js.URL() }
 
 // Anonymous says whether the server lets in every client that reaches it: it asks for no
 // login. TLS alone proves the server and not the client.
 func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
-
-// MaxPayload is how many bytes one message may have on the server.
-func (q *Queue) MaxPayload() int64 { return q.nc.MaxPayload() }
 
 // Down says why the connection is down, "" when it is up.
 func (q *Queue) Down() string {
@@ -162,7 +150,7 @@ func (q *Queue) Down() string {
 		err = q.connectError(err)
 		q.failed.Store(&err)
 	}
-	why := "NATS at " + q.where + " is not connected"
+	why := "NATS at " + q.js.where + " is not connected"
 	if err := q.failed.Load(); err != nil {
 		why += ": " + (*err).Error()
 	}
@@ -179,23 +167,6 @@ func (q *Queue) LocalAddress() string {
 	return ip.String()
 }
 
-// AwaitConnected returns when the connection is up, or with ctx's error.
-func (q *Queue) AwaitConnected(ctx context.Context) error {
-	up := q.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
-	defer q.nc.RemoveStatusListener(up)
-	for !q.nc.IsConnected() {
-		select {
-		case <-up:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if q.nc.IsClosed() {
-			return nats.ErrConnectionClosed
-		}
-	}
-	return nil
-}
-
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	if err != nil {
 		q.failed.Store(&err)
@@ -210,7 +181,7 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	before := q.failed.Swap(&err)
 	changed := before == nil || (*before).Error() != err.Error()
 	if n := q.attempts.Add(1); changed || n%int64(sayAgain/reconnectWait) == 0 {
-		q.log.WithError(err).WithField("server", q.where).Warn("nats cannot be reached; it is tried again")
+		q.log.WithError(err).WithField("server", q.js.where).Warn("nats cannot be reached; it is tried again")
 	}
 }
 
@@ -231,7 +202,7 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	if !q.denials.heard(err) { // the waiting request returns it
+	if !q.js.denials.heard(err) { // the waiting request returns it
 		q.log.WithError(err).Warn("nats")
 	}
 }

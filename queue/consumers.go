@@ -34,7 +34,7 @@ func lineConfig(account string, line Line) jetstream.ConsumerConfig {
 // is missing is made anew by the intake. A user who may not list them leaves that to the
 // runner.
 func (q *Queue) checkConsumers(ctx context.Context, account string, stream jetstream.Stream) error {
-	ctx, forget := q.whileAllowed(ctx, q.api+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
+	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
 	defer forget()
 	infos := stream.ListConsumers(ctx)
 	want := map[string]jetstream.ConsumerConfig{}
@@ -47,7 +47,7 @@ func (q *Queue) checkConsumers(ctx context.Context, account string, stream jetst
 			found = append(found, checkConsumer(info, ours))
 		}
 	}
-	err := denied(ctx, infos.Err())
+	err := Denied(ctx, infos.Err())
 	if _, mayNot := errors.AsType[*DeniedError](err); mayNot {
 		return nil
 	}

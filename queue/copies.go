@@ -58,6 +58,3 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 	}
 	return c
 }
-
-// Clustered says whether the server that the connection is on is one of a cluster.
-func (q *Queue) Clustered() bool { return q.nc.ConnectedClusterName() != "" }

@@ -58,7 +58,7 @@ func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error
 	// The time beside the sequence: a commands stream that was made anew counts
 	// from 1 again, and its letters must not be taken for the old ones.
 	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
-	_, err = q.store(ctx, &nats.Msg{
+	_, err = q.JetStream().Store(ctx, &nats.Msg{
 		Subject: DeadSubject(account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
 	})
 	if err != nil {
@@ -166,7 +166,7 @@ func (q *Queue) DropLetter(ctx context.Context, account string, seq uint64) erro
 }
 
 func (q *Queue) deadStream(ctx context.Context, account string) (jetstream.Stream, error) {
-	return q.streamOf(ctx, account, DeadStream(account), "dead letter stream")
+	return q.JetStream().StreamOf(ctx, account, DeadStream(account), "dead letter stream")
 }
 
 func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ...jetstream.GetMsgOpt) (Letter, error) {

@@ -13,9 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// FleetBucket is the name of the object store with an account's last listing.
-func FleetBucket(account string) string { return "PERENNIAL_FLEET_" + account }
-
 const (
 	fleetObject  = "fleet"
 	metaFinished = "finished_at" // RFC 3339, of the listing

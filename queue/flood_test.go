@@ -36,7 +36,7 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	flood, refused := producer("flood"), make(chan struct{}, 1)
 	inbox := flood.nc.NewInbox()
 	_, err = flood.nc.Subscribe(inbox, func(m *nats.Msg) {
-		if _, err := parseAck(m.Data); hasCode(err, codeIngest) {
+		if _, err := parseAck(m.Data); HasCode(err, codeIngest) {
 			signal(refused)
 		}
 	})

@@ -383,7 +383,7 @@ func lost(ctx context.Context, consumer jetstream.Consumer, err error) bool {
 	case errors.Is(err, jetstream.ErrConsumerLeadershipChanged):
 		return false
 	case errors.Is(err, jetstream.ErrNoHeartbeat):
-		limited, cancel := context.WithTimeout(ctx, publishTimeout)
+		limited, cancel := context.WithTimeout(ctx, PublishTimeout)
 		defer cancel()
 		_, err = consumer.Info(limited)
 		return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)

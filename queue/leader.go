@@ -5,18 +5,12 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// leaderTimeout bounds the wait for a leader's answer. A stream without a leader, and
-// one whose leader is changing, gives none.
-const leaderTimeout = 3 * time.Second
 
 // LastRow is the last message of an account's events stream, as the stream's leader
 // has it; found is false while there is none. A message that no outbox
@@ -58,7 +52,7 @@ func (q *Queue) leaderRow(ctx context.Context, account string, want messageReque
 		return ReceivedEvent{}, false, err
 	}
 	var answer messageAnswer
-	if err := q.askLeader(ctx, "STREAM.MSG.GET."+EventsStream(account), want, &answer); err != nil {
+	if err := q.JetStream().Ask(ctx, "STREAM.MSG.GET."+EventsStream(account), want, &answer); err != nil {
 		return ReceivedEvent{}, false, fmt.Errorf("events of account %s: %w", account, err)
 	}
 	switch {
@@ -86,7 +80,7 @@ func (q *Queue) eventsInfo(ctx context.Context, account string) (*jetstream.Stre
 		Error *jetstream.APIError `json:"error"`
 		jetstream.StreamInfo
 	}
-	if err := q.askLeader(ctx, "STREAM.INFO."+EventsStream(account), nil, &answer); err != nil {
+	if err := q.JetStream().Ask(ctx, "STREAM.INFO."+EventsStream(account), nil, &answer); err != nil {
 		return nil, fmt.Errorf("events of account %s: %w", account, err)
 	}
 	if answer.Error != nil {
@@ -100,28 +94,4 @@ func leaderError(account string, refused *jetstream.APIError) error {
 		return fmt.Errorf("account %s: %w: it has no events stream", account, ErrNoAccount)
 	}
 	return fmt.Errorf("events of account %s: %w", account, refused)
-}
-
-// askLeader sends one request of the JetStream API and reads its answer.
-func (q *Queue) askLeader(ctx context.Context, operation string, request, answer any) error {
-	subject := q.api + operation
-	var body []byte
-	if request != nil {
-		var err error
-		if body, err = json.Marshal(request); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
-	defer cancel()
-	ctx, forget := q.whileAllowed(ctx, subject)
-	defer forget()
-	reply, err := q.nc.RequestWithContext(ctx, subject, body)
-	if err = denied(ctx, err); err != nil {
-		return fmt.Errorf("%s: %w", operation, err)
-	}
-	if err := json.Unmarshal(reply.Data, answer); err != nil {
-		return fmt.Errorf("%s: not an answer of JetStream: %w", operation, err)
-	}
-	return nil
 }

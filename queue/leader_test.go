@@ -35,7 +35,7 @@ func TestTheLeadersRowsAreReadAsTheyWerePublished(t *testing.T) {
 	if _, _, err := q.LastRow(within(t), "other"); !errors.Is(err, ErrNoAccount) {
 		t.Error(err)
 	}
-	_, err = q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered")})
+	_, err = q.JetStream().Store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered")})
 	check(t, err)
 	if last, found, err := q.LastRow(within(t), "main"); err != nil || !found || last.Seq != 0 || last.StreamSeq != 4 {
 		t.Errorf("%+v %v", last, err)

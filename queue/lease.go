@@ -12,9 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// LeaseBucket is the key-value bucket in which accounts are held.
-const LeaseBucket = "PERENNIAL_LEASES"
-
 // Lease is the right to run an account, as long as [Lease.Lost] is open. It
 // is renewed in the background every third of its time to live.
 type Lease struct {

@@ -13,9 +13,9 @@ import (
 // CheckLeases says that the bucket of the leases is gone: the holder of each account loses it
 // within seconds, and makes the bucket anew. For a user without permission to look it returns nil.
 func (q *Queue) CheckLeases(ctx context.Context) error {
-	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(LeaseBucket))
+	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"STREAM.INFO."+KeyValueStream(LeaseBucket))
 	defer forget()
-	_, err := q.js.Stream(ctx, keyValueStream(LeaseBucket))
+	_, err := q.js.Stream(ctx, KeyValueStream(LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("bucket %s, which says who runs which account, is gone: see who deleted it; a runner makes it anew within a minute (`perennial doctor`)", LeaseBucket)
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// NodesBucket is the key-value bucket in which runners say that they live.
-const NodesBucket = "PERENNIAL_NODES"
-
 // NodeLife is how long a runner counts as living behind its last word.
 const NodeLife = 10 * time.Second
 
@@ -58,14 +55,14 @@ func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
 // Nodes are what the living runners have said last, in no order.
 func (q *Queue) Nodes(ctx context.Context) (said [][]byte, err error) {
-	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(NodesBucket))
+	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"STREAM.INFO."+KeyValueStream(NodesBucket))
 	defer forget()
 	bucket, err := q.js.KeyValue(ctx, NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", NodesBucket, denied(ctx, err))
+		return nil, fmt.Errorf("bucket %s: %w", NodesBucket, Denied(ctx, err))
 	}
 	all, err := bucket.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {

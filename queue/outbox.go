@@ -190,7 +190,7 @@ func (o *Outbox) session(ctx context.Context) (err error) {
 	o.setPublished(done)
 	for {
 		changed := o.source.Changed(done)
-		events, err := o.source.Events(ctx, done, maxBatchCommands)
+		events, err := o.source.Events(ctx, done, MaxBatch)
 		if err != nil {
 			return fmt.Errorf("read journal after %d: %w", done, err)
 		}

@@ -67,9 +67,9 @@ func (o *Outbox) Publish(ctx context.Context, events []Event) error {
 // eventsEnd cuts at the limits in messages and bytes.
 func eventsEnd(events []Event) int {
 	size, end := 0, 0
-	for end < len(events) && end < maxBatchCommands {
+	for end < len(events) && end < MaxBatch {
 		size += len(events[end].Payload)
-		if end > 0 && size > maxBatchBytes {
+		if end > 0 && size > MaxBatchBytes {
 			break
 		}
 		end++
@@ -149,7 +149,7 @@ var errNoMessage = errors.New("cannot be published")
 // likeliest between two batches, has the sequence that the second one names.
 func (o *Outbox) try(ctx context.Context, events []Event) error {
 	if !o.queue.nc.IsConnected() {
-		if err := o.queue.AwaitConnected(ctx); err != nil {
+		if err := o.queue.JetStream().AwaitConnected(ctx); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTry+publishMore*time.Duration(size>>20))
 	defer cancel()
 	defer o.endWithConnection(cancel)()
-	ack, err := o.queue.store(ctx, messages[last])
+	ack, err := o.queue.JetStream().Store(ctx, messages[last])
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 // messages makes the messages of rows, and says how many bytes they have. Each names the
 // sequence before it; of a batch only the first does: the server takes it of no other.
 func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
-	id, most, batch := nuid.Next(), o.queue.MaxPayload(), o.Before && len(events) > 1
+	id, most, batch := nuid.Next(), o.queue.JetStream().MaxPayload(), o.Before && len(events) > 1
 	for n := range events {
 		msg, err := eventMessage(o.account, &events[n])
 		if err != nil {
@@ -233,9 +233,9 @@ func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err
 			expectLast(msg, events[n].Seq-1)
 		}
 		if batch {
-			msg.Header[headerBatchID], msg.Header[headerBatchSequence] = []string{id}, []string{strconv.Itoa(n + 1)}
+			msg.Header[HeaderBatchID], msg.Header[HeaderBatchSequence] = []string{id}, []string{strconv.Itoa(n + 1)}
 			if n == len(events)-1 {
-				msg.Header[headerBatchCommit] = []string{"1"}
+				msg.Header[HeaderBatchCommit] = []string{"1"}
 			}
 		}
 		bytes := int64(msg.Size() - len(msg.Subject)) // headers and payload, which max_payload bounds

@@ -78,7 +78,7 @@ func TestRowsOfAnotherRunnerFenceAndNothingIsAdded(t *testing.T) {
 // A message that no runner wrote is as foreign as another runner's row.
 func TestAMessageThatIsNoRowFences(t *testing.T) {
 	q := newExternal(t)
-	_, err := q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
+	_, err := q.JetStream().Store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	check(t, err)
 	err = publishesFirst(q).Publish(within(t), newJournal("a", 2).rows)
 	if fenced, ok := errors.AsType[*FencedError](err); !ok || fenced.Seq != 1 || fenced.StreamHash != "" {
@@ -126,9 +126,9 @@ func TestAnOldLeaderDoesNotSayThatAStreamIsShort(t *testing.T) {
 func TestAnEventThatIsTooLargeIsNotTriedAgain(t *testing.T) {
 	q := newExternal(t)
 	j := newJournal("a", 3)
-	j.rows[1].Payload = make([]byte, q.MaxPayload())
+	j.rows[1].Payload = make([]byte, q.JetStream().MaxPayload())
 	size, ok := errors.AsType[*EventSizeError](publishesFirst(q).Publish(within(t), j.rows))
-	if !ok || size.Seq != 2 || size.Most != q.MaxPayload() || size.Bytes <= size.Most {
+	if !ok || size.Seq != 2 || size.Most != q.JetStream().MaxPayload() || size.Bytes <= size.Most {
 		t.Errorf("%+v", size)
 	}
 	if last := lastSeq(t, q); last != 0 {

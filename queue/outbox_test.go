@@ -158,7 +158,7 @@ func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 	j := newJournal("a", 20)
 	outbox, result := startOutbox(t, q, j)
 	check(t, outbox.Wait(within(t), 20))
-	_, err := q.store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
+	_, err := q.JetStream().Store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	check(t, err)
 	j.append("a", 3) // at once: the second would be stored right after the stranger's message
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "another publisher") {

@@ -11,9 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// PinsBucket is the key-value bucket of the accounts that a person has given to a runner.
-const PinsBucket = "PERENNIAL_PINS"
-
 // Pin has an account run on a node as long as that node lives. The bucket is made where
 // there is none, with replicas copies.
 func (q *Queue) Pin(ctx context.Context, account, node string, replicas int) error {

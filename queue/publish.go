@@ -4,7 +4,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,28 +18,10 @@ import (
 )
 
 const (
-	// maxBatchCommands is the server's limit for one atomic batch.
-	maxBatchCommands = 1000
-	// maxBatchBytes keeps a batch of large commands from filling the server's
-	// queue of unprocessed messages.
-	maxBatchBytes = 16 << 20
-	// publishTimeout bounds the wait for the stream's answer when the context
-	// has no deadline.
-	publishTimeout = 30 * time.Second
-	// electionMost bounds the wait for a stream of a cluster that has no leader: a new one is
-	// elected within ten seconds of the loss of the old one's server.
-	electionMost = 12 * time.Second
-
-	headerBatchID       = "Nats-Batch-Id"
-	headerBatchSequence = "Nats-Batch-Sequence"
-	headerBatchCommit   = "Nats-Batch-Commit"
-
 	// codeTooManyBatches: more open batches than the stream allows at once.
 	codeTooManyBatches jetstream.ErrorCode = 10210
-	// codeIngest: the stream has as much to store as it may buffer, and stores nothing of
-	// this message. codeGap: it has refused so a message within the batch.
-	codeIngest jetstream.ErrorCode = 10167
-	codeGap    jetstream.ErrorCode = 10176
+	// codeGap: the stream has refused a message within the batch, as it is busy.
+	codeGap jetstream.ErrorCode = 10176
 )
 
 // Outgoing is a command to be published.
@@ -64,15 +45,6 @@ func (o Outgoing) message(account string, further ...string) *nats.Msg {
 		msg.Header.Set(further[i], further[i+1])
 	}
 	return msg
-}
-
-// pubAck is a stream's answer to a publication.
-type pubAck struct {
-	Stream    string              `json:"stream"`
-	Sequence  uint64              `json:"seq"`
-	Duplicate bool                `json:"duplicate"`
-	Count     int                 `json:"count"`
-	Error     *jetstream.APIError `json:"error"`
 }
 
 // PublishCommand publishes one command and returns when the stream has it on
@@ -117,9 +89,9 @@ func (q *Queue) PublishCommands(ctx context.Context, account string, commands []
 // batchEnd cuts at the limits in commands and bytes.
 func batchEnd(commands []Outgoing, first int) int {
 	size, end := 0, first
-	for end < len(commands) && end-first < maxBatchCommands {
+	for end < len(commands) && end-first < MaxBatch {
 		size += len(commands[end].Data)
-		if end > first && size > maxBatchBytes {
+		if end > first && size > MaxBatchBytes {
 			break
 		}
 		end++
@@ -140,11 +112,11 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 	delay := sleep.Growing(20*time.Millisecond, time.Second)
 	for try := 1; ; try++ {
 		err := q.sendBatch(ctx, account, commands)
-		if !hasCode(err, codeTooManyBatches) && !hasCode(err, codeGap) {
+		if !HasCode(err, codeTooManyBatches) && !HasCode(err, codeGap) {
 			return err
 		}
 		if try == batchTries {
-			if hasCode(err, codeGap) { // also of a message that the stream does not take
+			if HasCode(err, codeGap) { // also of a message that the stream does not take
 				return err
 			}
 			return q.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
@@ -159,7 +131,7 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 // stored; publishing all of them again is harmless.
 func (q *Queue) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
 	for _, command := range commands {
-		if _, err := q.store(ctx, command.message(account)); err != nil {
+		if _, err := q.JetStream().Store(ctx, command.message(account)); err != nil {
 			return err
 		}
 	}
@@ -173,13 +145,13 @@ func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoi
 	id := nuid.Next()
 	last := len(commands) - 1
 	for n, command := range commands {
-		msg := command.message(account, headerBatchID, id, headerBatchSequence, strconv.Itoa(n+1))
+		msg := command.message(account, HeaderBatchID, id, HeaderBatchSequence, strconv.Itoa(n+1))
 		var err error
 		switch n {
 		case 0:
-			_, err = q.store(ctx, msg)
+			_, err = q.JetStream().Store(ctx, msg)
 		case last:
-			msg.Header.Set(headerBatchCommit, "1")
+			msg.Header.Set(HeaderBatchCommit, "1")
 			err = q.commitBatch(ctx, msg, len(commands))
 		default:
 			err = q.nc.PublishMsg(msg)
@@ -192,7 +164,7 @@ func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoi
 }
 
 func (q *Queue) commitBatch(ctx context.Context, msg *nats.Msg, count int) error {
-	ack, err := q.store(ctx, msg)
+	ack, err := q.JetStream().Store(ctx, msg)
 	if err != nil {
 		return err
 	}
@@ -200,58 +172,6 @@ func (q *Queue) commitBatch(ctx context.Context, msg *nats.Msg, count int) error
 		return fmt.Errorf("the stream confirmed %d of %d commands: atomic batches need nats-server 2.12 or later", ack.Count, count)
 	}
 	return nil
-}
-
-func hasCode(err error, code jetstream.ErrorCode) bool {
-	refused, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && refused.ErrorCode == code
-}
-
-// store publishes a message and waits for the stream's answer, and sends it again while the
-// stream is busy, or has no leader, as after the loss of a server. An empty answer says that a
-// message inside a batch is staged.
-func (q *Queue) store(ctx context.Context, msg *nats.Msg) (pubAck, error) {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
-		defer cancel()
-	}
-	ctx, forget := q.whileAllowed(ctx, msg.Subject)
-	defer forget()
-	delay := sleep.Growing(20*time.Millisecond, 200*time.Millisecond)
-	election, over := context.WithTimeout(ctx, electionMost)
-	defer over()
-	for {
-		reply, err := q.nc.RequestMsgWithContext(ctx, msg)
-		if errors.Is(err, nats.ErrNoResponders) && q.Clustered() && delay.Wait(election) == nil {
-			continue
-		}
-		if err = denied(ctx, err); err != nil {
-			return pubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
-		}
-		ack, err := parseAck(reply.Data)
-		if hasCode(err, codeIngest) && delay.Wait(ctx) == nil {
-			continue
-		}
-		if err != nil {
-			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, inWords(err))
-		}
-		return ack, nil
-	}
-}
-
-func parseAck(data []byte) (pubAck, error) {
-	var ack pubAck
-	if len(data) == 0 {
-		return ack, nil
-	}
-	if err := json.Unmarshal(data, &ack); err != nil {
-		return ack, fmt.Errorf("not an acknowledgement: %w", err)
-	}
-	if ack.Error != nil {
-		return ack, ack.Error
-	}
-	return ack, nil
 }
 
 func checkSize(data []byte) error {
@@ -285,7 +205,7 @@ const lacksTimeout = 5 * time.Second
 func (q *Queue) lacks(ctx context.Context, account string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
 	defer cancel()
-	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.NAMES")
+	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"STREAM.NAMES")
 	defer forget()
 	names := q.js.StreamNames(ctx, jetstream.WithStreamListSubject("perennial.commands.>"))
 	others := false

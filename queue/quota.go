@@ -78,34 +78,6 @@ func inWords(err error) error {
 	return err
 }
 
-// worded is JetStream, with what it refuses to make in words.
-type worded struct{ jetstream.JetStream }
-
-func (w worded) CreateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
-	s, err := w.JetStream.CreateStream(ctx, c)
-	return s, inWords(err)
-}
-
-func (w worded) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
-	s, err := w.JetStream.UpdateStream(ctx, c)
-	return s, inWords(err)
-}
-
-func (w worded) CreateKeyValue(ctx context.Context, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	b, err := w.JetStream.CreateKeyValue(ctx, c)
-	return b, inWords(err)
-}
-
-func (w worded) CreateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
-	b, err := w.JetStream.CreateObjectStore(ctx, c)
-	return b, inWords(err)
-}
-
-func (w worded) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
-	made, err := w.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
-	return made, inWords(err)
-}
-
 const (
 	// consumersNeeded leaves the commands stream its consumers, and the events stream room
 	// for followers.
@@ -171,7 +143,7 @@ func tooLittle(t jetstream.Tier, streams int) error {
 // missing are the streams that an account's first start makes, and that do not exist.
 func (q *Queue) missing(ctx context.Context, account string) ([]string, error) {
 	wanted := []string{CommandsStream(account), EventsStream(account), DeadStream(account),
-		objectsStream(FleetBucket(account)), keyValueStream(LeaseBucket), keyValueStream(NodesBucket)}
+		ObjectsStream(FleetBucket(account)), KeyValueStream(LeaseBucket), KeyValueStream(NodesBucket)}
 	names := q.js.StreamNames(ctx)
 	for name := range names.Name() {
 		wanted = slices.DeleteFunc(wanted, func(w string) bool { return w == name })
@@ -185,7 +157,7 @@ func (q *Queue) missing(ctx context.Context, account string) ([]string, error) {
 // overlapping names the streams that take subjects of one that is to be made; nil where none
 // does, or where it was refused for another reason.
 func (q *Queue) overlapping(ctx context.Context, want jetstream.StreamConfig, refused error) error {
-	if refused != nil && !hasCode(refused, codeOverlap) {
+	if refused != nil && !HasCode(refused, codeOverlap) {
 		return nil
 	}
 	var others []string

@@ -52,17 +52,6 @@ func ReplyTo(h nats.Header) string {
 	return to
 }
 
-// replySubject is where the producers of an account that have NATS accounts of their own
-// import the answers to their inboxes from: those of an account get each other's, which
-// they may ask for anyway.
-func replySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
-
-// Answer sends what a command came to to its inbox, in the runner's NATS account and to
-// those of its producers. It is sent at least once while the inbox is there, and not kept.
-func (q *Queue) Answer(account, inbox string, data []byte) error {
-	return errors.Join(q.nc.Publish(inbox, data), q.nc.Publish(replySubject(account, inbox), data))
-}
-
 // CarryOut publishes a command, and returns what came to its inbox: the data of its
 // command.finished, or why it is not carried out. ctx bounds the wait alone: a command
 // that is published goes on. [ErrDisconnected] says that the connection was lost, and an
@@ -72,8 +61,8 @@ func (q *Queue) CarryOut(ctx context.Context, account string, command Outgoing) 
 	defer release()
 	inbox := nats.NewInbox()
 	from := inbox
-	if q.ownInbox { // the runner answers on no such inbox; what it exports comes under the default's name
-		from = replySubject(account, inbox)
+	if q.js.ownInbox { // the runner answers on no such inbox; what it exports comes under the default's name
+		from = ReplySubject(account, inbox)
 	}
 	answers, err := q.nc.SubscribeSync(from)
 	if err != nil {

@@ -115,7 +115,7 @@ func (r Role) rights(account string, verbs []Verb) []right {
 		for _, subject := range commandSubjects(account) {
 			all = append(all, right{subject: subject})
 		}
-		all = append(all, right{subject: replySubject(account, allInboxes), local: allInboxes, stream: true})
+		all = append(all, right{subject: ReplySubject(account, allInboxes), local: allInboxes, stream: true})
 	case RoleSubscriber, RoleViewer:
 		all = append(all, eventRights(account)...)
 	case RoleOperator:
@@ -147,13 +147,13 @@ func eventRights(account string) []right {
 func deadRights(account string) []right {
 	dead := DeadStream(account)
 	return apiRights("STREAM.INFO."+dead, "DIRECT.GET."+dead, "STREAM.MSG.GET."+dead, "STREAM.MSG.DELETE."+dead,
-		"STREAM.INFO."+CommandsStream(account), "STREAM.INFO."+objectsStream(SnapshotsBucket(account)))
+		"STREAM.INFO."+CommandsStream(account), "STREAM.INFO."+ObjectsStream(SnapshotsBucket(account)))
 }
 
 // webhookRights read, move and remove the positions of an account's webhooks.
 func webhookRights(account string) []right {
 	bucket := WebhooksBucket(account)
-	return append(apiRights("STREAM.INFO."+keyValueStream(bucket), "DIRECT.GET."+keyValueStream(bucket)+".>"),
+	return append(apiRights("STREAM.INFO."+KeyValueStream(bucket), "DIRECT.GET."+KeyValueStream(bucket)+".>"),
 		right{subject: "$KV." + bucket + ".*"})
 }
 
@@ -171,9 +171,6 @@ const (
 	maxConnections   = 256
 	maxSubscriptions = 16 * maxConnections
 )
-
-// userAccount is the NATS account of one user.
-func userAccount(name string) string { return "PERENNIAL_USER_" + name }
 
 // ServerConfig is the part of a NATS server's configuration that gives the users
 // their roles, and the runner its own user and account. secret gives what stands
@@ -209,7 +206,7 @@ func writeExports(b *strings.Builder, users []User, verbs []Verb) {
 			if to[e] == nil {
 				order = append(order, e)
 			}
-			to[e] = append(to[e], fmt.Sprintf("%q", userAccount(u.Name)))
+			to[e] = append(to[e], fmt.Sprintf("%q", UserAccount(u.Name)))
 		}
 	}
 	for _, e := range order {
@@ -244,7 +241,7 @@ func (u User) subjects(verbs []Verb) (publish, subscribe []string) {
 
 // write writes the user's account: its imports, and permissions for nothing else.
 func (u User) write(b *strings.Builder, verbs []Verb, secret string) {
-	fmt.Fprintf(b, "  %s {\n    limits: {max_connections: %d, max_subscriptions: %d}\n    imports: [\n", userAccount(u.Name), maxConnections, maxSubscriptions)
+	fmt.Fprintf(b, "  %s {\n    limits: {max_connections: %d, max_subscriptions: %d}\n    imports: [\n", UserAccount(u.Name), maxConnections, maxSubscriptions)
 	for _, r := range u.rights(verbs) {
 		kind, more := "service", ""
 		if r.stream {

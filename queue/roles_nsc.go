@@ -67,7 +67,7 @@ func (s *nscScript) export(r right) {
 }
 
 func (s *nscScript) user(u User, verbs []Verb) {
-	account := userAccount(u.Name)
+	account := UserAccount(u.Name)
 	s.run("nsc", "add", "account", "--name", account)
 	s.run("nsc", "edit", "account", "--name", account, "--conns", strconv.Itoa(maxConnections), "--subscriptions", strconv.Itoa(maxSubscriptions))
 	publish, subscribe := u.subjects(verbs)

@@ -247,7 +247,7 @@ func TestCommandsGoOneByOneWhereBatchesAreTaken(t *testing.T) {
 	q := newQueue(t)
 	for n := range 60 {
 		m := nats.NewMsg(CommandSubject("main", KindProxyRenew))
-		m.Header = nats.Header{headerBatchID: {fmt.Sprint("open-", n)}, headerBatchSequence: {"1"}}
+		m.Header = nats.Header{HeaderBatchID: {fmt.Sprint("open-", n)}, HeaderBatchSequence: {"1"}}
 		if _, err := q.nc.RequestMsg(m, 10*time.Second); err != nil {
 			t.Fatal(err)
 		}

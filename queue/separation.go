@@ -73,8 +73,8 @@ func (q *Queue) comparePermissions(ctx context.Context, u User, verbs []Verb) (w
 	if err := json.Unmarshal(answer.Data, &info); err != nil {
 		return nil, fmt.Errorf("the answer to %s cannot be read: %w", userInfo, err)
 	}
-	if info.Data.Account != userAccount(u.Name) && info.Data.AccountName != userAccount(u.Name) {
-		wrong = append(wrong, fmt.Sprintf("is in the NATS account %.64s, and not in %s of its own", info.Data.Account, userAccount(u.Name)))
+	if info.Data.Account != UserAccount(u.Name) && info.Data.AccountName != UserAccount(u.Name) {
+		wrong = append(wrong, fmt.Sprintf("is in the NATS account %.64s, and not in %s of its own", info.Data.Account, UserAccount(u.Name)))
 	}
 	if info.Data.Permissions == nil {
 		return append(wrong, "may publish and subscribe to everything in its NATS account"), nil

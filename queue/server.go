@@ -148,7 +148,7 @@ func (e *Embedded) InProcessConn() (net.Conn, error) { return e.now().InProcessC
 func (e *Embedded) Listeners(inbox string) (users []string) {
 	accounts := map[string]string{"": server.DEFAULT_GLOBAL_ACCOUNT}
 	for name := range e.secrets {
-		accounts[name] = userAccount(name)
+		accounts[name] = UserAccount(name)
 	}
 	if e.user != "" {
 		delete(accounts, e.user)

@@ -166,7 +166,7 @@ accounts {
 	}
 	_, err = q.nc.Subscribe("perennial.commands.main.order.create", func(m *nats.Msg) {
 		_ = m.Respond([]byte(`{"seq":1}`))
-		_ = q.Answer("main", ReplyTo(m.Header), []byte("done"))
+		_ = q.JetStream().Answer("main", ReplyTo(m.Header), []byte("done"))
 	})
 	check(t, err)
 	if answer, err := q.CarryOut(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {
@@ -290,7 +290,7 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	if err := server.Failing(); err != nil || server.URL() != address {
 		t.Errorf("behind the restart, at %s: %v", server.URL(), err)
 	}
-	check(t, q.AwaitConnected(within(t)))
+	check(t, q.JetStream().AwaitConnected(within(t)))
 	ctx := within(t)
 	for published := false; !published; check(t, ctx.Err()) {
 		try, cancel := context.WithTimeout(ctx, time.Second) // what is asked while it is away is not answered

@@ -123,7 +123,7 @@ func (q *Queue) ServeAccount(ctx context.Context, s Service) (stop func() error,
 		}
 	}
 	if q.nc.IsConnected() { // nats.go subscribes again what an outage has cut off
-		_ = q.nc.FlushTimeout(publishTimeout)
+		_ = q.nc.FlushTimeout(PublishTimeout)
 	}
 	return stop, nil
 }
@@ -301,15 +301,15 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, publishTimeout)
+		ctx, cancel = context.WithTimeout(ctx, PublishTimeout)
 		defer cancel()
 	}
 	ctx, release := q.whileConnected(ctx)
 	defer release()
-	ctx, forget := q.whileAllowed(ctx, ServiceSubject(account, verb))
+	ctx, forget := q.JetStream().Allowed(ctx, ServiceSubject(account, verb))
 	defer forget()
 	reply, err := q.requestParts(ctx, ServiceSubject(account, verb), data)
-	if refused, ok := errors.AsType[*DeniedError](denied(ctx, err)); ok {
+	if refused, ok := errors.AsType[*DeniedError](Denied(ctx, err)); ok {
 		return nil, fmt.Errorf("account %s, %s: %w", account, verb, refused)
 	}
 	if errors.Is(err, nats.ErrNoResponders) {

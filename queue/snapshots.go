@@ -38,12 +38,6 @@ const (
 	metaSnapshotHash = "snapshot_hash"
 )
 
-// SnapshotsBucket is the name of an account's object store of snapshots.
-func SnapshotsBucket(account string) string { return "PERENNIAL_SNAPSHOTS_" + account }
-
-// objectsStream is the stream that the server keeps an object store in.
-func objectsStream(bucket string) string { return "OBJ_" + bucket }
-
 // Snapshots lists an account's snapshots, the newest first; none when there is no
 // bucket.
 func (q *Queue) Snapshots(ctx context.Context, account string) ([]Snapshot, error) {
@@ -155,7 +149,7 @@ type paced struct {
 }
 
 func (q *Queue) paced(ctx context.Context, bucket string, content io.Reader) (*paced, error) {
-	stream, err := q.js.Stream(ctx, objectsStream(bucket))
+	stream, err := q.js.Stream(ctx, ObjectsStream(bucket))
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +193,7 @@ func (p *paced) await(seq uint64) error {
 // checkSnapshots looks at the bucket's stream as checkStream does at others.
 // A bucket that is not there is made when the first snapshot is stored.
 func (q *Queue) checkSnapshots(ctx context.Context, account string, replicas int) error {
-	name := objectsStream(SnapshotsBucket(account))
+	name := ObjectsStream(SnapshotsBucket(account))
 	stream, err := q.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
@@ -276,7 +270,7 @@ func (q *Queue) RemoveSnapshotsBut(ctx context.Context, account string, keep Sna
 // removeParts removes the parts of objects that have no entry in the bucket's
 // list: a storing that was killed leaves them.
 func (q *Queue) removeParts(ctx context.Context, bucket, kept string) error {
-	stream, err := q.js.Stream(ctx, objectsStream(bucket))
+	stream, err := q.js.Stream(ctx, ObjectsStream(bucket))
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
 	if _, want := snapshotOf(100); err != nil || !bytes.Equal(got, want) || r.Close() != nil {
 		t.Errorf("read %d bytes: %v", len(got), err)
 	}
-	stream, err := q.js.Stream(within(t), objectsStream(SnapshotsBucket("main")))
+	stream, err := q.js.Stream(within(t), ObjectsStream(SnapshotsBucket("main")))
 	check(t, err)
 	if bytes := stream.CachedInfo().State.Bytes; bytes > 302<<10 {
 		t.Errorf("%d bytes are left", bytes)
@@ -90,7 +90,7 @@ func TestALargeSnapshotIsStoredInFullParts(t *testing.T) {
 	const size = 40 << 20
 	s, _ := snapshotOf(7)
 	check(t, q.StoreSnapshot(within(t), "main", 1, s, iotest.HalfReader(io.LimitReader(&pieces{}, size))))
-	stream, err := q.js.Stream(within(t), objectsStream(SnapshotsBucket("main")))
+	stream, err := q.js.Stream(within(t), ObjectsStream(SnapshotsBucket("main")))
 	check(t, err)
 	if parts := stream.CachedInfo().State.Msgs; parts != size>>17+1 {
 		t.Errorf("%d messages", parts)
@@ -119,7 +119,7 @@ func TestABucketThatWouldLoseSnapshotsIsRefused(t *testing.T) {
 	if err := q.StoreSnapshot(within(t), "main", 1, s, bytes.NewReader(content)); !errors.As(err, &refused) || refused.Field != "max_age" {
 		t.Errorf("storing: %v", err)
 	}
-	if err := q.CheckStreams(within(t), "main", 1, true); !errors.As(err, &refused) || refused.Stream != objectsStream(SnapshotsBucket("main")) {
+	if err := q.CheckStreams(within(t), "main", 1, true); !errors.As(err, &refused) || refused.Stream != ObjectsStream(SnapshotsBucket("main")) {
 		t.Errorf("doctor: %v", err)
 	}
 	if err := q.EnsureStreams(within(t), "main", 1); !errors.As(err, &refused) {
@@ -131,7 +131,7 @@ func TestAChangedSnapshotIsNotReadAsWhole(t *testing.T) {
 	q := newQueue(t)
 	s, content := snapshotOf(7)
 	check(t, q.StoreSnapshot(within(t), "main", 1, s, bytes.NewReader(content)))
-	stream, err := q.js.Stream(within(t), objectsStream(SnapshotsBucket("main")))
+	stream, err := q.js.Stream(within(t), ObjectsStream(SnapshotsBucket("main")))
 	check(t, err)
 	first, err := stream.GetMsg(within(t), stream.CachedInfo().State.FirstSeq)
 	check(t, err)

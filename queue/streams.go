@@ -61,7 +61,7 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 			return fmt.Errorf("stream %s: %w", want.Name, ErrNoAccount)
 		}
 		if err != nil {
-			return fmt.Errorf("look up stream %s: %w", want.Name, q.absent(ctx, err))
+			return fmt.Errorf("look up stream %s: %w", want.Name, q.JetStream().Explain(ctx, err))
 		}
 		have, _ := openConfig(stream.CachedInfo().Config) // the next start opens it
 		if err := checkStream(have, want); err != nil {
@@ -145,7 +145,7 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(q.overlapping(ctx, want, err), err))
 		}
 	} else if err != nil {
-		return fmt.Errorf("look up stream %s: %w", want.Name, q.absent(ctx, err))
+		return fmt.Errorf("look up stream %s: %w", want.Name, q.JetStream().Explain(ctx, err))
 	}
 	have, cut := openConfig(stream.CachedInfo().Config)
 	if err := checkStream(have, want); err != nil {

@@ -78,7 +78,7 @@ func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 	for n := range 5 {
 		msg, err := eventMessage("main", &j.rows[n])
 		check(t, err)
-		_, err = q.store(ctx, msg)
+		_, err = q.JetStream().Store(ctx, msg)
 		check(t, err)
 	}
 	check(t, q.EnsureStreams(ctx, "main", 1))

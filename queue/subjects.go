@@ -85,3 +85,36 @@ func validToken(s string) bool {
 	}
 	return !strings.ContainsAny(s, "*> \t\r\n")
 }
+
+// SnapshotsBucket is the name of an account's object store of snapshots.
+func SnapshotsBucket(account string) string { return "PERENNIAL_SNAPSHOTS_" + account }
+
+// ObjectsStream is the stream that the server keeps an object store in.
+func ObjectsStream(bucket string) string { return "OBJ_" + bucket }
+
+// WebhooksBucket is the name of the key-value bucket with the positions of an account's
+// webhooks.
+func WebhooksBucket(account string) string { return "PERENNIAL_WEBHOOKS_" + account }
+
+// KeyValueStream is the stream that the server keeps a key-value bucket in.
+func KeyValueStream(bucket string) string { return "KV_" + bucket }
+
+// FleetBucket is the name of the object store with an account's last listing.
+func FleetBucket(account string) string { return "PERENNIAL_FLEET_" + account }
+
+// LeaseBucket is the key-value bucket in which accounts are held.
+const LeaseBucket = "PERENNIAL_LEASES"
+
+// NodesBucket is the key-value bucket in which runners say that they live.
+const NodesBucket = "PERENNIAL_NODES"
+
+// PinsBucket is the key-value bucket of the accounts that a person has given to a runner.
+const PinsBucket = "PERENNIAL_PINS"
+
+// ReplySubject is where the producers of an account that have NATS accounts of their own
+// import the answers to their inboxes from: those of an account get each other's, which
+// they may ask for anyway.
+func ReplySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
+
+// UserAccount is the NATS account of one user.
+func UserAccount(name string) string { return "PERENNIAL_USER_" + name }

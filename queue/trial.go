@@ -32,12 +32,12 @@ func (e *OccupiedError) Error() string {
 
 // keptStreams are the streams of an account, there or not, that hold what is nowhere else.
 func keptStreams(account string) []string {
-	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), objectsStream(SnapshotsBucket(account)), keyValueStream(WebhooksBucket(account))}
+	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
 }
 
 // streamsOf are all streams that an account has, or can have.
 func streamsOf(account string) []string {
-	return append(keptStreams(account), objectsStream(FleetBucket(account)))
+	return append(keptStreams(account), ObjectsStream(FleetBucket(account)))
 }
 
 // NewTrial begins a trial. It changes nothing on the server; an account that has anything

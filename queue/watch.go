@@ -90,7 +90,7 @@ func (q *Queue) Live(ctx context.Context, account string, types ...string) (iter
 		}
 		subs = append(subs, s)
 	}
-	if err := q.nc.FlushTimeout(publishTimeout); err != nil {
+	if err := q.nc.FlushTimeout(PublishTimeout); err != nil {
 		stop()
 		return nil, err
 	}
@@ -141,23 +141,7 @@ func (q *Queue) LastEvent(ctx context.Context, account string) (event ReceivedEv
 }
 
 func (q *Queue) eventsStream(ctx context.Context, account string) (jetstream.Stream, error) {
-	return q.streamOf(ctx, account, EventsStream(account), "events stream")
-}
-
-// streamOf looks up one of an account's streams; what names it in the error for an
-// account without it.
-func (q *Queue) streamOf(ctx context.Context, account, name, what string) (jetstream.Stream, error) {
-	if err := ValidAccount(account); err != nil {
-		return nil, err
-	}
-	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+name)
-	defer forget()
-	stream, err := q.js.Stream(ctx, name)
-	err = denied(ctx, err)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, fmt.Errorf("account %s: %w: it has no %s", account, ErrNoAccount, what)
-	}
-	return stream, err
+	return q.JetStream().StreamOf(ctx, account, EventsStream(account), "events stream")
 }
 
 // firstWatched turns "new" into a sequence at once, so that a reconnect later

@@ -16,13 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// WebhooksBucket is the name of the key-value bucket with the positions of an account's
-// webhooks.
-func WebhooksBucket(account string) string { return "PERENNIAL_WEBHOOKS_" + account }
-
-// keyValueStream is the stream that the server keeps a key-value bucket in.
-func keyValueStream(bucket string) string { return "KV_" + bucket }
-
 // ErrWebhookMoved says that a webhook's position is not what the writer read: a person
 // moved it, or another runner has the account.
 var ErrWebhookMoved = errors.New("the webhook's position was written by another client")
@@ -91,10 +84,10 @@ func (q *Queue) webhooks(ctx context.Context, account string) (jetstream.KeyValu
 		return nil, err
 	}
 	name := WebhooksBucket(account)
-	ctx, forget := q.whileAllowed(ctx, q.api+"STREAM.INFO."+keyValueStream(name))
+	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"STREAM.INFO."+KeyValueStream(name))
 	defer forget()
 	bucket, err := q.js.KeyValue(ctx, name)
-	if err = denied(ctx, err); err != nil {
+	if err = Denied(ctx, err); err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", name, err)
 	}
 	return bucket, nil
@@ -164,7 +157,7 @@ func (q *Queue) WebhookPositions(ctx context.Context, account string) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	stream, err := q.js.Stream(ctx, keyValueStream(bucket.Bucket()))
+	stream, err := q.js.Stream(ctx, KeyValueStream(bucket.Bucket()))
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", bucket.Bucket(), err)
 	}

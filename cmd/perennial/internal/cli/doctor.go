@@ -241,7 +241,7 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 	defer r.Close()
 	d.ok("nats", "connected to %s", r.URL())
-	if most := r.MaxPayload(); most < daemon.RequiredPayload {
+	if most := r.JetStream().MaxPayload(); most < daemon.RequiredPayload {
 		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
 	}
 	external := d.config.NATS.External()
@@ -287,7 +287,7 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
 	}
 	// A cluster that elects its leader may answer as if there were no JetStream.
-	if absent, ok := errors.AsType[*queue.AbsentError](q.CheckJetStream(ctx)); ok && !q.Clustered() {
+	if absent, ok := errors.AsType[*queue.AbsentError](q.JetStream().CheckPresent(ctx)); ok && !q.JetStream().Clustered() {
 		d.bad("jetstream", absent.Seen, absent.Do)
 		return false
 	}
@@ -303,7 +303,7 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	limited, cancel := context.WithTimeout(ctx, electionWait)
 	defer cancel()
 	began := time.Now()
-	err := q.AwaitJetStream(limited, func() {
+	err := q.JetStream().AwaitPresent(limited, func() {
 		d.app.logger().Warnf("JetStream of %s does not answer yet, as while a cluster elects its leader: waiting %s at most", q.URL(), electionWait)
 	})
 	if err != nil {

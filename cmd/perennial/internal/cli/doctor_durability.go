@@ -81,7 +81,7 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	if what == "" {
 		what = "each stream, as the first `perennial run` makes it"
 	}
-	if q.Clustered() {
+	if q.JetStream().Clustered() {
 		where = "one server of the cluster"
 	}
 	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())

@@ -102,13 +102,13 @@ func (a *account) turn(ctx context.Context) error {
 		a.setState(why)
 		a.hasStarted()
 	}
-	if err := a.host.Queue.AwaitConnected(ctx); err != nil {
+	if err := a.host.Queue.JetStream().AwaitConnected(ctx); err != nil {
 		return err
 	}
 	if err := a.host.refuseAnonymous(); err != nil {
 		return err
 	}
-	if most := a.host.Queue.MaxPayload(); most < RequiredPayload {
+	if most := a.host.Queue.JetStream().MaxPayload(); most < RequiredPayload {
 		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
