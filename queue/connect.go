@@ -29,21 +29,20 @@ import (
 // ConnectConfig says which NATS to use. Exactly one of Embedded, URL and
 // Context is given.
 type ConnectConfig struct {
-	Embedded      *Embedded // the server inside this process
-	URL           string    // nats://host:port, or several joined by commas
-	CredsFile     string    // credentials file for URL; optional
-	NKeyFile      string    // seed of an NKey for URL; optional
-	User          string    // for URL, where it names none; optional
-	Password      string    // of User
-	CAFile        string    // certificates that the server's is checked with; default: those of the system
-	CertFile      string    // the client's certificate, and
-	KeyFile       string    // its key; optional
-	TLSFirst      bool      // TLS begins before the server says anything (handshake_first)
-	Domain        string    // of JetStream, where the streams are behind a leaf node; default: the server's own
-	Context       string    // name of a NATS CLI context
-	Name          string    // what the server shows for this connection; default "perennial"
-	LeaseReplicas int       // copies of the lease bucket on a cluster; default 1
-	Wait          bool      // a server that is away, or refuses the login, is waited for; default: an error
+	Embedded  *Embedded // the server inside this process
+	URL       string    // nats://host:port, or several joined by commas
+	CredsFile string    // credentials file for URL; optional
+	NKeyFile  string    // seed of an NKey for URL; optional
+	User      string    // for URL, where it names none; optional
+	Password  string    // of User
+	CAFile    string    // certificates that the server's is checked with; default: those of the system
+	CertFile  string    // the client's certificate, and
+	KeyFile   string    // its key; optional
+	TLSFirst  bool      // TLS begins before the server says anything (handshake_first)
+	Domain    string    // of JetStream, where the streams are behind a leaf node; default: the server's own
+	Context   string    // name of a NATS CLI context
+	Name      string    // what the server shows for this connection; default "perennial"
+	Wait      bool      // a server that is away, or refuses the login, is waited for; default: an error
 	// Reconnected is called when the connection was made anew, or came that had to be
 	// waited for: the server may not be, and may not hold, what it was and held before.
 	// nil: nothing is.
@@ -55,18 +54,16 @@ type ConnectConfig struct {
 // login was refused; while it is down, publishing fails at once instead of being
 // buffered. All methods may be used concurrently.
 type Queue struct {
-	nc            *nats.Conn
-	js            *JetStream
-	config        ConnectConfig
-	dialer        dialer
-	met           atomic.Bool           // a connection was made
-	failed        atomic.Pointer[error] // why the connection is down
-	attempts      atomic.Int64          // that failed
-	reconnected   func()
-	log           *logrus.Entry
-	embedded      bool
-	leaseReplicas int
-	leases        leaseWatch
+	nc          *nats.Conn
+	js          *JetStream
+	config      ConnectConfig
+	dialer      dialer
+	met         atomic.Bool           // a connection was made
+	failed      atomic.Pointer[error] // why the connection is down
+	attempts    atomic.Int64          // that failed
+	reconnected func()
+	log         *logrus.Entry
+	embedded    bool
 }
 
 // JetStream is what the parts of the queue ask of the server.
@@ -87,11 +84,10 @@ const (
 // made when the server can be reached. The error says which address was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
 	q := &Queue{
-		log:           cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
-		embedded:      config.Embedded != nil,
-		leaseReplicas: max(config.LeaseReplicas, 1),
-		config:        config,
-		reconnected:   config.Reconnected,
+		log:         cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
+		embedded:    config.Embedded != nil,
+		config:      config,
+		reconnected: config.Reconnected,
 	}
 	q.js = &JetStream{api: jetstream.DefaultAPIPrefix, where: config.where(), log: q.log}
 	address, how, err := config.target()

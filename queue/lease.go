@@ -6,16 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"perennial/queue/bucket"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
 )
 
 // Lease is the right to run an account, as long as [Lease.Lost] is open. It
 // is renewed in the background every third of its time to live.
 type Lease struct {
-	queue   *Queue
+	log     *logrus.Entry // names the account
 	bucket  jetstream.KeyValue
 	account string
 	holder  string
@@ -28,16 +30,21 @@ type Lease struct {
 	once     sync.Once
 }
 
-// AcquireLease waits until the account is free and takes it. holder names this
-// process for people and must be unique among runners; ttl, at least a second,
-// is how long a holder that died blocks the others. The bucket's own time to
-// live, set when it was made, takes precedence. Any other error than ctx's is one of
-// NATS, such as an outage, or of an invalid holder or bucket: the caller tries again.
-func (q *Queue) AcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
-	return q.AcquireLeaseInTurn(ctx, account, holder, ttl, Turn{})
+// Leases are the leases of all accounts of a server, as one process takes them. Its runners
+// that wait share one watch of the bucket.
+type Leases struct {
+	js       *JetStream
+	replicas int // copies of the bucket, where it is made
+	watch    leaseWatch
 }
 
-// Turn is how a runner waits for an account's lease among others.
+// NewLeases are the leases on a server.
+func NewLeases(js *JetStream, replicas int) *Leases {
+	return &Leases{js: js, replicas: max(replicas, 1), watch: leaseWatch{js: js}}
+}
+
+// Turn is how a runner waits for an account's lease among others. The zero value lets none
+// go first.
 type Turn struct {
 	// Yields says that another runner should have the account, which is free: it is left
 	// to that one for a fifth of the lease's time to live, and then taken all the same.
@@ -47,10 +54,14 @@ type Turn struct {
 	Waits func()
 }
 
-// AcquireLeaseInTurn is AcquireLease by a runner that lets others go first.
-func (q *Queue) AcquireLeaseInTurn(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
-	c := &contender{queue: q, account: account, holder: holder, yields: turn.Yields, keys: q.listenToLease(account)}
-	defer q.leases.end(c.keys)
+// Acquire waits until the account is free and takes it. holder names this
+// process for people and must be unique among runners; ttl, at least a second,
+// is how long a holder that died blocks the others. The bucket's own time to
+// live, set when it was made, takes precedence. Any other error than ctx's is one of
+// NATS, such as an outage, or of an invalid holder or bucket: the caller tries again.
+func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
+	c := &contender{leases: l, account: account, holder: holder, yields: turn.Yields, keys: l.watch.listen(account)}
+	defer l.watch.end(c.keys)
 	defer c.calm()
 	for {
 		lease, err := c.try(ctx, ttl)
@@ -70,37 +81,36 @@ func (q *Queue) AcquireLeaseInTurn(ctx context.Context, account, holder string, 
 	}
 }
 
-// TryAcquireLease takes the account if it is free, and else returns a
+// TryAcquire takes the account if it is free, and else returns a
 // [LeaseHeldError] at once.
-func (q *Queue) TryAcquireLease(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
-	c := &contender{queue: q, account: account, holder: holder}
+func (l *Leases) TryAcquire(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
+	c := &contender{leases: l, account: account, holder: holder}
 	defer c.calm()
 	return c.try(ctx, ttl)
 }
 
-// leaseBucket opens the bucket, or makes it; its time to live is returned.
-func (q *Queue) leaseBucket(ctx context.Context, ttl time.Duration) (jetstream.KeyValue, time.Duration, error) {
-	bucket, err := q.js.KeyValue(ctx, LeaseBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		bucket, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: LeaseBucket, Description: "Who runs which account of Perennial",
-			TTL: ttl, History: 1, Storage: jetstream.FileStorage, Replicas: q.leaseReplicas,
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			bucket, err = q.js.KeyValue(ctx, LeaseBucket)
-		}
-	}
+// Heard names the runner whose lease of an account was heard of in the last ten
+// seconds, "" where none was. It asks the server nothing, and hears only while this process
+// waits for a lease.
+func (l *Leases) Heard(account string) string { return l.watch.holder(account) }
+
+// bucket opens the bucket, or makes it; its time to live is returned.
+func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyValue, time.Duration, error) {
+	kv, err := bucket.Ensure(ctx, l.js, jetstream.KeyValueConfig{
+		Bucket: LeaseBucket, Description: "Who runs which account of Perennial",
+		TTL: ttl, History: 1, Storage: jetstream.FileStorage, Replicas: l.replicas,
+	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("bucket %s: %w", LeaseBucket, err)
 	}
-	status, err := bucket.Status(ctx)
+	status, err := kv.Status(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("bucket %s: %w", LeaseBucket, err)
 	}
 	if status.TTL() < time.Second {
-		return nil, 0, &StreamError{Stream: "KV_" + LeaseBucket, Field: "max_age", Have: status.TTL().String(), Want: "at least 1s"}
+		return nil, 0, &StreamError{Stream: KeyValueStream(LeaseBucket), Field: "max_age", Have: status.TTL().String(), Want: "at least 1s"}
 	}
-	return bucket, status.TTL(), nil
+	return kv, status.TTL(), nil
 }
 
 // safeTime is after how long without a renewal the holder must consider the
@@ -164,7 +174,7 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 			return
 		case leaseExpired:
 			l.lose()
-			l.queue.log.WithField("account", l.account).WithError(failed).Error("the lease could not be renewed in time")
+			l.log.WithError(failed).Error("the lease could not be renewed in time")
 			return
 		case leaseDue:
 		}
@@ -179,7 +189,7 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 		failed = err
 		if errors.Is(err, jetstream.ErrKeyExists) {
 			l.lose()
-			l.queue.log.WithField("account", l.account).Error("the lease was taken away")
+			l.log.Error("the lease was taken away")
 			return
 		}
 	}
@@ -228,7 +238,7 @@ func (l *Lease) renew(ctx context.Context) error {
 			return err
 		}
 		if key.stranger != "" {
-			l.queue.log.WithField("account", l.account).Errorf("the account's lease was %s by a client that is no runner, and is taken again: "+
+			l.log.Errorf("the account's lease was %s by a client that is no runner, and is taken again: "+
 				"the NATS server lets others write what is Perennial's (docs/operations.md, \"More than one machine\")", key.stranger)
 		}
 		err = l.write(limited, key)

@@ -12,10 +12,8 @@ import (
 
 // CheckLeases says that the bucket of the leases is gone: the holder of each account loses it
 // within seconds, and makes the bucket anew. For a user without permission to look it returns nil.
-func (q *Queue) CheckLeases(ctx context.Context) error {
-	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"STREAM.INFO."+KeyValueStream(LeaseBucket))
-	defer forget()
-	_, err := q.js.Stream(ctx, KeyValueStream(LeaseBucket))
+func CheckLeases(ctx context.Context, js *JetStream) error {
+	_, err := js.Look(ctx, KeyValueStream(LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("bucket %s, which says who runs which account, is gone: see who deleted it; a runner makes it anew within a minute (`perennial doctor`)", LeaseBucket)
 	}
@@ -23,11 +21,11 @@ func (q *Queue) CheckLeases(ctx context.Context) error {
 }
 
 // LeaseHolder names the runner that holds an account's lease, "" when none does.
-func (q *Queue) LeaseHolder(ctx context.Context, account string) (string, error) {
+func LeaseHolder(ctx context.Context, js *JetStream, account string) (string, error) {
 	if err := ValidAccount(account); err != nil {
 		return "", err
 	}
-	bucket, err := q.js.KeyValue(ctx, LeaseBucket)
+	bucket, err := js.KeyValue(ctx, LeaseBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return "", nil
 	}

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"perennial/queue/bucket"
 	"strings"
 	"time"
 
@@ -43,8 +44,8 @@ func (k leaseKey) by() string {
 
 // readLeaseKey reads an account's key. ctx must be bounded: a bucket whose stream has no
 // leader does not answer.
-func readLeaseKey(ctx context.Context, bucket jetstream.KeyValue, account string) (leaseKey, error) {
-	entries, err := bucket.History(ctx, account) // which knows of a deletion; Get does not
+func readLeaseKey(ctx context.Context, kv jetstream.KeyValue, account string) (leaseKey, error) {
+	entries, err := kv.History(ctx, account) // which knows of a deletion; Get does not
 	switch {
 	case ctx.Err() != nil: // where ctx ended half way it gives no error, and may be without its last entry
 		return leaseKey{}, ctx.Err()
@@ -73,25 +74,13 @@ func keyOf(entry jetstream.KeyValueEntry) leaseKey {
 }
 
 // writeLeaseKey writes the key if it is as it was read, and else returns ErrKeyExists.
-func writeLeaseKey(ctx context.Context, bucket jetstream.KeyValue, account, holder string, read leaseKey) (uint64, error) {
-	if read.revision == 0 {
-		return bucket.Create(ctx, account, []byte(leaseMark+holder))
-	}
-	revision, err := bucket.Update(ctx, account, []byte(leaseMark+holder), read.revision)
-	return revision, wrongRevision(err)
-}
-
-// wrongRevision maps the server's refusal of a compare-and-set.
-func wrongRevision(err error) error {
-	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-		return fmt.Errorf("%w: %w", jetstream.ErrKeyExists, err)
-	}
-	return err
+func writeLeaseKey(ctx context.Context, kv jetstream.KeyValue, account, holder string, read leaseKey) (uint64, error) {
+	return bucket.Update(ctx, kv, account, []byte(leaseMark+holder), read.revision)
 }
 
 // contender is a runner that waits for an account's lease.
 type contender struct {
-	queue           *Queue
+	leases          *Leases
 	account, holder string
 	bucket          jetstream.KeyValue
 	keys            *leaseListener // nil where the lease is not waited for
@@ -142,7 +131,7 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 	look, cancel := context.WithTimeout(ctx, lookTime(ttl))
 	defer cancel()
 	var err error
-	if c.bucket, c.ttl, err = c.queue.leaseBucket(look, ttl); err != nil {
+	if c.bucket, c.ttl, err = c.leases.bucket(look, ttl); err != nil {
 		return nil, err
 	}
 	// Begun before the key is written: this clock must not run behind the
@@ -154,7 +143,7 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 		return nil, err
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	lease := &Lease{queue: c.queue, bucket: c.bucket, account: c.account, holder: c.holder, ttl: c.ttl, revision: revision,
+	lease := &Lease{log: c.leases.js.Log().WithField("account", c.account), bucket: c.bucket, account: c.account, holder: c.holder, ttl: c.ttl, revision: revision,
 		stop: stop, done: make(chan struct{}), lost: make(chan struct{})}
 	go lease.keep(run, expiry)
 	return lease, nil
@@ -244,7 +233,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
 	defer cancel()
 	for {
-		for _, key := range c.queue.leases.take(c.keys) {
+		for _, key := range c.leases.watch.take(c.keys) {
 			c.note(key)
 			if key.free && key.revision != c.read {
 				return nil

@@ -19,9 +19,9 @@ const longLease = 30 * time.Second
 func acquireShort(t testing.TB, q *Queue, holder string, ttl time.Duration) *Lease {
 	t.Helper()
 	ctx := within(t)
-	lease, err := q.AcquireLease(ctx, "main", holder, ttl)
+	lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", holder, ttl, Turn{})
 	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		lease, err = q.AcquireLease(ctx, "main", holder, ttl)
+		lease, err = NewLeases(q.JetStream(), 1).Acquire(ctx, "main", holder, ttl, Turn{})
 	}
 	check(t, err)
 	return lease
@@ -40,15 +40,15 @@ func awaitLost(t testing.TB, lease *Lease) {
 func TestADeletedBucketOfLeasesIsNamed(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	if err := q.CheckLeases(within(t)); err == nil || !strings.Contains(err.Error(), LeaseBucket) {
+	if err := CheckLeases(within(t), q.JetStream()); err == nil || !strings.Contains(err.Error(), LeaseBucket) {
 		t.Errorf("none is there: %v", err)
 	}
-	lease, err := q.TryAcquireLease(within(t), "main", "a", time.Minute)
+	lease, err := NewLeases(q.JetStream(), 1).TryAcquire(within(t), "main", "a", time.Minute)
 	check(t, err)
 	t.Cleanup(func() { _ = lease.Release(within(t)) })
-	check(t, q.CheckLeases(within(t)))
+	check(t, CheckLeases(within(t), q.JetStream()))
 	check(t, q.js.DeleteKeyValue(within(t), LeaseBucket))
-	if err := q.CheckLeases(within(t)); err == nil {
+	if err := CheckLeases(within(t), q.JetStream()); err == nil {
 		t.Error("it is gone")
 	}
 }
@@ -57,20 +57,20 @@ func TestOnlyOneRunnerHoldsAnAccountAndTheNextFollows(t *testing.T) {
 	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	first, err := q.AcquireLease(ctx, "main", "one", longLease)
+	first, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", longLease, Turn{})
 	check(t, err)
 	var held *LeaseHeldError
-	if _, err := q.TryAcquireLease(ctx, "main", "two", longLease); !errors.As(err, &held) || held.Holder != "one" {
+	if _, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "two", longLease); !errors.As(err, &held) || held.Holder != "one" {
 		t.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if _, err := q.AcquireLease(short, "main", "two", longLease); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := NewLeases(q.JetStream(), 1).Acquire(short, "main", "two", longLease, Turn{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	next := make(chan *Lease, 1)
 	go func() {
-		lease, err := q.AcquireLease(ctx, "main", "two", longLease)
+		lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", longLease, Turn{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -144,10 +144,10 @@ func TestAStrangersKeyAdmitsNoNewcomer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, ctx := connect(t, startServer(t, t.TempDir())), within(t)
-			lease, err := q.AcquireLease(ctx, "main", "one", ttl)
+			lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", ttl, Turn{})
 			check(t, err)
 			check(t, meddle(ctx, lease.bucket))
-			second, err := q.TryAcquireLease(ctx, "main", "two", ttl)
+			second, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "two", ttl)
 			if _, held := errors.AsType[*LeaseHeldError](err); !held {
 				t.Errorf("a newcomer got %v, %v", second, err)
 			}
@@ -161,11 +161,11 @@ func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue
 	t.Helper()
 	const ttl = 4 * time.Second
 	q, ctx := connect(t, startServer(t, t.TempDir())), within(t)
-	lease, err := q.AcquireLease(ctx, "main", "one", ttl)
+	lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", ttl, Turn{})
 	check(t, err)
 	next := make(chan *Lease, 1)
 	go func() {
-		second, err := q.AcquireLease(ctx, "main", "two", ttl)
+		second, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", ttl, Turn{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -229,7 +229,7 @@ func TestALeaseThatIsOverIsNotRenewed(t *testing.T) {
 func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	bucket, _, err := q.leaseBucket(ctx, time.Minute)
+	bucket, _, err := NewLeases(q.JetStream(), 1).bucket(ctx, time.Minute)
 	check(t, err)
 	for _, meddle := range []func() error{
 		func() error { _, err := bucket.Put(ctx, "main", []byte("mine")); return err },
@@ -237,10 +237,10 @@ func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
 	} {
 		check(t, meddle())
 		var held *LeaseHeldError
-		if _, err := q.TryAcquireLease(ctx, "main", "one", time.Minute); !errors.As(err, &held) || !strings.Contains(held.Error(), "no runner") {
+		if _, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "one", time.Minute); !errors.As(err, &held) || !strings.Contains(held.Error(), "no runner") {
 			t.Error(err)
 		}
-		c := &contender{queue: q, account: "main", holder: "one"}
+		c := &contender{leases: NewLeases(q.JetStream(), 1), account: "main", holder: "one"}
 		if _, err := c.try(ctx, time.Minute); !errors.As(err, &held) {
 			t.Error(err)
 		}
@@ -267,7 +267,7 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	lease, err := q.AcquireLease(ctx, "main", "me-1", 6*time.Second)
+	lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "me-1", 6*time.Second, Turn{})
 	check(t, err)
 	entry, err := lease.bucket.Get(ctx, "main")
 	check(t, err)
@@ -295,15 +295,15 @@ func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	bucket, _, err := q.leaseBucket(ctx, longLease)
+	bucket, _, err := NewLeases(q.JetStream(), 1).bucket(ctx, longLease)
 	check(t, err)
 	first, err := bucket.Create(ctx, "main", []byte(leaseMark+"me-1"))
 	check(t, err)
 	var held *LeaseHeldError
-	if _, err := q.TryAcquireLease(ctx, "main", "me-2", longLease); !errors.As(err, &held) {
+	if _, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "me-2", longLease); !errors.As(err, &held) {
 		t.Fatal(err)
 	}
-	lease, err := q.TryAcquireLease(ctx, "main", "me-1", longLease)
+	lease, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "me-1", longLease)
 	check(t, err)
 	if lease.revision <= first {
 		t.Error("the key was not written again: its age counts from the lost answer")
@@ -317,13 +317,13 @@ func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
 	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	stopped, err := q.AcquireLease(ctx, "main", "one", longLease)
+	stopped, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", longLease, Turn{})
 	check(t, err)
 	check(t, stopped.Confirm(ctx))
 	stopped.stop()
 	receive(t, stopped.done)
 	check(t, stopped.giveBack(ctx)) // as if its time had gone by: it takes itself for the holder
-	next, err := q.AcquireLease(ctx, "main", "two", longLease)
+	next, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", longLease, Turn{})
 	check(t, err)
 	if err := stopped.Confirm(ctx); err == nil {
 		t.Error("it takes the account for its own")
@@ -350,9 +350,9 @@ func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	bucket, ttl, err := q.leaseBucket(ctx, 2*time.Second)
+	bucket, ttl, err := NewLeases(q.JetStream(), 1).bucket(ctx, 2*time.Second)
 	check(t, err)
-	c := &contender{queue: q, account: "main", holder: "one", bucket: silentBucket{bucket}, ttl: ttl}
+	c := &contender{leases: NewLeases(q.JetStream(), 1), account: "main", holder: "one", bucket: silentBucket{bucket}, ttl: ttl}
 	if revision, err := c.take(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Errorf("%d %v", revision, err)
 	}
@@ -374,7 +374,7 @@ func TestALeaseIsNotWaitedForAtAServerThatSaysNothing(t *testing.T) {
 	proxy.silent.Store(true)
 	ctx, cancel := context.WithTimeout(within(t), 4*time.Second) // the library's own limit is 5 s
 	defer cancel()
-	if _, err := q.AcquireLease(ctx, "main", "one", time.Second); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+	if _, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", time.Second, Turn{}); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Error(err, ctx.Err())
 	}
 }

@@ -14,7 +14,7 @@ func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	waits, got := make(chan struct{}, 64), make(chan *Lease, 1)
 	leave := Turn{Yields: func() bool { return true }, Waits: func() { waits <- struct{}{} }}
 	contend := func() {
-		lease, err := q.AcquireLeaseInTurn(ctx, "main", "two", longLease, leave)
+		lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", longLease, leave)
 		if err != nil {
 			t.Error(err)
 		}
@@ -22,7 +22,7 @@ func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	}
 	go contend()
 	receive(t, waits)
-	preferred, err := q.TryAcquireLease(ctx, "main", "one", longLease)
+	preferred, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "one", longLease)
 	check(t, err)
 	receive(t, waits)  // it has seen that the account is held: its time begins anew at the release
 	free := time.Now() // before the release: the contender may hear of it before this goroutine goes on
@@ -40,11 +40,11 @@ func TestARunnerThatIsPreferredWaitsForNobody(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	const ttl = 30 * time.Second // no key is renewed or runs out meanwhile
-	held, err := q.AcquireLease(ctx, "main", "one", ttl)
+	held, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", ttl, Turn{})
 	check(t, err)
 	waits, got := make(chan struct{}, 64), make(chan *Lease, 1)
 	go func() {
-		lease, err := q.AcquireLeaseInTurn(ctx, "main", "two", ttl, Turn{Yields: func() bool { return false }, Waits: func() { waits <- struct{}{} }})
+		lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", ttl, Turn{Yields: func() bool { return false }, Waits: func() { waits <- struct{}{} }})
 		if err != nil {
 			t.Error(err)
 		}

@@ -11,21 +11,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/ledger/sleep"
+	"perennial/queue/bucket"
 )
 
 const (
 	// leaseWatchAnew is how often the bucket is watched anew: one that was removed and made
 	// again is found. What a watch may miss in between, a key's time to live finds.
 	leaseWatchAnew = 30 * time.Second
-	// leaseWatchAgain is the wait behind a watch that could not be begun.
+	// leaseWatchAgain is the wait after a watch that could not be begun.
 	leaseWatchAgain = 500 * time.Millisecond
-	// heardFor is how long HeardHolder names a runner behind its last word.
+	// heardFor is how long Heard names a runner after its last word.
 	heardFor = 10 * time.Second
 )
 
-// leaseWatch hears the keys of the lease bucket while there is a listener. Its zero value
-// is ready.
+// leaseWatch hears the keys of the lease bucket while there is a listener.
 type leaseWatch struct {
+	js *JetStream
+
 	mu        sync.Mutex
 	listeners map[*leaseListener]struct{}
 	stop      context.CancelFunc
@@ -46,10 +48,9 @@ type leaseListener struct {
 	keys    []leaseKey    // of leaseWatch.mu
 }
 
-// listenToLease begins to hear the keys of an account's lease. What was heard of it last
+// listen begins to hear the keys of an account's lease. What was heard of it last
 // comes first.
-func (q *Queue) listenToLease(account string) *leaseListener {
-	w := &q.leases
+func (w *leaseWatch) listen(account string) *leaseListener {
 	l := &leaseListener{account: account, ready: make(chan struct{}, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +58,7 @@ func (q *Queue) listenToLease(account string) *leaseListener {
 		var ctx context.Context
 		ctx, w.stop = context.WithCancel(context.Background())
 		w.listeners, w.heard = map[*leaseListener]struct{}{}, map[string]heardKey{}
-		go q.watchLeases(ctx)
+		go w.run(ctx)
 	}
 	w.listeners[l] = struct{}{}
 	if key, heard := w.heard[account]; heard {
@@ -117,25 +118,23 @@ func (w *leaseWatch) note(account string, key leaseKey) {
 	}
 }
 
-// HeardHolder names the runner whose lease of an account was heard of in the last ten
-// seconds, "" where none was. It asks the server nothing, and hears only while this process
-// waits for a lease.
-func (q *Queue) HeardHolder(account string) string {
-	q.leases.mu.Lock()
-	defer q.leases.mu.Unlock()
-	key, known := q.leases.heard[account]
+// holder is the runner whose key was heard of lately.
+func (w *leaseWatch) holder(account string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key, known := w.heard[account]
 	if !known || key.recent.Err() != nil {
 		return ""
 	}
 	return key.holder
 }
 
-func (q *Queue) watchLeases(ctx context.Context) {
+func (w *leaseWatch) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, leaseWatchAnew)
-		_ = q.watchEntries(limited, LeaseBucket, func(entry jetstream.KeyValueEntry) { // that NATS is away is the matter of a check
+		_ = bucket.Watch(limited, w.js, LeaseBucket, func(entry jetstream.KeyValueEntry) { // that NATS is away is the matter of a check
 			if entry != nil {
-				q.leases.note(entry.Key(), keyOf(entry))
+				w.note(entry.Key(), keyOf(entry))
 			}
 		})
 		ended := limited.Err() != nil

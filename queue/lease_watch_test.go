@@ -18,10 +18,11 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	t.Parallel()
 	const accounts, renewals, ttl = 5, 4, 3 * time.Second
 	url := startServer(t, t.TempDir())
-	one, two, ctx := connect(t, url), connect(t, url), within(t)
+	one, ctx := connect(t, url), within(t)
+	two := NewLeases(connect(t, url).JetStream(), 1)
 	var held []*Lease
 	for i := range accounts {
-		lease, err := one.AcquireLease(ctx, fmt.Sprintf("a%d", i), "one", ttl)
+		lease, err := NewLeases(one.JetStream(), 1).Acquire(ctx, fmt.Sprintf("a%d", i), "one", ttl, Turn{})
 		check(t, err)
 		held = append(held, lease)
 	}
@@ -29,7 +30,7 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	waiting, next := make(chan struct{}, accounts), make(chan *Lease, accounts)
 	for i := range accounts {
 		go func() {
-			lease, err := two.AcquireLeaseInTurn(ctx, fmt.Sprintf("a%d", i), "two", ttl, Turn{Waits: func() { waiting <- struct{}{} }})
+			lease, err := two.Acquire(ctx, fmt.Sprintf("a%d", i), "two", ttl, Turn{Waits: func() { waiting <- struct{}{} }})
 			if err != nil {
 				t.Error(err)
 			}
@@ -45,7 +46,7 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	for range renewals {
 		awaitRenewal(t, held[0]) // and with it, near enough, of the others
 	}
-	if holder := two.HeardHolder("a0"); holder != "one" {
+	if holder := two.Heard("a0"); holder != "one" {
 		t.Errorf("%q was heard to hold the lease", holder)
 	}
 	if n := asked.Load(); n > accounts*renewals/2 {
@@ -57,7 +58,7 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	for range accounts {
 		check(t, receive(t, next).Release(ctx))
 	}
-	if holder := two.HeardHolder("a0"); holder != "" {
+	if holder := two.Heard("a0"); holder != "" {
 		t.Errorf("%q is heard of where nothing listens", holder)
 	}
 }
@@ -65,15 +66,15 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 // TestAWatchHears every key once, also of a bucket that was made anew, whose revisions
 // begin again; a waiter that comes later hears the last one.
 func TestAWatchHears(t *testing.T) {
-	q := &Queue{leases: leaseWatch{heard: map[string]heardKey{}, listeners: map[*leaseListener]struct{}{{}: {}}}}
-	first := q.listenToLease("main")
+	w := &leaseWatch{heard: map[string]heardKey{}, listeners: map[*leaseListener]struct{}{{}: {}}}
+	first := w.listen("main")
 	for _, revision := range []uint64{7, 7, 8, 2} {
-		q.leases.note("main", leaseKey{revision: revision, holder: "one"})
-		q.leases.note("other", leaseKey{revision: revision})
+		w.note("main", leaseKey{revision: revision, holder: "one"})
+		w.note("other", leaseKey{revision: revision})
 	}
 	revisions := func(l *leaseListener) (all []uint64) {
 		receive(t, l.ready)
-		for _, key := range q.leases.take(l) {
+		for _, key := range w.take(l) {
 			all = append(all, key.revision)
 		}
 		return all
@@ -81,7 +82,7 @@ func TestAWatchHears(t *testing.T) {
 	if heard := revisions(first); !slices.Equal(heard, []uint64{7, 8, 2}) {
 		t.Errorf("heard %d", heard)
 	}
-	if heard := revisions(q.listenToLease("main")); !slices.Equal(heard, []uint64{2}) {
+	if heard := revisions(w.listen("main")); !slices.Equal(heard, []uint64{2}) {
 		t.Errorf("a later waiter heard %d", heard)
 	}
 }

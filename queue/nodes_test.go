@@ -13,7 +13,7 @@ func TestNodesAreWhatLivingRunnersSaid(t *testing.T) {
 	q := newQueue(t)
 	listed := func() (all []string) {
 		t.Helper()
-		said, err := q.Nodes(t.Context())
+		said, err := AllNodes(t.Context(), q.JetStream())
 		check(t, err)
 		for _, data := range said {
 			all = append(all, string(data))
@@ -24,18 +24,18 @@ func TestNodesAreWhatLivingRunnersSaid(t *testing.T) {
 		t.Errorf("before any runner: %v", got)
 	}
 	for _, x := range [][2]string{{"a.example, ü", "1"}, {"b", "2"}, {"a.example, ü", "3"}} {
-		check(t, q.PostNode(t.Context(), x[0], []byte(x[1])))
+		check(t, PostNode(t.Context(), q.JetStream(), x[0], []byte(x[1]), 1))
 	}
 	if got := listed(); !slices.Equal(got, []string{"2", "3"}) {
 		t.Errorf("%v", got)
 	}
-	check(t, q.DropNode(t.Context(), "b"))
+	check(t, DropNode(t.Context(), q.JetStream(), "b"))
 	if got := listed(); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("behind an end: %v", got)
 	}
 	ended, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	if _, err := q.Nodes(ended); err == nil {
+	if _, err := AllNodes(ended, q.JetStream()); err == nil {
 		t.Error("it does not end with its context")
 	}
 }

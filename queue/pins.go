@@ -7,28 +7,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"perennial/queue/bucket"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Pin has an account run on a node as long as that node lives. The bucket is made where
-// there is none, with replicas copies.
-func (q *Queue) Pin(ctx context.Context, account, node string, replicas int) error {
+// it is missing, with replicas copies.
+func Pin(ctx context.Context, js *JetStream, account, node string, replicas int) error {
 	if err := ValidAccount(account); err != nil {
 		return err
 	}
-	bucket, err := q.js.KeyValue(ctx, PinsBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		bucket, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: PinsBucket, Description: "Which accounts of Perennial a person has given to which runner", History: 1,
-			Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			bucket, err = q.js.KeyValue(ctx, PinsBucket)
-		}
-	}
+	kv, err := bucket.Ensure(ctx, js, jetstream.KeyValueConfig{
+		Bucket: PinsBucket, Description: "Which accounts of Perennial a person has given to which runner", History: 1,
+		Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+	})
 	if err == nil {
-		_, err = bucket.PutString(ctx, account, node)
+		_, err = kv.PutString(ctx, account, node)
 	}
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", PinsBucket, err)
@@ -37,13 +32,13 @@ func (q *Queue) Pin(ctx context.Context, account, node string, replicas int) err
 }
 
 // Unpin takes a pin back; where there is none it does nothing.
-func (q *Queue) Unpin(ctx context.Context, account string) error {
-	bucket, err := q.js.KeyValue(ctx, PinsBucket)
+func Unpin(ctx context.Context, js *JetStream, account string) error {
+	kv, err := js.KeyValue(ctx, PinsBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil
 	}
 	if err == nil {
-		err = bucket.Purge(ctx, account)
+		err = kv.Purge(ctx, account)
 	}
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", PinsBucket, err)
@@ -53,8 +48,8 @@ func (q *Queue) Unpin(ctx context.Context, account string) error {
 
 // WatchPins calls changed with the pinned accounts and their nodes, at once and after
 // every change, until ctx ends. It returns nil where there is no bucket.
-func (q *Queue) WatchPins(ctx context.Context, changed func(pins map[string]string)) error {
-	return q.watchBucket(ctx, PinsBucket, func(all map[string][]byte) {
+func WatchPins(ctx context.Context, js *JetStream, changed func(pins map[string]string)) error {
+	return bucket.WatchAll(ctx, js, PinsBucket, func(all map[string][]byte) {
 		pins := make(map[string]string, len(all))
 		for account, node := range all {
 			pins[account] = string(node)

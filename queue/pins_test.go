@@ -12,17 +12,17 @@ import (
 func TestPinsAreWatched(t *testing.T) {
 	q := newQueue(t)
 	watched := make(chan map[string]string, 64)
-	if err := q.WatchPins(t.Context(), func(pins map[string]string) { watched <- pins }); err != nil || len(<-watched) != 0 {
+	if err := WatchPins(t.Context(), q.JetStream(), func(pins map[string]string) { watched <- pins }); err != nil || len(<-watched) != 0 {
 		t.Fatalf("without a bucket: %v", err)
 	}
-	check(t, q.Unpin(t.Context(), "main"))
-	check(t, q.Pin(t.Context(), "main", "a.example, ü", 1))
-	if q.Pin(t.Context(), "not.a name", "b", 1) == nil {
+	check(t, Unpin(t.Context(), q.JetStream(), "main"))
+	check(t, Pin(t.Context(), q.JetStream(), "main", "a.example, ü", 1))
+	if Pin(t.Context(), q.JetStream(), "not.a name", "b", 1) == nil {
 		t.Error("an account with another name is pinned")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- q.WatchPins(ctx, func(pins map[string]string) { watched <- pins }) }()
+	go func() { ended <- WatchPins(ctx, q.JetStream(), func(pins map[string]string) { watched <- pins }) }()
 	expect := func(want map[string]string) {
 		t.Helper()
 		if got := <-watched; !maps.Equal(got, want) {
@@ -30,11 +30,11 @@ func TestPinsAreWatched(t *testing.T) {
 		}
 	}
 	expect(map[string]string{"main": "a.example, ü"})
-	check(t, q.Pin(t.Context(), "other", "b", 1))
+	check(t, Pin(t.Context(), q.JetStream(), "other", "b", 1))
 	expect(map[string]string{"main": "a.example, ü", "other": "b"})
-	check(t, q.Pin(t.Context(), "main", "b", 1))
+	check(t, Pin(t.Context(), q.JetStream(), "main", "b", 1))
 	expect(map[string]string{"main": "b", "other": "b"})
-	check(t, q.Unpin(t.Context(), "main"))
+	check(t, Unpin(t.Context(), q.JetStream(), "main"))
 	expect(map[string]string{"other": "b"})
 	cancel()
 	if <-ended == nil {
@@ -45,12 +45,12 @@ func TestPinsAreWatched(t *testing.T) {
 // TestNodesAreWatched: each word of a runner, and its end.
 func TestNodesAreWatched(t *testing.T) {
 	q := newQueue(t)
-	check(t, q.PostNode(t.Context(), "a", []byte("1")))
+	check(t, PostNode(t.Context(), q.JetStream(), "a", []byte("1"), 1))
 	watched := make(chan []string, 64)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_ = q.WatchNodes(ctx, func(said [][]byte) {
+		_ = WatchNodes(ctx, q.JetStream(), func(said [][]byte) {
 			var all []string
 			for _, data := range said {
 				all = append(all, string(data))
@@ -65,10 +65,10 @@ func TestNodesAreWatched(t *testing.T) {
 		}
 	}
 	expect("1")
-	check(t, q.PostNode(t.Context(), "b", []byte("2")))
+	check(t, PostNode(t.Context(), q.JetStream(), "b", []byte("2"), 1))
 	expect("1", "2")
-	check(t, q.PostNode(t.Context(), "a", []byte("3")))
+	check(t, PostNode(t.Context(), q.JetStream(), "a", []byte("3"), 1))
 	expect("2", "3")
-	check(t, q.DropNode(t.Context(), "b"))
+	check(t, DropNode(t.Context(), q.JetStream(), "b"))
 	expect("3")
 }

@@ -44,7 +44,7 @@ func streamsOf(account string) []string {
 // there is refused with an [OccupiedError].
 func (q *Queue) NewTrial(ctx context.Context, account string) (*Trial, error) {
 	t := &Trial{queue: q, account: account}
-	holder, err := q.LeaseHolder(ctx, account)
+	holder, err := LeaseHolder(ctx, q.JetStream(), account)
 	if err != nil {
 		return nil, err
 	}

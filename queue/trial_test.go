@@ -18,7 +18,7 @@ func TestATrialRemovesItsAccountAlone(t *testing.T) {
 	check(t, err)
 	for _, account := range []string{"trial", "main"} {
 		check(t, q.EnsureStreams(ctx, account, 1))
-		lease, err := q.TryAcquireLease(ctx, account, "runner of "+account, 10*time.Second)
+		lease, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, account, "runner of "+account, 10*time.Second)
 		check(t, err)
 		t.Cleanup(func() { _ = lease.Release(within(t)) })
 	}
@@ -26,10 +26,10 @@ func TestATrialRemovesItsAccountAlone(t *testing.T) {
 		t.Errorf("an account that is there: %v", err)
 	}
 	check(t, trial.End(ctx))
-	if holder, err := q.LeaseHolder(ctx, "trial"); holder != "" || err != nil {
+	if holder, err := LeaseHolder(ctx, q.JetStream(), "trial"); holder != "" || err != nil {
 		t.Errorf("lease of %q, %v", holder, err)
 	}
-	if holder, err := q.LeaseHolder(ctx, "main"); holder == "" || err != nil {
+	if holder, err := LeaseHolder(ctx, q.JetStream(), "main"); holder == "" || err != nil {
 		t.Errorf("the other's lease is gone: %v", err)
 	}
 	check(t, q.CheckStreams(ctx, "main", 1, true))
@@ -44,7 +44,7 @@ func TestATrialRemovesTheBucketsThatCameWithIt(t *testing.T) {
 	ctx := within(t)
 	trial, err := q.NewTrial(ctx, "trial")
 	check(t, err)
-	lease, err := q.TryAcquireLease(ctx, "trial", "n", 10*time.Second)
+	lease, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "trial", "n", 10*time.Second)
 	check(t, err)
 	check(t, lease.Release(ctx))
 	check(t, trial.End(ctx))

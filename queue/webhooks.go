@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"perennial/queue/bucket"
 	"slices"
 	"strings"
 	"time"
@@ -60,54 +61,48 @@ func (p WebhookPosition) Behind(last uint64) uint64 {
 	return behind
 }
 
-// EnsureWebhooks makes the bucket of an account's webhooks where there is none.
+// EnsureWebhooks makes the bucket of an account's webhooks where it is missing.
 func (q *Queue) EnsureWebhooks(ctx context.Context, account string, replicas int) error {
-	name := WebhooksBucket(account)
 	_, err := q.webhooks(ctx, account)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		_, err = q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, Description: "How far the webhooks of the account have delivered its events", History: 1,
-			Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
-		})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("bucket %s: %w", name, err)
-		}
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return err
 	}
-	return err
+	_, err = bucket.Ensure(ctx, q.js, jetstream.KeyValueConfig{
+		Bucket: WebhooksBucket(account), Description: "How far the webhooks of the account have delivered its events", History: 1,
+		Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+	})
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", WebhooksBucket(account), err)
+	}
+	return nil
 }
 
 func (q *Queue) webhooks(ctx context.Context, account string) (jetstream.KeyValue, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
-	name := WebhooksBucket(account)
-	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"STREAM.INFO."+KeyValueStream(name))
-	defer forget()
-	bucket, err := q.js.KeyValue(ctx, name)
-	if err = Denied(ctx, err); err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", name, err)
+	kv, err := q.js.LookBucket(ctx, WebhooksBucket(account))
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", WebhooksBucket(account), err)
 	}
-	return bucket, nil
+	return kv, nil
 }
 
 // WebhookPosition reads a webhook's position, and the revision with which it is written
 // again; revision 0: it has none.
 func (q *Queue) WebhookPosition(ctx context.Context, account, name string) (p WebhookPosition, revision uint64, err error) {
-	bucket, err := q.webhooks(ctx, account)
+	kv, err := q.webhooks(ctx, account)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return p, 0, nil
 	}
 	if err != nil {
 		return p, 0, err
 	}
-	return readWebhook(ctx, bucket, name)
+	return readWebhook(ctx, kv, name)
 }
 
-func readWebhook(ctx context.Context, bucket jetstream.KeyValue, name string) (p WebhookPosition, revision uint64, err error) {
-	entry, err := bucket.Get(ctx, name)
+func readWebhook(ctx context.Context, kv jetstream.KeyValue, name string) (p WebhookPosition, revision uint64, err error) {
+	entry, err := kv.Get(ctx, name)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return p, 0, nil
 	}
@@ -123,7 +118,7 @@ func readWebhook(ctx context.Context, bucket jetstream.KeyValue, name string) (p
 // StoreWebhook writes a webhook's position, if it is as it was read, and else returns
 // [ErrWebhookMoved]. The bucket must be there.
 func (q *Queue) StoreWebhook(ctx context.Context, account, name string, p WebhookPosition, revision uint64) (uint64, error) {
-	bucket, err := q.webhooks(ctx, account)
+	kv, err := q.webhooks(ctx, account)
 	if err != nil {
 		return 0, err
 	}
@@ -131,12 +126,7 @@ func (q *Queue) StoreWebhook(ctx context.Context, account, name string, p Webhoo
 	if err != nil {
 		return 0, err
 	}
-	if revision == 0 {
-		revision, err = bucket.Create(ctx, name, text)
-	} else {
-		revision, err = bucket.Update(ctx, name, text, revision)
-		err = wrongRevision(err)
-	}
+	revision, err = bucket.Update(ctx, kv, name, text, revision)
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		return 0, fmt.Errorf("position of webhook %s: %w", name, ErrWebhookMoved)
 	}
@@ -150,25 +140,25 @@ func (q *Queue) StoreWebhook(ctx context.Context, account, name string, p Webhoo
 // are configured no more, by name.
 func (q *Queue) WebhookPositions(ctx context.Context, account string) (map[string]WebhookPosition, error) {
 	all := map[string]WebhookPosition{}
-	bucket, err := q.webhooks(ctx, account)
+	kv, err := q.webhooks(ctx, account)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return all, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	stream, err := q.js.Stream(ctx, KeyValueStream(bucket.Bucket()))
+	stream, err := q.js.Stream(ctx, KeyValueStream(kv.Bucket()))
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", bucket.Bucket(), err)
+		return nil, fmt.Errorf("bucket %s: %w", kv.Bucket(), err)
 	}
-	keys := "$KV." + bucket.Bucket() + "."
+	keys := "$KV." + kv.Bucket() + "."
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(keys+">"))
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", bucket.Bucket(), err)
+		return nil, fmt.Errorf("bucket %s: %w", kv.Bucket(), err)
 	}
 	for subject := range info.State.Subjects {
 		name := strings.TrimPrefix(subject, keys)
-		p, revision, err := readWebhook(ctx, bucket, name)
+		p, revision, err := readWebhook(ctx, kv, name)
 		if err != nil {
 			return nil, err
 		}
@@ -182,12 +172,12 @@ func (q *Queue) WebhookPositions(ctx context.Context, account string) (map[strin
 // RemoveWebhook removes a webhook's position: what it has not delivered keeps no event any
 // more. Where there is none it does nothing.
 func (q *Queue) RemoveWebhook(ctx context.Context, account, name string) error {
-	bucket, err := q.webhooks(ctx, account)
+	kv, err := q.webhooks(ctx, account)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil
 	}
 	if err == nil {
-		err = bucket.Purge(ctx, name)
+		err = kv.Purge(ctx, name)
 	}
 	if err != nil {
 		return fmt.Errorf("position of webhook %s: %w", name, err)
@@ -198,7 +188,7 @@ func (q *Queue) RemoveWebhook(ctx context.Context, account, name string) error {
 // WatchWebhooks calls written with each webhook's name and revision, at once and whenever
 // its position is written, until ctx ends.
 func (q *Queue) WatchWebhooks(ctx context.Context, account string, written func(name string, revision uint64)) error {
-	return q.watchEntries(ctx, WebhooksBucket(account), func(entry jetstream.KeyValueEntry) {
+	return bucket.Watch(ctx, q.js, WebhooksBucket(account), func(entry jetstream.KeyValueEntry) {
 		if entry != nil {
 			written(entry.Key(), entry.Revision())
 		}

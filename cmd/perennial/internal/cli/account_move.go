@@ -15,6 +15,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger/sleep"
+	"perennial/queue"
 )
 
 // Moved is what `accounts move` prints.
@@ -80,7 +81,7 @@ func (a *app) moveAccount(ctx context.Context, m move) error {
 	}
 	from := activeNode(nodes, m.account)
 	if m.anywhere {
-		if err := r.Unpin(limited, m.account); err != nil {
+		if err := queue.Unpin(limited, r.JetStream(), m.account); err != nil {
 			return err
 		}
 		return a.printMoved(Moved{Account: m.account, From: from, Node: from})
@@ -88,7 +89,7 @@ func (a *app) moveAccount(ctx context.Context, m move) error {
 	if err := movable(nodes, m); err != nil {
 		return err
 	}
-	if err := r.Pin(limited, m.account, m.to, account.Replicas); err != nil {
+	if err := queue.Pin(limited, r.JetStream(), m.account, m.to, account.Replicas); err != nil {
 		return err
 	}
 	if err := awaitActive(ctx, r, m); err != nil {

@@ -274,7 +274,7 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 		if external {
-			if err := q.CheckLeases(ctx); err != nil {
+			if err := queue.CheckLeases(ctx, q.JetStream()); err != nil {
 				d.bad("leases", err, "start `perennial run`, which makes it anew, and keep others from deleting it")
 			}
 		}

@@ -117,7 +117,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 		h.confirm = func(context.Context) error { return nil }
 		return func() {}, nil // the data directory's lock proves it
 	}
-	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+daemon.ProcessHolder(), daemon.LeaseTTL)
+	lease, err := queue.NewLeases(h.queue.JetStream(), 1).TryAcquire(ctx, h.account, what+"-"+daemon.ProcessHolder(), daemon.LeaseTTL)
 	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {
 		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again; where it is lost already, its lease runs out within ten seconds", held, what)
 	}

@@ -46,7 +46,7 @@ func newNewer(p *pair) *newer {
 	nc, js := connectTo(t, p.nats.url())
 	t.Cleanup(nc.Close)
 	n.js = js
-	if n.lease, err = n.queue.AcquireLease(t.Context(), "main", "newer", time.Second); err != nil {
+	if n.lease, err = queue.NewLeases(n.queue.JetStream(), 1).Acquire(t.Context(), "main", "newer", time.Second, queue.Turn{}); err != nil {
 		t.Fatal(err)
 	}
 	return n

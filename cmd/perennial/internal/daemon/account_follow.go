@@ -67,7 +67,7 @@ func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*queue.Leas
 		}
 		giveUp()
 	}()
-	return a.host.Queue.AcquireLeaseInTurn(ctx, a.Name, a.host.holder, LeaseTTL, queue.Turn{
+	return a.host.leases.Acquire(ctx, a.Name, a.host.holder, LeaseTTL, queue.Turn{
 		Yields: func() bool { return a.host.peers.leaves(a.host.standing(), a.Name, time.Now()) },
 		Waits: func() {
 			a.setState(waitsForLease)

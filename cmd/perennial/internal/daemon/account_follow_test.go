@@ -51,7 +51,7 @@ func newTaken(t *testing.T) *taken {
 	must(t, err)
 	t.Cleanup(nc.Close)
 	x := &taken{t: t, account: &account{
-		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
+		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, leases: queue.NewLeases(q.JetStream(), 1), holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
 		started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{},
 	}, other: followed(t, filepath.Join(dir, "other.ledger.db"))}
 	x.ledger.Store(followed(t, filepath.Join(dir, "this.ledger.db")))
@@ -168,7 +168,7 @@ func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
 func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	x := newTaken(t)
 	x.later()
-	lease, err := x.host.Queue.AcquireLease(t.Context(), "main", "this", LeaseTTL)
+	lease, err := queue.NewLeases(x.host.Queue.JetStream(), 1).Acquire(t.Context(), "main", "this", LeaseTTL, queue.Turn{})
 	must(t, err)
 	if err := x.serveUnder(t.Context(), lease); !isLater(err) {
 		t.Errorf("it serves until: %v", err)
@@ -192,7 +192,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if holder, err := x.host.Queue.LeaseHolder(t.Context(), "main"); err != nil || holder != "" {
+	if holder, err := queue.LeaseHolder(t.Context(), x.host.Queue.JetStream(), "main"); err != nil || holder != "" {
 		t.Errorf("%q has the lease: %v", holder, err)
 	}
 	if why := x.notReady(); why == "" {

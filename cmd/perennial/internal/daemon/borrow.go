@@ -35,7 +35,7 @@ type Borrower struct {
 // first; one that does not hand over in two minutes keeps the account, and the error says
 // who that is.
 func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack func(context.Context), err error) {
-	lease, err = b.Queue.TryAcquireLease(ctx, b.Account, b.Name, LeaseTTL)
+	lease, err = queue.NewLeases(b.Queue.JetStream(), 1).TryAcquire(ctx, b.Account, b.Name, LeaseTTL)
 	if _, held := errors.AsType[*queue.LeaseHeldError](err); !held {
 		return lease, func(ctx context.Context) { _ = lease.Release(ctx) }, err
 	}
@@ -46,11 +46,11 @@ func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack fun
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
-		_ = b.Queue.DropNode(ctx, b.Name) // else its word runs out
+		_ = queue.DropNode(ctx, b.Queue.JetStream(), b.Name) // else its word runs out
 	}
 	limited, cancel := context.WithTimeout(ctx, borrowWithin)
 	defer cancel()
-	lease, err = b.Queue.AcquireLease(limited, b.Account, b.Name, LeaseTTL)
+	lease, err = queue.NewLeases(b.Queue.JetStream(), 1).Acquire(limited, b.Account, b.Name, LeaseTTL, queue.Turn{})
 	if err != nil {
 		end(context.WithoutCancel(ctx))
 		return nil, nil, fmt.Errorf("account %s was not handed over: %w", b.Account, err)
@@ -74,7 +74,7 @@ func (b *Borrower) say(ctx context.Context) {
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
 		if text, err := json.Marshal(n); err == nil {
-			_ = b.Queue.PostNode(limited, b.Name, text) // what NATS refuses is said again
+			_ = queue.PostNode(limited, b.Queue.JetStream(), b.Name, text, 1) // what NATS refuses is said again
 		}
 		cancel()
 		if sleep.For(ctx, time.Second) != nil {

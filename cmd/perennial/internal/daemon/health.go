@@ -147,7 +147,7 @@ func (a *account) probeStreams(ctx context.Context) {
 			err = errors.New(why)
 		}
 		if err == nil && a.host.Embedded == nil {
-			err = a.host.Queue.CheckLeases(ctx)
+			err = queue.CheckLeases(ctx, a.host.Queue.JetStream())
 		}
 		return err
 	})

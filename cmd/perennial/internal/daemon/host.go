@@ -43,6 +43,7 @@ type Host struct {
 	Embedded  *queue.Embedded
 	local     queue.User // of the program's own commands, where the embedded server has users
 	Queue     *queue.Queue
+	leases    *queue.Leases
 	Sandbox   *sandbox.Server
 	Accounts  []*account
 	damaged   []damagedAccount
@@ -118,6 +119,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 	if err := h.connect(); err != nil {
 		return err
 	}
+	h.leases = queue.NewLeases(h.Queue.JetStream(), h.replicas())
 	if len(h.Config.Accounts) > 1 { // half of the cores: what else a command needs is done beside the writers
 		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}
@@ -166,7 +168,7 @@ func (h *Host) connect() error {
 		if err != nil {
 			return err
 		}
-		target.LeaseReplicas, target.Log, target.Wait = h.replicas(), h.log, true
+		target.Log, target.Wait = h.log, true
 		target.Reconnected = func() { now := time.Now(); h.connected.Store(&now) }
 		h.Queue, err = queue.Connect(target)
 		if err == nil && h.Queue.Down() == "" {

@@ -81,13 +81,13 @@ func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = h.Queue.DropNode(limited, h.name.get()) // else its word runs out
+		_ = queue.DropNode(limited, h.Queue.JetStream(), h.name.get()) // else its word runs out
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
 		text, err := json.Marshal(h.node(limited))
 		if err == nil {
-			err = h.Queue.PostNode(limited, h.name.get(), text) // that NATS is away is the matter of a check
+			err = queue.PostNode(limited, h.Queue.JetStream(), h.name.get(), text, h.replicas()) // that NATS is away is the matter of a check
 		}
 		cancel()
 		if err != nil { // the others wait for this word once NATS is back
@@ -117,7 +117,7 @@ func (h *Host) awaitChange(ctx context.Context) error {
 
 // Nodes are the living runners, in the order of their names.
 func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
-	said, err := q.Nodes(ctx)
+	said, err := queue.AllNodes(ctx, q.JetStream())
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (h *Host) followPeers(ctx context.Context) {
 	}
 	both.Go(func() {
 		again(func(ctx context.Context) error {
-			return h.Queue.WatchNodes(ctx, func(said [][]byte) {
+			return queue.WatchNodes(ctx, h.Queue.JetStream(), func(said [][]byte) {
 				if all, err := nodesSaid(said); err == nil {
 					if h.name.hear(all, h.holder) {
 						h.log.WithField("node", h.name.get()).Error("another runner on a machine of the same name has the same data_dir: give the machines different host names. This runner calls itself by a longer name now")
@@ -72,7 +72,9 @@ func (h *Host) followPeers(ctx context.Context) {
 			})
 		})
 	})
-	both.Go(func() { again(func(ctx context.Context) error { return h.Queue.WatchPins(ctx, h.peers.setPins) }) })
+	both.Go(func() {
+		again(func(ctx context.Context) error { return queue.WatchPins(ctx, h.Queue.JetStream(), h.peers.setPins) })
+	})
 	both.Wait()
 }
 

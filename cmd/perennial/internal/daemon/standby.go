@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
 )
 
 const (
@@ -82,9 +83,9 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	if err != nil {
 		return look, err
 	}
-	holder := a.host.Queue.HeardHolder(a.Name)
+	holder := a.host.leases.Heard(a.Name)
 	if holder == "" {
-		holder, err = a.host.Queue.LeaseHolder(ctx, a.Name)
+		holder, err = queue.LeaseHolder(ctx, a.host.Queue.JetStream(), a.Name)
 	}
 	return standbyLook{at: time.Now(), head: uint64(head), last: state.Last, held: holder != ""}, err
 }
