@@ -26,7 +26,7 @@ func (q *Queue) StreamCopies(ctx context.Context, account string) (all []Copies,
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
-	for _, name := range keptStreams(account) {
+	for _, name := range KeptStreams(account) {
 		stream, err := q.js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue

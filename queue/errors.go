@@ -147,18 +147,6 @@ func (e *BatchError) Error() string {
 // Unwrap returns the cause.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// LeaseHeldError is returned by [Queue.TryAcquireLease] while another runner
-// holds the account.
-type LeaseHeldError struct {
-	Account string
-	Holder  string
-}
-
-// Error names the holder.
-func (e *LeaseHeldError) Error() string {
-	return fmt.Sprintf("account %s is held by %s", e.Account, e.Holder)
-}
-
 // ServiceError is an answer of an account's service that is an error. A verb
 // returns one to choose code and body; [Queue.Request] returns what arrived.
 type ServiceError struct {

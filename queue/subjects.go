@@ -118,3 +118,8 @@ func ReplySubject(account, inbox string) string { return "perennial.replies." + 
 
 // UserAccount is the NATS account of one user.
 func UserAccount(name string) string { return "PERENNIAL_USER_" + name }
+
+// KeptStreams are the streams of an account, there or not, that hold what is nowhere else.
+func KeptStreams(account string) []string {
+	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
+}

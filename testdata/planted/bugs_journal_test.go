@@ -116,7 +116,7 @@ var journalBugs = []bug{
 	{name: "an account goes to and fro", in: "daemon.pause.longer", run: "TestAnAccountDoesNotGoToAndFro",
 		old: "max(2*p.delay, againFirst)",
 		new: "max(p.delay, againFirst)"},
-	{name: "a free account is taken by the first runner that asks", in: "queue.contender.leaves", run: "TestAFreeAccountIsLeftToAnother",
+	{name: "a free account is taken by the first runner that asks", in: "lease.contender.leaves", run: "TestAFreeAccountIsLeftToAnother",
 		old: "c.left.Err() == nil && ",
 		new: "c.left.Err() != nil && "},
 }

@@ -124,7 +124,7 @@ var ledgerBugs = []bug{
 	{name: "events are removed while another runner has the account", in: "queue.Queue.BoundEvents", run: "TestNothingIsRemovedWhile",
 		old: "if err := b.Alone(ctx); err != nil {",
 		new: "if err := b.Alone(ctx); err != nil && ctx.Err() != nil {"},
-	{name: "a holder that was replaced goes on", in: "queue.Lease.Confirm", run: "TestAHolderThatWasReplaced",
+	{name: "a holder that was replaced goes on", in: "lease.Lease.Confirm", run: "TestAHolderThatWasReplaced",
 		old: "if err == nil && key.holder != l.holder {",
 		new: "if err == nil && key.holder == \"-\" {"},
 	{name: "the facts of an archiving make another", in: "ledger.Archive.boundary", run: "TestFewRows",

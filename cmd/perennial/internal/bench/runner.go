@@ -26,7 +26,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/trial"
 	"perennial/upstream"
 )
 
@@ -357,10 +357,10 @@ const (
 )
 
 // endTrial removes all that the benchmark made on another server, also after an interrupt.
-func endTrial(ctx context.Context, trial *queue.Trial) error {
+func endTrial(ctx context.Context, t *trial.Trial) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 	defer cancel()
-	return trial.End(limited)
+	return t.End(limited)
 }
 
 // measureOuter has the commands carried out with another NATS server or cluster.

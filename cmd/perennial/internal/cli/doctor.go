@@ -21,6 +21,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/lease"
 	"perennial/upstream"
 )
 
@@ -274,7 +275,7 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 		if external {
-			if err := queue.CheckLeases(ctx, q.JetStream()); err != nil {
+			if err := lease.Check(ctx, q.JetStream()); err != nil {
 				d.bad("leases", err, "start `perennial run`, which makes it anew, and keep others from deleting it")
 			}
 		}

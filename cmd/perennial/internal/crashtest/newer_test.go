@@ -23,6 +23,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/lease"
 )
 
 // newer is a runner of version 9.9.0, which holds the account and whose rows the test makes.
@@ -30,7 +31,7 @@ type newer struct {
 	p     *pair
 	queue *queue.Queue
 	js    jetstream.JetStream
-	lease *queue.Lease
+	lease *lease.Lease
 }
 
 // newNewer takes the account's lease when it is free.
@@ -46,7 +47,7 @@ func newNewer(p *pair) *newer {
 	nc, js := connectTo(t, p.nats.url())
 	t.Cleanup(nc.Close)
 	n.js = js
-	if n.lease, err = queue.NewLeases(n.queue.JetStream(), 1).Acquire(t.Context(), "main", "newer", time.Second, queue.Turn{}); err != nil {
+	if n.lease, err = lease.New(n.queue.JetStream(), 1).Acquire(t.Context(), "main", "newer", time.Second, lease.Turn{}); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -22,6 +22,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/lease"
 )
 
 // taken is an account whose events another runner has written, and which this one takes
@@ -51,7 +52,7 @@ func newTaken(t *testing.T) *taken {
 	must(t, err)
 	t.Cleanup(nc.Close)
 	x := &taken{t: t, account: &account{
-		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, leases: queue.NewLeases(q.JetStream(), 1), holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
+		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, leases: lease.New(q.JetStream(), 1), holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
 		started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{},
 	}, other: followed(t, filepath.Join(dir, "other.ledger.db"))}
 	x.ledger.Store(followed(t, filepath.Join(dir, "this.ledger.db")))
@@ -168,9 +169,9 @@ func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
 func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	x := newTaken(t)
 	x.later()
-	lease, err := queue.NewLeases(x.host.Queue.JetStream(), 1).Acquire(t.Context(), "main", "this", LeaseTTL, queue.Turn{})
+	taken, err := lease.New(x.host.Queue.JetStream(), 1).Acquire(t.Context(), "main", "this", LeaseTTL, lease.Turn{})
 	must(t, err)
-	if err := x.serveUnder(t.Context(), lease); !isLater(err) {
+	if err := x.serveUnder(t.Context(), taken); !isLater(err) {
 		t.Errorf("it serves until: %v", err)
 	}
 	stream, err := x.js.Stream(t.Context(), queue.CommandsStream("main"))
@@ -192,7 +193,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if holder, err := queue.LeaseHolder(t.Context(), x.host.Queue.JetStream(), "main"); err != nil || holder != "" {
+	if holder, err := lease.Holder(t.Context(), x.host.Queue.JetStream(), "main"); err != nil || holder != "" {
 		t.Errorf("%q has the lease: %v", holder, err)
 	}
 	if why := x.notReady(); why == "" {

@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/lease"
 )
 
 // run serves the account until ctx ends, or until it must not be served (final).
@@ -152,7 +153,7 @@ func (a *account) ensureStreams(ctx context.Context) error {
 
 var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)
 
-func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
+func (a *account) serveUnder(ctx context.Context, lease *lease.Lease) error {
 	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})

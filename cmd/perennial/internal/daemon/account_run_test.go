@@ -15,6 +15,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/lease"
 )
 
 // TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
@@ -62,7 +63,7 @@ func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
 	}
 	for _, err := range []error{
 		nil, errLeaseLost, nats.ErrNoServers, nats.ErrAuthorization, nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, io.EOF,
-		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, queue.ErrIntakeClosed, &queue.StreamError{}, &queue.LeaseHeldError{},
+		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, queue.ErrIntakeClosed, &queue.StreamError{}, &lease.HeldError{},
 	} {
 		if final(err) {
 			t.Errorf("%v ends an account", err)

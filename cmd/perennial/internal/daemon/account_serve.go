@@ -15,6 +15,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/lease"
 	"perennial/schedules"
 )
 
@@ -23,7 +24,7 @@ const publishAtEnd = 10 * time.Second
 
 // serve binds the account to its provider and works. Events go on being
 // published until the last fact is out. lease is nil on the embedded server.
-func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
+func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 	intake, err := a.host.Queue.Commands(ctx, a.Name)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/lease"
 )
 
 // check is one thing that an account depends on.
@@ -147,7 +148,7 @@ func (a *account) probeStreams(ctx context.Context) {
 			err = errors.New(why)
 		}
 		if err == nil && a.host.Embedded == nil {
-			err = queue.CheckLeases(ctx, a.host.Queue.JetStream())
+			err = lease.Check(ctx, a.host.Queue.JetStream())
 		}
 		return err
 	})

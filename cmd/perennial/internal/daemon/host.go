@@ -25,6 +25,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
+	"perennial/queue/lease"
 	"perennial/upstream/sandbox"
 )
 
@@ -43,7 +44,7 @@ type Host struct {
 	Embedded  *queue.Embedded
 	local     queue.User // of the program's own commands, where the embedded server has users
 	Queue     *queue.Queue
-	leases    *queue.Leases
+	leases    *lease.Leases
 	Sandbox   *sandbox.Server
 	Accounts  []*account
 	damaged   []damagedAccount
@@ -119,7 +120,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 	if err := h.connect(); err != nil {
 		return err
 	}
-	h.leases = queue.NewLeases(h.Queue.JetStream(), h.replicas())
+	h.leases = lease.New(h.Queue.JetStream(), h.replicas())
 	if len(h.Config.Accounts) > 1 { // half of the cores: what else a command needs is done beside the writers
 		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/lease"
 )
 
 const (
@@ -85,7 +85,7 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	}
 	holder := a.host.leases.Heard(a.Name)
 	if holder == "" {
-		holder, err = queue.LeaseHolder(ctx, a.host.Queue.JetStream(), a.Name)
+		holder, err = lease.Holder(ctx, a.host.Queue.JetStream(), a.Name)
 	}
 	return standbyLook{at: time.Now(), head: uint64(head), last: state.Last, held: holder != ""}, err
 }

@@ -1,6 +1,6 @@
 // Tests of hearing leases: one watch for all that wait.
 
-package queue
+package lease
 
 import (
 	"fmt"
@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"perennial/queue"
+	"perennial/queue/natstest"
+	"perennial/queue/natstest/jstest"
 )
 
 // TestWaitingForALeaseAsksTheServerNothing while its holder renews it: with many accounts
@@ -17,13 +21,13 @@ import (
 func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	t.Parallel()
 	const accounts, renewals, ttl = 5, 4, 3 * time.Second
-	url := startServer(t, t.TempDir())
-	one, ctx := connect(t, url), within(t)
-	two := NewLeases(connect(t, url).JetStream(), 1)
+	url := natstest.Serve(t, t.TempDir())
+	one, ctx := jstest.Connect(t, url.URL()), natstest.Within(t)
+	two := New(jstest.Connect(t, url.URL()), 1)
 	var held []*Lease
 	for i := range accounts {
-		lease, err := NewLeases(one.JetStream(), 1).Acquire(ctx, fmt.Sprintf("a%d", i), "one", ttl, Turn{})
-		check(t, err)
+		lease, err := New(one, 1).Acquire(ctx, fmt.Sprintf("a%d", i), "one", ttl, Turn{})
+		natstest.Check(t, err)
 		held = append(held, lease)
 	}
 	var asked atomic.Int64
@@ -38,11 +42,11 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 		}()
 	}
 	for range accounts {
-		receive(t, waiting)
+		natstest.Receive(t, waiting)
 	}
-	_, err := one.nc.Subscribe("$JS.API.STREAM.INFO.KV_"+LeaseBucket, func(*nats.Msg) { asked.Add(1) })
-	check(t, err)
-	check(t, one.nc.Flush())
+	_, err := one.Conn().Subscribe("$JS.API.STREAM.INFO.KV_"+queue.LeaseBucket, func(*nats.Msg) { asked.Add(1) })
+	natstest.Check(t, err)
+	natstest.Check(t, one.Conn().Flush())
 	for range renewals {
 		awaitRenewal(t, held[0]) // and with it, near enough, of the others
 	}
@@ -53,10 +57,10 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 		t.Errorf("%d requests for the bucket while %d leases were renewed %d times", n, accounts, renewals)
 	}
 	for _, lease := range held {
-		check(t, lease.Release(ctx))
+		natstest.Check(t, lease.Release(ctx))
 	}
 	for range accounts {
-		check(t, receive(t, next).Release(ctx))
+		natstest.Check(t, natstest.Receive(t, next).Release(ctx))
 	}
 	if holder := two.Heard("a0"); holder != "" {
 		t.Errorf("%q is heard of where nothing listens", holder)
@@ -66,14 +70,14 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 // TestAWatchHears every key once, also of a bucket that was made anew, whose revisions
 // begin again; a waiter that comes later hears the last one.
 func TestAWatchHears(t *testing.T) {
-	w := &leaseWatch{heard: map[string]heardKey{}, listeners: map[*leaseListener]struct{}{{}: {}}}
+	w := &watch{heard: map[string]heardKey{}, listeners: map[*listener]struct{}{{}: {}}}
 	first := w.listen("main")
 	for _, revision := range []uint64{7, 7, 8, 2} {
-		w.note("main", leaseKey{revision: revision, holder: "one"})
-		w.note("other", leaseKey{revision: revision})
+		w.note("main", record{revision: revision, holder: "one"})
+		w.note("other", record{revision: revision})
 	}
-	revisions := func(l *leaseListener) (all []uint64) {
-		receive(t, l.ready)
+	revisions := func(l *listener) (all []uint64) {
+		natstest.Receive(t, l.ready)
 		for _, key := range w.take(l) {
 			all = append(all, key.revision)
 		}

@@ -1,7 +1,7 @@
 // What the runners of a NATS server say of themselves: a key each, which runs out with
 // its runner.
 
-package queue
+package nodes
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"perennial/queue/bucket"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/bucket"
 )
 
 // NodeLife is how long a runner counts as living after its last word.
@@ -21,28 +23,28 @@ const NodeLife = 10 * time.Second
 
 // PostNode says that a runner lives, and data of it. The bucket is made where it is missing,
 // with replicas copies.
-func PostNode(ctx context.Context, js *JetStream, node string, data []byte, replicas int) error {
+func Post(ctx context.Context, js *queue.JetStream, node string, data []byte, replicas int) error {
 	kv, err := bucket.Ensure(ctx, js, jetstream.KeyValueConfig{
-		Bucket: NodesBucket, Description: "Which runners of Perennial live", TTL: NodeLife, History: 1,
+		Bucket: queue.NodesBucket, Description: "Which runners of Perennial live", TTL: NodeLife, History: 1,
 		Storage: jetstream.MemoryStorage, Replicas: max(replicas, 1),
 	})
 	if err == nil {
 		_, err = kv.Put(ctx, nodeKey(node), data)
 	}
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", NodesBucket, err)
+		return fmt.Errorf("bucket %s: %w", queue.NodesBucket, err)
 	}
 	return nil
 }
 
 // DropNode takes back what a runner said: it ends.
-func DropNode(ctx context.Context, js *JetStream, node string) error {
-	kv, err := js.KeyValue(ctx, NodesBucket)
+func Drop(ctx context.Context, js *queue.JetStream, node string) error {
+	kv, err := js.KeyValue(ctx, queue.NodesBucket)
 	if err == nil {
 		err = kv.Purge(ctx, nodeKey(node))
 	}
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", NodesBucket, err)
+		return fmt.Errorf("bucket %s: %w", queue.NodesBucket, err)
 	}
 	return nil
 }
@@ -51,17 +53,17 @@ func DropNode(ctx context.Context, js *JetStream, node string) error {
 func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
 // AllNodes is what the living runners have said last, in no order.
-func AllNodes(ctx context.Context, js *JetStream) (said [][]byte, err error) {
-	kv, err := js.LookBucket(ctx, NodesBucket)
+func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
+	kv, err := js.LookBucket(ctx, queue.NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", NodesBucket, err)
+		return nil, fmt.Errorf("bucket %s: %w", queue.NodesBucket, err)
 	}
 	all, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", NodesBucket, err)
+		return nil, fmt.Errorf("bucket %s: %w", queue.NodesBucket, err)
 	}
 	defer func() { _ = all.Stop() }()
 	for {
@@ -72,7 +74,7 @@ func AllNodes(ctx context.Context, js *JetStream) (said [][]byte, err error) {
 			}
 			said = append(said, entry.Value())
 		case <-ctx.Done():
-			return nil, fmt.Errorf("bucket %s: %w", NodesBucket, ctx.Err())
+			return nil, fmt.Errorf("bucket %s: %w", queue.NodesBucket, ctx.Err())
 		}
 	}
 }
@@ -80,8 +82,8 @@ func AllNodes(ctx context.Context, js *JetStream) (said [][]byte, err error) {
 // WatchNodes calls changed with what the runners have said last, at once and with every
 // new word, until ctx ends. What a runner said stays until it ends in good order: whether
 // it is old by now is the caller's matter. It returns nil where there is no bucket.
-func WatchNodes(ctx context.Context, js *JetStream, changed func(said [][]byte)) error {
-	return bucket.WatchAll(ctx, js, NodesBucket, func(all map[string][]byte) {
+func Watch(ctx context.Context, js *queue.JetStream, changed func(said [][]byte)) error {
+	return bucket.WatchAll(ctx, js, queue.NodesBucket, func(all map[string][]byte) {
 		changed(slices.Collect(maps.Values(all)))
 	})
 }

@@ -1,7 +1,7 @@
 // The keys of all leases as a process hears them: one watch of the bucket for all of its
 // runners that wait, so that waiting asks the server nothing.
 
-package queue
+package lease
 
 import (
 	"context"
@@ -11,64 +11,65 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
 	"perennial/queue/bucket"
 )
 
 const (
-	// leaseWatchAnew is how often the bucket is watched anew: one that was removed and made
+	// watchAnew is how often the bucket is watched anew: one that was removed and made
 	// again is found. What a watch may miss in between, a key's time to live finds.
-	leaseWatchAnew = 30 * time.Second
-	// leaseWatchAgain is the wait after a watch that could not be begun.
-	leaseWatchAgain = 500 * time.Millisecond
+	watchAnew = 30 * time.Second
+	// watchAgain is the wait after a watch that could not be begun.
+	watchAgain = 500 * time.Millisecond
 	// heardFor is how long Heard names a runner after its last word.
 	heardFor = 10 * time.Second
 )
 
-// leaseWatch hears the keys of the lease bucket while there is a listener.
-type leaseWatch struct {
-	js *JetStream
+// watch hears the keys of the lease bucket while there is a listener.
+type watch struct {
+	js *queue.JetStream
 
 	mu        sync.Mutex
-	listeners map[*leaseListener]struct{}
+	listeners map[*listener]struct{}
 	stop      context.CancelFunc
 	heard     map[string]heardKey // by account; nil while there is no listener
 }
 
 // heardKey is the last key of an account that was heard.
 type heardKey struct {
-	leaseKey
+	record
 	recent context.Context // ends when it is older than heardFor
 	forget context.CancelFunc
 }
 
-// leaseListener gets the keys of one account, each of them and in their order.
-type leaseListener struct {
+// listener gets the keys of one account, each of them and in their order.
+type listener struct {
 	account string
 	ready   chan struct{} // has something while keys wait
-	keys    []leaseKey    // of leaseWatch.mu
+	keys    []record      // of watch.mu
 }
 
 // listen begins to hear the keys of an account's lease. What was heard of it last
 // comes first.
-func (w *leaseWatch) listen(account string) *leaseListener {
-	l := &leaseListener{account: account, ready: make(chan struct{}, 1)}
+func (w *watch) listen(account string) *listener {
+	l := &listener{account: account, ready: make(chan struct{}, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.listeners) == 0 {
 		var ctx context.Context
 		ctx, w.stop = context.WithCancel(context.Background())
-		w.listeners, w.heard = map[*leaseListener]struct{}{}, map[string]heardKey{}
+		w.listeners, w.heard = map[*listener]struct{}{}, map[string]heardKey{}
 		go w.run(ctx)
 	}
 	w.listeners[l] = struct{}{}
 	if key, heard := w.heard[account]; heard {
-		l.add(key.leaseKey)
+		l.add(key.record)
 	}
 	return l
 }
 
 // end ends the hearing; the last listener ends the watch.
-func (w *leaseWatch) end(l *leaseListener) {
+func (w *watch) end(l *listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.listeners, l)
@@ -82,7 +83,7 @@ func (w *leaseWatch) end(l *leaseListener) {
 }
 
 // take is what has come since the last take.
-func (w *leaseWatch) take(l *leaseListener) []leaseKey {
+func (w *watch) take(l *listener) []record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys := l.keys
@@ -90,8 +91,8 @@ func (w *leaseWatch) take(l *leaseListener) []leaseKey {
 	return keys
 }
 
-// add needs leaseWatch.mu.
-func (l *leaseListener) add(key leaseKey) {
+// add needs watch.mu.
+func (l *listener) add(key record) {
 	l.keys = append(l.keys, key)
 	select {
 	case l.ready <- struct{}{}:
@@ -99,7 +100,7 @@ func (l *leaseListener) add(key leaseKey) {
 	}
 }
 
-func (w *leaseWatch) note(account string, key leaseKey) {
+func (w *watch) note(account string, key record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before, known := w.heard[account]
@@ -119,7 +120,7 @@ func (w *leaseWatch) note(account string, key leaseKey) {
 }
 
 // holder is the runner whose key was heard of lately.
-func (w *leaseWatch) holder(account string) string {
+func (w *watch) holder(account string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key, known := w.heard[account]
@@ -129,10 +130,10 @@ func (w *leaseWatch) holder(account string) string {
 	return key.holder
 }
 
-func (w *leaseWatch) run(ctx context.Context) {
+func (w *watch) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		limited, cancel := context.WithTimeout(ctx, leaseWatchAnew)
-		_ = bucket.Watch(limited, w.js, LeaseBucket, func(entry jetstream.KeyValueEntry) { // that NATS is away is the matter of a check
+		limited, cancel := context.WithTimeout(ctx, watchAnew)
+		_ = bucket.Watch(limited, w.js, queue.LeaseBucket, func(entry jetstream.KeyValueEntry) { // that NATS is away is the matter of a check
 			if entry != nil {
 				w.note(entry.Key(), keyOf(entry))
 			}
@@ -140,7 +141,7 @@ func (w *leaseWatch) run(ctx context.Context) {
 		ended := limited.Err() != nil
 		cancel()
 		if !ended {
-			_ = sleep.For(ctx, leaseWatchAgain)
+			_ = sleep.For(ctx, watchAgain)
 		}
 	}
 }

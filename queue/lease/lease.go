@@ -1,17 +1,19 @@
 // The lease by which one runner at a time has an account on an external NATS.
 
-package queue
+package lease
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"perennial/queue/bucket"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
+
+	"perennial/queue"
+	"perennial/queue/bucket"
 )
 
 // Lease is the right to run an account, as long as [Lease.Lost] is open. It
@@ -33,14 +35,14 @@ type Lease struct {
 // Leases are the leases of all accounts of a server, as one process takes them. Its runners
 // that wait share one watch of the bucket.
 type Leases struct {
-	js       *JetStream
+	js       *queue.JetStream
 	replicas int // copies of the bucket, where it is made
-	watch    leaseWatch
+	watch    watch
 }
 
-// NewLeases are the leases on a server.
-func NewLeases(js *JetStream, replicas int) *Leases {
-	return &Leases{js: js, replicas: max(replicas, 1), watch: leaseWatch{js: js}}
+// New are the leases on a server.
+func New(js *queue.JetStream, replicas int) *Leases {
+	return &Leases{js: js, replicas: max(replicas, 1), watch: watch{js: js}}
 }
 
 // Turn is how a runner waits for an account's lease among others. The zero value lets none
@@ -68,7 +70,7 @@ func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.D
 		if err == nil {
 			return lease, nil
 		}
-		held, ok := errors.AsType[*LeaseHeldError](err)
+		held, ok := errors.AsType[*HeldError](err)
 		if !ok {
 			return nil, err
 		}
@@ -82,7 +84,7 @@ func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.D
 }
 
 // TryAcquire takes the account if it is free, and else returns a
-// [LeaseHeldError] at once.
+// [HeldError] at once.
 func (l *Leases) TryAcquire(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder}
 	defer c.calm()
@@ -97,20 +99,32 @@ func (l *Leases) Heard(account string) string { return l.watch.holder(account) }
 // bucket opens the bucket, or makes it; its time to live is returned.
 func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyValue, time.Duration, error) {
 	kv, err := bucket.Ensure(ctx, l.js, jetstream.KeyValueConfig{
-		Bucket: LeaseBucket, Description: "Who runs which account of Perennial",
+		Bucket: queue.LeaseBucket, Description: "Who runs which account of Perennial",
 		TTL: ttl, History: 1, Storage: jetstream.FileStorage, Replicas: l.replicas,
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("bucket %s: %w", LeaseBucket, err)
+		return nil, 0, fmt.Errorf("bucket %s: %w", queue.LeaseBucket, err)
 	}
 	status, err := kv.Status(ctx)
 	if err != nil {
-		return nil, 0, fmt.Errorf("bucket %s: %w", LeaseBucket, err)
+		return nil, 0, fmt.Errorf("bucket %s: %w", queue.LeaseBucket, err)
 	}
 	if status.TTL() < time.Second {
-		return nil, 0, &StreamError{Stream: KeyValueStream(LeaseBucket), Field: "max_age", Have: status.TTL().String(), Want: "at least 1s"}
+		return nil, 0, &queue.StreamError{Stream: queue.KeyValueStream(queue.LeaseBucket), Field: "max_age", Have: status.TTL().String(), Want: "at least 1s"}
 	}
 	return kv, status.TTL(), nil
+}
+
+// HeldError is returned by [Leases.TryAcquire] while another runner
+// holds the account.
+type HeldError struct {
+	Account string
+	Holder  string
+}
+
+// Error names the holder.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("account %s is held by %s", e.Account, e.Holder)
 }
 
 // safeTime is after how long without a renewal the holder must consider the
@@ -127,7 +141,7 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 func (l *Lease) Confirm(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
-	key, err := readLeaseKey(limited, l.bucket, l.account)
+	key, err := read(limited, l.bucket, l.account)
 	if err == nil && key.holder != l.holder {
 		err = jetstream.ErrKeyExists
 	}
@@ -170,13 +184,13 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	var failed error // of the last try
 	for {
 		switch awaitRenewalTime(ctx, expiry.C, renew.C) {
-		case leaseStopped:
+		case stopped:
 			return
-		case leaseExpired:
+		case expired:
 			l.lose()
 			l.log.WithError(failed).Error("the lease could not be renewed in time")
 			return
-		case leaseDue:
+		case due:
 		}
 		next := time.NewTimer(safeTime(l.ttl))
 		err := l.renew(ctx)
@@ -197,9 +211,9 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 
 // The events for which a holder waits.
 const (
-	leaseDue     = iota // the key is to be written again
-	leaseExpired        // the last write is too old
-	leaseStopped
+	due     = iota // the key is to be written again
+	expired        // the last write is too old
+	stopped
 )
 
 // awaitRenewalTime waits for the first of the three. A process that was stopped finds
@@ -208,16 +222,16 @@ const (
 func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	select {
 	case <-ctx.Done():
-		return leaseStopped
+		return stopped
 	case <-expiry:
-		return leaseExpired
+		return expired
 	case <-renew:
 	}
 	select {
 	case <-expiry:
-		return leaseExpired
+		return expired
 	default:
-		return leaseDue
+		return due
 	}
 }
 
@@ -228,9 +242,9 @@ func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
-	err := l.write(limited, leaseKey{revision: l.revision})
-	for tries := 0; errors.Is(err, jetstream.ErrKeyExists) && tries < leaseTries; tries++ {
-		key, readErr := readLeaseKey(limited, l.bucket, l.account)
+	err := l.write(limited, record{revision: l.revision})
+	for tries := 0; errors.Is(err, jetstream.ErrKeyExists) && tries < renewTries; tries++ {
+		key, readErr := read(limited, l.bucket, l.account)
 		if readErr != nil {
 			return readErr
 		}
@@ -252,11 +266,11 @@ func (l *Lease) renew(ctx context.Context) error {
 // errKeyContended leaves the lease held until it expires: the next renewal may succeed.
 var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
 
-// leaseTries bounds how often one renewal writes over a key that others write too.
-const leaseTries = 5
+// renewTries bounds how often one renewal writes over a key that others write too.
+const renewTries = 5
 
-func (l *Lease) write(ctx context.Context, read leaseKey) error {
-	revision, err := writeLeaseKey(ctx, l.bucket, l.account, l.holder, read)
+func (l *Lease) write(ctx context.Context, read record) error {
+	revision, err := write(ctx, l.bucket, l.account, l.holder, read)
 	if err == nil {
 		l.revision = revision
 	}
@@ -265,14 +279,14 @@ func (l *Lease) write(ctx context.Context, read leaseKey) error {
 
 // giveBack leaves the key to the runner that comes first, unless another has it.
 func (l *Lease) giveBack(ctx context.Context) error {
-	_, err := writeLeaseKey(ctx, l.bucket, l.account, "", leaseKey{revision: l.revision})
+	_, err := write(ctx, l.bucket, l.account, "", record{revision: l.revision})
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return err
 	}
-	key, err := readLeaseKey(ctx, l.bucket, l.account) // a renewal that was cut off may have been stored
+	key, err := read(ctx, l.bucket, l.account) // a renewal that was cut off may have been stored
 	if err != nil || key.free || key.holder != "" && key.holder != l.holder {
 		return err
 	}
-	_, err = writeLeaseKey(ctx, l.bucket, l.account, "", key)
+	_, err = write(ctx, l.bucket, l.account, "", key)
 	return err
 }

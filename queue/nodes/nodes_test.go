@@ -1,20 +1,23 @@
-package queue
+package nodes
 
 import (
 	"context"
 	"slices"
 	"testing"
 	"time"
+
+	"perennial/queue/natstest"
+	"perennial/queue/natstest/jstest"
 )
 
 // TestNodesAreWhatLivingRunnersSaid: the last word of each that has not ended; a name
 // may have any letters.
 func TestNodesAreWhatLivingRunnersSaid(t *testing.T) {
-	q := newQueue(t)
+	js := jstest.New(t)
 	listed := func() (all []string) {
 		t.Helper()
-		said, err := AllNodes(t.Context(), q.JetStream())
-		check(t, err)
+		said, err := All(t.Context(), js)
+		natstest.Check(t, err)
 		for _, data := range said {
 			all = append(all, string(data))
 		}
@@ -24,18 +27,18 @@ func TestNodesAreWhatLivingRunnersSaid(t *testing.T) {
 		t.Errorf("before any runner: %v", got)
 	}
 	for _, x := range [][2]string{{"a.example, ü", "1"}, {"b", "2"}, {"a.example, ü", "3"}} {
-		check(t, PostNode(t.Context(), q.JetStream(), x[0], []byte(x[1]), 1))
+		natstest.Check(t, Post(t.Context(), js, x[0], []byte(x[1]), 1))
 	}
 	if got := listed(); !slices.Equal(got, []string{"2", "3"}) {
 		t.Errorf("%v", got)
 	}
-	check(t, DropNode(t.Context(), q.JetStream(), "b"))
+	natstest.Check(t, Drop(t.Context(), js, "b"))
 	if got := listed(); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("behind an end: %v", got)
 	}
 	ended, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	if _, err := AllNodes(ended, q.JetStream()); err == nil {
+	if _, err := All(ended, js); err == nil {
 		t.Error("it does not end with its context")
 	}
 }

@@ -1,4 +1,4 @@
-package queue
+package lease
 
 import (
 	"context"
@@ -8,22 +8,26 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/natstest"
+	"perennial/queue/natstest/jstest"
 )
 
-// longLease is a time to live that no test outlasts: what is neither renewed nor expires
+// longTime is a time to live that no test outlasts: what is neither renewed nor expires
 // does not depend on how fast the machine answers.
 const longLease = 30 * time.Second
 
 // acquireShort takes a lease that is short because it is to expire or to be renewed. On a
 // busy machine a look at its bucket can take longer than the second that it is given.
-func acquireShort(t testing.TB, q *Queue, holder string, ttl time.Duration) *Lease {
+func acquireShort(t testing.TB, js *queue.JetStream, holder string, ttl time.Duration) *Lease {
 	t.Helper()
-	ctx := within(t)
-	lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", holder, ttl, Turn{})
+	ctx := natstest.Within(t)
+	lease, err := New(js, 1).Acquire(ctx, "main", holder, ttl, Turn{})
 	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		lease, err = NewLeases(q.JetStream(), 1).Acquire(ctx, "main", holder, ttl, Turn{})
+		lease, err = New(js, 1).Acquire(ctx, "main", holder, ttl, Turn{})
 	}
-	check(t, err)
+	natstest.Check(t, err)
 	return lease
 }
 
@@ -31,7 +35,7 @@ func awaitLost(t testing.TB, lease *Lease) {
 	t.Helper()
 	select {
 	case <-lease.Lost():
-	case <-within(t).Done():
+	case <-natstest.Within(t).Done():
 		t.Fatal("the holder noticed nothing")
 	}
 }
@@ -39,68 +43,68 @@ func awaitLost(t testing.TB, lease *Lease) {
 // TestADeletedBucketOfLeasesIsNamed, until a runner makes it anew.
 func TestADeletedBucketOfLeasesIsNamed(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t)
-	if err := CheckLeases(within(t), q.JetStream()); err == nil || !strings.Contains(err.Error(), LeaseBucket) {
+	js := jstest.New(t)
+	if err := Check(natstest.Within(t), js); err == nil || !strings.Contains(err.Error(), queue.LeaseBucket) {
 		t.Errorf("none is there: %v", err)
 	}
-	lease, err := NewLeases(q.JetStream(), 1).TryAcquire(within(t), "main", "a", time.Minute)
-	check(t, err)
-	t.Cleanup(func() { _ = lease.Release(within(t)) })
-	check(t, CheckLeases(within(t), q.JetStream()))
-	check(t, q.js.DeleteKeyValue(within(t), LeaseBucket))
-	if err := CheckLeases(within(t), q.JetStream()); err == nil {
+	lease, err := New(js, 1).TryAcquire(natstest.Within(t), "main", "a", time.Minute)
+	natstest.Check(t, err)
+	t.Cleanup(func() { _ = lease.Release(natstest.Within(t)) })
+	natstest.Check(t, Check(natstest.Within(t), js))
+	natstest.Check(t, js.DeleteKeyValue(natstest.Within(t), queue.LeaseBucket))
+	if err := Check(natstest.Within(t), js); err == nil {
 		t.Error("it is gone")
 	}
 }
 
 func TestOnlyOneRunnerHoldsAnAccountAndTheNextFollows(t *testing.T) {
 	t.Parallel()
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	first, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", longLease, Turn{})
-	check(t, err)
-	var held *LeaseHeldError
-	if _, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "two", longLease); !errors.As(err, &held) || held.Holder != "one" {
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
+	first, err := New(js, 1).Acquire(ctx, "main", "one", longLease, Turn{})
+	natstest.Check(t, err)
+	var held *HeldError
+	if _, err := New(js, 1).TryAcquire(ctx, "main", "two", longLease); !errors.As(err, &held) || held.Holder != "one" {
 		t.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if _, err := NewLeases(q.JetStream(), 1).Acquire(short, "main", "two", longLease, Turn{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := New(js, 1).Acquire(short, "main", "two", longLease, Turn{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	next := make(chan *Lease, 1)
 	go func() {
-		lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", longLease, Turn{})
+		lease, err := New(js, 1).Acquire(ctx, "main", "two", longLease, Turn{})
 		if err != nil {
 			t.Error(err)
 		}
 		next <- lease
 	}()
-	check(t, first.Release(ctx))
+	natstest.Check(t, first.Release(ctx))
 	awaitLost(t, first)
-	second := receive(t, next)
-	check(t, second.Release(ctx))
+	second := natstest.Receive(t, next)
+	natstest.Check(t, second.Release(ctx))
 }
 
 func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
 	t.Parallel()
-	q := connect(t, startServer(t, t.TempDir()))
-	dead := acquireShort(t, q, "one", time.Second)
+	js := jstest.New(t)
+	dead := acquireShort(t, js, "one", time.Second)
 	dead.stop() // renews no more, and does not release
-	receive(t, dead.done)
-	check(t, acquireShort(t, q, "two", time.Second).Release(within(t)))
+	natstest.Receive(t, dead.done)
+	natstest.Check(t, acquireShort(t, js, "two", time.Second).Release(natstest.Within(t)))
 }
 
 func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
 	t.Parallel()
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
 	for _, value := range []string{"two", ""} { // which holds it, or has held it since
-		lease := acquireShort(t, q, "one", time.Second)
-		_, err := lease.bucket.Put(ctx, "main", []byte(leaseMark+value))
-		check(t, err)
+		lease := acquireShort(t, js, "one", time.Second)
+		_, err := lease.bucket.Put(ctx, "main", []byte(mark+value))
+		natstest.Check(t, err)
 		awaitLost(t, lease)
-		check(t, lease.Release(ctx))
+		natstest.Check(t, lease.Release(ctx))
 	}
 }
 
@@ -143,15 +147,15 @@ func TestAStrangersKeyAdmitsNoNewcomer(t *testing.T) {
 	for name, meddle := range strangers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, ctx := connect(t, startServer(t, t.TempDir())), within(t)
-			lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", ttl, Turn{})
-			check(t, err)
-			check(t, meddle(ctx, lease.bucket))
-			second, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "two", ttl)
-			if _, held := errors.AsType[*LeaseHeldError](err); !held {
+			js, ctx := jstest.New(t), natstest.Within(t)
+			lease, err := New(js, 1).Acquire(ctx, "main", "one", ttl, Turn{})
+			natstest.Check(t, err)
+			natstest.Check(t, meddle(ctx, lease.bucket))
+			second, err := New(js, 1).TryAcquire(ctx, "main", "two", ttl)
+			if _, held := errors.AsType[*HeldError](err); !held {
 				t.Errorf("a newcomer got %v, %v", second, err)
 			}
-			check(t, lease.Release(ctx))
+			natstest.Check(t, lease.Release(ctx))
 		})
 	}
 }
@@ -160,12 +164,12 @@ func TestAStrangersKeyAdmitsNoNewcomer(t *testing.T) {
 func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue) error) {
 	t.Helper()
 	const ttl = 4 * time.Second
-	q, ctx := connect(t, startServer(t, t.TempDir())), within(t)
-	lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", ttl, Turn{})
-	check(t, err)
+	js, ctx := jstest.New(t), natstest.Within(t)
+	lease, err := New(js, 1).Acquire(ctx, "main", "one", ttl, Turn{})
+	natstest.Check(t, err)
 	next := make(chan *Lease, 1)
 	go func() {
-		second, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", ttl, Turn{})
+		second, err := New(js, 1).Acquire(ctx, "main", "two", ttl, Turn{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -173,7 +177,7 @@ func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue
 	}()
 	for range 3 {
 		awaitRenewal(t, lease)
-		check(t, meddle(ctx, lease.bucket))
+		natstest.Check(t, meddle(ctx, lease.bucket))
 	}
 	awaitRenewal(t, lease)
 	select {
@@ -183,17 +187,17 @@ func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue
 		t.Fatal("two runners hold it")
 	default:
 	}
-	check(t, lease.Release(ctx))
-	check(t, receive(t, next).Release(ctx))
+	natstest.Check(t, lease.Release(ctx))
+	natstest.Check(t, natstest.Receive(t, next).Release(ctx))
 }
 
 // awaitRenewal waits until the holder has written its key once more.
 func awaitRenewal(t *testing.T, lease *Lease) {
 	t.Helper()
-	watch, err := lease.bucket.Watch(within(t), lease.account, jetstream.UpdatesOnly())
-	check(t, err)
-	defer func() { check(t, watch.Stop()) }()
-	for ctx := within(t); ; {
+	watch, err := lease.bucket.Watch(natstest.Within(t), lease.account, jetstream.UpdatesOnly())
+	natstest.Check(t, err)
+	defer func() { natstest.Check(t, watch.Stop()) }()
+	for ctx := natstest.Within(t); ; {
 		select {
 		case e := <-watch.Updates():
 			if e != nil && keyOf(e).holder == lease.holder {
@@ -214,68 +218,68 @@ func TestALeaseThatIsOverIsNotRenewed(t *testing.T) {
 		expiry, renew := make(chan time.Time, 1), make(chan time.Time, 1)
 		expiry <- time.Time{}
 		renew <- time.Time{}
-		if awaitRenewalTime(t.Context(), expiry, renew) != leaseExpired {
+		if awaitRenewalTime(t.Context(), expiry, renew) != expired {
 			t.Fatal("it is renewed")
 		}
 	}
 	renew := make(chan time.Time, 1)
 	renew <- time.Time{}
-	if awaitRenewalTime(t.Context(), nil, renew) != leaseDue {
+	if awaitRenewalTime(t.Context(), nil, renew) != due {
 		t.Error("it is never renewed")
 	}
 }
 
 // What no runner has written for a time to live is no lease.
 func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	bucket, _, err := NewLeases(q.JetStream(), 1).bucket(ctx, time.Minute)
-	check(t, err)
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
+	bucket, _, err := New(js, 1).bucket(ctx, time.Minute)
+	natstest.Check(t, err)
 	for _, meddle := range []func() error{
 		func() error { _, err := bucket.Put(ctx, "main", []byte("mine")); return err },
 		func() error { return bucket.Delete(ctx, "main") },
 	} {
-		check(t, meddle())
-		var held *LeaseHeldError
-		if _, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "one", time.Minute); !errors.As(err, &held) || !strings.Contains(held.Error(), "no runner") {
+		natstest.Check(t, meddle())
+		var held *HeldError
+		if _, err := New(js, 1).TryAcquire(ctx, "main", "one", time.Minute); !errors.As(err, &held) || !strings.Contains(held.Error(), "no runner") {
 			t.Error(err)
 		}
-		c := &contender{leases: NewLeases(q.JetStream(), 1), account: "main", holder: "one"}
+		c := &contender{leases: New(js, 1), account: "main", holder: "one"}
 		if _, err := c.try(ctx, time.Minute); !errors.As(err, &held) {
 			t.Error(err)
 		}
 		c.calm() // the minute is over
 		lease, err := c.try(ctx, time.Minute)
-		check(t, err)
-		check(t, lease.Release(ctx))
+		natstest.Check(t, err)
+		natstest.Check(t, lease.Release(ctx))
 	}
 }
 
 func TestHolderCutOffFromTheServerGivesUpInTime(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, t.TempDir())
-	q := connect(t, server)
-	lease := acquireShort(t, q, "one", time.Second)
+	server := natstest.Serve(t, t.TempDir())
+	js := jstest.Connect(t, server.URL())
+	lease := acquireShort(t, js, "one", time.Second)
 	server.Shutdown()
 	awaitLost(t, lease)
-	check(t, lease.Release(within(t)))
+	natstest.Check(t, lease.Release(natstest.Within(t)))
 }
 
 // A renewal that the server stored and whose answer was lost is the holder's own
 // write, and no stranger's.
 func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	lease, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "me-1", 6*time.Second, Turn{})
-	check(t, err)
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
+	lease, err := New(js, 1).Acquire(ctx, "main", "me-1", 6*time.Second, Turn{})
+	natstest.Check(t, err)
 	entry, err := lease.bucket.Get(ctx, "main")
-	check(t, err)
-	lost, err := lease.bucket.Update(ctx, "main", []byte(leaseMark+"me-1"), entry.Revision())
-	check(t, err)
+	natstest.Check(t, err)
+	lost, err := lease.bucket.Update(ctx, "main", []byte(mark+"me-1"), entry.Revision())
+	natstest.Check(t, err)
 	watch, err := lease.bucket.Watch(ctx, "main")
-	check(t, err)
-	defer func() { check(t, watch.Stop()) }()
+	natstest.Check(t, err)
+	defer func() { natstest.Check(t, watch.Stop()) }()
 	for renewed := false; !renewed; {
 		select {
 		case e := <-watch.Updates():
@@ -284,8 +288,8 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 			t.Fatal("the lease was lost to its own holder")
 		}
 	}
-	check(t, lease.Release(ctx))
-	if key, err := readLeaseKey(ctx, lease.bucket, "main"); err != nil || !key.free {
+	natstest.Check(t, lease.Release(ctx))
+	if key, err := read(ctx, lease.bucket, "main"); err != nil || !key.free {
 		t.Errorf("it was not given back: %+v %v", key, err)
 	}
 }
@@ -293,43 +297,43 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 // The first write of the key may lose its answer as well.
 func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	t.Parallel()
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	bucket, _, err := NewLeases(q.JetStream(), 1).bucket(ctx, longLease)
-	check(t, err)
-	first, err := bucket.Create(ctx, "main", []byte(leaseMark+"me-1"))
-	check(t, err)
-	var held *LeaseHeldError
-	if _, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "me-2", longLease); !errors.As(err, &held) {
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
+	bucket, _, err := New(js, 1).bucket(ctx, longLease)
+	natstest.Check(t, err)
+	first, err := bucket.Create(ctx, "main", []byte(mark+"me-1"))
+	natstest.Check(t, err)
+	var held *HeldError
+	if _, err := New(js, 1).TryAcquire(ctx, "main", "me-2", longLease); !errors.As(err, &held) {
 		t.Fatal(err)
 	}
-	lease, err := NewLeases(q.JetStream(), 1).TryAcquire(ctx, "main", "me-1", longLease)
-	check(t, err)
+	lease, err := New(js, 1).TryAcquire(ctx, "main", "me-1", longLease)
+	natstest.Check(t, err)
 	if lease.revision <= first {
 		t.Error("the key was not written again: its age counts from the lost answer")
 	}
-	check(t, lease.Release(ctx))
+	natstest.Check(t, lease.Release(ctx))
 }
 
 // A process that was stopped for longer than its lease does not know it yet: the
 // server does.
 func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
 	t.Parallel()
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	stopped, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", longLease, Turn{})
-	check(t, err)
-	check(t, stopped.Confirm(ctx))
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
+	stopped, err := New(js, 1).Acquire(ctx, "main", "one", longLease, Turn{})
+	natstest.Check(t, err)
+	natstest.Check(t, stopped.Confirm(ctx))
 	stopped.stop()
-	receive(t, stopped.done)
-	check(t, stopped.giveBack(ctx)) // as if its time had gone by: it takes itself for the holder
-	next, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "two", longLease, Turn{})
-	check(t, err)
+	natstest.Receive(t, stopped.done)
+	natstest.Check(t, stopped.giveBack(ctx)) // as if its time had gone by: it takes itself for the holder
+	next, err := New(js, 1).Acquire(ctx, "main", "two", longLease, Turn{})
+	natstest.Check(t, err)
 	if err := stopped.Confirm(ctx); err == nil {
 		t.Error("it takes the account for its own")
 	}
-	check(t, next.Confirm(ctx))
-	check(t, next.Release(ctx))
+	natstest.Check(t, next.Confirm(ctx))
+	natstest.Check(t, next.Release(ctx))
 	if err := next.Confirm(ctx); err == nil {
 		t.Error("it takes the account for its own although it gave it back")
 	}
@@ -348,11 +352,11 @@ func (silentBucket) History(ctx context.Context, _ string, _ ...jetstream.WatchO
 // that is not there.
 func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 	t.Parallel()
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	bucket, ttl, err := NewLeases(q.JetStream(), 1).bucket(ctx, 2*time.Second)
-	check(t, err)
-	c := &contender{leases: NewLeases(q.JetStream(), 1), account: "main", holder: "one", bucket: silentBucket{bucket}, ttl: ttl}
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
+	bucket, ttl, err := New(js, 1).bucket(ctx, 2*time.Second)
+	natstest.Check(t, err)
+	c := &contender{leases: New(js, 1), account: "main", holder: "one", bucket: silentBucket{bucket}, ttl: ttl}
 	if revision, err := c.take(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Errorf("%d %v", revision, err)
 	}
@@ -366,15 +370,13 @@ func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 // No server: the bucket itself is looked for no longer than a part of the lease's time.
 func TestALeaseIsNotWaitedForAtAServerThatSaysNothing(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, t.TempDir())
-	proxy := startMute(t, server.URL())
-	q, err := Connect(ConnectConfig{URL: proxy.url, Log: quiet()})
-	check(t, err)
-	t.Cleanup(q.Close)
-	proxy.silent.Store(true)
-	ctx, cancel := context.WithTimeout(within(t), 4*time.Second) // the library's own limit is 5 s
+	server := natstest.Serve(t, t.TempDir())
+	proxy := natstest.StartMute(t, server.URL())
+	js := jstest.Connect(t, proxy.URL)
+	proxy.Silent.Store(true)
+	ctx, cancel := context.WithTimeout(natstest.Within(t), 4*time.Second) // the library's own limit is 5 s
 	defer cancel()
-	if _, err := NewLeases(q.JetStream(), 1).Acquire(ctx, "main", "one", time.Second, Turn{}); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+	if _, err := New(js, 1).Acquire(ctx, "main", "one", time.Second, Turn{}); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		t.Error(err, ctx.Err())
 	}
 }

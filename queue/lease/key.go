@@ -1,7 +1,7 @@
 // The key of an account's lease, and the rule by which it changes hands. On a server
 // that lets others write it, a key can hold anything, or be deleted.
 //
-//   - A runner's value begins with leaseMark. Any other value, or a deletion, takes
+//   - A runner's value begins with mark. Any other value, or a deletion, takes
 //     nothing from the holder: it writes its own again, as long as its last write is
 //     young enough for the lease.
 //   - A holder that finds another runner's value has lost, and stops.
@@ -9,25 +9,27 @@
 //     one that another client wrote or deleted, only when no runner has written it for
 //     a whole time to live.
 
-package queue
+package lease
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"perennial/queue/bucket"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/bucket"
 )
 
-// leaseMark begins what a runner writes: it is followed by its holder, and by nothing
+// mark begins what a runner writes: it is followed by its holder, and by nothing
 // where the account was given back.
-const leaseMark = "perennial "
+const mark = "perennial "
 
-// leaseKey is what an account's key holds. The zero value is a key that is not there.
-type leaseKey struct {
+// record is what an account's key holds. The zero value is a key that is not there.
+type record struct {
 	revision uint64
 	holder   string // of a runner
 	free     bool   // given back by a runner
@@ -35,31 +37,31 @@ type leaseKey struct {
 }
 
 // by names the holder of the key, for messages.
-func (k leaseKey) by() string {
+func (k record) by() string {
 	if k.stranger != "" {
 		return "a client that is no runner (the key was " + k.stranger + ")"
 	}
 	return k.holder
 }
 
-// readLeaseKey reads an account's key. ctx must be bounded: a bucket whose stream has no
+// read reads an account's key. ctx must be bounded: a bucket whose stream has no
 // leader does not answer.
-func readLeaseKey(ctx context.Context, kv jetstream.KeyValue, account string) (leaseKey, error) {
+func read(ctx context.Context, kv jetstream.KeyValue, account string) (record, error) {
 	entries, err := kv.History(ctx, account) // which knows of a deletion; Get does not
 	switch {
 	case ctx.Err() != nil: // where ctx ended half way it gives no error, and may be without its last entry
-		return leaseKey{}, ctx.Err()
+		return record{}, ctx.Err()
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return leaseKey{}, nil
+		return record{}, nil
 	case err != nil:
-		return leaseKey{}, err
+		return record{}, err
 	}
 	return keyOf(entries[len(entries)-1]), nil
 }
 
-func keyOf(entry jetstream.KeyValueEntry) leaseKey {
-	key := leaseKey{revision: entry.Revision()}
-	value, marked := strings.CutPrefix(string(entry.Value()), leaseMark)
+func keyOf(entry jetstream.KeyValueEntry) record {
+	key := record{revision: entry.Revision()}
+	value, marked := strings.CutPrefix(string(entry.Value()), mark)
 	switch {
 	case entry.Operation() != jetstream.KeyValuePut:
 		key.stranger = "deleted"
@@ -73,9 +75,9 @@ func keyOf(entry jetstream.KeyValueEntry) leaseKey {
 	return key
 }
 
-// writeLeaseKey writes the key if it is as it was read, and else returns ErrKeyExists.
-func writeLeaseKey(ctx context.Context, kv jetstream.KeyValue, account, holder string, read leaseKey) (uint64, error) {
-	return bucket.Update(ctx, kv, account, []byte(leaseMark+holder), read.revision)
+// write writes the key if it is as it was read, and else returns ErrKeyExists.
+func write(ctx context.Context, kv jetstream.KeyValue, account, holder string, read record) (uint64, error) {
+	return bucket.Update(ctx, kv, account, []byte(mark+holder), read.revision)
 }
 
 // contender is a runner that waits for an account's lease.
@@ -83,7 +85,7 @@ type contender struct {
 	leases          *Leases
 	account, holder string
 	bucket          jetstream.KeyValue
-	keys            *leaseListener // nil where the lease is not waited for
+	keys            *listener // nil where the lease is not waited for
 	ttl             time.Duration
 	last            uint64          // revision of the last key of another runner that was seen
 	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was
@@ -122,7 +124,7 @@ func (c *contender) notFree() {
 
 // try takes the account if the rule lets this runner have it.
 func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) {
-	if err := ValidAccount(c.account); err != nil {
+	if err := queue.ValidAccount(c.account); err != nil {
 		return nil, err
 	}
 	if c.holder == "" || ttl < time.Second {
@@ -154,13 +156,13 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 func (c *contender) take(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime(c.ttl))
 	defer cancel()
-	key, err := readLeaseKey(ctx, c.bucket, c.account)
+	key, err := read(ctx, c.bucket, c.account)
 	if err != nil {
 		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)
 	}
 	c.read = key.revision
 	c.note(key)
-	held := &LeaseHeldError{Account: c.account, Holder: key.by()}
+	held := &HeldError{Account: c.account, Holder: key.by()}
 	if key.holder != "" && key.holder != c.holder {
 		return 0, held
 	}
@@ -171,7 +173,7 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 		held.Holder = "none, and is left to another runner"
 		return 0, held
 	}
-	revision, err := writeLeaseKey(ctx, c.bucket, c.account, c.holder, key)
+	revision, err := write(ctx, c.bucket, c.account, c.holder, key)
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		held.Holder = "another runner"
 		return 0, held
@@ -187,7 +189,7 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 
 // note counts a time to live from each new key of another runner, and from the first
 // sight of a stranger's: before that, a runner may have written it.
-func (c *contender) note(key leaseKey) {
+func (c *contender) note(key record) {
 	if key.holder != "" && key.holder != c.holder {
 		c.notFree()
 	}

@@ -1,28 +1,31 @@
-package queue
+package nodes
 
 import (
 	"context"
 	"maps"
 	"slices"
 	"testing"
+
+	"perennial/queue/natstest"
+	"perennial/queue/natstest/jstest"
 )
 
 // TestPinsAreWatched: WatchPins reports what is pinned, moved to another node, and taken back, to
 // one who watches and to one who begins later.
 func TestPinsAreWatched(t *testing.T) {
-	q := newQueue(t)
+	js := jstest.New(t)
 	watched := make(chan map[string]string, 64)
-	if err := WatchPins(t.Context(), q.JetStream(), func(pins map[string]string) { watched <- pins }); err != nil || len(<-watched) != 0 {
+	if err := WatchPins(t.Context(), js, func(pins map[string]string) { watched <- pins }); err != nil || len(<-watched) != 0 {
 		t.Fatalf("without a bucket: %v", err)
 	}
-	check(t, Unpin(t.Context(), q.JetStream(), "main"))
-	check(t, Pin(t.Context(), q.JetStream(), "main", "a.example, ü", 1))
-	if Pin(t.Context(), q.JetStream(), "not.a name", "b", 1) == nil {
+	natstest.Check(t, Unpin(t.Context(), js, "main"))
+	natstest.Check(t, Pin(t.Context(), js, "main", "a.example, ü", 1))
+	if Pin(t.Context(), js, "not.a name", "b", 1) == nil {
 		t.Error("an account with another name is pinned")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- WatchPins(ctx, q.JetStream(), func(pins map[string]string) { watched <- pins }) }()
+	go func() { ended <- WatchPins(ctx, js, func(pins map[string]string) { watched <- pins }) }()
 	expect := func(want map[string]string) {
 		t.Helper()
 		if got := <-watched; !maps.Equal(got, want) {
@@ -30,11 +33,11 @@ func TestPinsAreWatched(t *testing.T) {
 		}
 	}
 	expect(map[string]string{"main": "a.example, ü"})
-	check(t, Pin(t.Context(), q.JetStream(), "other", "b", 1))
+	natstest.Check(t, Pin(t.Context(), js, "other", "b", 1))
 	expect(map[string]string{"main": "a.example, ü", "other": "b"})
-	check(t, Pin(t.Context(), q.JetStream(), "main", "b", 1))
+	natstest.Check(t, Pin(t.Context(), js, "main", "b", 1))
 	expect(map[string]string{"main": "b", "other": "b"})
-	check(t, Unpin(t.Context(), q.JetStream(), "main"))
+	natstest.Check(t, Unpin(t.Context(), js, "main"))
 	expect(map[string]string{"other": "b"})
 	cancel()
 	if <-ended == nil {
@@ -44,13 +47,13 @@ func TestPinsAreWatched(t *testing.T) {
 
 // TestNodesAreWatched: each word of a runner, and its end.
 func TestNodesAreWatched(t *testing.T) {
-	q := newQueue(t)
-	check(t, PostNode(t.Context(), q.JetStream(), "a", []byte("1"), 1))
+	js := jstest.New(t)
+	natstest.Check(t, Post(t.Context(), js, "a", []byte("1"), 1))
 	watched := make(chan []string, 64)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_ = WatchNodes(ctx, q.JetStream(), func(said [][]byte) {
+		_ = Watch(ctx, js, func(said [][]byte) {
 			var all []string
 			for _, data := range said {
 				all = append(all, string(data))
@@ -65,10 +68,10 @@ func TestNodesAreWatched(t *testing.T) {
 		}
 	}
 	expect("1")
-	check(t, PostNode(t.Context(), q.JetStream(), "b", []byte("2"), 1))
+	natstest.Check(t, Post(t.Context(), js, "b", []byte("2"), 1))
 	expect("1", "2")
-	check(t, PostNode(t.Context(), q.JetStream(), "a", []byte("3"), 1))
+	natstest.Check(t, Post(t.Context(), js, "a", []byte("3"), 1))
 	expect("2", "3")
-	check(t, DropNode(t.Context(), q.JetStream(), "b"))
+	natstest.Check(t, Drop(t.Context(), js, "b"))
 	expect("3")
 }

@@ -1,7 +1,7 @@
 // A trial: an account that is made on a server for a while, and removed with all that was
 // made for it.
 
-package queue
+package trial
 
 import (
 	"context"
@@ -10,11 +10,14 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/lease"
 )
 
 // Trial is an account that was not on the server when the trial began.
 type Trial struct {
-	queue   *Queue
+	js      *queue.JetStream
 	account string
 	absent  []string // buckets of all accounts that were not there
 }
@@ -30,27 +33,22 @@ func (e *OccupiedError) Error() string {
 	return fmt.Sprintf("account %s is on this server already: %s", e.Account, strings.Join(e.Found, ", "))
 }
 
-// keptStreams are the streams of an account, there or not, that hold what is nowhere else.
-func keptStreams(account string) []string {
-	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
-}
-
 // streamsOf are all streams that an account has, or can have.
 func streamsOf(account string) []string {
-	return append(keptStreams(account), ObjectsStream(FleetBucket(account)))
+	return append(queue.KeptStreams(account), queue.ObjectsStream(queue.FleetBucket(account)))
 }
 
-// NewTrial begins a trial. It changes nothing on the server; an account that has anything
+// Begin begins a trial. It changes nothing on the server; an account that has anything
 // there is refused with an [OccupiedError].
-func (q *Queue) NewTrial(ctx context.Context, account string) (*Trial, error) {
-	t := &Trial{queue: q, account: account}
-	holder, err := LeaseHolder(ctx, q.JetStream(), account)
+func Begin(ctx context.Context, js *queue.JetStream, account string) (*Trial, error) {
+	t := &Trial{js: js, account: account}
+	holder, err := lease.Holder(ctx, js, account)
 	if err != nil {
 		return nil, err
 	}
 	var found []string
 	for _, name := range streamsOf(account) {
-		there, err := q.hasStream(ctx, name)
+		there, err := hasStream(ctx, js, name)
 		if err != nil {
 			return nil, err
 		}
@@ -64,8 +62,8 @@ func (q *Queue) NewTrial(ctx context.Context, account string) (*Trial, error) {
 	if len(found) > 0 {
 		return nil, &OccupiedError{Account: account, Found: found}
 	}
-	for _, bucket := range []string{LeaseBucket, NodesBucket} {
-		there, err := q.hasStream(ctx, "KV_"+bucket)
+	for _, bucket := range []string{queue.LeaseBucket, queue.NodesBucket} {
+		there, err := hasStream(ctx, js, queue.KeyValueStream(bucket))
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +74,8 @@ func (q *Queue) NewTrial(ctx context.Context, account string) (*Trial, error) {
 	return t, nil
 }
 
-func (q *Queue) hasStream(ctx context.Context, name string) (bool, error) {
-	_, err := q.js.Stream(ctx, name)
+func hasStream(ctx context.Context, js *queue.JetStream, name string) (bool, error) {
+	_, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
 	}
@@ -93,7 +91,7 @@ func (q *Queue) hasStream(ctx context.Context, name string) (bool, error) {
 func (t *Trial) End(ctx context.Context) error {
 	var failed error
 	for _, name := range streamsOf(t.account) {
-		if err := t.queue.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := t.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			failed = errors.Join(failed, fmt.Errorf("remove stream %s: %w", name, err))
 		}
 	}
@@ -103,12 +101,12 @@ func (t *Trial) End(ctx context.Context) error {
 // forgetLease removes the key as if it had never been: a deletion that is stored would
 // make the next holder wait for it to run out.
 func (t *Trial) forgetLease(ctx context.Context) error {
-	stream, err := t.queue.js.Stream(ctx, "KV_"+LeaseBucket)
+	stream, err := t.js.Stream(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
 	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+LeaseBucket+"."+t.account))
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+queue.LeaseBucket+"."+t.account))
 	}
 	if err != nil {
 		return fmt.Errorf("remove the lease of account %s: %w", t.account, err)
@@ -119,7 +117,7 @@ func (t *Trial) forgetLease(ctx context.Context) error {
 func (t *Trial) removeBuckets(ctx context.Context) error {
 	var failed error
 	for _, name := range t.absent {
-		bucket, err := t.queue.js.KeyValue(ctx, name)
+		bucket, err := t.js.KeyValue(ctx, name)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			continue
 		}
@@ -130,7 +128,7 @@ func (t *Trial) removeBuckets(ctx context.Context) error {
 			continue
 		}
 		if errors.Is(err, jetstream.ErrNoKeysFound) {
-			err = t.queue.js.DeleteKeyValue(ctx, name)
+			err = t.js.DeleteKeyValue(ctx, name)
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("remove bucket %s: %w", name, err))
