@@ -24,31 +24,32 @@ import (
 // brokerAnswer bounds how long JetStream may take for a request that is passed on.
 const brokerAnswer = 5 * time.Second
 
-// brokered are the requests of JetStream that go through the broker. INFO and
+// Brokered are the requests of JetStream that go through the broker. INFO and
 // STREAM.NAMES name no stream, so JetStream's answers would list all of them; a client
 // whose account does not import INFO takes JetStream for disabled.
-func brokered(stream string) []string {
+func Brokered(stream string) []string {
 	return []string{
 		"INFO", "STREAM.NAMES",
 		"CONSUMER.CREATE." + stream, "CONSUMER.CREATE." + stream + ".>", "CONSUMER.DURABLE.CREATE." + stream + ".*",
-		consumerDelete(stream), "DIRECT.GET." + stream, "DIRECT.GET." + stream + ".>",
+		ConsumerDelete(stream), "DIRECT.GET." + stream, "DIRECT.GET." + stream + ".>",
 	}
 }
 
-func consumerDelete(stream string) string { return "CONSUMER.DELETE." + stream + ".*" }
+// ConsumerDelete is a request to delete a consumer of a stream.
+func ConsumerDelete(stream string) string { return "CONSUMER.DELETE." + stream + ".*" }
 
-// anyOf is a request of an operator, who may make it of the consumers of any user.
-const anyOf = "ANY."
+// AnyOf is a request of an operator, who may make it of the consumers of any user.
+const AnyOf = "ANY."
 
-// brokerSubject is where the broker takes a request of JetStream's API.
-func brokerSubject(account, op string) string { return "perennial.js." + account + "." + op }
+// BrokerSubject is where the broker takes a request of JetStream's API.
+func BrokerSubject(account, op string) string { return "perennial.js." + account + "." + op }
 
 // ownerKey is the metadata of a consumer that names the user who made it.
 const ownerKey = "perennial.user"
 
 // broker answers for one account.
 type broker struct {
-	queue   *Queue
+	js      *JetStream
 	account string
 	ctx     context.Context // ends with the service
 	inside  *room
@@ -63,10 +64,10 @@ const brokerSlots = 32
 
 // ServeBroker answers the requests of an account's subscribers until stop. Each runner of the
 // account does, whether it holds the account or not: NATS gives a request to one of them.
-func (q *Queue) ServeBroker(account string) (stop func() error, err error) {
+func ServeBroker(js *JetStream, account string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &broker{queue: q, account: account, ctx: ctx, inside: newRoom(brokerSlots, maxOfUser), share: maxConsumers, most: maxAllConsumers}
-	sub, err := q.nc.QueueSubscribe(brokerSubject(account, ">"), "perennial", b.take)
+	b := &broker{js: js, account: account, ctx: ctx, inside: newRoom(brokerSlots, MaxOfUser), share: maxConsumers, most: maxAllConsumers}
+	sub, err := js.Conn().QueueSubscribe(BrokerSubject(account, ">"), "perennial", b.take)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("broker of account %s: %w", account, err)
@@ -103,7 +104,7 @@ const jsForbidden = 10012
 var errBrokerBusy = errors.New("too many requests of this user wait for their answers: ask again when some are there")
 
 func (b *broker) take(m *nats.Msg) {
-	share := b.inside.admit(callerOf(m.Header, m.Reply))
+	share := b.inside.admit(CallerOf(m.Header, m.Reply))
 	if share == nil {
 		b.answer(m, nil, errBrokerBusy)
 		return
@@ -131,21 +132,21 @@ func (b *broker) answer(m, answer *nats.Msg, err error) {
 			answer = &nats.Msg{Header: nats.Header{"Status": {"408"}, "Description": {refused.Description}}}
 		}
 	}
-	if !mayAnswer(m.Reply) {
+	if !MayAnswer(m.Reply) {
 		return
 	}
-	if err := b.queue.nc.PublishMsg(&nats.Msg{Subject: m.Reply, Header: answer.Header, Data: answer.Data}); err != nil {
-		b.queue.log.WithError(err).WithField("account", b.account).Warn("a subscriber's request was not answered")
+	if err := b.js.Conn().PublishMsg(&nats.Msg{Subject: m.Reply, Header: answer.Header, Data: answer.Data}); err != nil {
+		b.js.Log().WithError(err).WithField("account", b.account).Warn("a subscriber's request was not answered")
 	}
 }
 
 // pass checks a request and hands it to JetStream.
 func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
-	user := callerOf(m.Header, m.Reply)
+	user := CallerOf(m.Header, m.Reply)
 	if user == "" {
 		return nil, errors.New("only a user with a role may ask the broker")
 	}
-	op, isOperator := strings.CutPrefix(strings.TrimPrefix(m.Subject, brokerSubject(b.account, "")), anyOf)
+	op, isOperator := strings.CutPrefix(strings.TrimPrefix(m.Subject, BrokerSubject(b.account, "")), AnyOf)
 	data := m.Data
 	var err error
 	switch {
@@ -166,7 +167,7 @@ func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := b.queue.nc.Request(b.queue.js.api+op, data, brokerAnswer)
+	answer, err := b.js.Conn().Request(b.js.API()+op, data, brokerAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("JetStream did not answer: %w", err)
 	}
@@ -249,7 +250,9 @@ func (b *broker) deletes(name, user string, isOperator bool) error {
 	return err
 }
 
-func errOtherStream(account string) error {
+// OtherStream refuses a consumer of another stream than the account's events: the runner's answer,
+// which differs from JetStream's.
+func OtherStream(account string) error {
 	return errors.New("stream_name must be " + EventsStream(account))
 }
 
@@ -268,7 +271,7 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 	case c.MaxWaiting > maxWaiting:
 		return nil, fmt.Errorf("max_waiting may be up to %d", maxWaiting)
 	case request.Stream != EventsStream(b.account):
-		return nil, errOtherStream(b.account)
+		return nil, OtherStream(b.account)
 	case c.DeliverSubject != "" || c.DeliverGroup != "":
 		return nil, errors.New("deliver_subject: a consumer that pushes is not for subscribers; make one that pulls")
 	}
@@ -323,7 +326,7 @@ const (
 func (b *broker) room(user string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()
-	stream, err := b.queue.js.Stream(ctx, EventsStream(b.account))
+	stream, err := b.js.Stream(ctx, EventsStream(b.account))
 	if err != nil {
 		return fmt.Errorf("JetStream did not answer: %w", err)
 	}
@@ -354,7 +357,7 @@ func (b *broker) owned(name, user string) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()
-	answer, err := b.queue.nc.RequestWithContext(ctx, b.queue.js.api+"CONSUMER.INFO."+EventsStream(b.account)+"."+name, nil)
+	answer, err := b.js.Conn().RequestWithContext(ctx, b.js.API()+"CONSUMER.INFO."+EventsStream(b.account)+"."+name, nil)
 	if err != nil {
 		return false, fmt.Errorf("JetStream did not answer: %w", err)
 	}

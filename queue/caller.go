@@ -15,7 +15,7 @@ import (
 // one NATS account to another.
 const requestInfo = "Nats-Request-Info"
 
-// callerOf is the user whose request crossed into the runner's NATS account, as the
+// CallerOf is the user whose request crossed into the runner's NATS account, as the
 // server proves it; "" where it did not cross, and any client may have written the
 // header. A reply subject that begins with _R_ is the server's: no client may name one.
 //
@@ -23,7 +23,7 @@ const requestInfo = "Nats-Request-Info"
 // `user` from whatever CONNECT says. Accounts of JWTs are named by their keys: there the
 // name is that of the user's JWT, which the account has signed. A second header was
 // written by the client, in a form that the server did not remove.
-func callerOf(header nats.Header, reply string) string {
+func CallerOf(header nats.Header, reply string) string {
 	values := header.Values(requestInfo)
 	if !crossed(reply) || len(values) != 1 {
 		return ""
@@ -41,9 +41,9 @@ func callerOf(header nats.Header, reply string) string {
 // crossed reports whether a request came from another NATS account.
 func crossed(reply string) bool { return strings.HasPrefix(reply, "_R_.") }
 
-// mayAnswer reports whether an answer may be sent where a request asks for it: not
+// MayAnswer reports whether an answer may be sent where a request asks for it: not
 // into the subjects of NATS itself or of Perennial. A server that keeps users apart
 // lets no such reply through; this is for one that does not.
-func mayAnswer(reply string) bool {
+func MayAnswer(reply string) bool {
 	return reply != "" && !strings.HasPrefix(reply, "$") && !strings.HasPrefix(reply, "perennial.")
 }

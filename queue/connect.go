@@ -29,7 +29,7 @@ import (
 // ConnectConfig says which NATS to use. Exactly one of Embedded, URL and
 // Context is given.
 type ConnectConfig struct {
-	Embedded  *Embedded // the server inside this process
+	Embedded  InProcess // the server inside this process
 	URL       string    // nats://host:port, or several joined by commas
 	CredsFile string    // credentials file for URL; optional
 	NKeyFile  string    // seed of an NKey for URL; optional
@@ -48,6 +48,13 @@ type ConnectConfig struct {
 	// nil: nothing is.
 	Reconnected func()
 	Log         *logrus.Logger // default: logrus's standard logger
+}
+
+// InProcess is a server inside this process, as a connection to it is made.
+type InProcess interface {
+	URL() string
+	// ConnectOptions connect to it without a socket, as its runner.
+	ConnectOptions() []nats.Option
 }
 
 // Queue is a connection to NATS. It reconnects for ever by itself, also where a
@@ -122,6 +129,18 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
 	return q, nil
+}
+
+// LetsIn reports whether a server lets in a client that brings no login. address may
+// name a user, which is left out.
+func LetsIn(config ConnectConfig) bool {
+	config.User, config.Password, config.CredsFile, config.NKeyFile, config.CertFile, config.KeyFile, config.Context = "", "", "", "", "", "", ""
+	q, err := Connect(config)
+	if err != nil {
+		return false
+	}
+	q.Close()
+	return true
 }
 
 // Close ends the connection. What was published and not acknowledged may be
@@ -258,7 +277,7 @@ func Redacted(addresses string) string {
 func (c ConnectConfig) target() (string, entry, error) {
 	switch {
 	case c.Embedded != nil:
-		return c.Embedded.URL(), entry{options: c.Embedded.connectOptions()}, nil
+		return c.Embedded.URL(), entry{options: c.Embedded.ConnectOptions()}, nil
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":

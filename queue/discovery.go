@@ -22,7 +22,7 @@ import (
 // verb are answered side by side, behind handlers that have returned
 // (docs/decisions/0018-the-service-counts-for-itself.md).
 type discovery struct {
-	queue       *Queue
+	js          *JetStream
 	identity    micro.ServiceIdentity
 	description string
 	clock       func() time.Time
@@ -45,9 +45,9 @@ type endpoint struct {
 }
 
 // discoverable subscribes to what discovers services.
-func (q *Queue) discoverable(name, version, description string, metadata map[string]string, clock func() time.Time) (*discovery, error) {
+func discoverable(js *JetStream, name, version, description string, metadata map[string]string, clock func() time.Time) (*discovery, error) {
 	d := &discovery{
-		queue: q, description: description, clock: clock, started: clock().UTC(),
+		js: js, description: description, clock: clock, started: clock().UTC(),
 		identity: micro.ServiceIdentity{Name: name, ID: nuid.Next(), Version: version, Metadata: metadata},
 	}
 	for verb, answer := range map[micro.Verb]func() []byte{micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats} {
@@ -66,12 +66,12 @@ func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
 		if err != nil {
 			return err
 		}
-		sub, err := d.queue.nc.Subscribe(subject, func(m *nats.Msg) {
-			if !mayAnswer(m.Reply) {
+		sub, err := d.js.Conn().Subscribe(subject, func(m *nats.Msg) {
+			if !MayAnswer(m.Reply) {
 				return
 			}
 			if err := m.Respond(answer()); err != nil {
-				d.queue.log.WithError(err).WithField("subject", m.Subject).Warn("answer not sent")
+				d.js.Log().WithError(err).WithField("subject", m.Subject).Warn("answer not sent")
 			}
 		})
 		if err != nil {
@@ -87,7 +87,7 @@ func (d *discovery) add(verb, subject string, metadata map[string]string, handle
 	e := &endpoint{info: micro.EndpointInfo{Name: strings.ReplaceAll(verb, ".", "-"), Subject: subject, QueueGroup: ServiceQueue, Metadata: metadata}}
 	e.stats = micro.EndpointStats{Name: e.info.Name, Subject: subject, QueueGroup: ServiceQueue}
 	var err error
-	e.sub, err = d.queue.nc.QueueSubscribe(subject, ServiceQueue, func(m *nats.Msg) {
+	e.sub, err = d.js.Conn().QueueSubscribe(subject, ServiceQueue, func(m *nats.Msg) {
 		handle(&request{Msg: m, endpoint: e, clock: d.clock, came: d.clock()})
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *discovery) add(verb, subject string, metadata map[string]string, handle
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endpoints = append(d.endpoints, e)
-	return e.sub.SetPendingLimits(maxWaitingRequests, maxWaitingBytes)
+	return e.sub.SetPendingLimits(MaxWaiting, maxWaitingBytes)
 }
 
 // Stop takes the subscriptions back. Requests that have come are still handled.
@@ -133,7 +133,7 @@ func (d *discovery) info() []byte {
 	}
 	d.mu.Unlock()
 	text, _ := json.Marshal(info) // texts alone
-	if int64(len(text)) <= d.queue.nc.MaxPayload() {
+	if int64(len(text)) <= d.js.Conn().MaxPayload() {
 		return text
 	}
 	for i := range info.Endpoints {

@@ -33,7 +33,7 @@ func discovered[A any](t *testing.T, nc *nats.Conn, subject string) (answer A) {
 	return answer
 }
 
-func statsOf(t *testing.T, nc *nats.Conn, verb string) micro.EndpointStats {
+func StatsOf(t *testing.T, nc *nats.Conn, verb string) micro.EndpointStats {
 	t.Helper()
 	stats := discovered[micro.Stats](t, nc, "$SRV.STATS.perennial-main")
 	i := slices.IndexFunc(stats.Endpoints, func(e *micro.EndpointStats) bool { return e.Name == verb })
@@ -46,7 +46,7 @@ func statsOf(t *testing.T, nc *nats.Conn, verb string) micro.EndpointStats {
 func TestStatsCountErrorsAndDurations(t *testing.T) {
 	q := newQueue(t)
 	clock, begun, hold := &handClock{}, make(chan struct{}, 2), make(chan struct{})
-	stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "1.0.0", Clock: clock.now, Verbs: served(map[string]Handler{
+	stop, err := Serve(t.Context(), q.JetStream(), Service{Account: "main", Version: "1.0.0", Clock: clock.now, Verbs: served(map[string]Handler{
 		"plan": func(context.Context, []byte) ([]byte, error) {
 			begun <- struct{}{}
 			<-hold
@@ -66,7 +66,7 @@ func TestStatsCountErrorsAndDurations(t *testing.T) {
 	answered := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, err := q.Request(within(t), "main", "plan", nil)
+			_, err := Request(within(t), q.JetStream(), "main", "plan", nil)
 			answered <- err
 		}()
 	}
@@ -88,40 +88,15 @@ func TestStatsCountErrorsAndDurations(t *testing.T) {
 		"list":   {NumRequests: 1, NumErrors: 1, LastError: "failed:the disk is full"},
 	} {
 		want.Name, want.Subject, want.QueueGroup = verb, ServiceSubject("main", verb), "q"
-		if have := statsOf(t, q.nc, verb); have.Name != want.Name || have.Subject != want.Subject || have.QueueGroup != want.QueueGroup ||
+		if have := StatsOf(t, q.nc, verb); have.Name != want.Name || have.Subject != want.Subject || have.QueueGroup != want.QueueGroup ||
 			have.NumRequests != want.NumRequests || have.NumErrors != want.NumErrors || have.LastError != want.LastError ||
 			have.ProcessingTime != want.ProcessingTime || have.AverageProcessingTime != want.AverageProcessingTime {
 			t.Errorf("%+v\nand it should be\n%+v", have, want)
 		}
 	}
-	if have := statsOf(t, q.nc, "show"); have.NumRequests != 2 || have.NumErrors != 2 || !strings.HasPrefix(have.LastError, codeTooLarge+":") {
+	if have := StatsOf(t, q.nc, "show"); have.NumRequests != 2 || have.NumErrors != 2 || !strings.HasPrefix(have.LastError, codeTooLarge+":") {
 		t.Errorf("an answer that is too long: %+v", have)
 	}
-}
-
-func TestARefusedRequestIsCountedAsAnError(t *testing.T) {
-	viewer := []Grant{{RoleViewer, []string{"main"}}}
-	server := startServer(t, t.TempDir(), User{"one", "pw", viewer})
-	q := connect(t, server)
-	hold := make(chan struct{})
-	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"status": func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("{}"), nil }})
-	check(t, err)
-	nc, err := nats.Connect(server.URL(), nats.UserInfo("one", "pw"))
-	check(t, err)
-	defer nc.Close()
-	answers, err := nc.SubscribeSync(nc.NewInbox())
-	check(t, err)
-	for range maxOfUser + 1 {
-		check(t, nc.PublishRequest(ServiceSubject("main", "status"), answers.Subject, nil))
-	}
-	if _, err := answers.NextMsg(patience); err != nil { // the one too many
-		t.Fatal(err)
-	}
-	if have := statsOf(t, q.nc, "status"); have.NumRequests != 1 || have.NumErrors != 1 || !strings.HasPrefix(have.LastError, codeBusy+":") {
-		t.Errorf("%+v", have)
-	}
-	close(hold)
-	check(t, stop())
 }
 
 func TestAServiceIsFoundWithTheMetadataOfItsVerbs(t *testing.T) {
@@ -136,7 +111,7 @@ func TestAServiceIsFoundWithTheMetadataOfItsVerbs(t *testing.T) {
 				verbs[i].Metadata = long
 			}
 		}
-		stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "dev", Verbs: verbs, Clock: time.Now})
+		stop, err := Serve(t.Context(), q.JetStream(), Service{Account: "main", Version: "dev", Verbs: verbs, Clock: time.Now})
 		check(t, err)
 		return stop
 	}
@@ -168,7 +143,7 @@ func TestAServiceIsFoundWithTheMetadataOfItsVerbs(t *testing.T) {
 // TestDiscoveryAnswersOnInboxesAlone: no request has the runner publish where only it may.
 func TestDiscoveryAnswersOnInboxesAlone(t *testing.T) {
 	q := newQueue(t)
-	stop, err := serveAccount(q, "1.0.0", nil)
+	stop, err := ServeMain(q.JetStream(), "1.0.0", nil)
 	check(t, err)
 	defer func() { check(t, stop()) }()
 	heard, err := q.nc.SubscribeSync("perennial.>")
@@ -184,9 +159,9 @@ func TestDiscoveryAnswersOnInboxesAlone(t *testing.T) {
 // be taken in, and no handler sees them.
 func TestDroppedRequestsAreErrors(t *testing.T) {
 	q := newQueue(t)
-	clock, taken, release := &handClock{}, make(chan struct{}, 2*maxWaitingRequests), make(chan struct{})
+	clock, taken, release := &handClock{}, make(chan struct{}, 2*MaxWaiting), make(chan struct{})
 	var held atomic.Bool
-	stop, err := q.ServeAccount(t.Context(), Service{Account: "main", Version: "1.0.0", Clock: func() time.Time {
+	stop, err := Serve(t.Context(), q.JetStream(), Service{Account: "main", Version: "1.0.0", Clock: func() time.Time {
 		if held.Load() { // a request is taken in
 			taken <- struct{}{}
 			<-release
@@ -199,11 +174,11 @@ func TestDroppedRequestsAreErrors(t *testing.T) {
 	ask()
 	receive(t, taken)
 	const more = 7
-	for range maxWaitingRequests - 1 + more {
+	for range MaxWaiting - 1 + more {
 		ask()
 	}
 	check(t, q.nc.Flush()) // they have come back to this connection
-	if have := statsOf(t, q.nc, "status"); have.NumErrors != more || have.NumRequests != more || !strings.HasPrefix(have.LastError, codeBusy+":") {
+	if have := StatsOf(t, q.nc, "status"); have.NumErrors != more || have.NumRequests != more || !strings.HasPrefix(have.LastError, codeBusy+":") {
 		t.Errorf("%+v", have)
 	}
 	held.Store(false)

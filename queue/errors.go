@@ -30,9 +30,6 @@ var (
 	// could be published. It may be published again: an id is done once.
 	ErrDisconnected = errors.New("the connection to NATS was lost")
 
-	// ErrDirectoryLocked says that another process works in the data directory.
-	ErrDirectoryLocked = errors.New("the data directory is in use by another process")
-
 	// ErrIntakeClosed is returned by [Intake.Fetch] after [Intake.Close].
 	ErrIntakeClosed = errors.New("intake is closed")
 )
@@ -146,21 +143,3 @@ func (e *BatchError) Error() string {
 
 // Unwrap returns the cause.
 func (e *BatchError) Unwrap() error { return e.Err }
-
-// ServiceError is an answer of an account's service that is an error. A verb
-// returns one to choose code and body; [Queue.Request] returns what arrived.
-type ServiceError struct {
-	Code        string // short and stable, for programs
-	Description string // one line, for people
-	Body        []byte // JSON; may be empty
-}
-
-// ErrorBody is the body of an answer that is an error, where the verb chose no other. The
-// headers Nats-Service-Error-Code and Nats-Service-Error say the same.
-type ErrorBody struct {
-	Code        string `json:"code" doc:"Short and stable, for programs."`
-	Description string `json:"description" doc:"One line, for people."`
-}
-
-// Error joins code and description.
-func (e *ServiceError) Error() string { return e.Code + ": " + e.Description }

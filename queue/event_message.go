@@ -16,7 +16,7 @@ const headerExpectedLast = "Nats-Expected-Last-Sequence"
 // eventMessage is the message of a journal row, without what says where on the stream it
 // belongs. The error names a row whose type cannot be part of a subject.
 func eventMessage(account string, event *Event) (*nats.Msg, error) {
-	if !validToken(event.Type) {
+	if !ValidToken(event.Type) {
 		return nil, fmt.Errorf("journal row %d: type %q cannot be a subject", event.Seq, event.Type)
 	}
 	msg := &nats.Msg{Subject: EventSubject(account, event.Type), Data: event.Payload, Header: nats.Header{

@@ -17,7 +17,7 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	grants := []Grant{{RoleProducer, []string{"main"}}}
 	log, said := logrus.New(), make(lines, 1000)
 	log.SetOutput(said)
-	server, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: []User{{Name: "flood", Password: "pw", Grants: grants}, {Name: "calm", Password: "pw", Grants: grants}}, Verbs: testVerbs, Log: log})
+	server, err := StartEmbedded(EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: []User{{Name: "flood", Password: "pw", Grants: grants}, {Name: "calm", Password: "pw", Grants: grants}}, Verbs: SomeVerbs, Log: log})
 	check(t, err)
 	t.Cleanup(server.Shutdown)
 	if server.options.StreamMaxBufferedMsgs != MaxBufferedMessages {

@@ -68,6 +68,24 @@ func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	return nil
 }
 
+// WhileConnected ends with [ErrStopping] when the connection is lost: an answer
+// that was on its way does not come any more.
+func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()) {
+	lost := j.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lost:
+			cancel(ErrStopping)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		j.Conn().RemoveStatusListener(lost)
+	}
+}
+
 // Look looks a stream up. Unlike Stream it ends with a [DeniedError] where the user may not
 // look, instead of waiting for ctx.
 func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, error) {

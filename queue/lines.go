@@ -70,9 +70,9 @@ func ValidPriority(p Priority) error {
 	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(p), PriorityHigh, PriorityBulk)
 }
 
-// commandSubjects are the subjects of an account's commands stream. There is no
+// CommandSubjects are the subjects of an account's commands stream. There is no
 // wildcard among them: a misspelt kind is answered with "no responders" at once.
-func commandSubjects(account string) []string {
+func CommandSubjects(account string) []string {
 	lines := Lines()
 	all := make([]string, len(lines))
 	for i, l := range lines {

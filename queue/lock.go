@@ -13,6 +13,9 @@ import (
 	"perennial/ledger/files"
 )
 
+// ErrDirectoryLocked says that another process works in the data directory.
+var ErrDirectoryLocked = errors.New("the data directory is in use by another process")
+
 // LockName is the name of the lock inside a data directory.
 const LockName = "perennial.lock"
 

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ func startServer(t testing.TB, dir string, users ...User) *Embedded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := StartEmbedded(EmbeddedConfig{Listen: fmt.Sprintf("127.0.0.1:%d", port), StoreDir: dir, Users: users, Verbs: testVerbs, Log: quiet()})
+	server, err := StartEmbedded(EmbeddedConfig{Listen: fmt.Sprintf("127.0.0.1:%d", port), StoreDir: dir, Users: users, Verbs: SomeVerbs, Log: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,31 +175,4 @@ func check(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// testVerbs are those of the program that the tests ask.
-var testVerbs = []Verb{
-	{Name: "status", Roles: []Role{RoleProducer, RoleViewer, RoleOperator}},
-	{Name: "show", Roles: []Role{RoleViewer, RoleOperator}},
-	{Name: "plan", Roles: []Role{RoleViewer, RoleOperator}, Pace: Slow},
-	{Name: "reconcile", Roles: []Role{RoleOperator}, Pace: Slow},
-	{Name: "pause", Roles: []Role{RoleOperator}},
-}
-
-// serveAccount serves verbs of account main.
-func serveAccount(q *Queue, version string, handlers map[string]Handler) (stop func() error, err error) {
-	return q.ServeAccount(context.Background(), Service{Account: "main", Version: version, Verbs: served(handlers), Clock: time.Now})
-}
-
-// served are verbs with handlers: those of testVerbs, or others that have a name alone.
-func served(handlers map[string]Handler) (verbs []Verb) {
-	for name, handle := range handlers {
-		v := Verb{Name: name}
-		if i := slices.IndexFunc(testVerbs, func(v Verb) bool { return v.Name == name }); i >= 0 {
-			v = testVerbs[i]
-		}
-		v.Handle = handle
-		verbs = append(verbs, v)
-	}
-	return verbs
 }

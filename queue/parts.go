@@ -27,10 +27,13 @@ const (
 	codeTooLarge = "too_large"
 )
 
+// HeaderUser of a service's answer is the user that asked, as the server proved it.
+const HeaderUser = "Perennial-User"
+
 // respond sends an answer, in parts where it is long. What cannot be sent is an
 // error for the client that asked.
 func (s *serving) respond(request *request, data []byte) {
-	most := int(s.queue.nc.MaxPayload())
+	most := int(s.js.Conn().MaxPayload())
 	var err error
 	switch {
 	case len(data)+partRoom <= most:
@@ -45,17 +48,17 @@ func (s *serving) respond(request *request, data []byte) {
 	if err == nil {
 		return
 	}
-	s.queue.log.WithError(err).WithField("subject", request.Subject).WithField("bytes", len(data)).Warn("answer not sent")
+	s.js.Log().WithError(err).WithField("subject", request.Subject).WithField("bytes", len(data)).Warn("answer not sent")
 	s.refuse(request, &ServiceError{Code: codeTooLarge, Description: fmt.Sprintf(
 		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, HeaderParts)})
 }
 
 // send sends one message of an answer, with the name of the user that asked.
 func (s *serving) send(request *request, header nats.Header, data []byte) error {
-	if user := callerOf(request.Header, request.Reply); user != "" {
+	if user := CallerOf(request.Header, request.Reply); user != "" {
 		header.Set(HeaderUser, user)
 	}
-	return s.queue.nc.PublishMsg(&nats.Msg{Subject: request.Reply, Header: header, Data: data})
+	return s.js.Conn().PublishMsg(&nats.Msg{Subject: request.Reply, Header: header, Data: data})
 }
 
 func (s *serving) respondInParts(request *request, data []byte, size int) error {
@@ -70,9 +73,9 @@ func (s *serving) respondInParts(request *request, data []byte, size int) error 
 }
 
 // requestParts asks, and puts the answer together from its parts.
-func (q *Queue) requestParts(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
-	inbox := q.nc.NewInbox()
-	answers, err := q.nc.SubscribeSync(inbox)
+func requestParts(ctx context.Context, js *JetStream, subject string, data []byte) (*nats.Msg, error) {
+	inbox := js.Conn().NewInbox()
+	answers, err := js.Conn().SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +86,7 @@ func (q *Queue) requestParts(ctx context.Context, subject string, data []byte) (
 	ask := nats.NewMsg(subject)
 	ask.Reply, ask.Data = inbox, data
 	ask.Header.Set(HeaderParts, "1")
-	if err := q.nc.PublishMsg(ask); err != nil {
+	if err := js.Conn().PublishMsg(ask); err != nil {
 		return nil, err
 	}
 	var whole *nats.Msg

@@ -16,7 +16,7 @@ func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
 	var answer []byte
-	stop, err := serveAccount(q, "dev", map[string]Handler{
+	stop, err := ServeMain(q.JetStream(), "dev", map[string]Handler{
 		"plan": func(context.Context, []byte) ([]byte, error) { return answer, nil },
 	})
 	check(t, err)
@@ -27,7 +27,7 @@ func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
 		for i := range answer {
 			answer[i] = byte(i / 1000)
 		}
-		got, err := q.Request(ctx, "main", "plan", nil)
+		got, err := Request(ctx, q.JetStream(), "main", "plan", nil)
 		if err != nil || !bytes.Equal(got, answer) {
 			t.Fatalf("%d bytes came as %d: %v", size, len(got), err)
 		}
@@ -36,7 +36,7 @@ func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
 
 func TestAnAnswerThatCannotBeSentFailsAtOnce(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
-	stop, err := serveAccount(q, "dev", map[string]Handler{
+	stop, err := ServeMain(q.JetStream(), "dev", map[string]Handler{
 		"list": func(context.Context, []byte) ([]byte, error) { return make([]byte, 2*maxPayloadBytes), nil },
 		"huge": func(context.Context, []byte) ([]byte, error) { return make([]byte, maxAnswer+1), nil },
 	})
@@ -48,7 +48,7 @@ func TestAnAnswerThatCannotBeSentFailsAtOnce(t *testing.T) {
 		t.Fatalf("%q: %s", code, reply.Data)
 	}
 	var refused *ServiceError
-	if _, err := q.Request(within(t), "main", "huge", nil); !errors.As(err, &refused) || refused.Code != codeTooLarge {
+	if _, err := Request(within(t), q.JetStream(), "main", "huge", nil); !errors.As(err, &refused) || refused.Code != codeTooLarge {
 		t.Fatal(err)
 	}
 }
@@ -64,7 +64,7 @@ func TestPartsOutOfOrderAreNoAnswer(t *testing.T) {
 		})
 		check(t, service.AddEndpoint(verb, handler, micro.WithEndpointSubject(ServiceSubject("main", verb))))
 		check(t, q.nc.Flush())
-		if got, err := q.Request(within(t), "main", verb, nil); err == nil {
+		if got, err := Request(within(t), q.JetStream(), "main", verb, nil); err == nil {
 			t.Errorf("%s: %s", verb, got)
 		}
 	}

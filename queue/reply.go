@@ -13,13 +13,6 @@ import (
 // HeaderReplyTo of a command names the inbox that gets the data of its command.finished.
 const HeaderReplyTo = "Perennial-Reply-To"
 
-// allInboxes are the inboxes of a client. A runner answers a command on nothing else, so
-// that no command has it publish where only the runner may.
-const (
-	inboxes    = "_INBOX."
-	allInboxes = inboxes + ">"
-)
-
 // MaxInbox bounds the name of an inbox, in bytes.
 const MaxInbox = 200
 
@@ -57,7 +50,7 @@ func ReplyTo(h nats.Header) string {
 // that is published goes on. [ErrDisconnected] says that the connection was lost, and an
 // answer with it: publishing the command again has it answered again.
 func (q *Queue) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
-	ctx, release := q.whileConnected(ctx)
+	ctx, release := q.JetStream().WhileConnected(ctx)
 	defer release()
 	inbox := nats.NewInbox()
 	from := inbox

@@ -13,17 +13,6 @@ import (
 	"strings"
 )
 
-// Role is a set of rights.
-type Role string
-
-// The roles. They add up: a user may have several.
-const (
-	RoleProducer   Role = "producer"   // publishes commands, and asks where they stand
-	RoleSubscriber Role = "subscriber" // reads events, by pull or ordered consumers
-	RoleViewer     Role = "viewer"     // asks the verbs that change nothing, and reads events
-	RoleOperator   Role = "operator"   // asks every verb, reads events, looks after dead letters
-)
-
 // Grant gives one role for some accounts.
 type Grant struct {
 	Role     Role
@@ -38,8 +27,8 @@ type User struct {
 	Grants   []Grant
 }
 
-// runnerAccount is the NATS account of the runner, where the streams are.
-const runnerAccount = "PERENNIAL"
+// RunnerAccount is the NATS account of the runner, where the streams are.
+const RunnerAccount = "PERENNIAL"
 
 // RunnerUser is the name of the runner's own user, and LocalUser that of the commands
 // on the machine of the run.
@@ -112,16 +101,16 @@ func (r Role) rights(account string, verbs []Verb) []right {
 	}
 	switch r {
 	case RoleProducer:
-		for _, subject := range commandSubjects(account) {
+		for _, subject := range CommandSubjects(account) {
 			all = append(all, right{subject: subject})
 		}
-		all = append(all, right{subject: ReplySubject(account, allInboxes), local: allInboxes, stream: true})
+		all = append(all, right{subject: ReplySubject(account, AllInboxes), local: AllInboxes, stream: true})
 	case RoleSubscriber, RoleViewer:
 		all = append(all, eventRights(account)...)
 	case RoleOperator:
 		stream := EventsStream(account)
 		// In the place of a subscriber's, before which it sorts.
-		all = append(all, right{subject: brokerSubject(account, anyOf+consumerDelete(stream)), local: "$JS.API." + consumerDelete(stream), identity: true})
+		all = append(all, right{subject: BrokerSubject(account, AnyOf+ConsumerDelete(stream)), local: "$JS.API." + ConsumerDelete(stream), identity: true})
 		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
 		all = append(all, eventRights(account)...)
 		all = append(all, deadRights(account)...)
@@ -137,8 +126,8 @@ func eventRights(account string) []right {
 	all := append(apiRights("STREAM.INFO."+stream, "STREAM.MSG.GET."+stream,
 		"CONSUMER.INFO."+stream+".*", "CONSUMER.MSG.NEXT."+stream+".*"),
 		right{subject: EventSubject(account, ">"), stream: true}, right{subject: "$JS.ACK." + stream + ".>"})
-	for _, op := range brokered(stream) {
-		all = append(all, right{subject: brokerSubject(account, op), local: "$JS.API." + op, identity: true})
+	for _, op := range Brokered(stream) {
+		all = append(all, right{subject: BrokerSubject(account, op), local: "$JS.API." + op, identity: true})
 	}
 	return all
 }
@@ -182,7 +171,7 @@ func ServerConfig(users []User, verbs []Verb, secret func(user string) string) (
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [{user: %q, password: %s}]\n    exports: [\n", runnerAccount, RunnerUser, secret(RunnerUser))
+	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [{user: %q, password: %s}]\n    exports: [\n", RunnerAccount, RunnerUser, secret(RunnerUser))
 	writeExports(&b, users, verbs)
 	b.WriteString("    ]\n  }\n")
 	for _, u := range users {
@@ -226,10 +215,10 @@ const userInfo = "$SYS.REQ.USER.INFO"
 
 // subjects are what the user may publish on and subscribe to in its own account.
 func (u User) subjects(verbs []Verb) (publish, subscribe []string) {
-	publish, subscribe = []string{userInfo}, []string{allInboxes}
+	publish, subscribe = []string{userInfo}, []string{AllInboxes}
 	for _, r := range u.rights(verbs) {
 		if r.stream {
-			if r.here() != allInboxes {
+			if r.here() != AllInboxes {
 				subscribe = append(subscribe, r.here())
 			}
 		} else {
@@ -253,7 +242,7 @@ func (u User) write(b *strings.Builder, verbs []Verb, secret string) {
 		if r.identity {
 			more += ", share: true"
 		}
-		fmt.Fprintf(b, "      {%s: {account: %s, subject: %q}%s}\n", kind, runnerAccount, r.subject, more)
+		fmt.Fprintf(b, "      {%s: {account: %s, subject: %q}%s}\n", kind, RunnerAccount, r.subject, more)
 	}
 	publish, subscribe := u.subjects(verbs)
 	fmt.Fprintf(b, "    ]\n    users: [{user: %q, password: %s, permissions: {\n      publish: {allow: [%s]}\n      subscribe: {allow: [%s]}\n    }}]\n  }\n",

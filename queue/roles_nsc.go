@@ -14,9 +14,9 @@ import (
 // for it and to no other.
 func NSCCommands(users []User, verbs []Verb) (string, error) {
 	var s nscScript
-	s.run("nsc", "add", "account", "--name", runnerAccount)
-	s.run("nsc", "edit", "account", "--name", runnerAccount, "--js-enable", "0")
-	s.run("nsc", "add", "user", "--account", runnerAccount, "--name", RunnerUser)
+	s.run("nsc", "add", "account", "--name", RunnerAccount)
+	s.run("nsc", "edit", "account", "--name", RunnerAccount, "--js-enable", "0")
+	s.run("nsc", "add", "user", "--account", RunnerAccount, "--name", RunnerUser)
 	exported := map[string]bool{}
 	for _, u := range users {
 		if err := CheckUser(u); err != nil {
@@ -56,7 +56,7 @@ func (s *nscScript) run(words ...string) {
 }
 
 func (s *nscScript) export(r right) {
-	words := []string{"nsc", "add", "export", "--account", runnerAccount, "--name", r.subject, "--subject", r.subject, "--private"}
+	words := []string{"nsc", "add", "export", "--account", RunnerAccount, "--name", r.subject, "--subject", r.subject, "--private"}
 	if !r.stream {
 		words = append(words, "--service")
 	}
@@ -74,7 +74,7 @@ func (s *nscScript) user(u User, verbs []Verb) {
 	for _, r := range u.rights(verbs) {
 		s.tokens++
 		token := fmt.Sprintf("%s/%d.jwt", activations, s.tokens)
-		s.run("nsc", "generate", "activation", "--account", runnerAccount, "--target-account", account, "--subject", r.subject, "--output-file", token)
+		s.run("nsc", "generate", "activation", "--account", RunnerAccount, "--target-account", account, "--subject", r.subject, "--output-file", token)
 		words := []string{"nsc", "add", "import", "--account", account, "--name", r.here(), "--token", token}
 		if r.local != "" {
 			words = append(words, "--local-subject", r.local)

@@ -23,9 +23,13 @@ type share struct {
 	most  int
 }
 
-// maxOfUser bounds the requests of one user that are worked on or wait. Clients that no
-// server names share maxWaitingRequests: they cannot be distinguished.
-const maxOfUser = 32
+const (
+	// MaxOfUser bounds the requests of one user that are worked on or wait. Clients that no
+	// server names share MaxWaiting: they cannot be distinguished.
+	MaxOfUser = 32
+	// MaxWaiting bounds the requests of one verb that were not taken in yet.
+	MaxWaiting = 1000
+)
 
 func newRoom(slots, mostOfUser int) *room {
 	return &room{slots: make(chan struct{}, slots), most: mostOfUser, users: map[string]*share{}}
@@ -40,7 +44,7 @@ func (r *room) admit(user string) *share {
 	if x == nil {
 		x = &share{slots: make(chan struct{}, max(cap(r.slots)/4, 1)), most: r.most}
 		if user == "" {
-			x = &share{slots: make(chan struct{}, cap(r.slots)), most: max(maxWaitingRequests, r.most)}
+			x = &share{slots: make(chan struct{}, cap(r.slots)), most: max(MaxWaiting, r.most)}
 		}
 		r.users[user] = x // as many as there are users
 	}

@@ -13,22 +13,19 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// HeaderUser of a service's answer is the user that asked, as the server proved it.
-const HeaderUser = "Perennial-User"
-
 // Separation connects nothing and changes nothing: as the user of this connection it
 // asks the server who that is and what it may do, asks what its roles do not give, and
 // whether the runner stands between it and what only the runner may do. It returns what
 // differs from [ServerConfig], and what it could not try, as no runner answered.
 // What no question of a client shows, such as an import that is not used here, is not seen.
-func (q *Queue) Separation(ctx context.Context, u User, verbs []Verb, accounts []string) (wrong, untried []string, err error) {
-	if wrong, err = q.comparePermissions(ctx, u, verbs); err != nil {
+func Separation(ctx context.Context, js *JetStream, u User, verbs []Verb, accounts []string) (wrong, untried []string, err error) {
+	if wrong, err = comparePermissions(ctx, js, u, verbs); err != nil {
 		return nil, nil, err
 	}
 	through := []string{}
 	for _, account := range accounts {
 		for _, subject := range u.forbidden(account, verbs) {
-			answered, err := q.answered(ctx, subject)
+			answered, err := answered(ctx, js, subject)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -40,17 +37,17 @@ func (q *Queue) Separation(ctx context.Context, u User, verbs []Verb, accounts [
 	if len(through) > 0 {
 		wrong = append(wrong, "reaches "+strings.Join(through, ", ")+" without a role for it")
 	}
-	past, silent, err := q.pastRunner(ctx, u)
+	past, silent, err := pastRunner(ctx, js, u)
 	if err != nil {
 		return nil, nil, err
 	}
-	unproven, mute, err := q.unproven(ctx, u)
+	unproven, mute, err := unproven(ctx, js, u)
 	return slices.Concat(wrong, past, unproven), slices.Concat(silent, mute), err
 }
 
 // comparePermissions asks the server for the account and the permissions of this connection.
-func (q *Queue) comparePermissions(ctx context.Context, u User, verbs []Verb) (wrong []string, err error) {
-	answer, asked, err := q.tryRequest(ctx, userInfo, nil)
+func comparePermissions(ctx context.Context, js *JetStream, u User, verbs []Verb) (wrong []string, err error) {
+	answer, asked, err := tryRequest(ctx, js, userInfo, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -103,16 +100,16 @@ func compareAllowed(do string, have, want []string) (wrong []string) {
 
 // pastRunner asks for a consumer that nothing would make: one of another stream than the
 // subject's. The runner's refusal differs from JetStream's.
-func (q *Queue) pastRunner(ctx context.Context, u User) (wrong, untried []string, err error) {
+func pastRunner(ctx context.Context, js *JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(RoleSubscriber, RoleViewer, RoleOperator) {
 		subject := "$JS.API.CONSUMER.CREATE." + EventsStream(account)
-		answer, asked, err := q.tryRequest(ctx, subject, []byte(`{"stream_name":"PERENNIAL_NONE","config":{"ack_policy":"none"}}`))
+		answer, asked, err := tryRequest(ctx, js, subject, []byte(`{"stream_name":"PERENNIAL_NONE","config":{"ack_policy":"none"}}`))
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case !asked:
 			untried = append(untried, "consumers of account "+account)
-		case !strings.Contains(string(answer.Data), errOtherStream(account).Error()):
+		case !strings.Contains(string(answer.Data), OtherStream(account).Error()):
 			wrong = append(wrong, "asks for consumers of account "+account+" and is not answered by its runner, as the runner knows it: "+
 				"see the import of "+subject+", with share: true")
 		}
@@ -124,9 +121,9 @@ func (q *Queue) pastRunner(ctx context.Context, u User) (wrong, untried []string
 const commonVerb = "status"
 
 // unproven asks a verb that the user has, for an answer that says who asked.
-func (q *Queue) unproven(ctx context.Context, u User) (wrong, untried []string, err error) {
+func unproven(ctx context.Context, js *JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(RoleProducer, RoleViewer, RoleOperator) {
-		answer, asked, err := q.tryRequest(ctx, ServiceSubject(account, commonVerb), []byte(`{"id":"doctor"}`))
+		answer, asked, err := tryRequest(ctx, js, ServiceSubject(account, commonVerb), []byte(`{"id":"doctor"}`))
 		got := answer.Header.Get(HeaderUser)
 		switch {
 		case err != nil:
@@ -157,7 +154,7 @@ func (u User) accountsAs(roles ...Role) []string {
 // nothing.
 func (u User) forbidden(account string, verbs []Verb) []string {
 	all := []string{
-		"$JS.API.STREAM.INFO.KV_" + LeaseBucket, "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account),
+		"$JS.API.STREAM.INFO." + KeyValueStream(LeaseBucket), "$JS.API.STREAM.INFO." + EventsStream(account), "$JS.API.STREAM.INFO." + CommandsStream(account),
 		ServiceSubject(account, "show"), ServiceSubject(account, "balance"), ServiceSubject(account, "states"),
 	}
 	publish, _ := u.subjects(verbs)
@@ -166,8 +163,8 @@ func (u User) forbidden(account string, verbs []Verb) []string {
 
 // answered reports whether an empty request on a subject is answered with anything but
 // a refusal to serve it.
-func (q *Queue) answered(ctx context.Context, subject string) (bool, error) {
-	m, asked, err := q.tryRequest(ctx, subject, nil)
+func answered(ctx context.Context, js *JetStream, subject string) (bool, error) {
+	m, asked, err := tryRequest(ctx, js, subject, nil)
 	return asked && !strings.Contains(string(m.Data), fmt.Sprintf(`"err_code":%d`, jsNotEnabled)), err
 }
 
@@ -176,22 +173,22 @@ const jsNotEnabled = 10039
 
 // tryRequest reports whether a request was answered: false where the server forbids it,
 // or nothing is behind it; the message is empty then.
-func (q *Queue) tryRequest(ctx context.Context, subject string, data []byte) (answer *nats.Msg, asked bool, err error) {
+func tryRequest(ctx context.Context, js *JetStream, subject string, data []byte) (answer *nats.Msg, asked bool, err error) {
 	none := &nats.Msg{}
-	inbox := q.nc.NewInbox()
-	answers, err := q.nc.SubscribeSync(inbox)
+	inbox := js.Conn().NewInbox()
+	answers, err := js.Conn().SubscribeSync(inbox)
 	if err != nil {
 		return none, false, err
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	if err := q.nc.PublishRequest(subject, inbox, data); err != nil {
+	if err := js.Conn().PublishRequest(subject, inbox, data); err != nil {
 		return none, false, err
 	}
-	if err := q.nc.FlushWithContext(ctx); err != nil {
+	if err := js.Conn().FlushWithContext(ctx); err != nil {
 		return none, false, err
 	}
 	// The server says that a subject is forbidden before it answers what is behind it.
-	if err := q.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%q", subject)) {
+	if err := js.Conn().LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%q", subject)) {
 		return none, false, nil
 	}
 	m, err := answers.NextMsgWithContext(ctx)
@@ -202,16 +199,4 @@ func (q *Queue) tryRequest(ctx context.Context, subject string, data []byte) (an
 		return none, false, fmt.Errorf("%s is neither refused nor answered: %w", subject, err)
 	}
 	return m, true, nil
-}
-
-// LetsIn reports whether a server lets in a client that brings no login. address may
-// name a user, which is left out.
-func LetsIn(config ConnectConfig) bool {
-	config.User, config.Password, config.CredsFile, config.NKeyFile, config.CertFile, config.KeyFile, config.Context = "", "", "", "", "", "", ""
-	q, err := Connect(config)
-	if err != nil {
-		return false
-	}
-	q.Close()
-	return true
 }

@@ -152,7 +152,7 @@ func (e *Embedded) Listeners(inbox string) (users []string) {
 	}
 	if e.user != "" {
 		delete(accounts, e.user)
-		accounts[""] = runnerAccount
+		accounts[""] = RunnerAccount
 	}
 	for name, account := range accounts {
 		if of, err := e.now().LookupAccount(account); err == nil && of.Interest(inbox) > 0 {
@@ -197,8 +197,8 @@ func (e *Embedded) Shutdown() {
 	e.server.WaitForShutdown()
 }
 
-// connectOptions connect within the process: no socket, no TCP.
-func (e *Embedded) connectOptions() []nats.Option {
+// ConnectOptions connect within the process: no socket, no TCP.
+func (e *Embedded) ConnectOptions() []nats.Option {
 	options := []nats.Option{nats.InProcessServer(e)}
 	if e.user != "" {
 		options = append(options, nats.UserInfo(e.user, e.password))
@@ -224,7 +224,7 @@ func (e *Embedded) separate(config EmbeddedConfig) (err error) {
 	for _, u := range users {
 		e.secrets[u.Name] = u.Password
 	}
-	return moveStore(config.StoreDir, runnerAccount)
+	return moveStore(config.StoreDir, RunnerAccount)
 }
 
 // fresh are the options of one start. They are a copy, since a server keeps the
@@ -246,7 +246,7 @@ func (e *Embedded) fresh() (*server.Options, error) {
 // moveStore gives the streams of a server that had users and has none any more, or
 // the reverse, to the account that the runner has now.
 func moveStore(dir, account string) error {
-	other := runnerAccount
+	other := RunnerAccount
 	if account == other {
 		other = server.DEFAULT_GLOBAL_ACCOUNT
 	}

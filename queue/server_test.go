@@ -7,16 +7,12 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/sirupsen/logrus"
-
-	"perennial/ledger/files"
-	"perennial/queue/natstest"
 )
 
 func TestEmbeddedServerListensOnLoopbackOnly(t *testing.T) {
@@ -90,182 +86,6 @@ func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
 	}
 	if q := connect(t, server); !q.nc.IsConnected() {
 		t.Fatal("the runner itself is refused")
-	}
-}
-
-func TestAServerWithoutALoginIsNoticed(t *testing.T) {
-	open, closed := startServer(t, t.TempDir()), startServer(t, t.TempDir(), User{Name: "ops", Password: "pw", Grants: []Grant{{RoleOperator, []string{"main"}}}})
-	for server, anonymous := range map[*Embedded]bool{open: true, closed: false} {
-		if q := connect(t, server); q.Anonymous() != anonymous {
-			t.Errorf("anonymous: %t", !anonymous)
-		}
-	}
-}
-
-func TestNoErrorSaysThePasswordOfAnAddress(t *testing.T) {
-	for _, address := range []string{
-		"nats://u:hunter2@127.0.0.1:bad", "nats://u:hunter2 @127.0.0.1:1", "nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@[::1", "u:hunter2@127.0.0.1:1",
-		"nats://hunter2@127.0.0.1:1", "nats://u:hunter2#@127.0.0.1:1", "tls://u:x@127.0.0.1:1,nats://hunter2@127.0.0.1:1", "nats://u:%hunter2@127.0.0.1:1",
-	} {
-		_, err := Connect(ConnectConfig{URL: address, Log: quiet()})
-		if err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%v", err)
-		}
-	}
-}
-
-func TestNATSContextOfTheCommandLineIsUsed(t *testing.T) {
-	server := startServer(t, t.TempDir(), User{Name: "ops", Password: "pw", Grants: []Grant{{RoleOperator, []string{"main"}}}})
-	home := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", home)
-	dir := filepath.Join(home, "nats", "context")
-	check(t, os.MkdirAll(dir, 0o700))
-	check(t, os.WriteFile(filepath.Join(dir, "here.json"), []byte(`{"url":"`+server.URL()+`","user":"ops","password":"pw"}`), 0o600))
-	q, err := Connect(ConnectConfig{Context: "here", Log: quiet()})
-	check(t, err)
-	q.Close()
-	for _, name := range []string{"missing", "../here", ""} {
-		if _, err := Connect(ConnectConfig{Context: name, Log: quiet()}); err == nil {
-			t.Errorf("context %q was accepted", name)
-		}
-	}
-}
-
-// TestMembersOfANATSContext that say how the connection is made are used, or refused by name.
-func TestMembersOfANATSContext(t *testing.T) {
-	server := natstest.Start(t, `jetstream {store_dir: $STORE}
-accounts {
-  STREAMS {jetstream: enabled, users: [{user: s, password: pw}], exports: [{service: "$JS.API.>", response_type: stream}]}
-  RUN {users: [{user: ops, password: pw, permissions: {subscribe: ["_mine.>", "perennial.>"]}}], imports: [{service: {account: STREAMS, subject: "$JS.API.>"}, to: "js.streams.>"}]}
-}`)
-	home := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", home)
-	check(t, os.MkdirAll(filepath.Join(home, "nats", "context"), 0o700))
-	through := func(members string) (*Queue, error) {
-		text := `{"url":"` + server.ClientURL() + `","user":"ops","password":"pw","inbox_prefix":"_mine"` + members + `}`
-		check(t, os.WriteFile(filepath.Join(home, "nats", "context", "here.json"), []byte(text), 0o600))
-		return Connect(ConnectConfig{Context: "here", Log: quiet()})
-	}
-	for members, names := range map[string]string{
-		`,"socks_proxy":"socks5://127.0.0.1:1"`:                         "socks_proxy",
-		`,"nsc":"nsc://o/a/u","later":{"x":1},"user_jwt":""`:            "later, nsc",
-		`,"jetstream_domain":"hub","jetstream_api_prefix":"js.streams"`: "exclude each other",
-	} {
-		if q, err := through(members); err == nil || !strings.Contains(err.Error(), names) || !strings.Contains(err.Error(), "here.json") {
-			t.Errorf("%s: %v", members, err)
-			if err == nil {
-				q.Close()
-			}
-		}
-	}
-	q, err := through(`,"jetstream_api_prefix":"js.streams","description":"ours","color_scheme":"red","socks_proxy":"","nsc":null`)
-	check(t, err)
-	t.Cleanup(q.Close)
-	if _, err := q.js.AccountInfo(within(t)); err != nil {
-		t.Error(err)
-	}
-	_, err = q.nc.Subscribe("perennial.commands.main.order.create", func(m *nats.Msg) {
-		_ = m.Respond([]byte(`{"seq":1}`))
-		_ = q.JetStream().Answer("main", ReplyTo(m.Header), []byte("done"))
-	})
-	check(t, err)
-	if answer, err := q.CarryOut(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {
-		t.Errorf("%s %v", answer, err)
-	}
-}
-
-func TestSecondProcessIsKeptOutOfTheDataDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	lock, err := LockDir(dir)
-	check(t, err)
-	_, err = LockDir(dir)
-	if !errors.Is(err, ErrDirectoryLocked) || strings.Count(err.Error(), "\n") != 2 {
-		t.Fatal(err)
-	}
-	check(t, lock.Unlock())
-	lock, err = LockDir(dir)
-	check(t, err)
-	check(t, lock.Unlock())
-}
-
-// TestARemovedLockLetsNobodyIn: it is made again, and where an older version, which asks for
-// the file alone, was faster, its holder knows from then on.
-func TestARemovedLockLetsNobodyIn(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	lock, err := LockDir(dir)
-	check(t, err)
-	path := filepath.Join(dir, LockName)
-	check(t, lock.Check())
-	check(t, os.Remove(path))
-	if _, err := LockDir(dir); !errors.Is(err, ErrDirectoryLocked) {
-		t.Errorf("a second process: %v", err)
-	}
-	check(t, lock.Check())
-	if _, got, err := files.TryLock(path); got || err != nil {
-		t.Errorf("the lock was not made again: %v", err)
-	}
-	check(t, os.Remove(path))
-	older, got, err := files.TryLock(path)
-	if err != nil || !got {
-		t.Fatal(got, err)
-	}
-	for range 2 {
-		if err := lock.Check(); !errors.Is(err, ErrDirectoryLocked) || !strings.Contains(err.Error(), path) {
-			t.Errorf("while an older version works there, and after it: %v", err)
-		}
-		check(t, older.Unlock())
-	}
-	check(t, lock.Unlock())
-	lock, err = LockDir(dir)
-	check(t, err)
-	check(t, lock.Unlock())
-}
-
-// TestALockTakenWhileItIsLookedAtIsMissed: whatever the two do at the same moment, the one that
-// has no lock any more says so.
-func TestALockTakenWhileItIsLookedAtIsMissed(t *testing.T) {
-	dir := t.TempDir()
-	for range 300 {
-		lock, err := LockDir(dir)
-		check(t, err)
-		stop, done := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(done)
-			for lock.Check() == nil {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-			}
-		}()
-		path, unlock := filepath.Join(dir, LockName), func() error { return nil }
-		for got := false; !got; {
-			_ = os.Remove(path)
-			older, now, err := files.TryLock(path)
-			check(t, err)
-			if got = now; got {
-				unlock = older.Unlock
-			}
-		}
-		close(stop)
-		<-done
-		if err := lock.Check(); !errors.Is(err, ErrDirectoryLocked) {
-			t.Fatalf("an older version has the lock, and: %v", err)
-		}
-		check(t, errors.Join(unlock(), lock.Unlock()))
-	}
-}
-
-func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {
-	for _, name := range []string{"main", "a", "eu-1", strings.Repeat("x", 32)} {
-		check(t, ValidAccount(name))
-	}
-	for _, name := range []string{"", "Main", "a.b", "*", ">", "a b", "ä", "main\n", strings.Repeat("x", 33)} {
-		if ValidAccount(name) == nil {
-			t.Errorf("%q was accepted", name)
-		}
 	}
 }
 

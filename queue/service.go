@@ -93,11 +93,11 @@ type Service struct {
 	Clock   func() time.Time
 }
 
-// ServeAccount answers perennial.svc.<account>.<verb> until stop, as a NATS
+// Serve answers perennial.svc.<account>.<verb> until stop, as a NATS
 // micro service named perennial-<account>. When it returns the server knows the verbs,
 // unless the connection was lost. stop refuses new requests,
 // cancels the contexts of those under way, which have the values of ctx, and returns when they are done.
-func (q *Queue) ServeAccount(ctx context.Context, s Service) (stop func() error, err error) {
+func Serve(ctx context.Context, js *JetStream, s Service) (stop func() error, err error) {
 	if err := ValidAccount(s.Account); err != nil {
 		return nil, err
 	}
@@ -105,14 +105,14 @@ func (q *Queue) ServeAccount(ctx context.Context, s Service) (stop func() error,
 	if !semanticVersion.MatchString(s.Version) {
 		s.Version = "0.0.0"
 	}
-	found, err := q.discoverable("perennial-"+s.Account, s.Version, "Perennial's account "+s.Account, metadata, s.Clock)
+	found, err := discoverable(js, "perennial-"+s.Account, s.Version, "Perennial's account "+s.Account, metadata, s.Clock)
 	if err != nil {
 		return nil, fmt.Errorf("service of account %s: %w", s.Account, err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	serving := &serving{queue: q, ctx: ctx, all: newRoom(maxServing, maxOfUser), changing: newRoom(maxChanging, maxOfUser), parked: newRoom(maxParked, maxParkedOfUser), slow: newRoom(maxSlow, maxOfUser)}
+	serving := &serving{js: js, ctx: ctx, all: newRoom(maxServing, MaxOfUser), changing: newRoom(maxChanging, MaxOfUser), parked: newRoom(maxParked, maxParkedOfUser), slow: newRoom(maxSlow, MaxOfUser)}
 	stop = sync.OnceValue(func() error {
-		err := q.stopService(found)
+		err := stopService(js, found)
 		cancel()
 		serving.wait()
 		return err
@@ -122,8 +122,8 @@ func (q *Queue) ServeAccount(ctx context.Context, s Service) (stop func() error,
 			return nil, errors.Join(err, stop())
 		}
 	}
-	if q.nc.IsConnected() { // nats.go subscribes again what an outage has cut off
-		_ = q.nc.FlushTimeout(PublishTimeout)
+	if js.Conn().IsConnected() { // nats.go subscribes again what an outage has cut off
+		_ = js.Conn().FlushTimeout(PublishTimeout)
 	}
 	return stop, nil
 }
@@ -132,33 +132,30 @@ func (q *Queue) ServeAccount(ctx context.Context, s Service) (stop func() error,
 // cannot be removed at the server, and nats.go subscribes them again at the reconnect,
 // so that the server would send requests to a service that is gone. So they are
 // removed once the connection is up; until then requests are refused as stopping.
-func (q *Queue) stopService(service *discovery) error {
-	if q.nc.IsConnected() || q.nc.IsClosed() {
+func stopService(js *JetStream, service *discovery) error {
+	if js.Conn().IsConnected() || js.Conn().IsClosed() {
 		return service.Stop()
 	}
-	up := q.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	up := js.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED)
 	go func() {
 		<-up
-		q.nc.RemoveStatusListener(up)
-		if err := service.Stop(); err != nil && !q.nc.IsClosed() {
-			q.log.WithError(err).Warn("the service of before an outage could not be taken back")
+		js.Conn().RemoveStatusListener(up)
+		if err := service.Stop(); err != nil && !js.Conn().IsClosed() {
+			js.Log().WithError(err).Warn("the service of before an outage could not be taken back")
 		}
 	}()
 	return nil
 }
 
-const (
-	// maxWaitingRequests and maxWaitingBytes bound the requests of one verb that were not
-	// taken in yet; requests beyond that are dropped and get no answer.
-	maxWaitingRequests = 1000
-	maxWaitingBytes    = 8 << 20
-)
+// maxWaitingBytes bounds the requests of one verb that were not taken in yet, as
+// MaxWaiting does: requests beyond that are dropped and get no answer.
+const maxWaitingBytes = 8 << 20
 
 // serving counts the requests under way.
 type serving struct {
-	queue *Queue
-	ctx   context.Context
-	all   *room
+	js  *JetStream
+	ctx context.Context
+	all *room
 	// changing is the room of verbs that change something and are quick.
 	changing *room
 	parked   *room
@@ -182,17 +179,17 @@ func (s *serving) roomOf(v Verb) *room {
 }
 
 func (s *serving) add(service *discovery, account string, v Verb) error {
-	if !validToken(v.Name) {
+	if !ValidToken(v.Name) {
 		return fmt.Errorf("verb %q cannot be a subject", v.Name)
 	}
 	room := s.roomOf(v)
 	err := service.add(v.Name, ServiceSubject(account, v.Name), v.Metadata, func(request *request) {
-		if !mayAnswer(request.Reply) {
+		if !MayAnswer(request.Reply) {
 			request.end("refused:it asks for its answer on a subject of NATS or of Perennial, or for none")
-			s.queue.log.WithField("subject", request.Subject).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
+			s.js.Log().WithField("subject", request.Subject).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
 			return
 		}
-		caller := callerOf(request.Header, request.Reply)
+		caller := CallerOf(request.Header, request.Reply)
 		if caller == "" && crossed(request.Reply) {
 			s.refuse(request, &ServiceError{Code: codeUnproven, Description: "the headers of the request hide who asks: send it as a client of NATS does"})
 			return
@@ -236,7 +233,7 @@ func (s *serving) wait() {
 }
 
 func (s *serving) answer(request *request, answer Handler) {
-	caller := callerOf(request.Header, request.Reply)
+	caller := CallerOf(request.Header, request.Reply)
 	ctx := context.WithValue(context.WithValue(s.ctx, callerKey{}, caller), headersKey{}, request.Header)
 	data, err := answer(ctx, request.Data)
 	if err == nil {
@@ -276,7 +273,7 @@ func (s *serving) refuse(request *request, because *ServiceError) {
 	}
 	header := nats.Header{micro.ErrorCodeHeader: []string{refused.Code}, micro.ErrorHeader: []string{refused.Description}}
 	if err := s.send(request, header, body); err != nil {
-		s.queue.log.WithError(err).WithField("subject", request.Subject).Warn("answer not sent")
+		s.js.Log().WithError(err).WithField("subject", request.Subject).Warn("answer not sent")
 	}
 }
 
@@ -292,11 +289,11 @@ const codeStopping = "stopping"
 // Request asks an account's runner and returns its answer. Errors: what the
 // runner answered ([ServiceError]), [ErrNoRunner] when no runner holds the
 // account, [ErrStopping], or ctx's; without a deadline it waits for half a minute.
-func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) ([]byte, error) {
+func Request(ctx context.Context, js *JetStream, account, verb string, data []byte) ([]byte, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
-	if !validToken(verb) {
+	if !ValidToken(verb) {
 		return nil, fmt.Errorf("verb %q cannot be a subject", verb)
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
@@ -304,11 +301,11 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 		ctx, cancel = context.WithTimeout(ctx, PublishTimeout)
 		defer cancel()
 	}
-	ctx, release := q.whileConnected(ctx)
+	ctx, release := js.WhileConnected(ctx)
 	defer release()
-	ctx, forget := q.JetStream().Allowed(ctx, ServiceSubject(account, verb))
+	ctx, forget := js.Allowed(ctx, ServiceSubject(account, verb))
 	defer forget()
-	reply, err := q.requestParts(ctx, ServiceSubject(account, verb), data)
+	reply, err := requestParts(ctx, js, ServiceSubject(account, verb), data)
 	if refused, ok := errors.AsType[*DeniedError](Denied(ctx, err)); ok {
 		return nil, fmt.Errorf("account %s, %s: %w", account, verb, refused)
 	}
@@ -329,22 +326,4 @@ func (q *Queue) Request(ctx context.Context, account, verb string, data []byte) 
 		return nil, &ServiceError{Code: code, Description: reply.Header.Get(micro.ErrorHeader), Body: reply.Data}
 	}
 	return reply.Data, nil
-}
-
-// whileConnected ends with [ErrStopping] when the connection is lost: an answer
-// that was on its way does not come any more.
-func (q *Queue) whileConnected(ctx context.Context) (context.Context, func()) {
-	lost := q.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-lost:
-			cancel(ErrStopping)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		q.nc.RemoveStatusListener(lost)
-	}
 }

@@ -5,17 +5,20 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
 )
 
 func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	if _, err := q.Request(ctx, "main", "status", nil); !errors.Is(err, ErrNoRunner) {
+	if _, err := Request(ctx, q.JetStream(), "main", "status", nil); !errors.Is(err, ErrNoRunner) {
 		t.Fatal(err)
 	}
 	waiting := make(chan struct{})
-	stop, err := serveAccount(q, "dev", map[string]Handler{
+	stop, err := ServeMain(q.JetStream(), "dev", map[string]Handler{
 		"status":         func(_ context.Context, data []byte) ([]byte, error) { return append([]byte("ok "), data...), nil },
 		"review.resolve": func(context.Context, []byte) ([]byte, error) { return nil, errors.New("no such review") },
 		"retry": func(context.Context, []byte) ([]byte, error) {
@@ -28,24 +31,24 @@ func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 		},
 	})
 	check(t, err)
-	answer, err := q.Request(ctx, "main", "status", []byte("1"))
+	answer, err := Request(ctx, q.JetStream(), "main", "status", []byte("1"))
 	check(t, err)
 	if string(answer) != "ok 1" {
 		t.Fatalf("%s", answer)
 	}
 	var refused *ServiceError
-	if _, err := q.Request(ctx, "main", "retry", nil); !errors.As(err, &refused) || refused.Code != "not_found" || string(refused.Body) != `{"id":"x"}` {
+	if _, err := Request(ctx, q.JetStream(), "main", "retry", nil); !errors.As(err, &refused) || refused.Code != "not_found" || string(refused.Body) != `{"id":"x"}` {
 		t.Fatal(err)
 	}
-	if _, err := q.Request(ctx, "main", "review.resolve", nil); !errors.As(err, &refused) || refused.Code != "failed" || len(refused.Body) == 0 {
+	if _, err := Request(ctx, q.JetStream(), "main", "review.resolve", nil); !errors.As(err, &refused) || refused.Code != "failed" || len(refused.Body) == 0 {
 		t.Fatal(err)
 	}
-	if _, err := q.Request(ctx, "main", "unknown", nil); !errors.Is(err, ErrNoRunner) {
+	if _, err := Request(ctx, q.JetStream(), "main", "unknown", nil); !errors.Is(err, ErrNoRunner) {
 		t.Fatal(err)
 	}
 	slow := make(chan error, 1)
 	go func() {
-		_, err := q.Request(ctx, "main", "slow", nil)
+		_, err := Request(ctx, q.JetStream(), "main", "slow", nil)
 		slow <- err
 	}()
 	receive(t, waiting)
@@ -60,7 +63,7 @@ func TestARequestEndsWithTheConnectionOfItsAnswer(t *testing.T) {
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
 	asked := make(chan struct{})
-	stop, err := serveAccount(q, "dev", map[string]Handler{
+	stop, err := ServeMain(q.JetStream(), "dev", map[string]Handler{
 		"never": func(ctx context.Context, _ []byte) ([]byte, error) {
 			close(asked)
 			<-ctx.Done()
@@ -74,7 +77,7 @@ func TestARequestEndsWithTheConnectionOfItsAnswer(t *testing.T) {
 	defer other.Close()
 	answered := make(chan error, 1)
 	go func() {
-		_, err := other.Request(within(t), "main", "never", nil)
+		_, err := Request(within(t), other.JetStream(), "main", "never", nil)
 		answered <- err
 	}()
 	receive(t, asked)
@@ -90,9 +93,9 @@ func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 	q, other := connect(t, server), connect(t, server)
 	status := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
 	for range 50 {
-		stop, err := serveAccount(q, "1.0.0", map[string]Handler{"status": status})
+		stop, err := ServeMain(q.JetStream(), "1.0.0", map[string]Handler{"status": status})
 		check(t, err)
-		if _, err := other.Request(within(t), "main", "status", nil); err != nil {
+		if _, err := Request(within(t), other.JetStream(), "main", "status", nil); err != nil {
 			t.Fatal(err)
 		}
 		check(t, stop())
@@ -102,14 +105,94 @@ func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 // TestAnErrorFitsItsMessage, whatever it says for people: it stands in a header too.
 func TestAnErrorFitsItsMessage(t *testing.T) {
 	q := newQueue(t)
-	stop, err := serveAccount(q, "1.0.0", map[string]Handler{"cancel": func(_ context.Context, data []byte) ([]byte, error) {
+	stop, err := ServeMain(q.JetStream(), "1.0.0", map[string]Handler{"cancel": func(_ context.Context, data []byte) ([]byte, error) {
 		return nil, &ServiceError{Code: "not_found", Description: string(data) + " is not a command"}
 	}})
 	check(t, err)
 	defer func() { check(t, stop()) }()
 	var refused *ServiceError
-	_, err = q.Request(within(t), "main", "cancel", []byte(strings.Repeat("\u00e9", int(q.nc.MaxPayload())/3)))
+	_, err = Request(within(t), q.JetStream(), "main", "cancel", []byte(strings.Repeat("\u00e9", int(q.nc.MaxPayload())/3)))
 	if !errors.As(err, &refused) || refused.Code != "not_found" || len(refused.Description) > maxDescription+len("\u2026") || !utf8.ValidString(refused.Description) {
 		t.Errorf("%.200v", err)
+	}
+}
+
+// TestANameThatNoServerProvesIsNone: on a server without accounts any client may
+// write the header.
+func TestANameThatNoServerProvesIsNone(t *testing.T) {
+	q := newQueue(t)
+	stop, err := ServeMain(q.JetStream(), "1.0.0", map[string]Handler{"status": func(ctx context.Context, _ []byte) ([]byte, error) { return []byte("<" + Caller(ctx) + ">"), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stop() }()
+	m := nats.NewMsg(ServiceSubject("main", "status"))
+	m.Header.Set("Nats-Request-Info", `{"acc":"PERENNIAL","user":"root"}`)
+	answer, err := q.nc.RequestMsg(m, 10*time.Second)
+	if err != nil || string(answer.Data) != "<>" {
+		t.Errorf("%v %v", answer, err)
+	}
+}
+
+// TestNoOtherRequestWaitsForSlowOnes, which go on for clients that have gone.
+func TestNoOtherRequestWaitsForSlowOnes(t *testing.T) {
+	q := newQueue(t)
+	hold, begun := make(chan struct{}), make(chan struct{}, 2*maxServing)
+	slow := func(context.Context, []byte) ([]byte, error) {
+		begun <- struct{}{}
+		<-hold
+		return []byte("{}"), nil
+	}
+	quick := func(context.Context, []byte) ([]byte, error) { return []byte("{}"), nil }
+	stop, err := ServeMain(q.JetStream(), "1.0.0", map[string]Handler{"plan": slow, "reconcile": slow, "pause": quick, "status": quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxServing {
+		for _, verb := range []string{"plan", "reconcile"} {
+			if err := q.nc.PublishRequest(ServiceSubject("main", verb), q.nc.NewInbox(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range maxServing {
+		receive(t, begun)
+	}
+	for _, verb := range []string{"pause", "status"} {
+		if _, err := Request(within(t), q.JetStream(), "main", verb, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	close(hold)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestARequestForAnAnswerElsewhereIsLeftAlone: with a deliver subject JetStream sends
+// events to a verb, and on a server without accounts a reply may be any subject.
+func TestARequestForAnAnswerElsewhereIsLeftAlone(t *testing.T) {
+	q := newQueue(t)
+	asked := make(chan struct{}, 8)
+	stop, err := ServeMain(q.JetStream(), "1.0.0", map[string]Handler{"pause": func(context.Context, []byte) ([]byte, error) {
+		asked <- struct{}{}
+		return []byte("{}"), nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reply := range []string{"", "perennial.events.main.pwned", "$JS.API.STREAM.PURGE.PERENNIAL_COMMANDS_main", "$KV.X.y", "$JS.ACK.a.b.1.2.3.4.5"} {
+		if err := q.nc.PublishMsg(&nats.Msg{Subject: ServiceSubject("main", "pause"), Reply: reply, Data: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.nc.Request(ServiceSubject("main", "pause"), nil, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(asked) != 1 {
+		t.Errorf("it was carried out %d times", len(asked))
 	}
 }

@@ -107,7 +107,7 @@ func commonConfig(name, description string, replicas int, subjects ...string) je
 }
 
 func commandsConfig(account string, replicas int) jetstream.StreamConfig {
-	config := commonConfig(CommandsStream(account), "Commands to Perennial, until they are in the ledger", replicas, commandSubjects(account)...)
+	config := commonConfig(CommandsStream(account), "Commands to Perennial, until they are in the ledger", replicas, CommandSubjects(account)...)
 	config.Retention = jetstream.WorkQueuePolicy
 	config.MaxMsgSize = maxCommandMessageBytes
 	config.AllowAtomicPublish = true

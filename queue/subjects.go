@@ -72,14 +72,14 @@ func KindOf(account, subject string) Kind {
 	return Kind(strings.TrimPrefix(subject, "perennial.commands."+account+"."))
 }
 
-// eventTypeOf reads the type back from an event subject.
-func eventTypeOf(account, subject string) string {
+// EventTypeOf reads the type back from an event subject.
+func EventTypeOf(account, subject string) string {
 	return strings.TrimPrefix(subject, "perennial.events."+account+".")
 }
 
-// validToken says whether s is safe as one subject token or several joined by
+// ValidToken says whether s is safe as one subject token or several joined by
 // dots: no wildcard, no white space, no empty token.
-func validToken(s string) bool {
+func ValidToken(s string) bool {
 	if s == "" || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
 		return false
 	}
@@ -123,3 +123,21 @@ func UserAccount(name string) string { return "PERENNIAL_USER_" + name }
 func KeptStreams(account string) []string {
 	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
 }
+
+// Role is a set of rights.
+type Role string
+
+// The roles. They add up: a user may have several.
+const (
+	RoleProducer   Role = "producer"   // publishes commands, and asks where they stand
+	RoleSubscriber Role = "subscriber" // reads events, by pull or ordered consumers
+	RoleViewer     Role = "viewer"     // asks the verbs that change nothing, and reads events
+	RoleOperator   Role = "operator"   // asks every verb, reads events, looks after dead letters
+)
+
+// AllInboxes are the inboxes of a client. A runner answers a command on nothing else, so
+// that no command has it publish where only the runner may.
+const (
+	inboxes    = "_INBOX."
+	AllInboxes = inboxes + ">"
+)

@@ -200,7 +200,7 @@ func (q *Queue) watch(ctx context.Context, account string, types []string, next 
 }
 
 func received(account, subject string, streamSeq uint64, header nats.Header, data []byte) ReceivedEvent {
-	event := ReceivedEvent{StreamSeq: streamSeq, Subject: subject, Type: eventTypeOf(account, subject),
+	event := ReceivedEvent{StreamSeq: streamSeq, Subject: subject, Type: EventTypeOf(account, subject),
 		Data: data, Hash: header.Get(HeaderHash)}
 	if seq, err := strconv.ParseUint(header.Get(HeaderSeq), 10, 64); err == nil {
 		event.Seq = seq

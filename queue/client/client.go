@@ -122,7 +122,7 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 	return persist(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		data, err := c.queue.Request(ctx, c.account, verb, body)
+		data, err := queue.Request(ctx, c.queue.JetStream(), c.account, verb, body)
 		if refused, ok := errors.AsType[*queue.ServiceError](err); ok && refused.Code == "not_found" {
 			return ErrUnknown
 		}

@@ -152,7 +152,7 @@ func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question 
 	if err != nil {
 		return out, err
 	}
-	reply, err := r.Request(ctx, r.account, v.Name, data)
+	reply, err := queue.Request(ctx, r.JetStream(), r.account, v.Name, data)
 	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
 		switch refused.Code {
 		case daemon.CodeUnreachable:

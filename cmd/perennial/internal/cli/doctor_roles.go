@@ -103,5 +103,5 @@ func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u q
 		return nil, nil, err
 	}
 	defer q.Close()
-	return q.Separation(ctx, u, verbs.Served(), accounts)
+	return queue.Separation(ctx, q.JetStream(), u, verbs.Served(), accounts)
 }

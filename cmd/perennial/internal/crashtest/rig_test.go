@@ -23,7 +23,7 @@ func request(ctx context.Context, q *queue.Queue, verb string, question, answer 
 	if err != nil {
 		return err
 	}
-	reply, err := q.Request(ctx, "main", verb, data)
+	reply, err := queue.Request(ctx, q.JetStream(), "main", verb, data)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	for i, v := range served {
 		served[i].Metadata = a.host.metadata[v.Name]
 	}
-	return a.host.Queue.ServeAccount(ctx, queue.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
+	return queue.Serve(ctx, a.host.Queue.JetStream(), queue.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
 // refills says whether `run --refill-events` is still to be done.

@@ -278,7 +278,7 @@ func (h *Host) serveBrokers() (stop func(), err error) {
 		}
 	}
 	for _, name := range h.Config.AccountNames() {
-		one, err := h.Queue.ServeBroker(name)
+		one, err := queue.ServeBroker(h.Queue.JetStream(), name)
 		if err != nil {
 			return stop, err
 		}

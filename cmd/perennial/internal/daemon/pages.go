@@ -227,7 +227,7 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	if err != nil {
 		return err
 	}
-	data, err := p.host.Queue.Request(ctx, p.Name, verb, body)
+	data, err := queue.Request(ctx, p.host.Queue.JetStream(), p.Name, verb, body)
 	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
 		if refused.Code == CodeUnconfirmed {
 			return fmt.Errorf("%w: %s", web.ErrUnconfirmed, refused.Description)

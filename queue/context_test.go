@@ -1,0 +1,98 @@
+package queue
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/queue/natstest"
+)
+
+func TestAServerWithoutALoginIsNoticed(t *testing.T) {
+	for conf, anonymous := range map[string]bool{"jetstream: disabled": true, login: false} {
+		q, err := Connect(ConnectConfig{URL: natstest.Start(t, conf).ClientURL(), User: "ops", Password: "pw", Log: quiet()})
+		check(t, err)
+		t.Cleanup(q.Close)
+		if q.Anonymous() != anonymous {
+			t.Errorf("anonymous: %t", !anonymous)
+		}
+	}
+}
+
+// login is of a server that asks for one.
+const login = "authorization {user: ops, password: pw}"
+
+func TestNoErrorSaysThePasswordOfAnAddress(t *testing.T) {
+	for _, address := range []string{
+		"nats://u:hunter2@127.0.0.1:bad", "nats://u:hunter2 @127.0.0.1:1", "nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@[::1", "u:hunter2@127.0.0.1:1",
+		"nats://hunter2@127.0.0.1:1", "nats://u:hunter2#@127.0.0.1:1", "tls://u:x@127.0.0.1:1,nats://hunter2@127.0.0.1:1", "nats://u:%hunter2@127.0.0.1:1",
+	} {
+		_, err := Connect(ConnectConfig{URL: address, Log: quiet()})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestNATSContextOfTheCommandLineIsUsed(t *testing.T) {
+	server := natstest.Start(t, login)
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	dir := filepath.Join(home, "nats", "context")
+	check(t, os.MkdirAll(dir, 0o700))
+	check(t, os.WriteFile(filepath.Join(dir, "here.json"), []byte(`{"url":"`+server.ClientURL()+`","user":"ops","password":"pw"}`), 0o600))
+	q, err := Connect(ConnectConfig{Context: "here", Log: quiet()})
+	check(t, err)
+	q.Close()
+	for _, name := range []string{"missing", "../here", ""} {
+		if _, err := Connect(ConnectConfig{Context: name, Log: quiet()}); err == nil {
+			t.Errorf("context %q was accepted", name)
+		}
+	}
+}
+
+// TestMembersOfANATSContext that say how the connection is made are used, or refused by name.
+func TestMembersOfANATSContext(t *testing.T) {
+	server := natstest.Start(t, `jetstream {store_dir: $STORE}
+accounts {
+  STREAMS {jetstream: enabled, users: [{user: s, password: pw}], exports: [{service: "$JS.API.>", response_type: stream}]}
+  RUN {users: [{user: ops, password: pw, permissions: {subscribe: ["_mine.>", "perennial.>"]}}], imports: [{service: {account: STREAMS, subject: "$JS.API.>"}, to: "js.streams.>"}]}
+}`)
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	check(t, os.MkdirAll(filepath.Join(home, "nats", "context"), 0o700))
+	through := func(members string) (*Queue, error) {
+		text := `{"url":"` + server.ClientURL() + `","user":"ops","password":"pw","inbox_prefix":"_mine"` + members + `}`
+		check(t, os.WriteFile(filepath.Join(home, "nats", "context", "here.json"), []byte(text), 0o600))
+		return Connect(ConnectConfig{Context: "here", Log: quiet()})
+	}
+	for members, names := range map[string]string{
+		`,"socks_proxy":"socks5://127.0.0.1:1"`:                         "socks_proxy",
+		`,"nsc":"nsc://o/a/u","later":{"x":1},"user_jwt":""`:            "later, nsc",
+		`,"jetstream_domain":"hub","jetstream_api_prefix":"js.streams"`: "exclude each other",
+	} {
+		if q, err := through(members); err == nil || !strings.Contains(err.Error(), names) || !strings.Contains(err.Error(), "here.json") {
+			t.Errorf("%s: %v", members, err)
+			if err == nil {
+				q.Close()
+			}
+		}
+	}
+	q, err := through(`,"jetstream_api_prefix":"js.streams","description":"ours","color_scheme":"red","socks_proxy":"","nsc":null`)
+	check(t, err)
+	t.Cleanup(q.Close)
+	if _, err := q.js.AccountInfo(within(t)); err != nil {
+		t.Error(err)
+	}
+	_, err = q.nc.Subscribe("perennial.commands.main.order.create", func(m *nats.Msg) {
+		_ = m.Respond([]byte(`{"seq":1}`))
+		_ = q.JetStream().Answer("main", ReplyTo(m.Header), []byte("done"))
+	})
+	check(t, err)
+	if answer, err := q.CarryOut(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {
+		t.Errorf("%s %v", answer, err)
+	}
+}
