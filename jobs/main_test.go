@@ -26,6 +26,7 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/embedded"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -129,7 +130,7 @@ func rigOf(t testing.TB, of sandbox.Fixture, change ...func(*Config)) *rig {
 	h.client, err = upstream.New(upstream.Config{BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret})
 	check(t, err)
 	t.Cleanup(h.client.Close)
-	nats, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: quiet()})
+	nats, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: quiet()})
 	check(t, err)
 	t.Cleanup(nats.Shutdown)
 	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: nats, Log: quiet()})

@@ -13,6 +13,7 @@ import (
 	"perennial/ledger/testrun"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 func openIntake(t testing.TB, q *Queue) *Intake {
@@ -194,7 +195,8 @@ func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
 	intake := openIntake(t, q)
 	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`1`)))
 	before := take(t, intake, 1)[0]
-	check(t, server.Restart())
+	server.Shutdown()
+	server.Start()
 	if again := take(t, intake, 1)[0]; string(again.Data) != "1" {
 		t.Fatalf("%s", again.Data)
 	} else {
@@ -361,4 +363,20 @@ func TestADeliveryBehindTheEndIsPutBack(t *testing.T) {
 		t.Errorf("a closed intake: %v", err)
 	}
 	check(t, takeFrom(t, openIntake(t, q), orders, 1)[0].Ack())
+}
+
+// TestAMissedHeartbeatIsNoLostConsumer while the consumer is there.
+func TestAMissedHeartbeatIsNoLostConsumer(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	line := Lines()[0]
+	consumer, err := q.lineConsumer(within(t), "main", line)
+	check(t, err)
+	if lost(within(t), consumer, jetstream.ErrNoHeartbeat) || !lost(within(t), consumer, jetstream.ErrConsumerDeleted) {
+		t.Error("a busy server's consumer is lost, or a deleted one is not")
+	}
+	check(t, q.js.DeleteConsumer(within(t), CommandsStream("main"), consumer.CachedInfo().Name))
+	if !lost(within(t), consumer, jetstream.ErrNoHeartbeat) {
+		t.Error("a consumer that is gone is waited for")
+	}
 }

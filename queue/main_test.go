@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/testrun"
-	"perennial/queue/freeport"
+	"perennial/queue/natstest"
 
 	"github.com/sirupsen/logrus"
 )
@@ -51,27 +51,17 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// startServer runs an embedded server until the test ends, or stop is called.
-func startServer(t testing.TB, dir string, users ...User) *Embedded {
-	t.Helper()
-	port, err := freeport.Loopback() // some tests start the server again at its address
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := StartEmbedded(EmbeddedConfig{Listen: fmt.Sprintf("127.0.0.1:%d", port), StoreDir: dir, Users: users, Verbs: SomeVerbs, Log: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Shutdown)
-	return server
-}
+// startServer runs a server with JetStream until the test ends, or it is shut down.
+func startServer(t testing.TB, dir string) *natstest.Server { return natstest.Serve(t, dir) }
 
-func connect(t testing.TB, server *Embedded) *Queue {
+// connect is a connection to a server that counts as the embedded one.
+func connect(t testing.TB, server *natstest.Server) *Queue {
 	t.Helper()
-	q, err := Connect(ConnectConfig{Embedded: server, Log: quiet()})
+	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	q.embedded = true
 	t.Cleanup(q.Close)
 	return q
 }

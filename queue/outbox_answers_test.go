@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -91,21 +90,15 @@ func TestAnOutboxOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
 // Answers that were in the client's buffer when the connection was lost go again.
 func TestAnswersAreSentWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	server := startServer(t, dir)
-	listen := strings.TrimPrefix(server.URL(), "nats://")
-	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
-	check(t, err)
-	t.Cleanup(q.Close)
+	server := startServer(t, t.TempDir())
+	q := connect(t, server)
 	_, outbox, answers := answersOf(t, q)
 	check(t, q.nc.Flush())
 	lost := q.nc.StatusChanged(nats.RECONNECTING)
 	server.Shutdown()
 	receive(t, lost)
 	result := runOutbox(t, outbox)
-	server, err = StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: dir, Log: quiet()})
-	check(t, err)
-	t.Cleanup(server.Shutdown)
+	server.Start()
 	check(t, outbox.Wait(within(t), 315))
 	if m, err := answers.NextMsgWithContext(within(t)); err != nil || string(m.Data) != "306" {
 		t.Errorf("%v %v", m, err)

@@ -5,7 +5,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -174,9 +173,8 @@ func TestRowsUnderWayAreWaitedFor(t *testing.T) {
 
 func TestPublishEndsWithItsContextWhileTheServerIsAway(t *testing.T) {
 	server := startServer(t, t.TempDir())
-	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
-	check(t, err)
-	t.Cleanup(q.Close)
+	q := connect(t, server)
+	q.embedded = false
 	check(t, q.EnsureStreams(within(t), "main", 1))
 	server.Shutdown()
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
@@ -188,21 +186,16 @@ func TestPublishEndsWithItsContextWhileTheServerIsAway(t *testing.T) {
 
 func TestPublishGoesOnWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	server := startServer(t, dir)
-	listen := strings.TrimPrefix(server.URL(), "nats://")
-	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
-	check(t, err)
-	t.Cleanup(q.Close)
+	server := startServer(t, t.TempDir())
+	q := connect(t, server)
+	q.embedded = false
 	check(t, q.EnsureStreams(within(t), "main", 1))
 	p, j := publishesFirst(q), newJournal("a", 10)
 	check(t, p.Publish(within(t), j.rows[:5]))
 	server.Shutdown()
 	done := make(chan error, 1)
 	go func() { done <- p.Publish(within(t), j.rows[5:]) }()
-	server, err = StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: dir, Log: quiet()})
-	check(t, err)
-	t.Cleanup(server.Shutdown)
+	server.Start()
 	check(t, receive(t, done))
 	published(t, q, j, 10)
 }

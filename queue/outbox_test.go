@@ -62,22 +62,16 @@ func TestEveryFactIsPublishedOnceAndInOrder(t *testing.T) {
 
 func TestTheOutboxGoesOnAfterARestartOfTheServer(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	server := startServer(t, dir)
-	listen := strings.TrimPrefix(server.URL(), "nats://")
+	server := startServer(t, t.TempDir())
 	check(t, connect(t, server).EnsureStreams(within(t), "main", 1))
-	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
-	check(t, err)
-	t.Cleanup(q.Close)
+	q := connect(t, server)
 	j := newJournal("a", 500)
 	outbox, _ := startOutbox(t, q, j)
 	check(t, outbox.Wait(within(t), 500))
 	server.Shutdown()
 	j.append("a", 500)
 
-	server, err = StartEmbedded(EmbeddedConfig{Listen: listen, StoreDir: dir, Log: quiet()})
-	check(t, err)
-	t.Cleanup(server.Shutdown)
+	server.Start()
 	check(t, outbox.Wait(within(t), 1000))
 	published(t, q, j, 1000)
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"perennial/queue/natstest"
 )
 
 // storeOf is where the files of the commands stream are, or of a part of it.
@@ -31,7 +33,7 @@ func replace(t *testing.T, dir, with string) {
 func outrun(t *testing.T) *Queue {
 	t.Helper()
 	dir := t.TempDir()
-	var server *Embedded
+	var server *natstest.Server
 	var q *Queue
 	start := func() {
 		server = startServer(t, dir)

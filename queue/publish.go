@@ -184,7 +184,7 @@ func checkSize(data []byte) error {
 // commandError puts the errors of a publication into words.
 func (q *Queue) commandError(ctx context.Context, account string, err error) error {
 	switch {
-	case disconnected(err):
+	case Disconnected(err):
 		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, ErrDisconnected, err)
 	case errors.Is(err, nats.ErrNoResponders) && q.lacks(ctx, account):
 		return fmt.Errorf("account %s: %w\ncheck its name: other accounts have their streams there", account, ErrNoAccount)
@@ -220,7 +220,7 @@ func (q *Queue) lacks(ctx context.Context, account string) bool {
 
 // disconnected says that the client could not send because it has no connection at
 // the moment.
-func disconnected(err error) bool {
+func Disconnected(err error) bool {
 	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
 		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)
 }

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // soon are two proxies of one kind inside the window, one outside, one for ever.
@@ -154,7 +155,7 @@ func TestLookingAtAPlanChangesNothing(t *testing.T) {
 }
 
 func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	check(t, err)
 	t.Cleanup(server.Shutdown)
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: server})

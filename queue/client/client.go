@@ -15,6 +15,7 @@ import (
 
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // Client asks one account of Perennial. Its methods may be called from any goroutine.
@@ -122,8 +123,8 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 	return persist(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		data, err := queue.Request(ctx, c.queue.JetStream(), c.account, verb, body)
-		if refused, ok := errors.AsType[*queue.ServiceError](err); ok && refused.Code == "not_found" {
+		data, err := service.Request(ctx, c.queue.JetStream(), c.account, verb, body)
+		if refused, ok := errors.AsType[*service.Error](err); ok && refused.Code == "not_found" {
 			return ErrUnknown
 		}
 		if err != nil {
@@ -161,7 +162,7 @@ const unavailable = 503
 
 // final reports whether an error stays the same however often it is tried.
 func final(err error) bool {
-	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+	if refused, ok := errors.AsType[*service.Error](err); ok {
 		return refused.Code != "busy" && refused.Code != "stopping"
 	}
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == unavailable {

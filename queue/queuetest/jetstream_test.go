@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 func TestTheSimulatedStream(t *testing.T) { Suite(t, Simulated) }
@@ -27,7 +28,7 @@ type jetStream struct {
 
 func openJetStream(t *testing.T) Commands {
 	t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	check(t, err)
 	t.Cleanup(server.Shutdown)
 	s := &jetStream{}

@@ -23,6 +23,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/service"
 	"perennial/upstream"
 )
 
@@ -371,7 +372,7 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 		return sleep.For(ctx, pollEvery)
 	}
 	_, err := ask(ctx, r, verbs.Wait, verbs.WaitRequest{ID: id, TimeoutSeconds: 1})
-	if refused, ok := errors.AsType[*queue.ServiceError](err); err == nil || ok && refused.Code == daemon.CodeNotFound {
+	if refused, ok := errors.AsType[*service.Error](err); err == nil || ok && refused.Code == daemon.CodeNotFound {
 		return ctx.Err()
 	}
 	return sleep.For(ctx, pollEvery)

@@ -21,6 +21,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/embedded"
 	"perennial/queue/lease"
 	"perennial/upstream"
 )
@@ -285,7 +286,7 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 // jetstream reports whether JetStream answers.
 func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) bool {
 	if external {
-		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
+		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
 	}
 	// A cluster that elects its leader may answer as if there were no JetStream.
 	if absent, ok := errors.AsType[*queue.AbsentError](q.JetStream().CheckPresent(ctx)); ok && !q.JetStream().Clustered() {

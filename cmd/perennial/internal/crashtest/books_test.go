@@ -17,6 +17,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/embedded"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -234,7 +235,7 @@ func checkReferee(t testing.TB, file string) (charged, refunded int64) {
 // it against the journal, and counts the ends of every command.
 func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head ledger.Head) map[string]int {
 	t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,15 +18,16 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // onStream runs do on the world's NATS while no runner has it: another server, or
 // the embedded one's store.
-func (w *world) onStream(server *queue.Embedded, do func(*queue.Queue, jetstream.JetStream)) {
+func (w *world) onStream(server *embedded.Server, do func(*queue.Queue, jetstream.JetStream)) {
 	w.t.Helper()
 	if server == nil {
 		var err error
-		server, err = queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+		server, err = embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -42,7 +43,7 @@ func (w *world) onStream(server *queue.Embedded, do func(*queue.Queue, jetstream
 	do(q, js)
 }
 
-func (w *world) eventsState(server *queue.Embedded) (state queue.EventsState, snapshots []queue.Snapshot) {
+func (w *world) eventsState(server *embedded.Server) (state queue.EventsState, snapshots []queue.Snapshot) {
 	w.t.Helper()
 	w.onStream(server, func(q *queue.Queue, _ jetstream.JetStream) {
 		var err error
@@ -67,12 +68,12 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("external=%v", external), func(t *testing.T) {
 			t.Parallel()
-			var server *queue.Embedded
+			var server *embedded.Server
 			url, unpublished := "", int64(2) // the facts of the restore, which the next run publishes
 			if external {
 				unpublished = 0 // they are on the stream before another runner can append to it
 				var err error
-				if server, err = queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}); err != nil {
+				if server, err = embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}); err != nil {
 					t.Fatal(err)
 				}
 				defer server.Shutdown()

@@ -22,6 +22,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // TestTwoDemosShowTheSameMoneyThatAddsUp: the sweep that a demonstration shows is
@@ -278,7 +279,7 @@ func TestASecondRunnerOnADirectorySaysWhatToDo(t *testing.T) {
 // work on one account; the second waits for the first.
 func TestExternalNATSRunsUnderALease(t *testing.T) {
 	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // TestAnEmptiedEventsStreamIsNotRefilledInSilence: only the stream can prove that a
@@ -91,7 +92,7 @@ func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 // was killed at once leaves them.
 func (w *world) emptyStreams() {
 	w.t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/service"
 	"perennial/schedules"
 )
 
@@ -23,7 +24,7 @@ func request(ctx context.Context, q *queue.Queue, verb string, question, answer 
 	if err != nil {
 		return err
 	}
-	reply, err := queue.Request(ctx, q.JetStream(), "main", verb, data)
+	reply, err := service.Request(ctx, q.JetStream(), "main", verb, data)
 	if err != nil {
 		return err
 	}

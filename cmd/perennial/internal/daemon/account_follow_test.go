@@ -22,6 +22,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/embedded"
 	"perennial/queue/lease"
 )
 
@@ -42,7 +43,7 @@ func newTaken(t *testing.T) *taken {
 	dir := t.TempDir()
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "nats")})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "nats")})
 	must(t, err)
 	t.Cleanup(server.Shutdown)
 	q, err := queue.Connect(queue.ConnectConfig{URL: server.URL(), Log: quiet})

@@ -16,6 +16,7 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/lease"
+	"perennial/queue/service"
 	"perennial/schedules"
 )
 
@@ -94,7 +95,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	for i, v := range served {
 		served[i].Metadata = a.host.metadata[v.Name]
 	}
-	return queue.Serve(ctx, a.host.Queue.JetStream(), queue.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
+	return service.Serve(ctx, a.host.Queue.JetStream(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
 // refills says whether `run --refill-events` is still to be done.

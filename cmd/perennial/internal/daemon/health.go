@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"perennial/cmd/perennial/internal/datadir"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -374,7 +375,7 @@ func (a *account) ledgerFailing() string {
 func unusable(err error) bool {
 	_, lost := errors.AsType[*ledger.LostError](err)
 	_, damaged := errors.AsType[*ledger.DamagedError](err)
-	return lost || damaged || errors.Is(err, queue.ErrDirectoryLocked)
+	return lost || damaged || errors.Is(err, datadir.ErrLocked)
 }
 
 // notReady is why the account does not work, a line for each reason; "" when it does.

@@ -20,12 +20,16 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/schema"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
+	"perennial/queue/broker"
+	"perennial/queue/embedded"
 	"perennial/queue/lease"
+	"perennial/queue/roles"
 	"perennial/upstream/sandbox"
 )
 
@@ -37,12 +41,12 @@ const embeddedAddress = "sandbox:embedded"
 type Host struct {
 	Config    *config.Config
 	log       *logrus.Logger
-	lock      *queue.DirLock
+	lock      *datadir.Lock
 	name      name   // its name among the runners
 	holder    string // the name under which leases are held
 	instance  string // of this process alone: InstanceHeader
-	Embedded  *queue.Embedded
-	local     queue.User // of the program's own commands, where the embedded server has users
+	Embedded  *embedded.Server
+	local     roles.User // of the program's own commands, where the embedded server has users
 	Queue     *queue.Queue
 	leases    *lease.Leases
 	Sandbox   *sandbox.Server
@@ -99,7 +103,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, er
 }
 
 func (h *Host) start(ctx context.Context) (err error) {
-	if h.lock, err = queue.LockDir(h.Config.DataDir); err != nil {
+	if h.lock, err = datadir.Acquire(h.Config.DataDir); err != nil {
 		return err
 	}
 	if h.metadata, err = schema.VerbMetadata(); err != nil {
@@ -190,7 +194,7 @@ func (h *Host) connect() error {
 		h.local = config.LocalUser(h.Config.AccountNames())
 		users = append(users, h.local)
 	}
-	h.Embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
+	h.Embedded, err = embedded.Start(embedded.Config{
 		Listen: n.Listen, StoreDir: filepath.Join(h.Config.DataDir, "nats"), Users: users, Verbs: verbs.Served(), Log: h.log,
 	})
 	if err != nil {
@@ -278,7 +282,7 @@ func (h *Host) serveBrokers() (stop func(), err error) {
 		}
 	}
 	for _, name := range h.Config.AccountNames() {
-		one, err := queue.ServeBroker(h.Queue.JetStream(), name)
+		one, err := broker.Serve(h.Queue.JetStream(), name)
 		if err != nil {
 			return stop, err
 		}

@@ -18,6 +18,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/queue"
+	"perennial/queue/service"
 	"perennial/schedules"
 	"perennial/upstream"
 )
@@ -227,8 +228,8 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	if err != nil {
 		return err
 	}
-	data, err := queue.Request(ctx, p.host.Queue.JetStream(), p.Name, verb, body)
-	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+	data, err := service.Request(ctx, p.host.Queue.JetStream(), p.Name, verb, body)
+	if refused, ok := errors.AsType[*service.Error](err); ok {
 		if refused.Code == CodeUnconfirmed {
 			return fmt.Errorf("%w: %s", web.ErrUnconfirmed, refused.Description)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // headersOf refers to the headers of a kind of message.
@@ -44,15 +45,15 @@ func headerSchemas() object {
 			nats.MsgIdHdr: header("`<sequence>-<nanoseconds>`: where and when the commands stream stored the command."),
 		}),
 		"headers.request": headers("Headers of a request.", nil, object{
-			queue.HeaderParts: object{"const": "1", "description": "The client takes an answer in several messages."},
+			service.HeaderParts: object{"const": "1", "description": "The client takes an answer in several messages."},
 		}),
 		"headers.carryOut": headers("Headers of a request that is a command.", nil, trace),
 		"headers.answer": headers("Headers of an answer.", nil, object{
-			queue.HeaderParts: header("`<number>/<how many>`: the message is a part of the answer, to be joined in this order."), queue.HeaderUser: user,
+			service.HeaderParts: header("`<number>/<how many>`: the message is a part of the answer, to be joined in this order."), service.HeaderUser: user,
 		}),
 		"headers.error": headers("Headers of an answer that is an error.", []string{micro.ErrorCodeHeader, micro.ErrorHeader}, object{
 			micro.ErrorCodeHeader: header("Short and stable, for programs: bad_request, not_found, refused, busy, unproven, too_large, stopping, unreachable, failed; of a command also unreadable, conflict, not_finished."),
-			micro.ErrorHeader:     header("One line, for people."), queue.HeaderUser: user,
+			micro.ErrorHeader:     header("One line, for people."), service.HeaderUser: user,
 		}),
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // describer gives each schema of a type the words and the bounds of its fields. With nulls
@@ -132,7 +133,7 @@ func publishedTypes() map[string]reflect.Type {
 	}
 	add(reflect.TypeFor[ledger.Place]())
 	add(reflect.TypeFor[queue.KeptLetter]())
-	add(reflect.TypeFor[queue.ErrorBody]())
+	add(reflect.TypeFor[service.ErrorBody]())
 	add(reflect.TypeFor[jobs.Refusal]())
 	for _, v := range verbs.All() {
 		add(v.Request)
