@@ -26,18 +26,18 @@ const boundMark = "perennial-bound"
 // removed what has to go.
 const boundTimeout = 10 * time.Minute
 
-// EventsState is what an account's events stream holds. Of an empty stream Last
+// State is what an account's events stream holds. Of an empty stream Last
 // is 0.
 type EventsState struct {
 	First, Last, Messages, Bytes uint64
 	// Cut says that removing events from its front was begun and not ended: it
-	// takes no event before [Queue.OpenEvents], which EnsureStreams includes.
+	// takes no event before [EventStream.Open], which EnsureStreams includes.
 	Cut bool
 }
 
-// EventsState looks at an account's events stream.
-func (q *Queue) EventsState(ctx context.Context, account string) (EventsState, error) {
-	stream, err := q.eventsStream(ctx, account)
+// State looks at an account's events stream.
+func (s EventStream) State(ctx context.Context) (EventsState, error) {
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return EventsState{}, err
 	}
@@ -56,13 +56,13 @@ type Unread struct {
 	First    uint64
 }
 
-// UnreadEvents lists the durable consumers of an account's events stream that
+// Unread lists the durable consumers of an account's events stream that
 // have not acknowledged all that they are to get, and its webhooks that have not delivered
 // all. An ephemeral consumer keeps no
 // place, and is not among them. A consumer that does not answer is an error: what
 // it needs is not known.
-func (q *Queue) UnreadEvents(ctx context.Context, account string) ([]Unread, error) {
-	stream, err := q.eventsStream(ctx, account)
+func (s EventStream) Unread(ctx context.Context) ([]Unread, error) {
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,17 +80,17 @@ func (q *Queue) UnreadEvents(ctx context.Context, account string) ([]Unread, err
 		}
 	}
 	if err := errors.Join(names.Err(), infos.Err()); err != nil {
-		return nil, fmt.Errorf("consumers of account %s's events: %w", account, err)
+		return nil, fmt.Errorf("consumers of account %s's events: %w", s.account, err)
 	}
 	for name, answered := range answer {
 		if answered {
 			continue
 		}
 		if _, err := stream.Consumer(ctx, name); !errors.Is(err, jetstream.ErrConsumerNotFound) { // it did not end meanwhile
-			return nil, errors.Join(fmt.Errorf("consumer %s of stream %s does not answer: what it has not read is not known", name, EventsStream(account)), err)
+			return nil, errors.Join(fmt.Errorf("consumer %s of stream %s does not answer: what it has not read is not known", name, EventsStream(s.account)), err)
 		}
 	}
-	webhooks, err := q.unreadWebhooks(ctx, account, stream.CachedInfo().State.LastSeq)
+	webhooks, err := s.unreadWebhooks(ctx, stream.CachedInfo().State.LastSeq)
 	return append(all, webhooks...), err
 }
 
@@ -109,40 +109,39 @@ func firstUnread(c *jetstream.ConsumerInfo) uint64 {
 
 // Bounding removes the first events of an account's stream.
 type Bounding struct {
-	Account string
-	First   uint64 // the event that the stream begins with afterwards
+	First uint64 // the event that the stream begins with afterwards
 	// Alone is asked right before anything is removed: an error says that another
 	// runner may publish. Required.
 	Alone func(context.Context) error
 }
 
-// BoundEvents removes the events before b.First, exactly those, or says why it
+// Bound removes the events before b.First, exactly those, or says why it
 // did not. The caller must prevent an outbox from publishing meanwhile. After a crash
-// half way the stream refuses events until [Queue.OpenEvents], and no other events
+// half way the stream refuses events until [EventStream.Open], and no other events
 // are lost.
-func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
+func (s EventStream) Bound(ctx context.Context, b Bounding) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
 	defer cancel()
-	stream, err := q.eventsStream(ctx, b.Account)
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return err
 	}
 	config := cutConfig(stream.CachedInfo().Config, b.First)
-	closed, err := q.setLimits(ctx, config) // nothing is published behind it: what is counted stays so
+	closed, err := s.setLimits(ctx, config) // nothing is published behind it: what is counted stays so
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, q.OpenEvents(ctx, b.Account)) }()
+	defer func() { err = errors.Join(err, s.Open(ctx)) }()
 	failpoint.Reached(ctx, "archive.events_closed")
 	state := eventsState(closed)
-	if err := boundable(b, state); err != nil || state.First >= b.First {
+	if err := boundable(s.account, b, state); err != nil || state.First >= b.First {
 		return err
 	}
 	config.MaxMsgs, config.Discard = int64(state.Last-b.First+1), jetstream.DiscardOld
 	if err := b.Alone(ctx); err != nil {
 		return err
 	}
-	cut, err := q.setLimits(ctx, config)
+	cut, err := s.setLimits(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -156,24 +155,24 @@ func (q *Queue) BoundEvents(ctx context.Context, b Bounding) (err error) {
 
 // boundable refuses a stream in which a limit by count would remove other events
 // than those before the first that stays.
-func boundable(b Bounding, s EventsState) error {
+func boundable(account string, b Bounding, s EventsState) error {
 	switch {
 	case b.First > s.Last:
-		return fmt.Errorf("events of account %s: event %d is to be the first and the stream ends with %d", b.Account, b.First, s.Last)
+		return fmt.Errorf("events of account %s: event %d is to be the first and the stream ends with %d", account, b.First, s.Last)
 	case s.Messages != s.Last-s.First+1:
-		return fmt.Errorf("events of account %s: the stream counts %d messages from %d to %d: some were removed in between, by another program", b.Account, s.Messages, s.First, s.Last)
+		return fmt.Errorf("events of account %s: the stream counts %d messages from %d to %d: some were removed in between, by another program", account, s.Messages, s.First, s.Last)
 	}
 	return nil
 }
 
 // setLimits updates the stream and says what it holds then.
-func (q *Queue) setLimits(ctx context.Context, config jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+func (s EventStream) setLimits(ctx context.Context, config jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	limited, cancel := context.WithTimeout(ctx, boundTimeout)
 	defer cancel()
-	if _, err := q.js.UpdateStream(limited, config); err != nil {
+	if _, err := s.js.UpdateStream(limited, config); err != nil {
 		return nil, fmt.Errorf("set the limits of stream %s: %w", config.Name, err)
 	}
-	stream, err := q.js.Stream(limited, config.Name)
+	stream, err := s.js.Stream(limited, config.Name)
 	if err != nil {
 		return nil, fmt.Errorf("look up stream %s: %w", config.Name, err)
 	}
@@ -192,7 +191,7 @@ func cutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig
 	return have
 }
 
-// openConfig is a stream's configuration without what BoundEvents sets meanwhile.
+// openConfig is a stream's configuration without what Bound sets meanwhile.
 func openConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut bool) {
 	if have.Metadata[boundMark] == "" {
 		return have, false
@@ -203,10 +202,10 @@ func openConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut b
 	return have, true
 }
 
-// OpenEvents ends what a BoundEvents that was killed has begun: the stream takes
+// Open ends what a Bound that was killed has begun: the stream takes
 // events again and keeps them all. It removes nothing.
-func (q *Queue) OpenEvents(ctx context.Context, account string) error {
-	stream, err := q.eventsStream(ctx, account)
+func (s EventStream) Open(ctx context.Context) error {
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return err
 	}
@@ -214,6 +213,6 @@ func (q *Queue) OpenEvents(ctx context.Context, account string) error {
 	if !cut {
 		return nil
 	}
-	_, err = q.setLimits(ctx, open)
+	_, err = s.setLimits(ctx, open)
 	return err
 }

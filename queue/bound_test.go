@@ -20,7 +20,7 @@ func filled(t *testing.T, q *Queue, rows int) *journal {
 // runOutboxTo publishes a journal up to a row.
 func runOutboxTo(t *testing.T, q *Queue, j *journal, last uint64) {
 	t.Helper()
-	outbox := NewOutbox(q, "main", j)
+	outbox := NewOutbox(q.JetStream(), "main", j)
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = outbox.Run(ctx) }()
@@ -33,7 +33,7 @@ func alone(context.Context) error { return nil }
 
 func state(t *testing.T, q *Queue) EventsState {
 	t.Helper()
-	s, err := q.EventsState(within(t), "main")
+	s, err := EventsOf(q.JetStream(), "main").State(within(t))
 	check(t, err)
 	return s
 }
@@ -48,7 +48,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 			j := filled(t, q, 5000)
 			before := state(t, q)
 			for _, first := range []uint64{2001, 2000, 4990} {
-				check(t, q.BoundEvents(within(t), Bounding{Account: "main", First: first, Alone: alone}))
+				check(t, EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: first, Alone: alone}))
 				after := state(t, q)
 				if want := max(first, 2001); after.First != want || after.Last != 5000 || after.Messages != 5001-want || after.Cut || after.Bytes >= before.Bytes {
 					t.Fatalf("bounded to %d: %+v, before %+v", first, after, before)
@@ -56,7 +56,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 			}
 			check(t, q.EnsureStreams(within(t), "main", 1))
 			j.append("own", 10)
-			outbox := NewOutbox(q, "main", j)
+			outbox := NewOutbox(q.JetStream(), "main", j)
 			outbox.Begins = func(context.Context) (uint64, error) { return 4990, nil }
 			runOutbox(t, outbox)
 			check(t, outbox.Wait(within(t), 5010))
@@ -89,7 +89,7 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 		}
 	}
 	j.append("own", 1)
-	outbox := NewOutbox(q, "main", j)
+	outbox := NewOutbox(q.JetStream(), "main", j)
 	outbox.Begins = func(context.Context) (uint64, error) { return 50, nil }
 	runOutbox(t, outbox)
 	check(t, outbox.Wait(within(t), 101))
@@ -117,11 +117,11 @@ func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 	q := newQueue(t)
 	filled(t, q, 100)
 	taken := errors.New("another runner has it")
-	err := q.BoundEvents(within(t), Bounding{Account: "main", First: 50, Alone: func(context.Context) error { return taken }})
+	err := EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: 50, Alone: func(context.Context) error { return taken }})
 	if s := state(t, q); !errors.Is(err, taken) || s.First != 1 || s.Cut {
 		t.Errorf("%v %+v", err, s)
 	}
-	if err := q.BoundEvents(within(t), Bounding{Account: "main", First: 101, Alone: alone}); err == nil || state(t, q).First != 1 {
+	if err := EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: 101, Alone: alone}); err == nil || state(t, q).First != 1 {
 		t.Errorf("nothing is to stay: %v", err)
 	}
 }
@@ -130,9 +130,9 @@ func TestTheOutboxRefusesAStreamThatLostTooMuch(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	j := filled(t, q, 3000)
-	check(t, q.BoundEvents(within(t), Bounding{Account: "main", First: 1001, Alone: alone}))
+	check(t, EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: 1001, Alone: alone}))
 	for latest, refused := range map[uint64]bool{0: true, 1000: true, 1001: false, 2000: false} {
-		outbox := NewOutbox(q, "main", j)
+		outbox := NewOutbox(q.JetStream(), "main", j)
 		outbox.Begins = func(context.Context) (uint64, error) { return latest, nil }
 		last, err := outbox.findPlace(within(t))
 		var diverged *DivergedError
@@ -171,7 +171,7 @@ func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
 	check(t, err)
 	_, err = js.AddConsumer(name, &nats.ConsumerConfig{Durable: "pushed", DeliverSubject: "somewhere", AckPolicy: nats.AckExplicitPolicy})
 	check(t, err)
-	unread, err := q.UnreadEvents(within(t), "main")
+	unread, err := EventsOf(q.JetStream(), "main").Unread(within(t))
 	check(t, err)
 	got := map[string]uint64{}
 	for _, u := range unread {

@@ -60,10 +60,10 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	ctx := within(t)
 	again(ctx, t, func(ctx context.Context) error { return q.EnsureStreams(ctx, "main", 3) })
 	filled(t, q, 3000)
-	check(t, q.BoundEvents(ctx, Bounding{Account: "main", First: 1501, Alone: alone}))
+	check(t, EventsOf(q.JetStream(), "main").Bound(ctx, Bounding{First: 1501, Alone: alone}))
 	s, content := snapshotOf(1500)
 	again(ctx, t, func(ctx context.Context) error {
-		return q.StoreSnapshot(ctx, "main", 3, s, bytes.NewReader(content))
+		return SnapshotsOf(q.JetStream(), "main").Store(ctx, 3, s, bytes.NewReader(content))
 	})
 	for _, each := range servers {
 		for {

@@ -12,13 +12,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// EventAt is the event with a sequence; found is false where the stream does not hold it.
-func (q *Queue) EventAt(ctx context.Context, account string, seq uint64) (event ReceivedEvent, found bool, err error) {
-	stream, err := q.eventsStream(ctx, account)
+// At is the event with a sequence; found is false where the stream does not hold it.
+func (s EventStream) At(ctx context.Context, seq uint64) (event ReceivedEvent, found bool, err error) {
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return ReceivedEvent{}, false, err
 	}
-	return eventAt(ctx, stream, account, seq)
+	return eventAt(ctx, stream, s.account, seq)
 }
 
 func eventAt(ctx context.Context, stream jetstream.Stream, account string, seq uint64) (event ReceivedEvent, found bool, err error) {
@@ -32,11 +32,11 @@ func eventAt(ctx context.Context, stream jetstream.Stream, account string, seq u
 	return received(account, msg.Subject, msg.Sequence, msg.Header, msg.Data), true, nil
 }
 
-// FirstEventSince is the sequence of the first event whose fact is of an instant or later;
+// FirstSince is the sequence of the first event whose fact is of an instant or later;
 // the one behind the stream's last where there is none. Facts are in the order of their
 // times, but for clocks that were set back.
-func (q *Queue) FirstEventSince(ctx context.Context, account string, at time.Time) (uint64, error) {
-	stream, err := q.eventsStream(ctx, account)
+func (s EventStream) FirstSince(ctx context.Context, at time.Time) (uint64, error) {
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -44,7 +44,7 @@ func (q *Queue) FirstEventSince(ctx context.Context, account string, at time.Tim
 	from, to := max(state.FirstSeq, 1), state.LastSeq+1
 	for from < to {
 		middle := from + (to-from)/2
-		event, found, err := eventAt(ctx, stream, account, middle)
+		event, found, err := eventAt(ctx, stream, s.account, middle)
 		if err != nil {
 			return 0, err
 		}
@@ -53,7 +53,7 @@ func (q *Queue) FirstEventSince(ctx context.Context, account string, at time.Tim
 		}
 		if found {
 			if err := json.Unmarshal(event.Data, &of); err != nil {
-				return 0, fmt.Errorf("event %d of account %s: %w", middle, account, err)
+				return 0, fmt.Errorf("event %d of account %s: %w", middle, s.account, err)
 			}
 		}
 		if of.Time.Before(at) {

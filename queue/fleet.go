@@ -13,60 +13,69 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// Fleet is the last listing of one account.
+type Fleet struct {
+	js      *JetStream
+	account string
+}
+
+// FleetOf is the last listing of an account.
+func FleetOf(js *JetStream, account string) Fleet { return Fleet{js, account} }
+
 const (
 	fleetObject  = "fleet"
 	metaFinished = "finished_at" // RFC 3339, of the listing
 	metaAsOf     = "as_of"       // RFC 3339, of the newest read; missing: as metaFinished
 )
 
-// StoreFleet stores what a listing that finished at an instant showed, with what was read
+// Store stores what a listing that finished at an instant showed, with what was read
 // until asOf, in place of what was stored before. The bucket is made where it is missing.
-func (q *Queue) StoreFleet(ctx context.Context, account string, replicas int, finished, asOf time.Time, content io.Reader) error {
-	if err := ValidAccount(account); err != nil {
+func (f Fleet) Store(ctx context.Context, replicas int, finished, asOf time.Time, content io.Reader) error {
+	if err := ValidAccount(f.account); err != nil {
 		return err
 	}
-	name := FleetBucket(account)
-	bucket, err := q.js.ObjectStore(ctx, name)
+	name := FleetBucket(f.account)
+	bucket, err := f.js.ObjectStore(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		bucket, err = q.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		bucket, err = f.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
 			Bucket: name, Description: "The proxies of the account as its runner last listed them: a cache",
 			Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 		})
 		if err == nil {
-			err = q.awaitBucket(ctx, name)
+			err = awaitBucket(ctx, f.js, name)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", name, err)
 	}
-	paced, err := q.paced(ctx, name, content)
+	slow, err := paced(ctx, f.js, name, content)
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", name, err)
 	}
 	stored, err := bucket.Put(ctx, jetstream.ObjectMeta{Name: fleetObject, Metadata: map[string]string{
 		metaFinished: finished.UTC().Format(time.RFC3339Nano), metaAsOf: asOf.UTC().Format(time.RFC3339Nano),
-	}}, paced)
+	}}, slow)
 	if err != nil {
 		return fmt.Errorf("store the last listing in bucket %s: %w", name, err)
 	}
-	return q.removeParts(ctx, name, stored.NUID) // of a storing that was cut short
+	return removeParts(ctx, f.js, name, stored.NUID) // of a storing that was cut short
 }
 
-// FleetAsOf is the instant of the newest read in what is stored; zero where nothing is.
-func (q *Queue) FleetAsOf(ctx context.Context, account string) (time.Time, error) {
-	bucket, err := q.js.ObjectStore(ctx, FleetBucket(account))
+// AsOf is the instant of the newest read in what is stored; zero where nothing is.
+func (f Fleet) AsOf(ctx context.Context) (time.Time, error) {
+	bucket, err := f.js.ObjectStore(ctx, FleetBucket(f.account))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return time.Time{}, nil
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("bucket %s: %w", FleetBucket(account), err)
+		return time.Time{}, fmt.Errorf("bucket %s: %w", FleetBucket(f.account), err)
 	}
 	info, err := bucket.GetInfo(ctx, fleetObject)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return time.Time{}, nil
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("bucket %s: %w", FleetBucket(account), err)
+		return time.Time{}, fmt.Errorf("bucket %s: %w", FleetBucket(f.account), err)
 	}
 	text, has := info.Metadata[metaAsOf]
 	if !has {
@@ -74,21 +83,21 @@ func (q *Queue) FleetAsOf(ctx context.Context, account string) (time.Time, error
 	}
 	asOf, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return asOf, fmt.Errorf("bucket %s: the object %s does not say of when it is: %w", FleetBucket(account), fleetObject, err)
+		return asOf, fmt.Errorf("bucket %s: the object %s does not say of when it is: %w", FleetBucket(f.account), fleetObject, err)
 	}
 	return asOf, nil
 }
 
-// Fleet is the content that was stored last; reading to the end compares it with the
+// Read is the content that was stored last; reading to the end compares it with the
 // digest that was stored beside it.
-func (q *Queue) Fleet(ctx context.Context, account string) (io.ReadCloser, error) {
-	bucket, err := q.js.ObjectStore(ctx, FleetBucket(account))
+func (f Fleet) Read(ctx context.Context) (io.ReadCloser, error) {
+	bucket, err := f.js.ObjectStore(ctx, FleetBucket(f.account))
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", FleetBucket(account), err)
+		return nil, fmt.Errorf("bucket %s: %w", FleetBucket(f.account), err)
 	}
 	content, err := bucket.Get(ctx, fleetObject)
 	if err != nil {
-		return nil, fmt.Errorf("the last listing in bucket %s: %w", FleetBucket(account), err)
+		return nil, fmt.Errorf("the last listing in bucket %s: %w", FleetBucket(f.account), err)
 	}
 	return endsWith(ctx, content), nil
 }

@@ -30,7 +30,7 @@ func loose(t *testing.T, q *Queue, n int) jetstream.Stream {
 // told is what History yields: the sequences, and its error.
 func told(t *testing.T, q *Queue, first uint64) (seqs []uint64, failed error) {
 	t.Helper()
-	for e, err := range q.History(within(t), "main", first) {
+	for e, err := range EventsOf(q.JetStream(), "main").History(within(t), first) {
 		if err != nil {
 			return seqs, err
 		}

@@ -16,18 +16,18 @@ import (
 // has it; found is false while there is none. A message that no outbox
 // wrote has Seq 0. The error is [ErrNoAccount] when there is no such stream, a
 // [DeniedError], or one of NATS: no answer within 3 s among them.
-func (q *Queue) LastRow(ctx context.Context, account string) (event ReceivedEvent, found bool, err error) {
-	return q.leaderRow(ctx, account, messageRequest{LastBySubject: EventSubject(account, ">")})
+func (s EventStream) LastRow(ctx context.Context) (event ReceivedEvent, found bool, err error) {
+	return s.leaderRow(ctx, messageRequest{LastBySubject: EventSubject(s.account, ">")})
 }
 
 // RowAt is the message of an account's events stream with a stream sequence, as the
 // stream's leader has it; found is false when it has none there. The errors are those of
 // LastRow.
-func (q *Queue) RowAt(ctx context.Context, account string, seq uint64) (event ReceivedEvent, found bool, err error) {
+func (s EventStream) RowAt(ctx context.Context, seq uint64) (event ReceivedEvent, found bool, err error) {
 	if seq == 0 { // the server takes it for no request
-		return ReceivedEvent{}, false, ValidAccount(account)
+		return ReceivedEvent{}, false, ValidAccount(s.account)
 	}
-	return q.leaderRow(ctx, account, messageRequest{Seq: seq})
+	return s.leaderRow(ctx, messageRequest{Seq: seq})
 }
 
 // messageRequest asks a stream for one message, by one of the two.
@@ -47,44 +47,44 @@ type messageAnswer struct {
 	} `json:"message"`
 }
 
-func (q *Queue) leaderRow(ctx context.Context, account string, want messageRequest) (ReceivedEvent, bool, error) {
-	if err := ValidAccount(account); err != nil {
+func (s EventStream) leaderRow(ctx context.Context, want messageRequest) (ReceivedEvent, bool, error) {
+	if err := ValidAccount(s.account); err != nil {
 		return ReceivedEvent{}, false, err
 	}
 	var answer messageAnswer
-	if err := q.JetStream().Ask(ctx, "STREAM.MSG.GET."+EventsStream(account), want, &answer); err != nil {
-		return ReceivedEvent{}, false, fmt.Errorf("events of account %s: %w", account, err)
+	if err := s.js.Ask(ctx, "STREAM.MSG.GET."+EventsStream(s.account), want, &answer); err != nil {
+		return ReceivedEvent{}, false, fmt.Errorf("events of account %s: %w", s.account, err)
 	}
 	switch {
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return ReceivedEvent{}, false, nil
 	case answer.Error != nil:
-		return ReceivedEvent{}, false, leaderError(account, answer.Error)
+		return ReceivedEvent{}, false, leaderError(s.account, answer.Error)
 	case answer.Message == nil:
-		return ReceivedEvent{}, false, fmt.Errorf("events of account %s: an answer without a message", account)
+		return ReceivedEvent{}, false, fmt.Errorf("events of account %s: an answer without a message", s.account)
 	}
 	m := answer.Message
 	header := nats.Header{}
 	if len(m.Header) > 0 {
 		var err error
 		if header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
-			return ReceivedEvent{}, false, fmt.Errorf("event %d of account %s: %w", m.Seq, account, err)
+			return ReceivedEvent{}, false, fmt.Errorf("event %d of account %s: %w", m.Seq, s.account, err)
 		}
 	}
-	return received(account, m.Subject, m.Seq, header, m.Data), true, nil
+	return received(s.account, m.Subject, m.Seq, header, m.Data), true, nil
 }
 
-// eventsInfo is what the leader of an account's events stream says of it.
-func (q *Queue) eventsInfo(ctx context.Context, account string) (*jetstream.StreamInfo, error) {
+// Info is what the leader of an account's events stream says of it.
+func (s EventStream) Info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`
 		jetstream.StreamInfo
 	}
-	if err := q.JetStream().Ask(ctx, "STREAM.INFO."+EventsStream(account), nil, &answer); err != nil {
-		return nil, fmt.Errorf("events of account %s: %w", account, err)
+	if err := s.js.Ask(ctx, "STREAM.INFO."+EventsStream(s.account), nil, &answer); err != nil {
+		return nil, fmt.Errorf("events of account %s: %w", s.account, err)
 	}
 	if answer.Error != nil {
-		return nil, leaderError(account, answer.Error)
+		return nil, leaderError(s.account, answer.Error)
 	}
 	return &answer.StreamInfo, nil
 }

@@ -14,30 +14,30 @@ import (
 
 func TestTheLeadersRowsAreReadAsTheyWerePublished(t *testing.T) {
 	q := newExternal(t)
-	if last, found, err := q.LastRow(within(t), "main"); found || err != nil {
+	if last, found, err := EventsOf(q.JetStream(), "main").LastRow(within(t)); found || err != nil {
 		t.Error(last, err)
 	}
 	j := newJournal("a", 3)
 	check(t, publishesFirst(q).Publish(within(t), j.rows))
-	last, found, err := q.LastRow(within(t), "main")
+	last, found, err := EventsOf(q.JetStream(), "main").LastRow(within(t))
 	check(t, err)
 	if !found || last.Seq != 3 || last.StreamSeq != 3 || last.Hash != "a-3" || last.Type != "order.delivered" || string(last.Data) != string(j.rows[2].Payload) {
 		t.Errorf("%+v", last)
 	}
-	if row, found, err := q.RowAt(within(t), "main", 2); err != nil || !found || row.Seq != 2 || row.StreamSeq != 2 || row.Hash != "a-2" {
+	if row, found, err := EventsOf(q.JetStream(), "main").RowAt(within(t), 2); err != nil || !found || row.Seq != 2 || row.StreamSeq != 2 || row.Hash != "a-2" {
 		t.Errorf("%+v %v", row, err)
 	}
 	for _, seq := range []uint64{0, 4} {
-		if row, found, err := q.RowAt(within(t), "main", seq); found || err != nil {
+		if row, found, err := EventsOf(q.JetStream(), "main").RowAt(within(t), seq); found || err != nil {
 			t.Errorf("%+v %v", row, err)
 		}
 	}
-	if _, _, err := q.LastRow(within(t), "other"); !errors.Is(err, ErrNoAccount) {
+	if _, _, err := EventsOf(q.JetStream(), "other").LastRow(within(t)); !errors.Is(err, ErrNoAccount) {
 		t.Error(err)
 	}
 	_, err = q.JetStream().Store(within(t), &nats.Msg{Subject: EventSubject("main", "order.delivered")})
 	check(t, err)
-	if last, found, err := q.LastRow(within(t), "main"); err != nil || !found || last.Seq != 0 || last.StreamSeq != 4 {
+	if last, found, err := EventsOf(q.JetStream(), "main").LastRow(within(t)); err != nil || !found || last.Seq != 0 || last.StreamSeq != 4 {
 		t.Errorf("%+v %v", last, err)
 	}
 }
@@ -53,7 +53,7 @@ func TestNoReplicaIsAskedForRowsThatDecide(t *testing.T) {
 	p := publishesFirst(q)
 	check(t, p.Publish(within(t), j.rows))
 	check(t, p.Publish(within(t), j.rows)) // compared
-	_, _, err = q.LastRow(within(t), "main")
+	_, _, err = EventsOf(q.JetStream(), "main").LastRow(within(t))
 	check(t, err)
 	check(t, q.nc.Flush())
 	if n, _, err := direct.Pending(); n != 0 || err != nil {
@@ -68,7 +68,7 @@ func TestAReadOfTheLeaderEndsWithItsContext(t *testing.T) {
 	q := newExternal(t)
 	ctx, cancel := context.WithCancel(within(t))
 	cancel()
-	if _, _, err := q.LastRow(ctx, "main"); !errors.Is(err, context.Canceled) {
+	if _, _, err := EventsOf(q.JetStream(), "main").LastRow(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -80,11 +80,11 @@ func TestFollowersAskForAHeartbeatEachSecond(t *testing.T) {
 	check(t, err)
 	j := newJournal("a", 3)
 	check(t, publishesFirst(q).Publish(within(t), j.rows))
-	for _, err := range q.Events(within(t), "main", WatchFrom{}) {
+	for _, err := range EventsOf(q.JetStream(), "main").Follow(within(t), WatchFrom{}) {
 		check(t, err)
 		break
 	}
-	_, err = NewOutbox(q, "main", j).findPlace(within(t))
+	_, err = NewOutbox(q.JetStream(), "main", j).findPlace(within(t))
 	check(t, err)
 	for range 2 {
 		m, err := pulls.NextMsgWithContext(within(t))

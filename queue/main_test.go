@@ -143,7 +143,7 @@ func (j *journal) HashAt(_ context.Context, seq uint64) (string, bool, error) {
 // startOutbox runs an outbox until the test ends; its error arrives on the channel.
 func startOutbox(t testing.TB, q *Queue, source Source) (*Outbox, <-chan error) {
 	t.Helper()
-	outbox := NewOutbox(q, "main", source)
+	outbox := NewOutbox(q.JetStream(), "main", source)
 	return outbox, runOutbox(t, outbox)
 }
 

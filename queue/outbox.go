@@ -82,7 +82,7 @@ type Outbox struct {
 	// clients of a server that has just started are not back yet. Default: 5 seconds.
 	AnswersAgain time.Duration
 
-	queue   *Queue
+	js      *JetStream
 	account string
 	source  Source
 	log     *logrus.Entry
@@ -96,9 +96,9 @@ type Outbox struct {
 }
 
 // NewOutbox makes the outbox of an account. One that only publishes needs no source.
-func NewOutbox(q *Queue, account string, source Source) *Outbox {
-	return &Outbox{queue: q, account: account, source: source,
-		log: q.log.WithField("part", "outbox").WithField("account", account), moved: make(chan struct{})}
+func NewOutbox(js *JetStream, account string, source Source) *Outbox {
+	return &Outbox{js: js, account: account, source: source,
+		log: js.Log().WithField("part", "outbox").WithField("account", account), moved: make(chan struct{})}
 }
 
 // Published is the last journal sequence that is on the stream, and whose answer was
@@ -184,8 +184,8 @@ func (o *Outbox) session(ctx context.Context) (err error) {
 		if done, err = o.findPlace(ctx); err != nil {
 			return err
 		}
-		lost = o.queue.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
-		defer o.queue.nc.RemoveStatusListener(lost)
+		lost = o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
+		defer o.js.Conn().RemoveStatusListener(lost)
 	}
 	o.setPublished(done)
 	for {
@@ -228,7 +228,7 @@ func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 
 // findPlace reads the stream's last message and compares it with the ledger.
 func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
-	stream, err := o.queue.js.Stream(ctx, EventsStream(o.account))
+	stream, err := o.js.Stream(ctx, EventsStream(o.account))
 	if err != nil {
 		return 0, fmt.Errorf("events stream: %w", err)
 	}

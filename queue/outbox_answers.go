@@ -63,7 +63,7 @@ func (o *Outbox) answerTwice() (stop func()) {
 	o.early.begin()
 	timer := time.AfterFunc(wait, func() {
 		for _, a := range o.early.end() {
-			if err := o.queue.JetStream().Answer(o.account, a.inbox, a.data); err != nil {
+			if err := o.js.Answer(o.account, a.inbox, a.data); err != nil {
 				o.log.WithError(err).Warn("an answer was not sent again to its inbox")
 				return
 			}
@@ -85,7 +85,7 @@ func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) err
 		if event.ReplyTo == "" {
 			continue
 		}
-		if err := o.queue.JetStream().Answer(o.account, event.ReplyTo, event.Reply); err != nil {
+		if err := o.js.Answer(o.account, event.ReplyTo, event.Reply); err != nil {
 			return fmt.Errorf("answer of journal row %d: %w", event.Seq, err)
 		}
 		o.early.add(event.ReplyTo, event.Reply)
@@ -96,7 +96,7 @@ func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) err
 	}
 	limited, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if err := o.queue.nc.FlushWithContext(limited); err != nil {
+	if err := o.js.Conn().FlushWithContext(limited); err != nil {
 		return fmt.Errorf("answers of journal rows %d to %d: %w", done+1, done+uint64(len(events)), err)
 	}
 	return nil

@@ -19,7 +19,7 @@ func TestAnAnswerOfTheFirstMomentsIsSentTwice(t *testing.T) {
 	check(t, err)
 	j := newJournal("a", 0)
 	j.answer("a", inbox, "the end")
-	outbox := NewOutbox(q, "main", j)
+	outbox := NewOutbox(q.JetStream(), "main", j)
 	outbox.AnswersAgain = 10 * time.Millisecond
 	runOutbox(t, outbox)
 	for range 2 {
@@ -49,7 +49,7 @@ func answersOf(t *testing.T, q *Queue) (*journal, *Outbox, *nats.Subscription) {
 		j.answer("a", inbox, fmt.Sprint(n))
 	}
 	j.append("a", 5)
-	outbox := NewOutbox(q, "main", j)
+	outbox := NewOutbox(q.JetStream(), "main", j)
 	outbox.Before, outbox.Answered = true, 305
 	outbox.AnswersAgain = time.Hour
 	return j, outbox, answers
@@ -81,7 +81,7 @@ func TestAnOutboxOfPublishedRowsSendsTheirAnswersAlone(t *testing.T) {
 
 func TestAnOutboxOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
 	q := newExternal(t)
-	outbox := NewOutbox(q, "main", newJournal("a", 7))
+	outbox := NewOutbox(q.JetStream(), "main", newJournal("a", 7))
 	outbox.Before, outbox.Answered = true, 7
 	runOutbox(t, outbox)
 	check(t, outbox.Wait(within(t), 7))

@@ -44,7 +44,7 @@ func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 			break
 		}
 		again(ctx, t, func(ctx context.Context) error {
-			last, found, err := q.LastRow(ctx, "main")
+			last, found, err := EventsOf(q.JetStream(), "main").LastRow(ctx)
 			if err == nil && (!found || last.Seq != uint64(to)) {
 				return fmt.Errorf("row %d was acknowledged, and the leader ends with %d", to, last.Seq)
 			}
@@ -55,7 +55,7 @@ func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 	close(step)
 	receive(t, done)
 	for {
-		if last, found, err := q.LastEvent(ctx, "main"); err == nil && found && last.Seq == 4000 {
+		if last, found, err := EventsOf(q.JetStream(), "main").Last(ctx); err == nil && found && last.Seq == 4000 {
 			break // this replica too
 		}
 		check(t, sleep.For(ctx, 20*time.Millisecond))

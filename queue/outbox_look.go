@@ -38,8 +38,8 @@ type look struct {
 // least one. Its errors are a [FencedError], a [ShortStreamError], and those after which
 // the rows are to be tried again.
 func (l *look) find(ctx context.Context, events []Event) (int, error) {
-	q, account := l.outbox.queue, l.outbox.account
-	info, err := q.eventsInfo(ctx, account)
+	account := l.outbox.account
+	info, err := EventsOf(l.outbox.js, account).Info(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -125,7 +125,7 @@ func (l *look) compare(ctx context.Context, events []Event) error {
 
 func (l *look) compareRow(ctx context.Context, event *Event) error {
 	account := l.outbox.account
-	there, found, err := l.outbox.queue.RowAt(ctx, account, event.Seq)
+	there, found, err := EventsOf(l.outbox.js, account).RowAt(ctx, event.Seq)
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare row %d: %w", event.Seq, err)

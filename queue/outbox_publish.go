@@ -148,8 +148,8 @@ var errNoMessage = errors.New("cannot be published")
 // are no atomic batch the first asks too: a stranger's message that took its place, as is
 // likeliest between two batches, has the sequence that the second one names.
 func (o *Outbox) try(ctx context.Context, events []Event) error {
-	if !o.queue.nc.IsConnected() {
-		if err := o.queue.JetStream().AwaitConnected(ctx); err != nil {
+	if !o.js.Conn().IsConnected() {
+		if err := o.js.AwaitConnected(ctx); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTry+publishMore*time.Duration(size>>20))
 	defer cancel()
 	defer o.endWithConnection(cancel)()
-	ack, err := o.queue.JetStream().Store(ctx, messages[last])
+	ack, err := o.js.Store(ctx, messages[last])
 	if err != nil {
 		return err
 	}
@@ -190,9 +190,9 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, err error) {
 	for n, msg := range messages {
 		if n == 0 && !o.Before {
-			first, err = o.queue.js.PublishMsgAsync(msg)
+			first, err = o.js.PublishMsgAsync(msg)
 		} else {
-			err = o.queue.nc.PublishMsg(msg)
+			err = o.js.Conn().PublishMsg(msg)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("publish to %s: %w", msg.Subject, err)
@@ -204,7 +204,7 @@ func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, 
 // endWithConnection ends a try whose connection is lost, until stop: its answer cannot
 // come any more.
 func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
-	lost, stopped := o.queue.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
+	lost, stopped := o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
@@ -216,14 +216,14 @@ func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	return func() {
 		close(stopped)
 		watching.Wait()
-		o.queue.nc.RemoveStatusListener(lost)
+		o.js.Conn().RemoveStatusListener(lost)
 	}
 }
 
 // messages makes the messages of rows, and says how many bytes they have. Each names the
 // sequence before it; of a batch only the first does: the server takes it of no other.
 func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
-	id, most, batch := nuid.Next(), o.queue.JetStream().MaxPayload(), o.Before && len(events) > 1
+	id, most, batch := nuid.Next(), o.js.MaxPayload(), o.Before && len(events) > 1
 	for n := range events {
 		msg, err := eventMessage(o.account, &events[n])
 		if err != nil {

@@ -23,14 +23,14 @@ func newExternal(t testing.TB) *Queue {
 
 // publishesFirst is the outbox of rows that are committed after they are published.
 func publishesFirst(q *Queue) *Outbox {
-	o := NewOutbox(q, "main", nil)
+	o := NewOutbox(q.JetStream(), "main", nil)
 	o.Before = true
 	return o
 }
 
 func lastSeq(t testing.TB, q *Queue) uint64 {
 	t.Helper()
-	info, err := q.eventsInfo(within(t), "main")
+	info, err := EventsOf(q.JetStream(), "main").Info(within(t))
 	check(t, err)
 	return info.State.LastSeq
 }

@@ -30,7 +30,7 @@ func awaitDiverged(t testing.TB, result <-chan error) *DivergedError {
 func published(t testing.TB, q *Queue, j *journal, rows int) {
 	t.Helper()
 	next := uint64(1)
-	for event, err := range q.Events(within(t), "main", WatchFrom{}) {
+	for event, err := range EventsOf(q.JetStream(), "main").Follow(within(t), WatchFrom{}) {
 		check(t, err)
 		if event.Seq != next || event.StreamSeq != next || event.Hash != j.rows[next-1].Hash ||
 			event.Type != "order.delivered" || string(event.Data) != string(j.rows[next-1].Payload) {
@@ -40,7 +40,7 @@ func published(t testing.TB, q *Queue, j *journal, rows int) {
 			break
 		}
 	}
-	last, found, err := q.LastEvent(within(t), "main")
+	last, found, err := EventsOf(q.JetStream(), "main").Last(within(t))
 	check(t, err)
 	if !found || last.StreamSeq != uint64(rows) {
 		t.Fatalf("last event %+v", last)
@@ -85,7 +85,7 @@ func TestTheOutboxFindsItsPlaceInAFewRequests(t *testing.T) {
 	requests, err := q.nc.SubscribeSync("$JS.API.>")
 	check(t, err)
 	check(t, q.nc.Flush())
-	again := NewOutbox(q, "main", j)
+	again := NewOutbox(q.JetStream(), "main", j)
 	place, err := again.findPlace(within(t))
 	check(t, err)
 	if place != 700 {
@@ -104,7 +104,7 @@ func TestAnEventsStreamsLostTailIsRefilled(t *testing.T) {
 		server := startServer(t, dir)
 		q := connect(t, server)
 		check(t, q.EnsureStreams(within(t), "main", 1))
-		outbox := NewOutbox(q, "main", j)
+		outbox := NewOutbox(q.JetStream(), "main", j)
 		ctx, cancel := context.WithCancel(within(t))
 		done := make(chan struct{})
 		go func() { defer close(done); _ = outbox.Run(ctx) }()
@@ -162,13 +162,13 @@ func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 
 func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 	q := newQueue(t)
-	if _, found, err := q.LastEvent(within(t), "main"); found || err != nil {
+	if _, found, err := EventsOf(q.JetStream(), "main").Last(within(t)); found || err != nil {
 		t.Fatal(found, err)
 	}
 	j := newJournal("a", 10)
 	outbox, _ := startOutbox(t, q, j)
 	check(t, outbox.Wait(within(t), 10))
-	from, err := q.firstWatched(within(t), "main", WatchFrom{New: true})
+	from, err := EventsOf(q.JetStream(), "main").firstWatched(within(t), WatchFrom{New: true})
 	check(t, err)
 	if from != 11 {
 		t.Fatal(from)
@@ -176,7 +176,7 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
 	var last error
-	for event, err := range q.Events(ctx, "main", WatchFrom{Seq: 10}) {
+	for event, err := range EventsOf(q.JetStream(), "main").Follow(ctx, WatchFrom{Seq: 10}) {
 		if err == nil && event.Seq != 10 {
 			t.Fatalf("%+v", event)
 		}
@@ -186,7 +186,7 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 	if !errors.Is(last, context.Canceled) {
 		t.Fatal(last)
 	}
-	for _, err := range q.Events(within(t), "other", WatchFrom{}) {
+	for _, err := range EventsOf(q.JetStream(), "other").Follow(within(t), WatchFrom{}) {
 		if !errors.Is(err, ErrNoAccount) {
 			t.Fatal(err)
 		}
@@ -197,13 +197,13 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	j := newJournal("a", 20)
-	outbox := NewOutbox(q, "main", j)
+	outbox := NewOutbox(q.JetStream(), "main", j)
 	outbox.Held, outbox.RefillAdvice = Held{Last: 20, Firm: 1}, "ask for it"
 	if d := awaitDiverged(t, runOutbox(t, outbox)); !strings.Contains(d.Reason, "rows up to 20") || !strings.Contains(d.Reason, "ask for it") {
 		t.Fatal(d)
 	}
 	isEmpty(t, q)
-	again := NewOutbox(q, "main", j)
+	again := NewOutbox(q.JetStream(), "main", j)
 	again.Held, again.Refill = Held{Last: 20, Firm: 20}, true
 	result := runOutbox(t, again)
 	check(t, again.Wait(within(t), 20))
@@ -234,7 +234,7 @@ func TestAStreamRemovedUnderItsOutboxStopsTheAccount(t *testing.T) {
 
 func isEmpty(t testing.TB, q *Queue) {
 	t.Helper()
-	if last, found, err := q.LastEvent(within(t), "main"); found || err != nil {
+	if last, found, err := EventsOf(q.JetStream(), "main").Last(within(t)); found || err != nil {
 		t.Fatalf("%+v %v", last, err)
 	}
 }

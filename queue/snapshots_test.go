@@ -48,26 +48,26 @@ func TestAReadOfAnObjectEndsWithItsContext(t *testing.T) {
 
 func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
 	q := newQueue(t)
-	if all, err := q.Snapshots(within(t), "main"); err != nil || len(all) != 0 {
+	if all, err := SnapshotsOf(q.JetStream(), "main").List(within(t)); err != nil || len(all) != 0 {
 		t.Errorf("without a bucket: %v %v", all, err)
 	}
 	for _, seq := range []uint64{100, 90, 2000} {
 		s, content := snapshotOf(seq)
-		check(t, q.StoreSnapshot(within(t), "main", 1, s, bytes.NewReader(content)))
+		check(t, SnapshotsOf(q.JetStream(), "main").Store(within(t), 1, s, bytes.NewReader(content)))
 	}
-	all, err := q.Snapshots(within(t), "main")
+	all, err := SnapshotsOf(q.JetStream(), "main").List(within(t))
 	if err != nil || len(all) != 3 || all[0].Seq != 2000 || all[2].Seq != 90 || all[1].Bytes != 300<<10 {
 		t.Fatalf("%v %v", all, err)
 	}
 	// A storing that was killed has left parts and no entry.
 	_, err = q.js.Publish(within(t), "$O."+SnapshotsBucket("main")+".C.half", []byte("half"))
 	check(t, err)
-	check(t, q.RemoveSnapshotsBut(within(t), "main", all[1]))
-	rest, err := q.Snapshots(within(t), "main")
+	check(t, SnapshotsOf(q.JetStream(), "main").RemoveBut(within(t), all[1]))
+	rest, err := SnapshotsOf(q.JetStream(), "main").List(within(t))
 	if err != nil || len(rest) != 1 || rest[0] != all[1] {
 		t.Fatalf("%v %v", rest, err)
 	}
-	r, err := q.ReadSnapshot(within(t), "main", rest[0])
+	r, err := SnapshotsOf(q.JetStream(), "main").Read(within(t), rest[0])
 	check(t, err)
 	got, err := io.ReadAll(r)
 	if _, want := snapshotOf(100); err != nil || !bytes.Equal(got, want) || r.Close() != nil {
@@ -78,7 +78,7 @@ func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
 	if bytes := stream.CachedInfo().State.Bytes; bytes > 302<<10 {
 		t.Errorf("%d bytes are left", bytes)
 	}
-	if err := q.RemoveSnapshotsBut(within(t), "main", all[0]); err == nil {
+	if err := SnapshotsOf(q.JetStream(), "main").RemoveBut(within(t), all[0]); err == nil {
 		t.Error("one that is gone is kept in place of the one that is there")
 	}
 }
@@ -89,13 +89,13 @@ func TestALargeSnapshotIsStoredInFullParts(t *testing.T) {
 	q := newQueue(t)
 	const size = 40 << 20
 	s, _ := snapshotOf(7)
-	check(t, q.StoreSnapshot(within(t), "main", 1, s, iotest.HalfReader(io.LimitReader(&pieces{}, size))))
+	check(t, SnapshotsOf(q.JetStream(), "main").Store(within(t), 1, s, iotest.HalfReader(io.LimitReader(&pieces{}, size))))
 	stream, err := q.js.Stream(within(t), ObjectsStream(SnapshotsBucket("main")))
 	check(t, err)
 	if parts := stream.CachedInfo().State.Msgs; parts != size>>17+1 {
 		t.Errorf("%d messages", parts)
 	}
-	r, err := q.ReadSnapshot(within(t), "main", s)
+	r, err := SnapshotsOf(q.JetStream(), "main").Read(within(t), s)
 	check(t, err)
 	if n, err := io.Copy(io.Discard, r); err != nil || n != size || r.Close() != nil {
 		t.Errorf("read %d bytes: %v", n, err)
@@ -116,7 +116,7 @@ func TestABucketThatWouldLoseSnapshotsIsRefused(t *testing.T) {
 	check(t, err)
 	s, content := snapshotOf(1)
 	var refused *StreamError
-	if err := q.StoreSnapshot(within(t), "main", 1, s, bytes.NewReader(content)); !errors.As(err, &refused) || refused.Field != "max_age" {
+	if err := SnapshotsOf(q.JetStream(), "main").Store(within(t), 1, s, bytes.NewReader(content)); !errors.As(err, &refused) || refused.Field != "max_age" {
 		t.Errorf("storing: %v", err)
 	}
 	if err := q.CheckStreams(within(t), "main", 1, true); !errors.As(err, &refused) || refused.Stream != ObjectsStream(SnapshotsBucket("main")) {
@@ -130,7 +130,7 @@ func TestABucketThatWouldLoseSnapshotsIsRefused(t *testing.T) {
 func TestAChangedSnapshotIsNotReadAsWhole(t *testing.T) {
 	q := newQueue(t)
 	s, content := snapshotOf(7)
-	check(t, q.StoreSnapshot(within(t), "main", 1, s, bytes.NewReader(content)))
+	check(t, SnapshotsOf(q.JetStream(), "main").Store(within(t), 1, s, bytes.NewReader(content)))
 	stream, err := q.js.Stream(within(t), ObjectsStream(SnapshotsBucket("main")))
 	check(t, err)
 	first, err := stream.GetMsg(within(t), stream.CachedInfo().State.FirstSeq)
@@ -138,7 +138,7 @@ func TestAChangedSnapshotIsNotReadAsWhole(t *testing.T) {
 	check(t, stream.DeleteMsg(within(t), first.Sequence))
 	_, err = q.js.PublishMsg(within(t), &nats.Msg{Subject: first.Subject, Data: bytes.Repeat([]byte{9}, len(first.Data))})
 	check(t, err)
-	r, err := q.ReadSnapshot(within(t), "main", s)
+	r, err := SnapshotsOf(q.JetStream(), "main").Read(within(t), s)
 	check(t, err)
 	if _, err := io.ReadAll(r); err == nil {
 		t.Error("it was read")

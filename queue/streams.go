@@ -39,7 +39,7 @@ func (q *Queue) EnsureStreams(ctx context.Context, account string, replicas int)
 			return err
 		}
 	}
-	return q.checkSnapshots(ctx, account, replicas)
+	return CheckSnapshots(ctx, q.js, account, replicas)
 }
 
 func streamConfigs(account string, replicas int, embedded bool) []jetstream.StreamConfig {
@@ -73,7 +73,7 @@ func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, 
 			}
 		}
 	}
-	return q.checkSnapshots(ctx, account, replicas)
+	return CheckSnapshots(ctx, q.js, account, replicas)
 }
 
 // Unlike reports whether an error of [Queue.CheckStreams] or [Queue.CheckQuota] is of a
@@ -241,4 +241,23 @@ func olderSubjects(have, want jetstream.StreamConfig) bool {
 // sameSubjects compares without regard to order.
 func sameSubjects(have, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(want)))
+}
+
+// CheckSnapshots looks at the bucket's stream as checkStream does at others.
+// A bucket that is not there is made when the first snapshot is stored.
+func CheckSnapshots(ctx context.Context, js *JetStream, account string, replicas int) error {
+	name := ObjectsStream(SnapshotsBucket(account))
+	stream, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up stream %s: %w", name, err)
+	}
+	have := stream.CachedInfo().Config
+	have.AllowRollup = false // objects are replaced by rollups
+	bucket := SnapshotsBucket(account)
+	return checkStream(have, jetstream.StreamConfig{
+		Name: name, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"}, Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+	})
 }

@@ -82,7 +82,7 @@ func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 		check(t, err)
 	}
 	check(t, q.EnsureStreams(ctx, "main", 1))
-	info, err := q.eventsInfo(ctx, "main")
+	info, err := EventsOf(q.JetStream(), "main").Info(ctx)
 	check(t, err)
 	if !info.Config.AllowAtomicPublish || info.Config.Description != "ours" || info.Config.PersistMode == jetstream.AsyncPersistMode || info.State.LastSeq != 5 {
 		t.Errorf("%+v", info)

@@ -16,7 +16,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// WatchFrom says where [Queue.Events] begins: with what is published from now
+// EventStream is the events stream of one account, as others read it.
+type EventStream struct {
+	js      *JetStream
+	account string
+}
+
+// EventsOf is the events stream of an account.
+func EventsOf(js *JetStream, account string) EventStream { return EventStream{js, account} }
+
+// WatchFrom says where [EventStream.Follow] begins: with what is published from now
 // on, or with stream sequence Seq (0 and 1 both mean the first event kept).
 // Types, such as "order.delivered" or "order.*", leaves out every other event.
 type WatchFrom struct {
@@ -36,25 +45,25 @@ type ReceivedEvent struct {
 	Hash      string
 }
 
-// Events yields an account's events in order, and waits for more, until ctx
+// Follow yields an account's events in order, and waits for more, until ctx
 // ends or the caller stops. Lost connections are bridged: no event is left
 // out or given twice. It ends after yielding an error: ctx's, or one that
 // waiting does not mend, such as a missing stream ([ErrNoAccount]).
-func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter.Seq2[ReceivedEvent, error] {
+func (s EventStream) Follow(ctx context.Context, from WatchFrom) iter.Seq2[ReceivedEvent, error] {
 	return func(yield func(ReceivedEvent, error) bool) {
-		next, err := q.firstWatched(ctx, account, from)
+		next, err := s.firstWatched(ctx, from)
 		if err != nil {
 			yield(ReceivedEvent{}, err)
 			return
 		}
 		delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 		for {
-			stopped, err := q.watch(ctx, account, from.Types, &next, delay, yield)
+			stopped, err := s.watch(ctx, from.Types, &next, delay, yield)
 			if stopped {
 				return
 			}
 			if ctx.Err() == nil && !permanent(err) {
-				q.log.WithError(err).WithField("account", account).Debug("watching events begins again")
+				s.js.Log().WithError(err).WithField("account", s.account).Debug("watching events begins again")
 				err = delay.Wait(ctx)
 			}
 			if ctx.Err() != nil {
@@ -69,28 +78,28 @@ func (q *Queue) Events(ctx context.Context, account string, from WatchFrom) iter
 }
 
 // Live yields an account's events of the given types as they are published, by
-// a plain subscription that costs the server the least. Unlike [Queue.Events] it
+// a plain subscription that costs the server the least. Unlike Follow it
 // looks at no stream: what passes while the connection is lost is left out.
-func (q *Queue) Live(ctx context.Context, account string, types ...string) (iter.Seq2[ReceivedEvent, error], error) {
-	if err := ValidAccount(account); err != nil {
+func (s EventStream) Live(ctx context.Context, types ...string) (iter.Seq2[ReceivedEvent, error], error) {
+	if err := ValidAccount(s.account); err != nil {
 		return nil, err
 	}
 	messages := make(chan *nats.Msg, liveBuffer)
 	var subs []*nats.Subscription
 	stop := func() {
-		for _, s := range subs {
-			_ = s.Unsubscribe()
+		for _, sub := range subs {
+			_ = sub.Unsubscribe()
 		}
 	}
 	for _, t := range types {
-		s, err := q.nc.ChanSubscribe(EventSubject(account, t), messages)
+		sub, err := s.js.Conn().ChanSubscribe(EventSubject(s.account, t), messages)
 		if err != nil {
 			stop()
-			return nil, fmt.Errorf("subscribe to %s of account %s: %w", t, account, err)
+			return nil, fmt.Errorf("subscribe to %s of account %s: %w", t, s.account, err)
 		}
-		subs = append(subs, s)
+		subs = append(subs, sub)
 	}
-	if err := q.nc.FlushTimeout(PublishTimeout); err != nil {
+	if err := s.js.Conn().FlushTimeout(PublishTimeout); err != nil {
 		stop()
 		return nil, err
 	}
@@ -99,7 +108,7 @@ func (q *Queue) Live(ctx context.Context, account string, types ...string) (iter
 		for {
 			select {
 			case m := <-messages:
-				if !yield(received(account, m.Subject, 0, m.Header, m.Data), nil) {
+				if !yield(received(s.account, m.Subject, 0, m.Header, m.Data), nil) {
 					return
 				}
 			case <-ctx.Done():
@@ -123,31 +132,31 @@ func permanent(err error) bool {
 	return errors.Is(err, ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// LastEvent is the last event in an account's stream; found is false when
+// Last is the last event in an account's stream; found is false when
 // there is none yet.
-func (q *Queue) LastEvent(ctx context.Context, account string) (event ReceivedEvent, found bool, err error) {
-	stream, err := q.eventsStream(ctx, account)
+func (s EventStream) Last(ctx context.Context) (event ReceivedEvent, found bool, err error) {
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return ReceivedEvent{}, false, err
 	}
-	msg, err := stream.GetLastMsgForSubject(ctx, EventSubject(account, ">"))
+	msg, err := stream.GetLastMsgForSubject(ctx, EventSubject(s.account, ">"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return ReceivedEvent{}, false, nil
 	}
 	if err != nil {
-		return ReceivedEvent{}, false, fmt.Errorf("last event of account %s: %w", account, err)
+		return ReceivedEvent{}, false, fmt.Errorf("last event of account %s: %w", s.account, err)
 	}
-	return received(account, msg.Subject, msg.Sequence, msg.Header, msg.Data), true, nil
+	return received(s.account, msg.Subject, msg.Sequence, msg.Header, msg.Data), true, nil
 }
 
-func (q *Queue) eventsStream(ctx context.Context, account string) (jetstream.Stream, error) {
-	return q.JetStream().StreamOf(ctx, account, EventsStream(account), "events stream")
+func (s EventStream) stream(ctx context.Context) (jetstream.Stream, error) {
+	return s.js.StreamOf(ctx, s.account, EventsStream(s.account), "events stream")
 }
 
 // firstWatched turns "new" into a sequence at once, so that a reconnect later
 // on leaves nothing out.
-func (q *Queue) firstWatched(ctx context.Context, account string, from WatchFrom) (uint64, error) {
-	stream, err := q.eventsStream(ctx, account)
+func (s EventStream) firstWatched(ctx context.Context, from WatchFrom) (uint64, error) {
+	stream, err := s.stream(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -159,15 +168,15 @@ func (q *Queue) firstWatched(ctx context.Context, account string, from WatchFrom
 
 // watch yields from *next on until something fails; stopped says that the
 // caller wants no more.
-func (q *Queue) watch(ctx context.Context, account string, types []string, next *uint64, delay *sleep.Backoff, yield func(ReceivedEvent, error) bool) (stopped bool, err error) {
-	if _, err := q.eventsStream(ctx, account); err != nil {
+func (s EventStream) watch(ctx context.Context, types []string, next *uint64, delay *sleep.Backoff, yield func(ReceivedEvent, error) bool) (stopped bool, err error) {
+	if _, err := s.stream(ctx); err != nil {
 		return false, err
 	}
 	var filter []string
 	for _, t := range types {
-		filter = append(filter, EventSubject(account, t))
+		filter = append(filter, EventSubject(s.account, t))
 	}
-	consumer, err := q.js.OrderedConsumer(ctx, EventsStream(account), jetstream.OrderedConsumerConfig{
+	consumer, err := s.js.OrderedConsumer(ctx, EventsStream(s.account), jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *next,
 		FilterSubjects: filter, InactiveThreshold: 30 * time.Second,
 	})
@@ -193,7 +202,7 @@ func (q *Queue) watch(ctx context.Context, account string, types []string, next 
 		}
 		*next = meta.Sequence.Stream + 1
 		delay.Reset()
-		if !yield(received(account, msg.Subject(), meta.Sequence.Stream, msg.Headers(), msg.Data()), nil) {
+		if !yield(received(s.account, msg.Subject(), meta.Sequence.Stream, msg.Headers(), msg.Data()), nil) {
 			return true, nil
 		}
 	}

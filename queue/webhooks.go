@@ -8,18 +8,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"perennial/queue/bucket"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue/bucket"
 )
 
 // ErrWebhookMoved says that a webhook's position is not what the writer read: a person
 // moved it, or another runner has the account.
 var ErrWebhookMoved = errors.New("the webhook's position was written by another client")
+
+// Positions are those of the webhooks of one account.
+type Positions struct {
+	js      *JetStream
+	account string
+}
+
+// PositionsOf are the positions of an account's webhooks.
+func PositionsOf(js *JetStream, account string) Positions { return Positions{js, account} }
 
 // EventMark names one event of an account's history: the hash tells it from another one
 // that has its sequence after a restore.
@@ -61,37 +69,37 @@ func (p WebhookPosition) Behind(last uint64) uint64 {
 	return behind
 }
 
-// EnsureWebhooks makes the bucket of an account's webhooks where it is missing.
-func (q *Queue) EnsureWebhooks(ctx context.Context, account string, replicas int) error {
-	_, err := q.webhooks(ctx, account)
+// Ensure makes the bucket of an account's webhooks where it is missing.
+func (w Positions) Ensure(ctx context.Context, replicas int) error {
+	_, err := w.open(ctx)
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
 		return err
 	}
-	_, err = bucket.Ensure(ctx, q.js, jetstream.KeyValueConfig{
-		Bucket: WebhooksBucket(account), Description: "How far the webhooks of the account have delivered its events", History: 1,
+	_, err = bucket.Ensure(ctx, w.js, jetstream.KeyValueConfig{
+		Bucket: WebhooksBucket(w.account), Description: "How far the webhooks of the account have delivered its events", History: 1,
 		Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 	})
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", WebhooksBucket(account), err)
+		return fmt.Errorf("bucket %s: %w", WebhooksBucket(w.account), err)
 	}
 	return nil
 }
 
-func (q *Queue) webhooks(ctx context.Context, account string) (jetstream.KeyValue, error) {
-	if err := ValidAccount(account); err != nil {
+func (w Positions) open(ctx context.Context) (jetstream.KeyValue, error) {
+	if err := ValidAccount(w.account); err != nil {
 		return nil, err
 	}
-	kv, err := q.js.LookBucket(ctx, WebhooksBucket(account))
+	kv, err := w.js.LookBucket(ctx, WebhooksBucket(w.account))
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", WebhooksBucket(account), err)
+		return nil, fmt.Errorf("bucket %s: %w", WebhooksBucket(w.account), err)
 	}
 	return kv, nil
 }
 
-// WebhookPosition reads a webhook's position, and the revision with which it is written
+// Read reads a webhook's position, and the revision with which it is written
 // again; revision 0: it has none.
-func (q *Queue) WebhookPosition(ctx context.Context, account, name string) (p WebhookPosition, revision uint64, err error) {
-	kv, err := q.webhooks(ctx, account)
+func (w Positions) Read(ctx context.Context, name string) (p WebhookPosition, revision uint64, err error) {
+	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return p, 0, nil
 	}
@@ -115,10 +123,10 @@ func readWebhook(ctx context.Context, kv jetstream.KeyValue, name string) (p Web
 	return p, entry.Revision(), nil
 }
 
-// StoreWebhook writes a webhook's position, if it is as it was read, and else returns
+// Write writes a webhook's position, if it is as it was read, and else returns
 // [ErrWebhookMoved]. The bucket must be there.
-func (q *Queue) StoreWebhook(ctx context.Context, account, name string, p WebhookPosition, revision uint64) (uint64, error) {
-	kv, err := q.webhooks(ctx, account)
+func (w Positions) Write(ctx context.Context, name string, p WebhookPosition, revision uint64) (uint64, error) {
+	kv, err := w.open(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -136,18 +144,18 @@ func (q *Queue) StoreWebhook(ctx context.Context, account, name string, p Webhoo
 	return revision, nil
 }
 
-// WebhookPositions are the positions that an account's webhooks have, also of those that
+// All are the positions that an account's webhooks have, also of those that
 // are configured no more, by name.
-func (q *Queue) WebhookPositions(ctx context.Context, account string) (map[string]WebhookPosition, error) {
+func (w Positions) All(ctx context.Context) (map[string]WebhookPosition, error) {
 	all := map[string]WebhookPosition{}
-	kv, err := q.webhooks(ctx, account)
+	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return all, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	stream, err := q.js.Stream(ctx, KeyValueStream(kv.Bucket()))
+	stream, err := w.js.Stream(ctx, KeyValueStream(kv.Bucket()))
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", kv.Bucket(), err)
 	}
@@ -169,10 +177,10 @@ func (q *Queue) WebhookPositions(ctx context.Context, account string) (map[strin
 	return all, nil
 }
 
-// RemoveWebhook removes a webhook's position: what it has not delivered keeps no event any
+// Remove removes a webhook's position: what it has not delivered keeps no event any
 // more. Where there is none it does nothing.
-func (q *Queue) RemoveWebhook(ctx context.Context, account, name string) error {
-	kv, err := q.webhooks(ctx, account)
+func (w Positions) Remove(ctx context.Context, name string) error {
+	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil
 	}
@@ -185,44 +193,12 @@ func (q *Queue) RemoveWebhook(ctx context.Context, account, name string) error {
 	return nil
 }
 
-// WatchWebhooks calls written with each webhook's name and revision, at once and whenever
+// Watch calls written with each webhook's name and revision, at once and whenever
 // its position is written, until ctx ends.
-func (q *Queue) WatchWebhooks(ctx context.Context, account string, written func(name string, revision uint64)) error {
-	return bucket.Watch(ctx, q.js, WebhooksBucket(account), func(entry jetstream.KeyValueEntry) {
+func (w Positions) Watch(ctx context.Context, written func(name string, revision uint64)) error {
+	return bucket.Watch(ctx, w.js, WebhooksBucket(w.account), func(entry jetstream.KeyValueEntry) {
 		if entry != nil {
 			written(entry.Key(), entry.Revision())
 		}
 	})
-}
-
-// webhookConsumer is what a webhook is called among the consumers of an events stream: no
-// name of a consumer has a space.
-func webhookConsumer(name string) string { return "webhook " + name }
-
-// WebhookOf is the webhook that holds events of a stream under the name of a consumer, ""
-// for a consumer of NATS.
-func WebhookOf(consumer string) string {
-	name, is := strings.CutPrefix(consumer, webhookConsumer(""))
-	if !is {
-		return ""
-	}
-	return name
-}
-
-// UnreadWebhook is a webhook that has not begun, and is to get every event.
-func UnreadWebhook(name string) Unread { return Unread{Consumer: webhookConsumer(name), First: 1} }
-
-// unreadWebhooks are the webhooks that have not delivered all of an events stream.
-func (q *Queue) unreadWebhooks(ctx context.Context, account string, last uint64) ([]Unread, error) {
-	positions, err := q.WebhookPositions(ctx, account)
-	if err != nil {
-		return nil, err
-	}
-	var all []Unread
-	for _, name := range slices.Sorted(maps.Keys(positions)) {
-		if p := positions[name]; p.Seq < last {
-			all = append(all, Unread{Consumer: webhookConsumer(name), First: p.Seq + 1})
-		}
-	}
-	return all, nil
 }

@@ -56,7 +56,7 @@ func (c *Client) Events(ctx context.Context, after Position, types ...string) it
 			yield(Event{}, err)
 			return
 		}
-		for received, err := range c.queue.Events(ctx, c.account, queue.WatchFrom{Seq: after.Seq + 1, Types: types}) {
+		for received, err := range queue.EventsOf(c.queue.JetStream(), c.account).Follow(ctx, queue.WatchFrom{Seq: after.Seq + 1, Types: types}) {
 			event := Event{}
 			if err == nil {
 				event, err = eventOf(received)
@@ -73,7 +73,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	if after.Seq == 0 {
 		return nil
 	}
-	state, err := c.queue.EventsState(ctx, c.account)
+	state, err := queue.EventsOf(c.queue.JetStream(), c.account).State(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	case after.Seq < state.First:
 		return nil // it was archived itself; what follows is there
 	}
-	for received, err := range c.queue.Events(ctx, c.account, queue.WatchFrom{Seq: after.Seq}) {
+	for received, err := range queue.EventsOf(c.queue.JetStream(), c.account).Follow(ctx, queue.WatchFrom{Seq: after.Seq}) {
 		if err == nil && received.Hash != after.Hash {
 			err = fmt.Errorf("event %d: %w", after.Seq, ErrOtherHistory)
 		}

@@ -186,7 +186,7 @@ func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (
 	for i, account := range t.Accounts {
 		room := make(chan struct{}, t.InFlight)
 		t.rooms = append(t.rooms, room)
-		live, err := t.queue.Live(ctx, account, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+		live, err := queue.EventsOf(t.queue.JetStream(), account).Live(ctx, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
 		if err != nil {
 			return nil, err
 		}

@@ -26,6 +26,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
+	"perennial/queue"
 	"perennial/queue/trial"
 	"perennial/upstream"
 )
@@ -374,7 +375,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, err := b.Queue.EventsState(ctx, OuterAccount)
+	state, err := queue.EventsOf(b.Queue.JetStream(), OuterAccount).State(ctx)
 	if err != nil {
 		return err
 	}

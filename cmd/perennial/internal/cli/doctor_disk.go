@@ -114,7 +114,7 @@ func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	defer h.close()
-	last, _, err := h.queue.LastEvent(ctx, d.account)
+	last, _, err := queue.EventsOf(h.queue.JetStream(), d.account).Last(ctx)
 	if errors.Is(err, queue.ErrNoAccount) {
 		err = nil
 	}

@@ -22,7 +22,7 @@ type eventLog struct {
 func newEventLog() *eventLog { return &eventLog{changed: make(chan struct{})} }
 
 func (l *eventLog) follow(ctx context.Context, q *queue.Queue) {
-	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1}) {
+	for e, err := range queue.EventsOf(q.JetStream(), "main").Follow(ctx, queue.WatchFrom{Seq: 1}) {
 		if err != nil {
 			return
 		}

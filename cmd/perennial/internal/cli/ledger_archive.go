@@ -76,7 +76,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 			return a.broken(err)
 		}
 	}
-	last, found, err := h.queue.LastEvent(ctx, account)
+	last, found, err := queue.EventsOf(h.queue.JetStream(), account).Last(ctx)
 	if err != nil {
 		return err
 	}

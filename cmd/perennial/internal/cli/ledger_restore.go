@@ -146,7 +146,7 @@ func (h *history) borrow(ctx context.Context, what string) (release func(), err 
 
 // exists says whether the account has a stream; without one the error says so.
 func (h *history) exists(ctx context.Context) (bool, error) {
-	_, _, err := h.queue.LastEvent(ctx, h.account)
+	_, _, err := queue.EventsOf(h.queue.JetStream(), h.account).Last(ctx)
 	return !errors.Is(err, queue.ErrNoAccount), err
 }
 

@@ -45,7 +45,7 @@ func (a *app) eventsCommand() *cobra.Command {
 			if stored {
 				return a.printStored(cmd.Context(), r, queue.WatchFrom{Seq: from, Types: types}, currency)
 			}
-			for event, err := range r.Events(cmd.Context(), r.account, queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
+			for event, err := range queue.EventsOf(r.JetStream(), r.account).Follow(cmd.Context(), queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
 				if err != nil {
 					return err
 				}
@@ -65,7 +65,7 @@ func (a *app) eventsCommand() *cobra.Command {
 // printStored prints the events up to the one that is the last now. It reads them all and
 // chooses itself: the stream does not say which one is the last of some types.
 func (a *app) printStored(ctx context.Context, r *remote, from queue.WatchFrom, currency string) error {
-	state, err := r.EventsState(ctx, r.account)
+	state, err := queue.EventsOf(r.JetStream(), r.account).State(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) printStored(ctx context.Context, r *remote, from queue.WatchFrom, 
 	if state.Messages == 0 || from.Seq > state.Last {
 		return nil
 	}
-	for event, err := range r.Events(ctx, r.account, from) {
+	for event, err := range queue.EventsOf(r.JetStream(), r.account).Follow(ctx, from) {
 		if err != nil {
 			return err
 		}

@@ -158,9 +158,9 @@ func (a *app) webhookRemove() *cobra.Command {
 
 func (a *app) removeWebhook(ctx context.Context, q *queue.Queue, accounts []string, name string) error {
 	for _, account := range accounts {
-		_, revision, err := q.WebhookPosition(ctx, account, name)
+		_, revision, err := queue.PositionsOf(q.JetStream(), account).Read(ctx, name)
 		if err == nil && revision > 0 {
-			if err = q.RemoveWebhook(ctx, account, name); err == nil {
+			if err = queue.PositionsOf(q.JetStream(), account).Remove(ctx, name); err == nil {
 				fmt.Fprintf(a.stderr, "webhook %s of account %s is removed\n", name, account)
 				return nil
 			}

@@ -253,7 +253,7 @@ func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head ledger.Head) map
 	seq := begin - 1
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1}) {
+	for e, err := range queue.EventsOf(q.JetStream(), "main").Follow(ctx, queue.WatchFrom{Seq: 1}) {
 		if err != nil {
 			t.Fatalf("after event %d of %d: %v", seq, head.Seq, err)
 		}

@@ -47,8 +47,8 @@ func (w *world) eventsState(server *embedded.Server) (state queue.EventsState, s
 	w.t.Helper()
 	w.onStream(server, func(q *queue.Queue, _ jetstream.JetStream) {
 		var err error
-		if state, err = q.EventsState(w.t.Context(), "main"); err == nil {
-			snapshots, err = q.Snapshots(w.t.Context(), "main")
+		if state, err = queue.EventsOf(q.JetStream(), "main").State(w.t.Context()); err == nil {
+			snapshots, err = queue.SnapshotsOf(q.JetStream(), "main").List(w.t.Context())
 		}
 		if err != nil {
 			w.t.Fatal(err)
@@ -314,7 +314,7 @@ func TestABoundedStreamThatLostMoreIsRefused(t *testing.T) {
 	w := oldWorld(t, "")
 	out := w.archiveOld()
 	w.onStream(nil, func(q *queue.Queue, _ jetstream.JetStream) {
-		err := q.BoundEvents(t.Context(), queue.Bounding{Account: "main", First: out.Events.FirstSeq + 1, Alone: func(context.Context) error { return nil }})
+		err := queue.EventsOf(q.JetStream(), "main").Bound(t.Context(), queue.Bounding{First: out.Events.FirstSeq + 1, Alone: func(context.Context) error { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

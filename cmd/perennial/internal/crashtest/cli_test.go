@@ -174,7 +174,7 @@ func waitForEvent(t testing.TB, url, eventType, id string) string {
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1, Types: []string{eventType}}) {
+	for e, err := range queue.EventsOf(q.JetStream(), "main").Follow(ctx, queue.WatchFrom{Seq: 1, Types: []string{eventType}}) {
 		if err != nil {
 			t.Fatalf("no %s of %s: %v", eventType, id, err)
 		}

@@ -56,7 +56,7 @@ func newNewer(p *pair) *newer {
 // last is the last row of the stream.
 func (n *newer) last() queue.ReceivedEvent {
 	n.p.w.t.Helper()
-	last, found, err := n.queue.LastRow(n.p.w.t.Context(), "main")
+	last, found, err := queue.EventsOf(n.queue.JetStream(), "main").LastRow(n.p.w.t.Context())
 	if err != nil || !found {
 		n.p.w.t.Fatal(found, err)
 	}
@@ -79,7 +79,7 @@ func (n *newer) writes(factType, data string) {
 	if back, err := ledger.ReadEvent(event); err != nil || back != r {
 		t.Fatalf("%v\n%+v\n%+v", err, back, r)
 	}
-	err = queue.NewOutbox(n.queue, "main", nil).Publish(t.Context(), []queue.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
+	err = queue.NewOutbox(n.queue.JetStream(), "main", nil).Publish(t.Context(), []queue.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refil
 // ledger that knows of sends that this one does not.
 // For a stream that lost what it held see queue.Held.
 func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error) {
-	last, found, err := a.host.Queue.LastRow(ctx, a.Name)
+	last, found, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
 	if err != nil {
 		return held, err
 	}
@@ -147,7 +147,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 // checkBegin refuses an events stream that has lost more of its first events than
 // this ledger knows to have been removed.
 func (a *account) checkBegin(ctx context.Context) error {
-	state, err := a.host.Queue.EventsState(ctx, a.Name)
+	state, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).State(ctx)
 	if err != nil {
 		return err
 	}

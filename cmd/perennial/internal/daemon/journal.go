@@ -35,7 +35,7 @@ func (j journal) missing(ctx context.Context) (head int64, missing bool, err err
 	if head, _, err = j.ledger.Head(ctx); err != nil {
 		return head, false, err
 	}
-	state, err := j.queue.EventsState(ctx, j.account)
+	state, err := queue.EventsOf(j.queue.JetStream(), j.account).State(ctx)
 	if errors.Is(err, queue.ErrNoAccount) {
 		return head, false, nil
 	}
@@ -78,7 +78,7 @@ func (j journal) follow(ctx context.Context, folded func()) error {
 
 // read sends the stream's rows from a sequence on, until ctx ends.
 func (j journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) error {
-	for e, err := range j.queue.Events(ctx, j.account, queue.WatchFrom{Seq: from}) {
+	for e, err := range queue.EventsOf(j.queue.JetStream(), j.account).Follow(ctx, queue.WatchFrom{Seq: from}) {
 		row, err := j.row(e, err)
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func strange(account string, e queue.ReceivedEvent) error {
 
 // foldToEnd folds what the stream holds now, as its leader knows it.
 func (j journal) foldToEnd(ctx context.Context) error {
-	last, found, err := j.queue.LastRow(ctx, j.account)
+	last, found, err := queue.EventsOf(j.queue.JetStream(), j.account).LastRow(ctx)
 	if err != nil || !found {
 		return err
 	}
@@ -201,7 +201,7 @@ func (j journal) foldToEnd(ctx context.Context) error {
 // outbox publishes what the ledger holds: before it is committed where the stream is the
 // journal that the ledger follows, and after it elsewhere.
 func (j journal) outbox() *queue.Outbox {
-	x := queue.NewOutbox(j.queue, j.account, &Source{Ledger: j.ledger, Account: j.account})
+	x := queue.NewOutbox(j.queue.JetStream(), j.account, &Source{Ledger: j.ledger, Account: j.account})
 	x.Before = j.ledger.Follows()
 	return x
 }
@@ -210,7 +210,7 @@ func (j journal) outbox() *queue.Outbox {
 // it publishes what the ledger holds after the stream's end: rows of a time when its own
 // file was the journal.
 func (j journal) lead(ctx context.Context, outbox *queue.Outbox) (*ledger.Leadership, error) {
-	last, _, err := j.queue.LastRow(ctx, j.account)
+	last, _, err := queue.EventsOf(j.queue.JetStream(), j.account).LastRow(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	t.Parallel()
 	x := newTaken(t)
 	x.ledger.Store(x.other)
-	x.outbox = queue.NewOutbox(x.host.Queue, x.Name, &Source{Ledger: x.other, Account: x.Name})
+	x.outbox = queue.NewOutbox(x.host.Queue.JetStream(), x.Name, &Source{Ledger: x.other, Account: x.Name})
 	look := func() string {
 		x.probeEvents(t.Context())
 		return x.host.probed.get(needsEvents + x.Name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
 	"perennial/queue/lease"
 )
 
@@ -79,7 +80,7 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	if err != nil {
 		return look, err
 	}
-	state, err := a.host.Queue.EventsState(ctx, a.Name)
+	state, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).State(ctx)
 	if err != nil {
 		return look, err
 	}

@@ -49,7 +49,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 // that this ledger does not have is an error.
 func (a *account) strangers(ctx context.Context) (n int, err error) {
 	own := &Source{Ledger: a.Ledger()}
-	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
+	for e, err := range queue.EventsOf(a.host.Queue.JetStream(), a.Name).History(ctx, 1) {
 		if err != nil {
 			return n, fmt.Errorf("look for messages of others among the events: %w", err)
 		}

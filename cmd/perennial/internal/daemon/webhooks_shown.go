@@ -30,11 +30,11 @@ const (
 // WebhooksOf lists the webhooks of an account by name: those that are configured, and those
 // that have a position.
 func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]webhook.Status, error) {
-	positions, err := q.WebhookPositions(ctx, account)
+	positions, err := queue.PositionsOf(q.JetStream(), account).All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	state, err := q.EventsState(ctx, account)
+	state, err := queue.EventsOf(q.JetStream(), account).State(ctx)
 	if errors.Is(err, queue.ErrNoAccount) {
 		return NewWebhooks(c, account), nil
 	}
@@ -127,12 +127,12 @@ const replayTries = 10
 // ReplayWebhook moves the position of a webhook back.
 func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Replay) (r Replayed, err error) {
 	if !x.Time.IsZero() {
-		if x.Seq, err = q.FirstEventSince(ctx, w.Account, x.Time); err != nil {
+		if x.Seq, err = queue.EventsOf(q.JetStream(), w.Account).FirstSince(ctx, x.Time); err != nil {
 			return r, err
 		}
 	}
 	for range replayTries {
-		p, revision, err := q.WebhookPosition(ctx, w.Account, w.Name)
+		p, revision, err := queue.PositionsOf(q.JetStream(), w.Account).Read(ctx, w.Name)
 		if err != nil {
 			return r, err
 		}
@@ -143,7 +143,7 @@ func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Repl
 		if err != nil {
 			return r, err
 		}
-		_, err = q.StoreWebhook(ctx, w.Account, w.Name, moved, revision)
+		_, err = queue.PositionsOf(q.JetStream(), w.Account).Write(ctx, w.Name, moved, revision)
 		if err == nil {
 			return Replayed{w.Name, x.Seq, p.Seq}, nil
 		}
@@ -157,7 +157,7 @@ func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Repl
 // movedTo is the position from which an event is delivered, and what follows it. It never
 // leaves out what is not delivered.
 func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p queue.WebhookPosition, x Replay) (queue.WebhookPosition, error) {
-	state, err := q.EventsState(ctx, w.Account)
+	state, err := queue.EventsOf(q.JetStream(), w.Account).State(ctx)
 	if err != nil {
 		return p, err
 	}
@@ -169,7 +169,7 @@ func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p queue.Webh
 	}
 	to := queue.EventMark{Seq: x.Seq - 1}
 	if to.Seq >= max(state.First, 1) { // else nothing names it
-		before, _, err := q.EventAt(ctx, w.Account, to.Seq)
+		before, _, err := queue.EventsOf(q.JetStream(), w.Account).At(ctx, to.Seq)
 		if err != nil {
 			return p, err
 		}
