@@ -136,7 +136,7 @@ func rigOf(t testing.TB, of sandbox.Fixture, change ...func(*Config)) *rig {
 	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: nats, Log: quiet()})
 	check(t, err)
 	t.Cleanup(h.queue.Close)
-	check(t, h.queue.EnsureStreams(t.Context(), "main", 1))
+	check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(t.Context(), h.queue.JetStream()))
 	h.openLedger()
 	h.bind(change...)
 	return h
@@ -167,7 +167,7 @@ func (h *rig) bind(change ...func(*Config)) {
 
 func (h *rig) start() {
 	h.t.Helper()
-	intake, err := h.queue.Commands(h.t.Context(), "main")
+	intake, err := queue.OpenIntake(h.t.Context(), h.queue.JetStream(), "main")
 	check(h.t, err)
 	h.runner.Commands = intake
 	if h.commands != nil {
@@ -206,7 +206,7 @@ func (h *rig) renew(text string) { h.publish(queue.KindProxyRenew, text) }
 
 func (h *rig) publish(kind queue.Kind, text string) {
 	h.t.Helper()
-	check(h.t, h.queue.PublishCommand(h.t.Context(), "main", kind, []byte(text)))
+	check(h.t, queue.NewPublisher(h.queue.JetStream()).Publish(h.t.Context(), "main", queue.Outgoing{Kind: kind, Data: []byte(text)}))
 }
 
 // accepts puts a renewal into the ledger as an intake does, while no runner runs.

@@ -48,7 +48,7 @@ func BenchmarkSettling(b *testing.B) {
 				all = append(all, queue.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil,
 					`{"id":"o%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"sandbox_scenario":"success"}`, from+i)})
 			}
-			check(b, h.queue.PublishCommands(b.Context(), "main", all))
+			check(b, queue.NewPublisher(h.queue.JetStream()).PublishCommands(b.Context(), "main", all))
 		}
 		h.start()
 		h.until("all are delivered", func() bool {

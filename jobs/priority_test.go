@@ -19,7 +19,7 @@ import (
 // bulk publishes a renewal as a sweep does.
 func (h *rig) bulk(text string) {
 	h.t.Helper()
-	check(h.t, h.queue.PublishOne(h.t.Context(), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk, Data: []byte(text)}))
+	check(h.t, queue.NewPublisher(h.queue.JetStream()).Publish(h.t.Context(), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk, Data: []byte(text)}))
 }
 
 // The priority is no part of what is asked for: published again with another one,

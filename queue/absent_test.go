@@ -27,8 +27,8 @@ func TestWhyNoJetStreamAnswers(t *testing.T) {
 		q, err := Connect(at)
 		check(t, err)
 		defer q.Close()
-		for what, err := range map[string]error{"checked": q.JetStream().CheckPresent(within(t)), "streams made": q.EnsureStreams(within(t), "main", 1), "streams checked": q.CheckStreams(within(t), "main", 1, false),
-			"probed": func() error { _, _, err := q.ProbeStreams(within(t), "main"); return err }()} {
+		for what, err := range map[string]error{"checked": q.JetStream().CheckPresent(within(t)), "streams made": (Wanted{Account: "main", Replicas: 1}).Ensure(within(t), q.JetStream()), "streams checked": (Wanted{Account: "main", Replicas: 1, Embedded: false}).Check(within(t), q.JetStream()),
+			"probed": func() error { _, _, err := ProbeStreams(within(t), q.JetStream(), "main"); return err }()} {
 			if _, ok := errors.AsType[*AbsentError](err); !ok || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", what, err)
 			}

@@ -44,7 +44,7 @@ const (
 // delivery numbers no command was left out. A delivery that breaks these rules begins
 // a new run, and the old run is acknowledged singly.
 type acks struct {
-	queue   *Queue
+	js      *JetStream
 	account string
 	line    Line // only commands of this line are removed
 	stream  jetstream.Stream
@@ -75,8 +75,8 @@ type tracked struct {
 	waits  int  // flushes waited for an earlier command
 }
 
-func newAcks(q *Queue, account string, line Line, stream jetstream.Stream) *acks {
-	return &acks{queue: q, account: account, line: line, stream: stream, created: stream.CachedInfo().Created, returned: map[uint64]struct{}{},
+func newAcks(js *JetStream, account string, line Line, stream jetstream.Stream) *acks {
+	return &acks{js: js, account: account, line: line, stream: stream, created: stream.CachedInfo().Created, returned: map[uint64]struct{}{},
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
@@ -117,7 +117,7 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 func (a *acks) breakRun() {
 	for _, entry := range a.run {
 		entry.single = true
-		entry.send(a.queue)
+		entry.send(a.js)
 	}
 	a.run, a.last, a.waiting, a.alone = nil, 0, 0, false
 	a.number++
@@ -144,13 +144,13 @@ func (a *acks) allBack() bool {
 }
 
 // send acknowledges singly what was acknowledged here.
-func (t *tracked) send(q *Queue) {
+func (t *tracked) send(js *JetStream) {
 	if !t.acked || t.sent {
 		return
 	}
 	t.sent = true
 	if err := t.msg.Ack(); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
-		q.log.WithError(err).Debug("an acknowledgement is lost, the command comes again")
+		js.Log().WithError(err).Debug("an acknowledgement is lost, the command comes again")
 	}
 }
 
@@ -225,7 +225,7 @@ func (a *acks) flush(ctx context.Context) {
 		return
 	}
 	for _, entry := range prefix {
-		entry.send(a.queue)
+		entry.send(a.js)
 	}
 }
 
@@ -246,7 +246,7 @@ func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 			continue
 		}
 		if entry.waits++; entry.waits >= maxAckIntervals {
-			entry.send(a.queue)
+			entry.send(a.js)
 			continue
 		}
 		a.waiting++
@@ -274,7 +274,7 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 		options = append(options, jetstream.WithPurgeSubject(subject))
 	}
 	if err := a.stream.Purge(ctx, options...); err != nil {
-		a.queue.log.WithError(err).WithField("account", a.account).Debug("acknowledged commands are removed singly")
+		a.js.Log().WithError(err).WithField("account", a.account).Debug("acknowledged commands are removed singly")
 		return false
 	}
 	return true

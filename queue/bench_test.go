@@ -19,8 +19,8 @@ func outgoing(n int) []Outgoing {
 func BenchmarkIntakeFetchAndAck(b *testing.B) {
 	q := newQueue(b)
 	ctx := context.Background()
-	check(b, q.PublishCommands(ctx, "main", outgoing(b.N)))
-	intake, err := q.Commands(ctx, "main")
+	check(b, NewPublisher(q.JetStream()).PublishCommands(ctx, "main", outgoing(b.N)))
+	intake, err := OpenIntake(ctx, q.JetStream(), "main")
 	check(b, err)
 	b.ResetTimer()
 	for taken := 0; taken < b.N; {
@@ -43,7 +43,7 @@ func BenchmarkPublishCommands(b *testing.B) {
 	q := newQueue(b)
 	commands := outgoing(b.N)
 	b.ResetTimer()
-	check(b, q.PublishCommands(context.Background(), "main", commands))
+	check(b, NewPublisher(q.JetStream()).PublishCommands(context.Background(), "main", commands))
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
 }
 

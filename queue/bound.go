@@ -9,18 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/ledger/failpoint"
 )
-
-// boundMark is the stream's metadata key while its first events are removed; the
-// value is the sequence at which it will begin.
-const boundMark = "perennial-bound"
 
 // boundTimeout bounds one change of the stream: the server answers when it has
 // removed what has to go.
@@ -46,7 +40,7 @@ func (s EventStream) State(ctx context.Context) (EventsState, error) {
 
 func eventsState(info *jetstream.StreamInfo) EventsState {
 	s := info.State
-	return EventsState{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: info.Config.Metadata[boundMark] != ""}
+	return EventsState{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: IsCut(info.Config)}
 }
 
 // Unread is a durable consumer of an events stream, or a webhook ([WebhookOf]), and the
@@ -126,7 +120,7 @@ func (s EventStream) Bound(ctx context.Context, b Bounding) (err error) {
 	if err != nil {
 		return err
 	}
-	config := cutConfig(stream.CachedInfo().Config, b.First)
+	config := CutConfig(stream.CachedInfo().Config, b.First)
 	closed, err := s.setLimits(ctx, config) // nothing is published behind it: what is counted stays so
 	if err != nil {
 		return err
@@ -179,29 +173,6 @@ func (s EventStream) setLimits(ctx context.Context, config jetstream.StreamConfi
 	return stream.CachedInfo(), nil
 }
 
-// cutConfig closes a stream to events: each has more than one byte, and more is
-// not taken.
-func cutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig {
-	have.Metadata = maps.Clone(have.Metadata)
-	if have.Metadata == nil {
-		have.Metadata = map[string]string{}
-	}
-	have.Metadata[boundMark] = strconv.FormatUint(first, 10)
-	have.MaxMsgSize = 1
-	return have
-}
-
-// openConfig is a stream's configuration without what Bound sets meanwhile.
-func openConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut bool) {
-	if have.Metadata[boundMark] == "" {
-		return have, false
-	}
-	have.Metadata = maps.Clone(have.Metadata)
-	delete(have.Metadata, boundMark)
-	have.MaxMsgs, have.MaxMsgSize, have.Discard = -1, -1, jetstream.DiscardNew
-	return have, true
-}
-
 // Open ends what a Bound that was killed has begun: the stream takes
 // events again and keeps them all. It removes nothing.
 func (s EventStream) Open(ctx context.Context) error {
@@ -209,7 +180,7 @@ func (s EventStream) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	open, cut := openConfig(stream.CachedInfo().Config)
+	open, cut := OpenConfig(stream.CachedInfo().Config)
 	if !cut {
 		return nil
 	}

@@ -43,8 +43,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 	for name, embedded := range map[string]bool{"embedded": true, "external": false} {
 		t.Run(name, func(t *testing.T) {
 			q := connect(t, startServer(t, t.TempDir()))
-			q.embedded = embedded // an external stream is synced, an embedded one is not
-			check(t, q.EnsureStreams(within(t), "main", 1))
+			check(t, Wanted{Account: "main", Replicas: 1, Embedded: embedded}.Ensure(within(t), q.JetStream()))
 			j := filled(t, q, 5000)
 			before := state(t, q)
 			for _, first := range []uint64{2001, 2000, 4990} {
@@ -54,7 +53,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 					t.Fatalf("bounded to %d: %+v, before %+v", first, after, before)
 				}
 			}
-			check(t, q.EnsureStreams(within(t), "main", 1))
+			check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 			j.append("own", 10)
 			outbox := NewOutbox(q.JetStream(), "main", j)
 			outbox.Begins = func(context.Context) (uint64, error) { return 4990, nil }
@@ -73,7 +72,7 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		stream, err := q.js.Stream(within(t), EventsStream("main"))
 		check(t, err)
-		cut := cutConfig(stream.CachedInfo().Config, 50)
+		cut := CutConfig(stream.CachedInfo().Config, 50)
 		if removed {
 			cut.MaxMsgs, cut.Discard = 51, jetstream.DiscardOld
 		}
@@ -82,8 +81,8 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 		if _, err := q.js.Publish(within(t), EventSubject("main", "order.delivered"), []byte("from elsewhere")); err == nil || !state(t, q).Cut {
 			t.Errorf("it takes what is published: %+v", state(t, q))
 		}
-		check(t, q.CheckStreams(within(t), "main", 1, true))
-		check(t, q.EnsureStreams(within(t), "main", 1))
+		check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(within(t), q.JetStream()))
+		check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 		if s := state(t, q); s.Cut || s.Last != 100 || s.First > 50 {
 			t.Errorf("opened again: %+v", s)
 		}
@@ -108,7 +107,7 @@ func TestALimitOfAnotherProgramIsStillRefused(t *testing.T) {
 	_, err = q.js.UpdateStream(within(t), config)
 	check(t, err)
 	var refused *StreamError
-	if err := q.EnsureStreams(within(t), "main", 1); !errors.As(err, &refused) || refused.Field != "max_msgs" {
+	if err := (Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(within(t), q.JetStream()); !errors.As(err, &refused) || refused.Field != "max_msgs" {
 		t.Errorf("got %v", err)
 	}
 }

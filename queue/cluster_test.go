@@ -58,7 +58,9 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	check(t, err)
 	t.Cleanup(q.Close)
 	ctx := within(t)
-	again(ctx, t, func(ctx context.Context) error { return q.EnsureStreams(ctx, "main", 3) })
+	again(ctx, t, func(ctx context.Context) error {
+		return Wanted{Account: "main", Replicas: 3}.Ensure(ctx, q.JetStream())
+	})
 	filled(t, q, 3000)
 	check(t, EventsOf(q.JetStream(), "main").Bound(ctx, Bounding{First: 1501, Alone: alone}))
 	s, content := snapshotOf(1500)
@@ -132,7 +134,9 @@ func TestACommandIsStoredAfterItsStreamLostItsLeader(t *testing.T) {
 	}
 	first, err := Connect(ConnectConfig{URL: servers[0].ClientURL(), Log: quiet()})
 	check(t, err)
-	again(ctx, t, func(ctx context.Context) error { return first.EnsureStreams(ctx, "main", 3) })
+	again(ctx, t, func(ctx context.Context) error {
+		return Wanted{Account: "main", Replicas: 3}.Ensure(ctx, first.JetStream())
+	})
 	first.Close()
 	for led() < 0 {
 		check(t, sleep.For(ctx, 20*time.Millisecond))
@@ -143,7 +147,7 @@ func TestACommandIsStoredAfterItsStreamLostItsLeader(t *testing.T) {
 	t.Cleanup(q.Close)
 	servers[lost].Shutdown()
 	again(ctx, t, func(ctx context.Context) error {
-		err := q.PublishCommands(ctx, "main", outgoing(5))
+		err := NewPublisher(q.JetStream()).PublishCommands(ctx, "main", outgoing(5))
 		if errors.Is(err, ErrNoAccount) {
 			t.Error(err)
 		}

@@ -70,7 +70,6 @@ type Queue struct {
 	attempts    atomic.Int64          // that failed
 	reconnected func()
 	log         *logrus.Entry
-	embedded    bool
 }
 
 // JetStream is what the parts of the queue ask of the server.
@@ -92,7 +91,6 @@ const (
 func Connect(config ConnectConfig) (*Queue, error) {
 	q := &Queue{
 		log:         cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
-		embedded:    config.Embedded != nil,
 		config:      config,
 		reconnected: config.Reconnected,
 	}

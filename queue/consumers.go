@@ -8,24 +8,27 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue/quota"
 )
 
-func (q *Queue) lineConsumer(ctx context.Context, account string, line Line) (jetstream.Consumer, error) {
-	return q.js.CreateOrUpdateConsumer(ctx, CommandsStream(account), lineConfig(account, line))
-}
+// ackWait is after how long an unacknowledged command is delivered again.
+const ackWait = time.Minute
 
-func lineConfig(account string, line Line) jetstream.ConsumerConfig {
+// LineConfig is the configuration of a line's consumer.
+func LineConfig(account string, line Line) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Name:          line.consumer(),
-		Durable:       line.consumer(),
+		Name:          ConsumerOf(line),
+		Durable:       ConsumerOf(line),
 		Description:   "Perennial's intake",
 		FilterSubject: line.Subject(account),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,
 		MaxDeliver:    -1,
-		MaxAckPending: maxAckPending,
+		MaxAckPending: quota.MaxAckPending,
 		MaxWaiting:    32,
 	}
 }
@@ -33,13 +36,13 @@ func lineConfig(account string, line Line) jetstream.ConsumerConfig {
 // checkConsumers refuses a line's consumer that is paused, or has other settings. One that
 // is missing is made anew by the intake. A user who may not list them leaves that to the
 // runner.
-func (q *Queue) checkConsumers(ctx context.Context, account string, stream jetstream.Stream) error {
-	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
+func checkConsumers(ctx context.Context, js *JetStream, account string, stream jetstream.Stream) error {
+	ctx, forget := js.Allowed(ctx, js.API()+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
 	defer forget()
 	infos := stream.ListConsumers(ctx)
 	want := map[string]jetstream.ConsumerConfig{}
 	for _, line := range Lines() {
-		want[line.consumer()] = lineConfig(account, line)
+		want[ConsumerOf(line)] = LineConfig(account, line)
 	}
 	var found []error
 	for info := range infos.Info() {
@@ -76,55 +79,11 @@ func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) 
 	return nil
 }
 
-// forgetDeliveries removes consumers with deliveries to a runner that is gone: those
-// commands would be delivered again only after a minute. They stay in the stream.
-func (q *Queue) forgetDeliveries(ctx context.Context, account string) error {
-	if err := q.deleteConsumer(ctx, account, formerConsumer); err != nil {
-		return err
+// ConsumerOf is the name of a line's durable consumer.
+func ConsumerOf(l Line) string {
+	name := "perennial-" + strings.ReplaceAll(string(l.Kind), ".", "-")
+	if l.Priority != PriorityNormal {
+		name += "-" + string(l.Priority)
 	}
-	for _, line := range Lines() {
-		if err := q.forgetConsumer(ctx, account, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// forgetConsumer deletes a consumer that has deliveries out, or that lacks commands of
-// the stream (see RenewConsumers).
-func (q *Queue) forgetConsumer(ctx context.Context, account string, line Line) error {
-	consumer, err := q.js.Consumer(ctx, CommandsStream(account), line.consumer())
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if consumer.CachedInfo().NumAckPending == 0 {
-		if lacks, err := q.lacking(ctx, account, line); err != nil || lacks == 0 {
-			return err
-		}
-	}
-	return q.deleteConsumer(ctx, account, line.consumer())
-}
-
-// deleteConsumer deletes a consumer, if there is one.
-func (q *Queue) deleteConsumer(ctx context.Context, account, name string) error {
-	err := q.js.DeleteConsumer(ctx, CommandsStream(account), name)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil
-	}
-	return err
-}
-
-// reopen makes the consumer anew. Deliveries that were on their way when the connection
-// was lost would come again only after a minute; a new consumer delivers them at once.
-// Commands that the runner still holds are delivered twice.
-func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
-	if i.queue.nc.Stats().Reconnects != connected {
-		if err := i.queue.forgetConsumer(ctx, i.account, i.line); err != nil {
-			return nil, err
-		}
-	}
-	return i.queue.lineConsumer(ctx, i.account, i.line)
+	return name
 }

@@ -92,7 +92,7 @@ accounts {
 		_ = q.JetStream().Answer("main", ReplyTo(m.Header), []byte("done"))
 	})
 	check(t, err)
-	if answer, err := q.CarryOut(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {
+	if answer, err := NewPublisher(q.JetStream()).CarryOut(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {
 		t.Errorf("%s %v", answer, err)
 	}
 }

@@ -20,14 +20,14 @@ type Copies struct {
 	Behind []string // copies that lack something, or are away, for people
 }
 
-// StreamCopies looks at the streams that an account has, in one order; none of an account
+// CopiesOf looks at the streams that an account has, in one order; none of an account
 // that is not there.
-func (q *Queue) StreamCopies(ctx context.Context, account string) (all []Copies, err error) {
+func CopiesOf(ctx context.Context, js *JetStream, account string) (all []Copies, err error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
 	for _, name := range KeptStreams(account) {
-		stream, err := q.js.Stream(ctx, name)
+		stream, err := js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
@@ -57,4 +57,21 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 		c.Behind = append(c.Behind, fmt.Sprintf("%d of its %d copies are placed on a server", there, c.Number))
 	}
 	return c
+}
+
+// ProbeStreams says why an account's streams store nothing at the moment: only a
+// leader with a quorum answers. first is the oldest event that its stream has, or would have
+// next, and last the newest that it has ever had.
+func ProbeStreams(ctx context.Context, js *JetStream, account string) (first, last uint64, err error) {
+	for _, name := range []string{CommandsStream(account), EventsStream(account)} {
+		stream, err := js.Stream(ctx, name)
+		if err != nil {
+			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, js.Explain(ctx, err))
+		}
+		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
+			return 0, 0, fmt.Errorf("stream %s has no leader: too few of its servers are there, or they cannot store (a full disk, or max_file_store is reached)", name)
+		}
+		first, last = stream.CachedInfo().State.FirstSeq, stream.CachedInfo().State.LastSeq
+	}
+	return first, last, nil
 }

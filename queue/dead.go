@@ -19,6 +19,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// Letters are the dead commands of one account.
+type Letters struct {
+	js      *JetStream
+	account string
+}
+
+// LettersOf are the dead commands of an account.
+func LettersOf(js *JetStream, account string) Letters { return Letters{js, account} }
+
 // Dead is a command that could not be read.
 type Dead struct {
 	Code           string // unreadable or refused; empty in letters of older versions
@@ -41,14 +50,14 @@ type KeptLetter struct {
 	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored it."`
 }
 
-// DeadLetter stores a command that could not be read, with the reason, and
+// Store stores a command that could not be read, with the reason, and
 // returns when it is on disk; the original is acknowledged after that. Storing
 // the same command again, because the acknowledgement was lost, is absorbed for
 // a day.
 // A body that is not UTF-8, or that would take more than twice its bytes as text of
 // JSON, is kept as base64, and "encoding" says so.
-func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error {
-	if err := ValidAccount(account); err != nil {
+func (l Letters) Store(ctx context.Context, dead Dead) error {
+	if err := ValidAccount(l.account); err != nil {
 		return err
 	}
 	body, err := dead.encode()
@@ -58,8 +67,8 @@ func (q *Queue) DeadLetter(ctx context.Context, account string, dead Dead) error
 	// The time beside the sequence: a commands stream that was made anew counts
 	// from 1 again, and its letters must not be taken for the old ones.
 	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
-	_, err = q.JetStream().Store(ctx, &nats.Msg{
-		Subject: DeadSubject(account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
+	_, err = l.js.Store(ctx, &nats.Msg{
+		Subject: DeadSubject(l.account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
 	})
 	if err != nil {
 		return fmt.Errorf("dead letter of command %s: %w", id, err)
@@ -99,21 +108,21 @@ func (d Dead) Text() string {
 	return data
 }
 
-// Letter is a dead command in its stream. Seq names it for DropLetter.
+// Read is a dead command in its stream. Seq names it for DropLetter.
 type Letter struct {
 	Seq  uint64
 	Dead Dead
 }
 
-// Letters yields an account's dead commands behind a sequence, the oldest first.
-func (q *Queue) Letters(ctx context.Context, account string, after uint64) iter.Seq2[Letter, error] {
+// After yields an account's dead commands behind a sequence, the oldest first.
+func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		stream, err := q.deadStream(ctx, account)
+		stream, err := l.stream(ctx)
 		if err != nil {
 			yield(Letter{}, err)
 			return
 		}
-		next := jetstream.WithGetMsgSubject(DeadSubject(account)) // the first from a sequence on: dropped ones are passed over
+		next := jetstream.WithGetMsgSubject(DeadSubject(l.account)) // the first from a sequence on: dropped ones are passed over
 		for last := stream.CachedInfo().State.LastSeq; after < last; {
 			letter, err := letterAt(ctx, stream, after+1, next)
 			if errors.Is(err, ErrNoLetter) {
@@ -127,46 +136,46 @@ func (q *Queue) Letters(ctx context.Context, account string, after uint64) iter.
 	}
 }
 
-// CountLetters is how many dead commands an account has.
-func (q *Queue) CountLetters(ctx context.Context, account string) (int64, error) {
-	stream, err := q.deadStream(ctx, account)
+// Count is how many dead commands an account has.
+func (l Letters) Count(ctx context.Context) (int64, error) {
+	stream, err := l.stream(ctx)
 	if err != nil {
 		return 0, err
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(DeadSubject(account)))
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(DeadSubject(l.account)))
 	if err != nil {
 		return 0, err
 	}
-	return int64(info.State.Subjects[DeadSubject(account)]), nil
+	return int64(info.State.Subjects[DeadSubject(l.account)]), nil
 }
 
 // ErrNoLetter is the error for a sequence at which no dead command is stored.
 var ErrNoLetter = errors.New("there is no such dead letter")
 
-// Letter reads one dead command; ErrNoLetter when it is not there.
-func (q *Queue) Letter(ctx context.Context, account string, seq uint64) (Letter, error) {
-	stream, err := q.deadStream(ctx, account)
+// Read reads one dead command; ErrNoLetter when it is not there.
+func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
+	stream, err := l.stream(ctx)
 	if err != nil {
 		return Letter{}, err
 	}
 	return letterAt(ctx, stream, seq)
 }
 
-// DropLetter removes one dead command for good; ErrNoLetter when it is not there.
-func (q *Queue) DropLetter(ctx context.Context, account string, seq uint64) error {
-	stream, err := q.deadStream(ctx, account)
+// Drop removes one dead command for good; ErrNoLetter when it is not there.
+func (l Letters) Drop(ctx context.Context, seq uint64) error {
+	stream, err := l.stream(ctx)
 	if err != nil {
 		return err
 	}
 	err = stream.DeleteMsg(ctx, seq)
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == 400 {
-		return fmt.Errorf("account %s, sequence %d: %w", account, seq, ErrNoLetter)
+		return fmt.Errorf("account %s, sequence %d: %w", l.account, seq, ErrNoLetter)
 	}
 	return err
 }
 
-func (q *Queue) deadStream(ctx context.Context, account string) (jetstream.Stream, error) {
-	return q.JetStream().StreamOf(ctx, account, DeadStream(account), "dead letter stream")
+func (l Letters) stream(ctx context.Context) (jetstream.Stream, error) {
+	return l.js.StreamOf(ctx, l.account, DeadStream(l.account), "dead letter stream")
 }
 
 func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ...jetstream.GetMsgOpt) (Letter, error) {

@@ -55,14 +55,14 @@ func TestLettersBehindASequence(t *testing.T) {
 	q := newQueue(t)
 	ctx := within(t)
 	for n := range uint64(6) {
-		check(t, q.DeadLetter(ctx, "main", Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte("{"), StreamSequence: n, Published: time.Unix(1, 0)}))
+		check(t, LettersOf(q.JetStream(), "main").Store(ctx, Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte("{"), StreamSequence: n, Published: time.Unix(1, 0)}))
 	}
 	for _, seq := range []uint64{1, 3, 4} {
-		check(t, q.DropLetter(ctx, "main", seq))
+		check(t, LettersOf(q.JetStream(), "main").Drop(ctx, seq))
 	}
 	for after, want := range map[uint64]string{0: "[2 5 6]", 1: "[2 5 6]", 2: "[5 6]", 3: "[5 6]", 5: "[6]", 6: "[]", 99: "[]"} {
 		got := []uint64{}
-		for l, err := range q.Letters(ctx, "main", after) {
+		for l, err := range LettersOf(q.JetStream(), "main").After(ctx, after) {
 			check(t, err)
 			got = append(got, l.Seq)
 		}
@@ -70,8 +70,8 @@ func TestLettersBehindASequence(t *testing.T) {
 			t.Errorf("behind %d: %v", after, got)
 		}
 	}
-	check(t, q.DropLetter(ctx, "main", 6))
-	for l, err := range q.Letters(ctx, "main", 5) {
+	check(t, LettersOf(q.JetStream(), "main").Drop(ctx, 6))
+	for l, err := range LettersOf(q.JetStream(), "main").After(ctx, 5) {
 		t.Errorf("%v %v", l, err)
 	}
 }

@@ -14,15 +14,15 @@ func TestACommandWithoutAConnectionIsNotPublished(t *testing.T) {
 	q, err := Connect(ConnectConfig{URL: server.URL(), Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1}.Ensure(within(t), q.JetStream()))
 	lost := q.nc.StatusChanged(nats.RECONNECTING)
 	server.Shutdown()
 	receive(t, lost)
 	command := Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}
-	if err := q.PublishCommands(within(t), "main", []Outgoing{command, command}); !errors.Is(err, ErrDisconnected) {
+	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "main", []Outgoing{command, command}); !errors.Is(err, ErrDisconnected) {
 		t.Error(err)
 	}
-	if err := q.PublishOne(within(t), "main", command); !errors.Is(err, ErrDisconnected) {
+	if err := NewPublisher(q.JetStream()).Publish(within(t), "main", command); !errors.Is(err, ErrDisconnected) {
 		t.Error(err)
 	}
 }

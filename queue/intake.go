@@ -19,12 +19,6 @@ const (
 	// formerConsumer took all lines before each had a consumer of its own: the
 	// server lets no two consumers of a work queue take the same subject.
 	formerConsumer = "perennial"
-	// ackWait is after how long an unacknowledged command is delivered again.
-	ackWait = time.Minute
-	// maxAckPending bounds the commands handed out and not acknowledged.
-	// It is beyond what a runner holds, and no bound on memory: the server sends
-	// only what was asked for.
-	maxAckPending = 65536
 	// pullMessages bounds what the server has sent ahead, and intakeBuffer what
 	// waits for Fetch: together they bound the memory that a backlog costs.
 	pullMessages = 256
@@ -88,7 +82,7 @@ type Intake struct{ lines map[Line]*lineIntake }
 
 // lineIntake takes the commands of one line.
 type lineIntake struct {
-	queue   *Queue
+	js      *JetStream
 	account string
 	line    Line
 	buffer  chan Message
@@ -105,25 +99,25 @@ type lineIntake struct {
 	last  error              // why the intake ended; nil after Close
 }
 
-// Commands starts taking an account's commands, in the order of publication of
+// OpenIntake starts taking an account's commands, in the order of publication of
 // each line. ctx bounds only the start; the intake runs until [Intake.Close].
-// Streams must exist, see [Queue.EnsureStreams]. One intake at a time: what an
+// Streams must exist, see [Wanted.Ensure]. One intake at a time: what an
 // earlier one left unacknowledged is delivered again at once.
-func (q *Queue) Commands(ctx context.Context, account string) (*Intake, error) {
+func OpenIntake(ctx context.Context, js *JetStream, account string) (*Intake, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
-	if err := q.forgetDeliveries(ctx, account); err != nil {
+	if err := forgetDeliveries(ctx, js, account); err != nil {
 		return nil, fmt.Errorf("take commands of account %s: %w", account, err)
 	}
-	return q.openIntake(ctx, account)
+	return open(ctx, js, account)
 }
 
-// openIntake shares the consumers with any other intake that uses them.
-func (q *Queue) openIntake(ctx context.Context, account string) (*Intake, error) {
+// open shares the consumers with any other intake that uses them.
+func open(ctx context.Context, js *JetStream, account string) (*Intake, error) {
 	all := &Intake{lines: map[Line]*lineIntake{}}
 	for _, line := range Lines() {
-		l, err := q.openLine(ctx, account, line)
+		l, err := openLine(ctx, js, account, line)
 		if err != nil {
 			all.Close()
 			return nil, fmt.Errorf("take commands of account %s: %w", account, err)
@@ -133,21 +127,21 @@ func (q *Queue) openIntake(ctx context.Context, account string) (*Intake, error)
 	return all, nil
 }
 
-func (q *Queue) openLine(ctx context.Context, account string, line Line) (*lineIntake, error) {
-	consumer, err := q.lineConsumer(ctx, account, line)
+func openLine(ctx context.Context, js *JetStream, account string, line Line) (*lineIntake, error) {
+	consumer, err := lineConsumer(ctx, js, account, line)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := q.js.Stream(ctx, CommandsStream(account))
+	stream, err := js.Stream(ctx, CommandsStream(account))
 	if err != nil {
 		return nil, err
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	i := &lineIntake{
-		queue: q, account: account, line: line, stop: stop, rests: true, wake: make(chan struct{}, 1),
+		js: js, account: account, line: line, stop: stop, rests: true, wake: make(chan struct{}, 1),
 		buffer: make(chan Message, intakeBuffer), over: make(chan struct{}), done: make(chan struct{}),
 	}
-	i.acks = newAcks(q, account, line, stream)
+	i.acks = newAcks(js, account, line, stream)
 	go i.run(run, consumer)
 	return i, nil
 }
@@ -291,7 +285,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 		if err != nil {
 			return err
 		}
-		connected := i.queue.nc.Stats().Reconnects
+		connected := i.js.Conn().Stats().Reconnects
 		err = i.consume(wanted, consumer)
 		rested := wanted.Err() != nil
 		i.rest()
@@ -306,7 +300,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 			if errors.Is(err, nats.ErrConnectionClosed) {
 				return err
 			}
-			i.queue.log.WithField("account", i.account).WithError(err).Warn("intake begins again")
+			i.js.Log().WithField("account", i.account).WithError(err).Warn("intake begins again")
 			if err := delay.Wait(ctx); err != nil {
 				return err
 			}
@@ -322,7 +316,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
 	message, err := i.message(msg)
 	if err != nil {
-		i.queue.log.WithError(err).Error("a delivery without metadata is left alone")
+		i.js.Log().WithError(err).Error("a delivery without metadata is left alone")
 		return
 	}
 	if ctx.Err() == nil {

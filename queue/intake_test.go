@@ -18,7 +18,7 @@ import (
 
 func openIntake(t testing.TB, q *Queue) *Intake {
 	t.Helper()
-	intake, err := q.Commands(within(t), "main")
+	intake, err := OpenIntake(within(t), q.JetStream(), "main")
 	check(t, err)
 	t.Cleanup(intake.Close)
 	return intake
@@ -47,7 +47,7 @@ func takeFrom(t testing.TB, intake *Intake, line Line, n int) []Message {
 func TestCommandArrivesAsItWasPublished(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{"id":"a"}`)))
+	check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte(`{"id":"a"}`)}))
 	got := takeFrom(t, openIntake(t, q), orders, 1)[0]
 	if got.Kind != KindOrderCreate || got.Subject != "perennial.commands.main.order.create" || string(got.Data) != `{"id":"a"}` ||
 		got.StreamSequence != 1 || got.Delivered != 1 || got.Published.IsZero() {
@@ -62,21 +62,21 @@ func TestCommandNotAcknowledgedSurvivesARestartOfTheServer(t *testing.T) {
 	dir := t.TempDir()
 	server := startServer(t, dir)
 	q := connect(t, server)
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 	commands := outgoing(300)
-	check(t, q.PublishCommands(within(t), "main", commands[:150]))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", commands[:150]))
 	intake := openIntake(t, q)
 	for _, message := range take(t, intake, 150) {
 		check(t, message.Ack())
 	}
 	awaitEmpty(t, q, "main")
 	intake.Close()
-	check(t, q.PublishCommands(within(t), "main", commands[150:]))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", commands[150:]))
 	q.Close()
 	server.Shutdown()
 
 	q = connect(t, startServer(t, dir))
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 	for n, message := range take(t, openIntake(t, q), 150) {
 		if string(message.Data) != string(commands[150+n].Data) {
 			t.Fatalf("%s instead of %s", message.Data, commands[150+n].Data)
@@ -90,7 +90,7 @@ func TestCommandNotAcknowledgedSurvivesARestartOfTheServer(t *testing.T) {
 func TestUnacknowledgedCommandIsNeverRemovedWithItsNeighbours(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommands(within(t), "main", outgoing(3000)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(3000)))
 	intake := openIntake(t, q)
 	messages := take(t, intake, 3000)
 	kept := map[uint64]bool{}
@@ -119,7 +119,7 @@ func TestUnacknowledgedCommandIsNeverRemovedWithItsNeighbours(t *testing.T) {
 func TestCommandsOfADeadRunnerAreOfferedAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommands(within(t), "main", outgoing(100)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(100)))
 	first := openIntake(t, q)
 	take(t, first, 50)
 	first.Close()
@@ -132,11 +132,11 @@ func TestCommandsOfADeadRunnerAreOfferedAgainAtOnce(t *testing.T) {
 func TestCommandsHeldByAnotherIntakeAreNotRemoved(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommands(within(t), "main", outgoing(600)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(600)))
 	first := openIntake(t, q)
 	held := take(t, first, 50) // never acknowledged by this runner
 	first.Close()
-	second, err := q.openIntake(within(t), "main")
+	second, err := open(within(t), q.JetStream(), "main")
 	check(t, err)
 	t.Cleanup(second.Close)
 	for _, message := range take(t, second, 550) {
@@ -172,10 +172,10 @@ func awaitCount(t testing.TB, q *Queue, n int) {
 func TestBacklogStaysOnTheServer(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommands(within(t), "main", outgoing(5000)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(5000)))
 	intake := openIntake(t, q)
 	message := take(t, intake, 1)[0]
-	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), renewals.consumer())
+	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), ConsumerOf(renewals))
 	check(t, err)
 	info, err := consumer.Info(within(t))
 	check(t, err)
@@ -191,9 +191,9 @@ func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 	intake := openIntake(t, q)
-	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`1`)))
+	check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindProxyRenew, Data: []byte(`1`)}))
 	before := take(t, intake, 1)[0]
 	server.Shutdown()
 	server.Start()
@@ -210,12 +210,12 @@ func TestIntakeOutlivesTheDeletionOfItsConsumer(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	intake := openIntake(t, q)
-	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`1`)))
+	check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindProxyRenew, Data: []byte(`1`)}))
 	message := take(t, intake, 1)[0]
 	check(t, message.Ack())
 	awaitEmpty(t, q, "main")
-	check(t, q.js.DeleteConsumer(within(t), CommandsStream("main"), renewals.consumer()))
-	check(t, q.PublishCommand(within(t), "main", KindProxyRenew, []byte(`2`)))
+	check(t, q.js.DeleteConsumer(within(t), CommandsStream("main"), ConsumerOf(renewals)))
+	check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindProxyRenew, Data: []byte(`2`)}))
 	if message = take(t, intake, 1)[0]; string(message.Data) != "2" {
 		t.Fatalf("%s", message.Data)
 	}
@@ -238,17 +238,17 @@ func TestFetchObeysItsContextAndClose(t *testing.T) {
 
 func TestUnconfiguredAccountIsAnsweredAtOnce(t *testing.T) {
 	q := newQueue(t)
-	if err := q.PublishCommand(within(t), "other", KindProxyRenew, []byte(`{}`)); !errors.Is(err, ErrNoAccount) {
+	if err := NewPublisher(q.JetStream()).Publish(within(t), "other", Outgoing{Kind: KindProxyRenew, Data: []byte(`{}`)}); !errors.Is(err, ErrNoAccount) {
 		t.Fatal(err)
 	}
-	if err := q.PublishCommands(within(t), "other", outgoing(5)); !errors.Is(err, ErrNoAccount) {
+	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "other", outgoing(5)); !errors.Is(err, ErrNoAccount) {
 		t.Fatal(err)
 	}
 	_, err := q.nc.RequestWithContext(within(t), "perennial.commands.main.order.cancel", nil)
 	if !errors.Is(err, nats.ErrNoResponders) {
 		t.Fatalf("a kind that does not exist: %v", err)
 	}
-	if err := q.PublishCommand(within(t), "main", "order.cancel", nil); err == nil {
+	if err := NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: "order.cancel", Data: nil}); err == nil {
 		t.Fatal("a kind that does not exist was published")
 	}
 }
@@ -256,7 +256,7 @@ func TestUnconfiguredAccountIsAnsweredAtOnce(t *testing.T) {
 func TestBatchIsStoredWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommands(within(t), "main", outgoing(2500)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(2500)))
 	awaitCount(t, q, 2500)
 	// The stream refuses the large one when the batch is committed.
 	commands := outgoing(1200)
@@ -266,12 +266,12 @@ func TestBatchIsStoredWholeOrNotAtAll(t *testing.T) {
 	_, err := q.js.UpdateStream(within(t), config)
 	check(t, err)
 	var failed *BatchError
-	if err := q.PublishCommands(within(t), "main", commands); !errors.As(err, &failed) || failed.Batch != 2 || failed.First != 1000 || failed.Last != 1199 {
+	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "main", commands); !errors.As(err, &failed) || failed.Batch != 2 || failed.First != 1000 || failed.Last != 1199 {
 		t.Fatal(err)
 	}
 	awaitCount(t, q, 3500)
 	commands[0].Data = make([]byte, MaxCommandBytes+1)
-	if err := q.PublishCommands(within(t), "main", commands); err == nil || errors.As(err, &failed) && failed.First == 0 {
+	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "main", commands); err == nil || errors.As(err, &failed) && failed.First == 0 {
 		t.Fatal("an oversize command was sent")
 	}
 }
@@ -280,10 +280,10 @@ func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
 	q := newQueue(t)
 	ctx := within(t)
 	dead := Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte{0xff, 0}, StreamSequence: 7, Published: time.Unix(1, 0)}
-	check(t, q.DeadLetter(ctx, "main", dead))
-	check(t, q.DeadLetter(ctx, "main", dead))
+	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
+	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
 	dead.StreamSequence, dead.Data = 8, []byte("{")
-	check(t, q.DeadLetter(ctx, "main", dead))
+	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
 	stream, err := q.js.Stream(ctx, DeadStream("main"))
 	check(t, err)
 	if n := stream.CachedInfo().State.Msgs; n != 2 {
@@ -312,7 +312,7 @@ func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 		q := newQueue(t)
 		dice := rand.New(rand.NewPCG(seed, 1))
 		const commands = 1500
-		check(t, q.PublishCommands(within(t), "main", outgoing(commands)))
+		check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(commands)))
 		intake := openIntake(t, q)
 		kept := map[uint64]Message{}
 		for acked := 0; acked+len(kept) < commands; {
@@ -348,10 +348,10 @@ func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 func TestADeliveryBehindTheEndIsPutBack(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommand(within(t), "main", KindOrderCreate, []byte(`{"id":"a"}`)))
+	check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte(`{"id":"a"}`)}))
 	intake := openIntake(t, q)
 	line := intake.lines[orders]
-	consumer, err := q.lineConsumer(within(t), "main", orders)
+	consumer, err := lineConsumer(within(t), q.JetStream(), "main", orders)
 	check(t, err)
 	late, err := consumer.Next()
 	check(t, err)
@@ -370,7 +370,7 @@ func TestAMissedHeartbeatIsNoLostConsumer(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	line := Lines()[0]
-	consumer, err := q.lineConsumer(within(t), "main", line)
+	consumer, err := lineConsumer(within(t), q.JetStream(), "main", line)
 	check(t, err)
 	if lost(within(t), consumer, jetstream.ErrNoHeartbeat) || !lost(within(t), consumer, jetstream.ErrConsumerDeleted) {
 		t.Error("a busy server's consumer is lost, or a deleted one is not")

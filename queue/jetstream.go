@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
+
+	"perennial/queue/quota"
 )
 
 // JetStream is what a part asks of the server: JetStream, and by Conn the connection below
@@ -148,31 +150,31 @@ func (j *JetStream) Ask(ctx context.Context, operation string, request, answer a
 // CreateStream makes a stream.
 func (j *JetStream) CreateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := j.JetStream.CreateStream(ctx, c)
-	return s, inWords(err)
+	return s, quota.InWords(err)
 }
 
 // UpdateStream changes a stream.
 func (j *JetStream) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := j.JetStream.UpdateStream(ctx, c)
-	return s, inWords(err)
+	return s, quota.InWords(err)
 }
 
 // CreateKeyValue makes a key-value bucket.
 func (j *JetStream) CreateKeyValue(ctx context.Context, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
 	b, err := j.JetStream.CreateKeyValue(ctx, c)
-	return b, inWords(err)
+	return b, quota.InWords(err)
 }
 
 // CreateObjectStore makes an object store.
 func (j *JetStream) CreateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
 	b, err := j.JetStream.CreateObjectStore(ctx, c)
-	return b, inWords(err)
+	return b, quota.InWords(err)
 }
 
 // CreateOrUpdateConsumer makes a consumer, or changes one.
 func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
-	return made, inWords(err)
+	return made, quota.InWords(err)
 }
 
 // Answer sends what a command came to to its inbox, in the runner's NATS account and to

@@ -4,7 +4,6 @@ package queue
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Priority says how urgent a command is against others of its account.
@@ -40,15 +39,6 @@ func (l Line) Subject(account string) string {
 		subject += "." + string(l.Priority)
 	}
 	return subject
-}
-
-// consumer is the name of the line's durable consumer.
-func (l Line) consumer() string {
-	name := "perennial-" + strings.ReplaceAll(string(l.Kind), ".", "-")
-	if l.Priority != PriorityNormal {
-		name += "-" + string(l.Priority)
-	}
-	return name
 }
 
 // LineOf reads the line back from a command subject; false when it is none.

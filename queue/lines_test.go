@@ -11,7 +11,7 @@ import (
 func outgoingOf(line Line, n int) []Outgoing {
 	all := make([]Outgoing, n)
 	for i := range all {
-		all[i] = Outgoing{Kind: line.Kind, Priority: line.Priority, Data: fmt.Appendf(nil, `{"id":"%s-%d"}`, line.consumer(), i)}
+		all[i] = Outgoing{Kind: line.Kind, Priority: line.Priority, Data: fmt.Appendf(nil, `{"id":"%s-%d"}`, ConsumerOf(line), i)}
 	}
 	return all
 }
@@ -20,9 +20,9 @@ func outgoingOf(line Line, n int) []Outgoing {
 func TestNoLineWaitsForAnother(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommands(within(t), "main", outgoingOf(bulk, 2000)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoingOf(bulk, 2000)))
 	for _, line := range Lines() {
-		check(t, q.PublishOne(within(t), "main", outgoingOf(line, 1)[0]))
+		check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", outgoingOf(line, 1)[0]))
 	}
 	intake := openIntake(t, q)
 	takeFrom(t, intake, bulk, 1) // and the rest of its buffer stays full
@@ -46,7 +46,7 @@ func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
 			mixed = append(mixed, outgoingOf(line, n+1)[n])
 		}
 	}
-	check(t, q.PublishCommands(within(t), "main", mixed))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", mixed))
 	intake := openIntake(t, q)
 	kept := takeFrom(t, intake, orders, 400)
 	for i := range kept[:100] {
@@ -74,7 +74,7 @@ func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
 func TestALineThatRestsHoldsNothing(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	check(t, q.PublishCommands(within(t), "main", outgoing(1000)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(1000)))
 	intake := openIntake(t, q)
 	first := take(t, intake, 10)
 	intake.Rest(renewals)
@@ -100,7 +100,7 @@ func TestALineThatRestsHoldsNothing(t *testing.T) {
 func awaitStill(t testing.TB, q *Queue, intake *Intake, taken int) {
 	t.Helper()
 	acks := intake.lines[renewals].acks
-	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), renewals.consumer())
+	consumer, err := q.js.Consumer(within(t), CommandsStream("main"), ConsumerOf(renewals))
 	check(t, err)
 	for ctx := within(t); ; {
 		info, err := consumer.Info(ctx)
@@ -126,12 +126,12 @@ func TestAnEarlierStreamGetsTheLines(t *testing.T) {
 	check(t, err)
 	consumer, err := q.js.CreateConsumer(ctx, old.Name, jetstream.ConsumerConfig{Durable: formerConsumer, AckPolicy: jetstream.AckExplicitPolicy})
 	check(t, err)
-	check(t, q.PublishCommands(ctx, "main", outgoing(20)))
+	check(t, NewPublisher(q.JetStream()).PublishCommands(ctx, "main", outgoing(20)))
 	_, err = consumer.Fetch(5)
 	check(t, err)
-	check(t, q.EnsureStreams(ctx, "main", 1))
-	check(t, q.CheckStreams(ctx, "main", 1, true))
-	check(t, q.PublishOne(ctx, "main", outgoingOf(bulk, 1)[0]))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(ctx, q.JetStream()))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(ctx, q.JetStream()))
+	check(t, NewPublisher(q.JetStream()).Publish(ctx, "main", outgoingOf(bulk, 1)[0]))
 	intake := openIntake(t, q)
 	got := append(take(t, intake, 20), takeFrom(t, intake, bulk, 1)...)
 	for i := range got {

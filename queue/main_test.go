@@ -61,7 +61,6 @@ func connect(t testing.TB, server *natstest.Server) *Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.embedded = true
 	t.Cleanup(q.Close)
 	return q
 }
@@ -70,7 +69,7 @@ func connect(t testing.TB, server *natstest.Server) *Queue {
 func newQueue(t testing.TB) *Queue {
 	t.Helper()
 	q := connect(t, startServer(t, t.TempDir()))
-	if err := q.EnsureStreams(within(t), "main", 1); err != nil {
+	if err := (Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(within(t), q.JetStream()); err != nil {
 		t.Fatal(err)
 	}
 	return q

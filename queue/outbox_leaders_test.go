@@ -20,7 +20,9 @@ func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 	check(t, err)
 	t.Cleanup(q.Close)
 	ctx := within(t)
-	again(ctx, t, func(ctx context.Context) error { return q.EnsureStreams(ctx, "main", 3) })
+	again(ctx, t, func(ctx context.Context) error {
+		return Wanted{Account: "main", Replicas: 3, Embedded: true}.Ensure(ctx, q.JetStream())
+	})
 	j := newJournal("a", 4000)
 	step := make(chan struct{}, 1)
 	done := make(chan struct{})

@@ -16,8 +16,7 @@ import (
 func newExternal(t testing.TB) *Queue {
 	t.Helper()
 	q := connect(t, startServer(t, t.TempDir()))
-	q.embedded = false
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1}.Ensure(within(t), q.JetStream()))
 	return q
 }
 
@@ -139,8 +138,7 @@ func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, t.TempDir())
 	direct := connect(t, server)
-	direct.embedded = false
-	check(t, direct.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1}.Ensure(within(t), direct.JetStream()))
 	proxy := startMute(t, server.URL())
 	q, err := Connect(ConnectConfig{URL: proxy.url, Log: quiet()})
 	check(t, err)
@@ -174,8 +172,7 @@ func TestRowsUnderWayAreWaitedFor(t *testing.T) {
 func TestPublishEndsWithItsContextWhileTheServerIsAway(t *testing.T) {
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
-	q.embedded = false
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1}.Ensure(within(t), q.JetStream()))
 	server.Shutdown()
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
@@ -188,8 +185,7 @@ func TestPublishGoesOnWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, t.TempDir())
 	q := connect(t, server)
-	q.embedded = false
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1}.Ensure(within(t), q.JetStream()))
 	p, j := publishesFirst(q), newJournal("a", 10)
 	check(t, p.Publish(within(t), j.rows[:5]))
 	server.Shutdown()

@@ -63,7 +63,7 @@ func TestEveryFactIsPublishedOnceAndInOrder(t *testing.T) {
 func TestTheOutboxGoesOnAfterARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, t.TempDir())
-	check(t, connect(t, server).EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), connect(t, server).JetStream()))
 	q := connect(t, server)
 	j := newJournal("a", 500)
 	outbox, _ := startOutbox(t, q, j)
@@ -103,7 +103,7 @@ func TestAnEventsStreamsLostTailIsRefilled(t *testing.T) {
 	run := func(rows int) *Queue {
 		server := startServer(t, dir)
 		q := connect(t, server)
-		check(t, q.EnsureStreams(within(t), "main", 1))
+		check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 		outbox := NewOutbox(q.JetStream(), "main", j)
 		ctx, cancel := context.WithCancel(within(t))
 		done := make(chan struct{})
@@ -209,7 +209,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	check(t, again.Wait(within(t), 20))
 	published(t, q, j, 20)
 	check(t, q.js.DeleteStream(within(t), EventsStream("main"))) // it was asked for once
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 	j.append("a", 1)
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "empty") {
 		t.Fatal(d)
@@ -224,7 +224,7 @@ func TestAStreamRemovedUnderItsOutboxStopsTheAccount(t *testing.T) {
 	outbox, result := startOutbox(t, q, j)
 	check(t, outbox.Wait(within(t), 20))
 	check(t, q.js.DeleteStream(within(t), EventsStream("main")))
-	check(t, q.EnsureStreams(within(t), "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 	j.append("a", 1)
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "empty") {
 		t.Fatal(d)

@@ -25,25 +25,25 @@ const (
 // one that lacks commands, as behind a power cut that the stream and its consumers
 // survived differently, a new one is made, which delivers all of them; commands that
 // the runner holds come twice. It returns how many consumers were made.
-func (q *Queue) RenewConsumers(ctx context.Context, account string) (renewed int, err error) {
+func RenewConsumers(ctx context.Context, js *JetStream, account string) (renewed int, err error) {
 	for _, line := range Lines() {
-		lacks, err := q.lacking(ctx, account, line)
+		lacks, err := lacking(ctx, js, account, line)
 		for n := 1; n < compareTries && lacks > 0 && err == nil; n++ {
 			if err = sleep.For(ctx, compareEvery); err == nil {
 				var again uint64
-				again, err = q.lacking(ctx, account, line)
+				again, err = lacking(ctx, js, account, line)
 				lacks = min(lacks, again)
 			}
 		}
 		if err != nil {
-			return renewed, fmt.Errorf("compare the consumer %s of account %s with its stream: %w", line.consumer(), account, err)
+			return renewed, fmt.Errorf("compare the consumer %s of account %s with its stream: %w", ConsumerOf(line), account, err)
 		}
 		if lacks == 0 {
 			continue
 		}
-		q.log.WithField("account", account).WithField("consumer", line.consumer()).
+		js.Log().WithField("account", account).WithField("consumer", ConsumerOf(line)).
 			Warnf("%d commands on the stream would never have been delivered, as behind a power cut: the consumer is made anew", lacks)
-		if err := q.deleteConsumer(ctx, account, line.consumer()); err != nil {
+		if err := deleteConsumer(ctx, js, account, ConsumerOf(line)); err != nil {
 			return renewed, err
 		}
 		renewed++
@@ -53,12 +53,12 @@ func (q *Queue) RenewConsumers(ctx context.Context, account string) (renewed int
 
 // lacking is how many commands of a line the stream has beyond those that its consumer
 // knows of, whatever came or went while both were read.
-func (q *Queue) lacking(ctx context.Context, account string, line Line) (uint64, error) {
-	before, err := q.undelivered(ctx, account, line)
+func lacking(ctx context.Context, js *JetStream, account string, line Line) (uint64, error) {
+	before, err := undelivered(ctx, js, account, line)
 	if err != nil {
 		return 0, err
 	}
-	stream, err := q.js.Stream(ctx, CommandsStream(account))
+	stream, err := js.Stream(ctx, CommandsStream(account))
 	if err != nil {
 		return 0, err
 	}
@@ -67,7 +67,7 @@ func (q *Queue) lacking(ctx context.Context, account string, line Line) (uint64,
 	if err != nil {
 		return 0, err
 	}
-	after, err := q.undelivered(ctx, account, line)
+	after, err := undelivered(ctx, js, account, line)
 	if err != nil {
 		return 0, err
 	}
@@ -77,8 +77,8 @@ func (q *Queue) lacking(ctx context.Context, account string, line Line) (uint64,
 
 // Waiting is how many commands are on the account's stream: those that are not
 // acknowledged, because they are in no ledger yet.
-func (q *Queue) Waiting(ctx context.Context, account string) (uint64, error) {
-	stream, err := q.js.Stream(ctx, CommandsStream(account))
+func Waiting(ctx context.Context, js *JetStream, account string) (uint64, error) {
+	stream, err := js.Stream(ctx, CommandsStream(account))
 	if err != nil {
 		return 0, err
 	}
@@ -87,8 +87,8 @@ func (q *Queue) Waiting(ctx context.Context, account string) (uint64, error) {
 
 // undelivered is how many commands a line's consumer knows of; all of them where there
 // is no consumer yet.
-func (q *Queue) undelivered(ctx context.Context, account string, line Line) (uint64, error) {
-	consumer, err := q.js.Consumer(ctx, CommandsStream(account), line.consumer())
+func undelivered(ctx context.Context, js *JetStream, account string, line Line) (uint64, error) {
+	consumer, err := js.Consumer(ctx, CommandsStream(account), ConsumerOf(line))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return ^uint64(0), nil
 	}

@@ -41,14 +41,14 @@ func outrun(t *testing.T) *Queue {
 	}
 	stop := func() { q.Close(); server.Shutdown() }
 	publish := func(n int) {
-		check(t, q.EnsureStreams(within(t), "main", 1))
+		check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
 		for i := range n {
-			check(t, q.PublishCommand(within(t), "main", KindProxyRenew, fmt.Appendf(nil, `{"id":"%d"}`, i)))
+			check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindProxyRenew, Data: fmt.Appendf(nil, `{"id":"%d"}`, i)}))
 		}
 	}
 	carryOut := func(n int) {
 		publish(n)
-		intake, err := q.Commands(within(t), "main")
+		intake, err := OpenIntake(within(t), q.JetStream(), "main")
 		check(t, err)
 		for _, m := range take(t, intake, n) {
 			check(t, m.Ack())
@@ -88,13 +88,13 @@ func TestCommandsBehindAPowerCutAreDeliveredAtTheStart(t *testing.T) {
 func TestCommandsBehindAPowerCutAreDeliveredWhileTheIntakeRuns(t *testing.T) {
 	t.Parallel()
 	q := outrun(t)
-	intake, err := q.openIntake(within(t), "main")
+	intake, err := open(within(t), q.JetStream(), "main")
 	check(t, err)
 	t.Cleanup(intake.Close)
 	for _, m := range take(t, intake, 8) {
 		check(t, m.Ack())
 	}
-	renewed, err := q.RenewConsumers(within(t), "main")
+	renewed, err := RenewConsumers(within(t), q.JetStream(), "main")
 	check(t, err)
 	if renewed != 1 {
 		t.Errorf("%d consumers were made anew", renewed)
@@ -103,7 +103,7 @@ func TestCommandsBehindAPowerCutAreDeliveredWhileTheIntakeRuns(t *testing.T) {
 		check(t, m.Ack())
 	}
 	awaitEmpty(t, q, "main")
-	if renewed, err := q.RenewConsumers(within(t), "main"); err != nil || renewed != 0 {
+	if renewed, err := RenewConsumers(within(t), q.JetStream(), "main"); err != nil || renewed != 0 {
 		t.Errorf("%d consumers were made anew: %v", renewed, err)
 	}
 }
@@ -114,14 +114,14 @@ func TestNoConsumerIsMadeAnewForCommandsThatWait(t *testing.T) {
 	q := newQueue(t)
 	intake := openIntake(t, q)
 	for n := range 40 {
-		check(t, q.PublishCommand(within(t), "main", KindProxyRenew, fmt.Appendf(nil, `{"id":"%d"}`, n)))
+		check(t, NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindProxyRenew, Data: fmt.Appendf(nil, `{"id":"%d"}`, n)}))
 	}
 	for n, m := range take(t, intake, 10) {
 		if n%2 == 0 {
 			check(t, m.Nak(0))
 		}
 	}
-	if renewed, err := q.RenewConsumers(within(t), "main"); err != nil || renewed != 0 {
+	if renewed, err := RenewConsumers(within(t), q.JetStream(), "main"); err != nil || renewed != 0 {
 		t.Errorf("%d consumers were made anew: %v", renewed, err)
 	}
 }

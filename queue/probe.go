@@ -4,7 +4,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -18,26 +17,6 @@ func (q *Queue) Probe(ctx context.Context) error {
 		return fmt.Errorf("NATS at %s does not answer: %w", q.URL(), err)
 	}
 	return nil
-}
-
-// ProbeStreams says why an account's streams store nothing at the moment: only a
-// leader with a quorum answers. first is the oldest event that its stream has, or would have
-// next, and last the newest that it has ever had.
-func (q *Queue) ProbeStreams(ctx context.Context, account string) (first, last uint64, err error) {
-	if why := q.Down(); why != "" { // of the connection, and not of a stream
-		return 0, 0, errors.New(why)
-	}
-	for _, name := range []string{CommandsStream(account), EventsStream(account)} {
-		stream, err := q.js.Stream(ctx, name)
-		if err != nil {
-			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, q.JetStream().Explain(ctx, err))
-		}
-		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
-			return 0, 0, fmt.Errorf("stream %s has no leader: too few of its servers are there, or they cannot store (a full disk, or max_file_store is reached)", name)
-		}
-		first, last = stream.CachedInfo().State.FirstSeq, stream.CachedInfo().State.LastSeq
-	}
-	return first, last, nil
 }
 
 // CheckReplicas says why streams of so many copies cannot be made on this server or

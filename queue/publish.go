@@ -47,27 +47,28 @@ func (o Outgoing) message(account string, further ...string) *nats.Msg {
 	return msg
 }
 
-// PublishCommand publishes one command and returns when the stream has it on
+// Publisher publishes commands, of any account.
+type Publisher struct{ js *JetStream }
+
+// NewPublisher publishes through a connection.
+func NewPublisher(js *JetStream) Publisher { return Publisher{js} }
+
+// Publish publishes one command and returns when the stream has it on
 // disk. The error is [ErrNoAccount] when the server takes commands of other accounts
 // alone, [ErrNotTaken] when it takes none at the moment. After any other error the command
 // may or may not be stored: publishing it again with the same id is harmless.
-func (q *Queue) PublishCommand(ctx context.Context, account string, kind Kind, data []byte) error {
-	return q.PublishOne(ctx, account, Outgoing{Kind: kind, Data: data})
-}
-
-// PublishOne is PublishCommand with a priority.
-func (q *Queue) PublishOne(ctx context.Context, account string, command Outgoing) error {
+func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
 	if err := errors.Join(ValidAccount(account), command.check()); err != nil {
 		return err
 	}
-	return q.commandError(ctx, account, q.publishSingly(ctx, account, []Outgoing{command}))
+	return p.commandError(ctx, account, p.publishSingly(ctx, account, []Outgoing{command}))
 }
 
 // PublishCommands publishes commands in atomic batches of at most 1,000: of
 // each batch the stream has all on disk, or none, unless other publishers keep too many
 // batches open; then its commands go one by one. It returns when all are
 // stored, or a [BatchError] that says where it stopped.
-func (q *Queue) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
+func (p Publisher) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
 	if err := ValidAccount(account); err != nil {
 		return err
 	}
@@ -78,8 +79,8 @@ func (q *Queue) PublishCommands(ctx context.Context, account string, commands []
 	}
 	for first, batch := 0, 1; first < len(commands); batch++ {
 		end := batchEnd(commands, first)
-		if err := q.publishBatch(ctx, account, commands[first:end]); err != nil {
-			return &BatchError{Batch: batch, First: first, Last: end - 1, Err: q.commandError(ctx, account, err)}
+		if err := p.publishBatch(ctx, account, commands[first:end]); err != nil {
+			return &BatchError{Batch: batch, First: first, Last: end - 1, Err: p.commandError(ctx, account, err)}
 		}
 		first = end
 	}
@@ -105,13 +106,13 @@ const batchTries = 8
 
 // publishBatch stores one batch. It waits its turn while other publishers have
 // too many batches open, or keep the stream busy.
-func (q *Queue) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
+func (p Publisher) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
-		return q.publishSingly(ctx, account, commands)
+		return p.publishSingly(ctx, account, commands)
 	}
 	delay := sleep.Growing(20*time.Millisecond, time.Second)
 	for try := 1; ; try++ {
-		err := q.sendBatch(ctx, account, commands)
+		err := p.sendBatch(ctx, account, commands)
 		if !HasCode(err, codeTooManyBatches) && !HasCode(err, codeGap) {
 			return err
 		}
@@ -119,7 +120,7 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 			if HasCode(err, codeGap) { // also of a message that the stream does not take
 				return err
 			}
-			return q.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
+			return p.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
 		}
 		if err := delay.Wait(ctx); err != nil {
 			return err
@@ -129,9 +130,9 @@ func (q *Queue) publishBatch(ctx context.Context, account string, commands []Out
 
 // publishSingly stores commands one by one. Those before an error are
 // stored; publishing all of them again is harmless.
-func (q *Queue) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
+func (p Publisher) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
 	for _, command := range commands {
-		if _, err := q.JetStream().Store(ctx, command.message(account)); err != nil {
+		if _, err := p.js.Store(ctx, command.message(account)); err != nil {
 			return err
 		}
 	}
@@ -141,7 +142,7 @@ func (q *Queue) publishSingly(ctx context.Context, account string, commands []Ou
 // sendBatch sends a batch once. Its first message is a request, so that a
 // missing stream or a refused batch is known before the rest is sent; its last
 // one commits. What lies between needs no answer: a gap refuses the commit.
-func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoing) error {
+func (p Publisher) sendBatch(ctx context.Context, account string, commands []Outgoing) error {
 	id := nuid.Next()
 	last := len(commands) - 1
 	for n, command := range commands {
@@ -149,12 +150,12 @@ func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoi
 		var err error
 		switch n {
 		case 0:
-			_, err = q.JetStream().Store(ctx, msg)
+			_, err = p.js.Store(ctx, msg)
 		case last:
 			msg.Header.Set(HeaderBatchCommit, "1")
-			err = q.commitBatch(ctx, msg, len(commands))
+			err = p.commitBatch(ctx, msg, len(commands))
 		default:
-			err = q.nc.PublishMsg(msg)
+			err = p.js.Conn().PublishMsg(msg)
 		}
 		if err != nil {
 			return err
@@ -163,8 +164,8 @@ func (q *Queue) sendBatch(ctx context.Context, account string, commands []Outgoi
 	return nil
 }
 
-func (q *Queue) commitBatch(ctx context.Context, msg *nats.Msg, count int) error {
-	ack, err := q.JetStream().Store(ctx, msg)
+func (p Publisher) commitBatch(ctx context.Context, msg *nats.Msg, count int) error {
+	ack, err := p.js.Store(ctx, msg)
 	if err != nil {
 		return err
 	}
@@ -182,11 +183,11 @@ func checkSize(data []byte) error {
 }
 
 // commandError puts the errors of a publication into words.
-func (q *Queue) commandError(ctx context.Context, account string, err error) error {
+func (p Publisher) commandError(ctx context.Context, account string, err error) error {
 	switch {
 	case Disconnected(err):
 		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, ErrDisconnected, err)
-	case errors.Is(err, nats.ErrNoResponders) && q.lacks(ctx, account):
+	case errors.Is(err, nats.ErrNoResponders) && p.lacks(ctx, account):
 		return fmt.Errorf("account %s: %w\ncheck its name: other accounts have their streams there", account, ErrNoAccount)
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("account %s: %w\nsee that its runner has started once, that the NATS server stores, and that a leaf node reaches its hub (`perennial doctor`)", account, ErrNotTaken)
@@ -202,12 +203,12 @@ const lacksTimeout = 5 * time.Second
 // lacks reports whether JetStream has commands streams, and none of this account. Where it
 // does not answer, has none at all or may not be asked, the streams can be on a hub that is
 // away, or in the NATS account that the commands are imported from.
-func (q *Queue) lacks(ctx context.Context, account string) bool {
+func (p Publisher) lacks(ctx context.Context, account string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
 	defer cancel()
-	ctx, forget := q.JetStream().Allowed(ctx, q.js.api+"STREAM.NAMES")
+	ctx, forget := p.js.Allowed(ctx, p.js.API()+"STREAM.NAMES")
 	defer forget()
-	names := q.js.StreamNames(ctx, jetstream.WithStreamListSubject("perennial.commands.>"))
+	names := p.js.StreamNames(ctx, jetstream.WithStreamListSubject("perennial.commands.>"))
 	others := false
 	for name := range names.Name() {
 		if name == CommandsStream(account) {

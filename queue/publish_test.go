@@ -21,7 +21,7 @@ func TestCommandsGoOneByOneWhereBatchesAreTaken(t *testing.T) {
 		}
 	}
 	commands := []Outgoing{{Kind: KindProxyRenew, Data: []byte("1")}, {Kind: KindProxyRenew, Data: []byte("2")}, {Kind: KindOrderCreate, Data: []byte("3")}}
-	if err := q.PublishCommands(within(t), "main", commands); err != nil {
+	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "main", commands); err != nil {
 		t.Fatal(err)
 	}
 	stream, err := q.js.Stream(within(t), CommandsStream("main"))

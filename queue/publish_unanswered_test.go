@@ -11,7 +11,7 @@ import (
 // A NATS server that stores nothing, as with a full disk, answers no publisher: the error
 // says what to look at, and that the same id may be submitted again.
 func TestACommandThatIsNotStoredInTimeSaysWhatToDo(t *testing.T) {
-	err := (*Queue)(nil).commandError(t.Context(), "main", fmt.Errorf("publish to x: %w", context.DeadlineExceeded))
+	err := Publisher{}.commandError(t.Context(), "main", fmt.Errorf("publish to x: %w", context.DeadlineExceeded))
 	if text := err.Error(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(text, "disk") || !strings.Contains(text, "same id") {
 		t.Error(err)
 	}

@@ -1,5 +1,4 @@
-// What the limits of a NATS account have to leave to Perennial, and what to set where they
-// do not. Refusals are known by their codes; the texts of a server differ between versions.
+// What the limits of a NATS account leave to the streams of an account.
 
 package queue
 
@@ -8,109 +7,37 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/nats-io/nats.go/jetstream"
-)
 
-// QuotaError says that JetStream refuses, or would refuse, what an account of Perennial
-// needs.
-type QuotaError struct {
-	Limit string // as the configuration of nats-server names it
-	Seen  string
-	Do    string
-	err   error // JetStream's own; nil before it was asked
-}
-
-// Error names the limit, and says what to set.
-func (e *QuotaError) Error() string { return e.Limit + ": " + e.Seen + ": " + e.Do }
-
-// Unwrap returns JetStream's own error.
-func (e *QuotaError) Unwrap() error { return e.err }
-
-// Error codes of nats-server that the client library has no names for.
-const (
-	codeAccountFull      jetstream.ErrorCode = 10002
-	codeNoPlace          jetstream.ErrorCode = 10023
-	codeMaxStreams       jetstream.ErrorCode = 10027
-	codeMemoryFull       jetstream.ErrorCode = 10028
-	codeStorageFull      jetstream.ErrorCode = 10047
-	codeOverlap          jetstream.ErrorCode = 10065
-	codeMaxBytesRequired jetstream.ErrorCode = 10113
-	codeNoTier           jetstream.ErrorCode = 10120
-	codeMaxAckPending    jetstream.ErrorCode = 10121
-)
-
-// What to set, for an account of the server's configuration or for the JWT of one.
-const (
-	raiseStreams   = "raise it in the account's jetstream block (`nsc edit account --js-streams`): docs/nats.md, \"Quota\", says how many are needed"
-	raiseConsumers = "raise it in the account's jetstream block (`nsc edit account --js-consumer`): docs/nats.md, \"Quota\", says how many are needed"
-	raiseStorage   = "raise max_file of the account and max_file_store of the server, or make room with `perennial ledger archive`"
-	raiseMemory    = "give the account some max_memory: a bucket that says which runners live is in memory"
-	dropMaxBytes   = "set it to false for the account (`nsc edit account --js-max-bytes-required=false`): the streams hold what is nowhere else, and have no limit"
-	raiseAcks      = "raise it to 65536, or remove it, in the account's jetstream block and in the server's limits"
-	moveOverlap    = "take the subjects perennial.> out of the other stream, or delete it"
-)
-
-// quotas are the refusals of JetStream that its operator ends.
-var quotas = map[jetstream.ErrorCode]QuotaError{ //nolint:exhaustive // the others are no limits
-	codeMaxStreams:                           {Limit: "max_streams", Seen: "the NATS account has as many streams as it may", Do: raiseStreams},
-	jetstream.JSErrCodeMaximumConsumersLimit: {Limit: "max_consumers", Seen: "the stream has as many consumers as the NATS account allows", Do: raiseConsumers},
-	codeMaxBytesRequired:                     {Limit: "max_bytes_required", Seen: "the NATS account refuses streams without max_bytes", Do: dropMaxBytes},
-	codeMaxAckPending:                        {Limit: "max_ack_pending", Seen: "the NATS server allows a consumer fewer unacknowledged messages than are needed", Do: raiseAcks},
-	codeAccountFull:                          {Limit: "max_file", Seen: "the NATS account has stored as much as it may", Do: raiseStorage},
-	codeStorageFull:                          {Limit: "max_file", Seen: "the NATS account or its server has no storage left", Do: raiseStorage},
-	codeMemoryFull:                           {Limit: "max_memory", Seen: "the NATS account or its server has no memory left for streams", Do: raiseMemory},
-	codeNoPlace:                              {Limit: "max_file_store", Seen: "the NATS server stores nothing more: its disk is full, or the limit is reached", Do: "raise it in the server's jetstream block, or make room on its disk"},
-	codeNoTier:                               {Limit: "tiers", Seen: "the NATS account has no JetStream limits for so many replicas", Do: "add a tier for accounts.NAME.replicas (`nsc edit account --js-tier`), or change that key"},
-	codeOverlap:                              {Limit: "subjects", Seen: "another stream of the NATS account takes subjects of Perennial", Do: moveOverlap},
-}
-
-// inWords adds to a refusal what to set.
-func inWords(err error) error {
-	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
-		if q, ok := quotas[refused.ErrorCode]; ok {
-			q.err = err
-			return &q
-		}
-	}
-	return err
-}
-
-const (
-	// consumersNeeded leaves the commands stream its consumers, and the events stream room
-	// for followers.
-	consumersNeeded = 16
-	// roomNeeded, in bytes, is that of one batch of events.
-	roomNeeded = 1 << 20
+	"perennial/queue/quota"
 )
 
 // CheckQuota compares the limits of the NATS account with what an account of Perennial
-// needs beyond what it has, and changes nothing: a [QuotaError] names the first limit that
+// needs beyond what it has, and changes nothing: a [quota.Error] names the first limit that
 // is too low, or the stream of others that takes its subjects.
-func (q *Queue) CheckQuota(ctx context.Context, account string, replicas int) error {
-	info, err := q.js.AccountInfo(ctx)
+func (w Wanted) CheckQuota(ctx context.Context, js *JetStream) error {
+	info, err := js.AccountInfo(ctx)
 	if err != nil {
 		return fmt.Errorf("look up the limits of the NATS account: %w", err)
 	}
-	missing, err := q.missing(ctx, account)
+	missing, err := missing(ctx, js, w.Account)
 	if err != nil {
 		return err
 	}
 	tier := info.Tier
 	if len(info.Tiers) > 0 {
 		var ok bool
-		if tier, ok = info.Tiers[fmt.Sprintf("R%d", max(replicas, 1))]; !ok {
-			return inWords(&jetstream.APIError{ErrorCode: codeNoTier})
+		if tier, ok = info.Tiers[fmt.Sprintf("R%d", max(w.Replicas, 1))]; !ok {
+			return quota.NoTier()
 		}
 	}
-	if err := tooLittle(tier, len(missing)); err != nil {
+	if err := quota.TooLittle(tier, len(missing)); err != nil {
 		return err
 	}
-	for _, want := range streamConfigs(account, replicas, q.embedded) {
+	for _, want := range w.configs() {
 		if slices.Contains(missing, want.Name) {
-			if err := q.overlapping(ctx, want, nil); err != nil {
+			if err := overlapping(ctx, js, want, nil); err != nil {
 				return err
 			}
 		}
@@ -118,33 +45,11 @@ func (q *Queue) CheckQuota(ctx context.Context, account string, replicas int) er
 	return nil
 }
 
-// tooLittle names the first limit that leaves too little for so many further streams.
-func tooLittle(t jetstream.Tier, streams int) error {
-	l := t.Limits
-	for _, limit := range []struct {
-		low      bool
-		name     string
-		seen, do string
-	}{
-		{l.MaxStreams > 0 && t.Streams+streams > l.MaxStreams, "max_streams", fmt.Sprintf("%d allows the NATS account %d streams more, and %d are needed", l.MaxStreams, max(l.MaxStreams-t.Streams, 0), streams), raiseStreams},
-		{l.MaxBytesRequired && streams > 0, "max_bytes_required", quotas[codeMaxBytesRequired].Seen, dropMaxBytes},
-		{l.MaxConsumers > 0 && l.MaxConsumers < consumersNeeded, "max_consumers", fmt.Sprintf("%d for each stream, and %d are needed", l.MaxConsumers, consumersNeeded), raiseConsumers},
-		{l.MaxAckPending > 0 && l.MaxAckPending < maxAckPending, "max_ack_pending", fmt.Sprintf("%d, and %d are needed", l.MaxAckPending, maxAckPending), raiseAcks},
-		{l.MaxStore >= 0 && int64(t.Store)+roomNeeded > l.MaxStore, "max_file", fmt.Sprintf("%s of %s are used", humanize.IBytes(t.Store), humanize.IBytes(uint64(max(l.MaxStore, 0)))), raiseStorage},
-		{l.MaxMemory == 0, "max_memory", "the NATS account may keep no stream in memory", raiseMemory},
-	} {
-		if limit.low {
-			return &QuotaError{Limit: limit.name, Seen: limit.seen, Do: limit.do}
-		}
-	}
-	return nil
-}
-
 // missing are the streams that an account's first start makes, and that do not exist.
-func (q *Queue) missing(ctx context.Context, account string) ([]string, error) {
+func missing(ctx context.Context, js *JetStream, account string) ([]string, error) {
 	wanted := []string{CommandsStream(account), EventsStream(account), DeadStream(account),
 		ObjectsStream(FleetBucket(account)), KeyValueStream(LeaseBucket), KeyValueStream(NodesBucket)}
-	names := q.js.StreamNames(ctx)
+	names := js.StreamNames(ctx)
 	for name := range names.Name() {
 		wanted = slices.DeleteFunc(wanted, func(w string) bool { return w == name })
 	}
@@ -156,13 +61,13 @@ func (q *Queue) missing(ctx context.Context, account string) ([]string, error) {
 
 // overlapping names the streams that take subjects of one that is to be made; nil where none
 // does, or where it was refused for another reason.
-func (q *Queue) overlapping(ctx context.Context, want jetstream.StreamConfig, refused error) error {
-	if refused != nil && !HasCode(refused, codeOverlap) {
+func overlapping(ctx context.Context, js *JetStream, want jetstream.StreamConfig, refused error) error {
+	if refused != nil && !quota.IsOverlap(refused) {
 		return nil
 	}
 	var others []string
 	for _, subject := range want.Subjects {
-		names := q.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
 		for name := range names.Name() {
 			others = append(others, name)
 		}
@@ -171,5 +76,5 @@ func (q *Queue) overlapping(ctx context.Context, want jetstream.StreamConfig, re
 		return nil
 	}
 	slices.Sort(others)
-	return &QuotaError{Limit: "subjects", Seen: "stream " + strings.Join(slices.Compact(others), ", ") + " takes subjects of " + want.Name, Do: moveOverlap, err: refused}
+	return quota.Overlap(slices.Compact(others), want.Name, refused)
 }

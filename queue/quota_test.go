@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/queue/natstest"
+	"perennial/queue/quota"
 )
 
 // TestALimitOfTheNATSAccountIsNamed: before the streams are made, and when they are.
@@ -39,12 +40,12 @@ func TestALimitOfTheNATSAccountIsNamed(t *testing.T) {
 			}
 			looks := map[string]error{}
 			if name != "max_file" { // which is enough until it is full
-				looks["before"] = q.CheckQuota(within(t), "main", 1)
+				looks["before"] = Wanted{Account: "main", Replicas: 1}.CheckQuota(within(t), q.JetStream())
 			}
 			looks["when all is made"] = fillUp(t, q)
-			looks["after it"] = q.CheckQuota(within(t), "main", 1)
+			looks["after it"] = Wanted{Account: "main", Replicas: 1}.CheckQuota(within(t), q.JetStream())
 			for when, err := range looks {
-				quota, ok := errors.AsType[*QuotaError](err)
+				quota, ok := errors.AsType[*quota.Error](err)
 				if name == "enough" && err != nil || name != "enough" && (!ok || quota.Limit != name || quota.Do == "") {
 					t.Errorf("%s: %v", when, err)
 				}
@@ -59,16 +60,16 @@ func TestALimitOfTheNATSAccountIsNamed(t *testing.T) {
 // fillUp has an account make all that it needs, and take commands until it is refused one.
 func fillUp(t *testing.T, q *Queue) error {
 	t.Helper()
-	if err := q.EnsureStreams(within(t), "main", 1); err != nil {
+	if err := (Wanted{Account: "main", Replicas: 1}).Ensure(within(t), q.JetStream()); err != nil {
 		return err
 	}
 	for _, line := range Lines() {
-		if _, err := q.lineConsumer(within(t), "main", line); err != nil {
+		if _, err := lineConsumer(within(t), q.JetStream(), "main", line); err != nil {
 			return err
 		}
 	}
 	for range 30 {
-		if err := q.PublishCommand(within(t), "main", KindOrderCreate, make([]byte, MaxCommandBytes)); err != nil {
+		if err := NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: make([]byte, MaxCommandBytes)}); err != nil {
 			return err
 		}
 	}

@@ -119,10 +119,10 @@ func TestABucketThatWouldLoseSnapshotsIsRefused(t *testing.T) {
 	if err := SnapshotsOf(q.JetStream(), "main").Store(within(t), 1, s, bytes.NewReader(content)); !errors.As(err, &refused) || refused.Field != "max_age" {
 		t.Errorf("storing: %v", err)
 	}
-	if err := q.CheckStreams(within(t), "main", 1, true); !errors.As(err, &refused) || refused.Stream != ObjectsStream(SnapshotsBucket("main")) {
+	if err := (Wanted{Account: "main", Replicas: 1, Embedded: true}).Check(within(t), q.JetStream()); !errors.As(err, &refused) || refused.Stream != ObjectsStream(SnapshotsBucket("main")) {
 		t.Errorf("doctor: %v", err)
 	}
-	if err := q.EnsureStreams(within(t), "main", 1); !errors.As(err, &refused) {
+	if err := (Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(within(t), q.JetStream()); !errors.As(err, &refused) {
 		t.Errorf("start: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/ledger/sleep"
+	"perennial/queue/quota"
 )
 
 const (
@@ -74,7 +75,7 @@ func (j *JetStream) Store(ctx context.Context, msg *nats.Msg) (PubAck, error) {
 			continue
 		}
 		if err != nil {
-			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, inWords(err))
+			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, quota.InWords(err))
 		}
 		return ack, nil
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue/quota"
 )
 
 const (
@@ -26,62 +28,69 @@ const (
 	deadWindow = 24 * time.Hour
 )
 
-// EnsureStreams creates an account's three streams where they are missing and
-// checks those that exist, and the bucket of snapshots if there is one. Settings that would lose data are refused with a
-// [StreamError]; harmless differences (a description, more replicas) stay.
-// replicas is the number of copies on a cluster, 1 on a single server.
-func (q *Queue) EnsureStreams(ctx context.Context, account string, replicas int) error {
-	if err := ValidAccount(account); err != nil {
+// Wanted is what the streams of an account must be.
+type Wanted struct {
+	Account  string
+	Replicas int  // copies on a cluster; 0 and 1 both mean one
+	Embedded bool // the server is the one inside a running host
+}
+
+// Ensure creates an account's three streams where they are missing and
+// checks those that exist, and the bucket of snapshots if there is one. Settings that would
+// lose data are refused with a [StreamError]; harmless differences (a description, more
+// replicas) stay.
+func (w Wanted) Ensure(ctx context.Context, js *JetStream) error {
+	if err := ValidAccount(w.Account); err != nil {
 		return err
 	}
-	for _, want := range streamConfigs(account, replicas, q.embedded) {
-		if err := q.ensureStream(ctx, want); err != nil {
+	for _, want := range w.configs() {
+		if err := ensure(ctx, js, want); err != nil {
 			return err
 		}
 	}
-	return CheckSnapshots(ctx, q.js, account, replicas)
+	return CheckSnapshots(ctx, js, w.Account, w.Replicas)
 }
 
-func streamConfigs(account string, replicas int, embedded bool) []jetstream.StreamConfig {
-	replicas = max(replicas, 1)
-	return []jetstream.StreamConfig{commandsConfig(account, replicas), eventsConfig(account, replicas, embedded), deadConfig(account, replicas)}
+func (w Wanted) configs() []jetstream.StreamConfig {
+	replicas := max(w.Replicas, 1)
+	return []jetstream.StreamConfig{commandsConfig(w.Account, replicas), eventsConfig(w.Account, replicas, w.Embedded), deadConfig(w.Account, replicas)}
 }
 
-// CheckStreams looks at an account's three streams, the consumers of its commands, and
+// Check looks at an account's three streams, the consumers of its commands, and
 // the bucket of snapshots if there is one, and changes nothing:
 // [ErrNoAccount] when a stream is missing, a [StreamError] for settings that would
-// lose data, a [ConsumerError] for a consumer that is paused or was changed. embedded says that the server is the one inside a running host.
-func (q *Queue) CheckStreams(ctx context.Context, account string, replicas int, embedded bool) error {
-	if err := ValidAccount(account); err != nil {
+// lose data, a [ConsumerError] for a consumer that is paused or was changed.
+func (w Wanted) Check(ctx context.Context, js *JetStream) error {
+	if err := ValidAccount(w.Account); err != nil {
 		return err
 	}
-	for _, want := range streamConfigs(account, replicas, embedded) {
-		stream, err := q.js.Stream(ctx, want.Name)
+	for _, want := range w.configs() {
+		stream, err := js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return fmt.Errorf("stream %s: %w", want.Name, ErrNoAccount)
 		}
 		if err != nil {
-			return fmt.Errorf("look up stream %s: %w", want.Name, q.JetStream().Explain(ctx, err))
+			return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
 		}
-		have, _ := openConfig(stream.CachedInfo().Config) // the next start opens it
+		have, _ := OpenConfig(stream.CachedInfo().Config) // the next start opens it
 		if err := checkStream(have, want); err != nil {
 			return err
 		}
 		if want.Retention == jetstream.WorkQueuePolicy {
-			if err := q.checkConsumers(ctx, account, stream); err != nil {
+			if err := checkConsumers(ctx, js, w.Account, stream); err != nil {
 				return err
 			}
 		}
 	}
-	return CheckSnapshots(ctx, q.js, account, replicas)
+	return CheckSnapshots(ctx, js, w.Account, w.Replicas)
 }
 
-// Unlike reports whether an error of [Queue.CheckStreams] or [Queue.CheckQuota] is of a
+// Unlike reports whether an error of [Wanted.Check] or [Wanted.CheckQuota] is of a
 // stream, a consumer or a limit that was seen and is not as it must be.
 func Unlike(err error) bool {
 	_, stream := errors.AsType[*StreamError](err)
 	_, consumer := errors.AsType[*ConsumerError](err)
-	_, quota := errors.AsType[*QuotaError](err)
+	_, quota := errors.AsType[*quota.Error](err)
 	return stream || consumer || quota
 }
 
@@ -134,40 +143,40 @@ func deadConfig(account string, replicas int) jetstream.StreamConfig {
 	return config
 }
 
-func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
-	stream, err := q.js.Stream(ctx, want.Name)
+func ensure(ctx context.Context, js *JetStream, want jetstream.StreamConfig) error {
+	stream, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if _, err = q.js.CreateStream(ctx, want); err == nil {
+		if _, err = js.CreateStream(ctx, want); err == nil {
 			return nil
 		}
 		// Another runner may have created it at the same moment: check that one.
-		if stream, _ = q.js.Stream(ctx, want.Name); stream == nil {
-			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(q.overlapping(ctx, want, err), err))
+		if stream, _ = js.Stream(ctx, want.Name); stream == nil {
+			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(overlapping(ctx, js, want, err), err))
 		}
 	} else if err != nil {
-		return fmt.Errorf("look up stream %s: %w", want.Name, q.JetStream().Explain(ctx, err))
+		return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
 	}
-	have, cut := openConfig(stream.CachedInfo().Config)
+	have, cut := OpenConfig(stream.CachedInfo().Config)
 	if err := checkStream(have, want); err != nil {
 		return err
 	}
-	return q.adjustStream(ctx, have, want, cut)
+	return adjust(ctx, js, have, want, cut)
 }
 
 // RemoveEvents removes an account's events stream, with its consumers.
-func (q *Queue) RemoveEvents(ctx context.Context, account string) error {
+func RemoveEvents(ctx context.Context, js *JetStream, account string) error {
 	if err := ValidAccount(account); err != nil {
 		return err
 	}
-	if err := q.js.DeleteStream(ctx, EventsStream(account)); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if err := js.DeleteStream(ctx, EventsStream(account)); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("remove stream %s: %w", EventsStream(account), err)
 	}
 	return nil
 }
 
-// adjustStream changes what can be changed without losing anything. cut says that
+// adjust changes what can be changed without losing anything. cut says that
 // removing events was begun there and not ended.
-func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamConfig, cut bool) error {
+func adjust(ctx context.Context, js *JetStream, have, want jetstream.StreamConfig, cut bool) error {
 	lacks := len(have.Subjects) < len(want.Subjects)
 	if !cut && !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
 		return nil
@@ -177,10 +186,10 @@ func (q *Queue) adjustStream(ctx context.Context, have, want jetstream.StreamCon
 	}
 	have.Duplicates = min(have.Duplicates, want.Duplicates)
 	have.AllowAtomicPublish = have.AllowAtomicPublish || want.AllowAtomicPublish
-	if _, err := q.js.UpdateStream(ctx, have); err != nil {
+	if _, err := js.UpdateStream(ctx, have); err != nil {
 		return fmt.Errorf("adjust stream %s: %w", have.Name, err)
 	}
-	q.log.WithField("stream", have.Name).Info("stream settings adjusted: subjects, duplicate window, atomic publishing, limits that an archiving left")
+	js.Log().WithField("stream", have.Name).Info("stream settings adjusted: subjects, duplicate window, atomic publishing, limits that an archiving left")
 	return nil
 }
 

@@ -41,7 +41,7 @@ func TestAStreamThatWouldLoseDataIsRefusedByField(t *testing.T) {
 			_, err := q.js.CreateStream(ctx, config)
 			check(t, err)
 			var refused *StreamError
-			if err := q.EnsureStreams(ctx, account, 1); !errors.As(err, &refused) || refused.Field != field || refused.Stream != config.Name {
+			if err := (Wanted{Account: account, Replicas: 1, Embedded: true}).Ensure(ctx, q.JetStream()); !errors.As(err, &refused) || refused.Field != field || refused.Stream != config.Name {
 				t.Errorf("%s with a bad %s: %v", config.Name, field, err)
 			}
 		}
@@ -55,7 +55,7 @@ func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
 	config.Description, config.Duplicates, config.AllowAtomicPublish = "ours", time.Minute, false
 	_, err := q.js.UpdateStream(ctx, config)
 	check(t, err)
-	check(t, q.EnsureStreams(ctx, "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(ctx, q.JetStream()))
 	stream, err := q.js.Stream(ctx, config.Name)
 	check(t, err)
 	have := stream.CachedInfo().Config
@@ -69,7 +69,6 @@ func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
 func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	q.embedded = false
 	old := eventsConfig("main", 1, false)
 	old.AllowAtomicPublish, old.Description = false, "ours"
 	_, err := q.js.CreateStream(ctx, old)
@@ -81,7 +80,7 @@ func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 		_, err = q.JetStream().Store(ctx, msg)
 		check(t, err)
 	}
-	check(t, q.EnsureStreams(ctx, "main", 1))
+	check(t, Wanted{Account: "main", Replicas: 1}.Ensure(ctx, q.JetStream()))
 	info, err := EventsOf(q.JetStream(), "main").Info(ctx)
 	check(t, err)
 	if !info.Config.AllowAtomicPublish || info.Config.Description != "ours" || info.Config.PersistMode == jetstream.AsyncPersistMode || info.State.LastSeq != 5 {
@@ -100,17 +99,17 @@ func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	ctx := within(t)
-	looks := func() error { return q.CheckStreams(ctx, "main", 1, true) }
+	looks := func() error { return Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(ctx, q.JetStream()) }
 	check(t, looks()) // before a runner has made a consumer
 	openIntake(t, q)
 	check(t, looks())
 	name := CommandsStream("main")
-	_, err := q.js.PauseConsumer(ctx, name, bulk.consumer(), time.Now().Add(time.Hour))
+	_, err := q.js.PauseConsumer(ctx, name, ConsumerOf(bulk), time.Now().Add(time.Hour))
 	check(t, err)
-	if err := looks(); !Unlike(err) || !strings.Contains(err.Error(), "is paused") || !strings.Contains(err.Error(), "nats consumer resume "+name+" "+bulk.consumer()) {
+	if err := looks(); !Unlike(err) || !strings.Contains(err.Error(), "is paused") || !strings.Contains(err.Error(), "nats consumer resume "+name+" "+ConsumerOf(bulk)) {
 		t.Errorf("paused: %v", err)
 	}
-	_, err = q.js.ResumeConsumer(ctx, name, bulk.consumer())
+	_, err = q.js.ResumeConsumer(ctx, name, ConsumerOf(bulk))
 	check(t, err)
 	check(t, looks())
 	for field, change := range map[string]func(*jetstream.ConsumerConfig){
@@ -120,7 +119,7 @@ func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 		"max_batch":       func(c *jetstream.ConsumerConfig) { c.MaxRequestBatch = 1 },
 		"headers_only":    func(c *jetstream.ConsumerConfig) { c.HeadersOnly = true },
 	} {
-		config := lineConfig("main", bulk)
+		config := LineConfig("main", bulk)
 		change(&config)
 		_, err := q.js.UpdateConsumer(ctx, name, config)
 		check(t, err)
@@ -128,7 +127,7 @@ func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	_, err = q.js.UpdateConsumer(ctx, name, lineConfig("main", bulk))
+	_, err = q.js.UpdateConsumer(ctx, name, LineConfig("main", bulk))
 	check(t, err)
 	check(t, looks())
 }

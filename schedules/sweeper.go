@@ -39,7 +39,7 @@ var (
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
 )
 
-// Publisher puts commands on an account's stream in atomic batches; *queue.Queue is one.
+// Publisher puts commands on an account's stream in atomic batches; a queue.Publisher is one.
 // Publishing a command twice must be harmless.
 type Publisher interface {
 	PublishCommands(ctx context.Context, account string, commands []queue.Outgoing) error

@@ -161,18 +161,18 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: server})
 	check(t, err)
 	t.Cleanup(q.Close)
-	check(t, q.EnsureStreams(t.Context(), "main", 1))
+	check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(t.Context(), q.JetStream()))
 	s := keepalive()
 	s.Chunk = 1
 	h := newRig(t, soon(), s)
-	h.Publisher = q
+	h.Publisher = queue.NewPublisher(q.JetStream())
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	intake, err := q.Commands(ctx, "main")
+	intake, err := queue.OpenIntake(ctx, q.JetStream(), "main")
 	check(t, err)
 	t.Cleanup(intake.Close)
 	var got []string

@@ -26,7 +26,7 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: s, Log: natstest.Quiet()})
 	natstest.Check(t, err)
 	t.Cleanup(q.Close)
-	if err := q.EnsureStreams(natstest.Within(t), "main", 1); err != nil {
+	if err := (queue.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), q.JetStream()); err != nil {
 		t.Fatal(err)
 	}
 	stop, err := broker.Serve(q.JetStream(), "main")

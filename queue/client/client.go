@@ -63,7 +63,9 @@ func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 		}
 		all = append(all, out)
 	}
-	return persist(ctx, func(ctx context.Context) error { return c.queue.PublishCommands(ctx, c.account, all) })
+	return persist(ctx, func(ctx context.Context) error {
+		return queue.NewPublisher(c.queue.JetStream()).PublishCommands(ctx, c.account, all)
+	})
 }
 
 // Do publishes a command and returns what it came to, which may take as long as a person
@@ -79,7 +81,7 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	err = persist(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
-		answer, err = c.queue.CarryOut(ctx, c.account, out)
+		answer, err = queue.NewPublisher(c.queue.JetStream()).CarryOut(ctx, c.account, out)
 		return err
 	})
 	if err != nil {

@@ -38,6 +38,6 @@ func TestTheHubOfALeafNodeIsWaitedFor(t *testing.T) {
 	runner, err := queue.Connect(queue.ConnectConfig{URL: hub.ClientURL()})
 	check(t, err)
 	t.Cleanup(runner.Close)
-	check(t, runner.EnsureStreams(within(t), "main", 1))
+	check(t, queue.Wanted{Account: "main", Replicas: 1}.Ensure(within(t), runner.JetStream()))
 	check(t, main.Publish(within(t), renewal))
 }

@@ -29,7 +29,7 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	server.options.StreamMaxBufferedMsgs = 8 // a small one is full on any disk
 	natstest.Check(t, server.Restart())
 	runner := connect(t, server)
-	natstest.Check(t, runner.EnsureStreams(natstest.Within(t), "main", 1))
+	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), runner.JetStream()))
 	producer := func(name string) *queue.Queue {
 		q, err := queue.Connect(queue.ConnectConfig{URL: server.URL(), User: name, Password: "pw", Log: natstest.Quiet()})
 		natstest.Check(t, err)
@@ -50,7 +50,7 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 		natstest.Check(t, flood.JetStream().Conn().PublishMsg(msg))
 	}
 	natstest.Receive(t, refused)
-	natstest.Check(t, calm.PublishOne(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`), Priority: queue.PriorityHigh}))
+	natstest.Check(t, queue.NewPublisher(calm.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`), Priority: queue.PriorityHigh}))
 	own, err := runner.JetStream().Conn().SubscribeSync(runner.JetStream().Conn().NewInbox())
 	natstest.Check(t, err)
 	natstest.Check(t, runner.JetStream().Conn().FlushWithContext(natstest.Within(t)))

@@ -25,9 +25,9 @@ func TestAServerStartedInLittleRoomUsesRoomMadeLater(t *testing.T) {
 	natstest.Check(t, os.WriteFile(full, make([]byte, 23<<20), 0o600))
 	server := start(t, filepath.Join(dir, "nats"))
 	q := connect(t, server)
-	natstest.Check(t, q.EnsureStreams(natstest.Within(t), "main", 1))
+	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
 	natstest.Check(t, os.Remove(full))
 	for range 64 {
-		natstest.Check(t, q.PublishCommand(natstest.Within(t), "main", queue.KindProxyRenew, make([]byte, 128<<10)))
+		natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: make([]byte, 128<<10)}))
 	}
 }

@@ -65,11 +65,11 @@ func TestAKillIsNoWarning(t *testing.T) {
 	dir, killed := t.TempDir(), t.TempDir()
 	first := start(t, dir)
 	q := connect(t, first)
-	natstest.Check(t, q.EnsureStreams(natstest.Within(t), "main", 1))
-	natstest.Check(t, q.PublishCommand(natstest.Within(t), "main", queue.KindOrderCreate, []byte(`{}`)))
+	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
+	natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`)}))
 	natstest.Check(t, first.Restart()) // writes the index
 	q = connect(t, first)
-	natstest.Check(t, q.PublishCommand(natstest.Within(t), "main", queue.KindOrderCreate, []byte(`{}`)))
+	natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`)}))
 	natstest.Check(t, os.CopyFS(killed, os.DirFS(dir))) // as a kill leaves it
 	said := &bytes.Buffer{}
 	log := logrus.New()
@@ -99,11 +99,11 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	t.Parallel()
 	server := start(t, t.TempDir())
 	q := connect(t, server)
-	natstest.Check(t, q.EnsureStreams(natstest.Within(t), "main", 1))
-	intake, err := q.Commands(natstest.Within(t), "main")
+	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
+	intake, err := queue.OpenIntake(natstest.Within(t), q.JetStream(), "main")
 	natstest.Check(t, err)
 	t.Cleanup(intake.Close)
-	natstest.Check(t, q.PublishCommand(natstest.Within(t), "main", queue.KindProxyRenew, []byte(`1`)))
+	natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`1`)}))
 	if err := server.Failing(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	ctx := natstest.Within(t)
 	for published := false; !published; natstest.Check(t, ctx.Err()) {
 		try, cancel := context.WithTimeout(ctx, time.Second) // what is asked while it is away is not answered
-		published = q.PublishCommand(try, "main", queue.KindProxyRenew, []byte(`2`)) == nil
+		published = queue.NewPublisher(q.JetStream()).Publish(try, "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`2`)}) == nil
 		cancel()
 	}
 	for seen := map[string]bool{}; !seen["1"] || !seen["2"]; {

@@ -43,10 +43,10 @@ func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := connect(t, s)
-		if err := q.EnsureStreams(natstest.Within(t), "main", 1); err != nil {
+		if err := (queue.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), q.JetStream()); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.PublishCommand(natstest.Within(t), "main", queue.KindProxyRenew, []byte("{}")); err != nil {
+		if err := queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
 		stream, err := q.JetStream().Stream(natstest.Within(t), queue.CommandsStream("main"))

@@ -35,13 +35,13 @@ func openJetStream(t *testing.T) Commands {
 	s.queue, err = queue.Connect(queue.ConnectConfig{Embedded: server})
 	check(t, err)
 	t.Cleanup(s.queue.Close)
-	check(t, s.queue.EnsureStreams(t.Context(), "main", 1))
+	check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(t.Context(), s.queue.JetStream()))
 	nc, err := nats.Connect(server.URL())
 	check(t, err)
 	t.Cleanup(nc.Close)
 	s.js, err = jetstream.New(nc)
 	check(t, err)
-	s.intake, err = s.queue.Commands(t.Context(), "main")
+	s.intake, err = queue.OpenIntake(t.Context(), s.queue.JetStream(), "main")
 	check(t, err)
 	t.Cleanup(func() { s.intake.Close() })
 	return s
@@ -50,14 +50,14 @@ func openJetStream(t *testing.T) Commands {
 func (s *jetStream) Publish(t *testing.T, kind queue.Kind, data []byte) {
 	t.Helper()
 	s.line = queue.Line{Kind: kind} // the suite publishes of one kind at a time
-	check(t, s.queue.PublishCommand(t.Context(), "main", kind, data))
+	check(t, queue.NewPublisher(s.queue.JetStream()).Publish(t.Context(), "main", queue.Outgoing{Kind: kind, Data: data}))
 }
 
 func (s *jetStream) Reopen(t *testing.T) {
 	t.Helper()
 	s.intake.Close()
 	var err error
-	s.intake, err = s.queue.Commands(t.Context(), "main")
+	s.intake, err = queue.OpenIntake(t.Context(), s.queue.JetStream(), "main")
 	check(t, err)
 }
 

@@ -161,9 +161,9 @@ func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) er
 		t.sent[number(first+k)].Store(now)
 	}
 	if len(batch) == 1 {
-		return t.queue.PublishOne(ctx, t.Accounts[account], batch[0])
+		return queue.NewPublisher(t.queue.JetStream()).Publish(ctx, t.Accounts[account], batch[0])
 	}
-	return t.queue.PublishCommands(ctx, t.Accounts[account], batch)
+	return queue.NewPublisher(t.queue.JetStream()).PublishCommands(ctx, t.Accounts[account], batch)
 }
 
 // command asks for a renewal of the account's n-th proxy, or for another proxy.

@@ -234,7 +234,7 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	if f.given && !f.wait {
 		before = stateBefore(ctx, r, f.id)
 	}
-	if err := persist(ctx, func() error { return r.PublishOne(ctx, r.account, out) }); err != nil {
+	if err := persist(ctx, func() error { return queue.NewPublisher(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
 	}
 	if !f.wait {

@@ -50,7 +50,7 @@ func (a *app) deadList() *cobra.Command {
 			}
 			defer r.Close()
 			list, left := a.listing("SEQ", "PUBLISHED", "SUBJECT", "CODE", "REASON"), limit
-			for l, err := range r.Letters(cmd.Context(), r.account, 0) {
+			for l, err := range queue.LettersOf(r.JetStream(), r.account).After(cmd.Context(), 0) {
 				if err != nil {
 					return err
 				}
@@ -81,7 +81,7 @@ func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter)
 			return err
 		}
 		defer r.Close()
-		l, err := r.Letter(cmd.Context(), r.account, seq)
+		l, err := queue.LettersOf(r.JetStream(), r.account).Read(cmd.Context(), seq)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (a *app) deadRequeue() *cobra.Command {
 				return err
 			}
 			kind := queue.KindOf(r.account, l.Dead.Subject)
-			if err := r.PublishCommand(ctx, r.account, kind, data); err != nil {
+			if err := queue.NewPublisher(r.JetStream()).Publish(ctx, r.account, queue.Outgoing{Kind: kind, Data: data}); err != nil {
 				return fmt.Errorf("publish it again: %w", err)
 			}
 			// The command is on its stream: should this fail, it is there twice, and
@@ -211,7 +211,7 @@ func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadR
 	}
 	defer r.Close()
 	var done verbs.Changed
-	for l, err := range r.Letters(ctx, r.account, 0) {
+	for l, err := range queue.LettersOf(r.JetStream(), r.account).After(ctx, 0) {
 		if err == nil && !which.matches(l.Dead) {
 			continue
 		}
@@ -250,7 +250,7 @@ func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
 	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err
 	}
-	err := r.DropLetter(ctx, r.account, q.Seq)
+	err := queue.LettersOf(r.JetStream(), r.account).Drop(ctx, q.Seq)
 	if errors.Is(err, queue.ErrNoLetter) {
 		return nil // another `dead` command removed it
 	}

@@ -195,7 +195,7 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 		times = 2
 	}
 	for range times {
-		if err := q.PublishCommand(ctx, "main", s.kind, data); err != nil {
+		if err := queue.NewPublisher(q.JetStream()).Publish(ctx, "main", queue.Outgoing{Kind: s.kind, Data: data}); err != nil {
 			return err
 		}
 	}

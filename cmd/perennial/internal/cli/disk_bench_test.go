@@ -94,7 +94,7 @@ func (d *disk) renew(ctx context.Context, h *daemon.Host, size int) {
 	}
 	live, err := queue.EventsOf(h.Queue.JetStream(), "bench").Live(ctx, "renewal.completed")
 	d.must(err)
-	go func() { d.must(h.Queue.PublishCommands(ctx, "bench", commands)) }()
+	go func() { d.must(queue.NewPublisher(h.Queue.JetStream()).PublishCommands(ctx, "bench", commands)) }()
 	ended := 0
 	for _, err := range live {
 		d.must(err)

@@ -23,6 +23,7 @@ import (
 	"perennial/queue"
 	"perennial/queue/embedded"
 	"perennial/queue/lease"
+	"perennial/queue/quota"
 	"perennial/upstream"
 )
 
@@ -257,8 +258,9 @@ func (d *doctor) nats(ctx context.Context) {
 	d.usersAt = r.URL()
 	if external {
 		d.runners(ctx, r.Queue)
-		if quota, ok := errors.AsType[*queue.QuotaError](r.CheckQuota(ctx, d.account, d.config.Accounts[d.account].Replicas)); ok {
-			d.bad("quota", quota.Limit+": "+quota.Seen, quota.Do)
+		wanted := queue.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas}
+		if limit, ok := errors.AsType[*quota.Error](wanted.CheckQuota(ctx, r.JetStream())); ok {
+			d.bad("quota", limit.Limit+": "+limit.Seen, limit.Do)
 		}
 		d.durability(ctx, r.Queue)
 	}
@@ -266,7 +268,7 @@ func (d *doctor) nats(ctx context.Context) {
 
 // streams looks at the account's streams, and at the leases of a server of its own.
 func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
-	switch err := q.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
+	switch err := (queue.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
 	case errors.Is(err, queue.ErrNoAccount):
 		d.ok("streams", "not there yet: the first `perennial run` makes them")
 	case queue.Unlike(err):

@@ -96,7 +96,7 @@ func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []qu
 				return nil, err
 			}
 		}
-		if all, err = q.StreamCopies(ctx, account); err != nil {
+		if all, err = queue.CopiesOf(ctx, q.JetStream(), account); err != nil {
 			return nil, err
 		}
 		behind := 0

@@ -117,7 +117,7 @@ func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
 	bar := s.bar(len(b.entries), "publishing")
 	published := 0
 	err := b.each(publishedAtOnce, func(out []queue.Outgoing) error {
-		if err := persist(ctx, func() error { return r.PublishCommands(ctx, r.account, out) }); err != nil {
+		if err := persist(ctx, func() error { return queue.NewPublisher(r.JetStream()).PublishCommands(ctx, r.account, out) }); err != nil {
 			return err
 		}
 		published += len(out)

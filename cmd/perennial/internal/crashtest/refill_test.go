@@ -102,7 +102,7 @@ func (w *world) emptyStreams() {
 		w.t.Fatal(err)
 	}
 	defer q.Close()
-	if err := q.EnsureStreams(w.t.Context(), "main", 1); err != nil {
+	if err := (queue.Wanted{Account: "main", Replicas: 1}).Ensure(w.t.Context(), q.JetStream()); err != nil {
 		w.t.Fatal(err)
 	}
 }

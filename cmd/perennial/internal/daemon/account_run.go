@@ -148,7 +148,7 @@ const streamsTimeout = 10 * time.Second
 func (a *account) ensureStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamsTimeout)
 	defer cancel()
-	return a.host.Queue.EnsureStreams(ctx, a.Name, a.config.Replicas)
+	return queue.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Ensure(ctx, a.host.Queue.JetStream())
 }
 
 var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)

@@ -26,7 +26,7 @@ const publishAtEnd = 10 * time.Second
 // serve binds the account to its provider and works. Events go on being
 // published until the last fact is out. lease is nil on the embedded server.
 func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
-	intake, err := a.host.Queue.Commands(ctx, a.Name)
+	intake, err := queue.OpenIntake(ctx, a.host.Queue.JetStream(), a.Name)
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (a *account) keepConsumers(ctx context.Context) error {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
 			return err
 		}
-		if _, err := a.host.Queue.RenewConsumers(ctx, a.Name); err != nil && ctx.Err() == nil {
+		if _, err := queue.RenewConsumers(ctx, a.host.Queue.JetStream(), a.Name); err != nil && ctx.Err() == nil {
 			a.log.WithError(err).Warn("the account's consumers could not be compared with its commands")
 		}
 	}
@@ -318,7 +318,7 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *
 
 // deadLetter puts what is no command on the stream for it.
 func (a *account) deadLetter(ctx context.Context, dead queue.Dead) error {
-	err := a.host.Queue.DeadLetter(ctx, a.Name, dead)
+	err := queue.LettersOf(a.host.Queue.JetStream(), a.Name).Store(ctx, dead)
 	if err == nil {
 		a.counts.deadLetters.WithLabelValues(a.Name).Inc()
 	}

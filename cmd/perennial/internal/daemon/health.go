@@ -140,8 +140,11 @@ func (a *account) probeStreams(ctx context.Context) {
 	}
 	a.probedStreams = time.Now()
 	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error {
+		if why := a.host.Queue.Down(); why != "" { // of the connection, and not of a stream
+			return errors.New(why)
+		}
 		had := a.onStream(ctx)
-		first, last, err := a.host.Queue.ProbeStreams(ctx, a.Name)
+		first, last, err := queue.ProbeStreams(ctx, a.host.Queue.JetStream(), a.Name)
 		if err == nil && last < had {
 			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
 		}
@@ -190,9 +193,9 @@ func (a *account) probeSettings(ctx context.Context) {
 	if a.role() == roleActive {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		wrong = a.host.Queue.CheckStreams(limited, a.Name, a.config.Replicas, a.host.Embedded != nil)
+		wrong = queue.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Check(limited, a.host.Queue.JetStream())
 		if wrong == nil && a.host.Embedded == nil {
-			wrong = a.host.Queue.CheckQuota(limited, a.Name, a.config.Replicas)
+			wrong = queue.Wanted{Account: a.Name, Replicas: a.config.Replicas}.CheckQuota(limited, a.host.Queue.JetStream())
 		}
 		if wrong != nil && !queue.Unlike(wrong) {
 			return

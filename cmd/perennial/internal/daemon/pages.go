@@ -83,7 +83,7 @@ func (p pageAccount) Health() []web.Check {
 // Letters implements web.Account.
 func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Letter, error] {
 	return func(yield func(web.Letter, error) bool) {
-		for l, err := range p.host.Queue.Letters(ctx, p.Name, after) {
+		for l, err := range queue.LettersOf(p.host.Queue.JetStream(), p.Name).After(ctx, after) {
 			if !yield(letterShown(l), err) {
 				return
 			}
@@ -93,7 +93,7 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 
 // Letter implements web.Account.
 func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
-	l, err := p.host.Queue.Letter(ctx, p.Name, seq)
+	l, err := queue.LettersOf(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
 	if errors.Is(err, queue.ErrNoLetter) {
 		err = web.ErrNoLetter
 	}
@@ -106,7 +106,7 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()
-	letter, err := p.host.Queue.Letter(ctx, p.Name, seq)
+	letter, err := queue.LettersOf(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
 	if errors.Is(err, queue.ErrNoLetter) {
 		err = web.ErrNoLetter
 	}
@@ -128,10 +128,10 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 	if err := p.Ask(ctx, verbs.DeadRequeue.Name, verbs.DeadRequest{Seq: seq, By: by, Reason: reason, ContentHash: command.MessageHash(content)}, &noted); err != nil {
 		return err
 	}
-	if err := p.host.Queue.PublishCommand(ctx, p.Name, kind, content); err != nil {
+	if err := queue.NewPublisher(p.host.Queue.JetStream()).Publish(ctx, p.Name, queue.Outgoing{Kind: kind, Data: content}); err != nil {
 		return fmt.Errorf("publish it: %w; whether it was published is not known, and the dead letter is still there: send the same id again", err)
 	}
-	if err := p.host.Queue.DropLetter(ctx, p.Name, seq); err != nil && !errors.Is(err, queue.ErrNoLetter) {
+	if err := queue.LettersOf(p.host.Queue.JetStream(), p.Name).Drop(ctx, seq); err != nil && !errors.Is(err, queue.ErrNoLetter) {
 		return fmt.Errorf("it is published, and its dead letter cannot be removed: %w", err)
 	}
 	return nil

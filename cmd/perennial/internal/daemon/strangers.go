@@ -39,7 +39,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	} else {
 		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
 	}
-	if err := a.host.Queue.RemoveEvents(ctx, a.Name); err != nil {
+	if err := queue.RemoveEvents(ctx, a.host.Queue.JetStream(), a.Name); err != nil {
 		return err
 	}
 	return a.ensureStreams(ctx)

@@ -57,7 +57,7 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 		return verbs.Changed{}, err
 	}
 	failpoint.Reached(ctx, reachedRequeueFact)
-	if err := a.host.Queue.PublishCommand(ctx, a.Name, kind, letter.Dead.Data); err != nil {
+	if err := queue.NewPublisher(a.host.Queue.JetStream()).Publish(ctx, a.Name, queue.Outgoing{Kind: kind, Data: letter.Dead.Data}); err != nil {
 		return verbs.Changed{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
 	}
 	failpoint.Reached(ctx, reachedRequeuePublished)
@@ -86,7 +86,7 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Let
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return queue.Letter{}, err
 	}
-	letter, err := a.host.Queue.Letter(ctx, a.Name, q.Seq)
+	letter, err := queue.LettersOf(a.host.Queue.JetStream(), a.Name).Read(ctx, q.Seq)
 	if errors.Is(err, queue.ErrNoLetter) {
 		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead-letters list` shows them", q.Seq)
 	}
@@ -95,7 +95,7 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Let
 
 // dropLetter removes a letter; one that is gone was removed by another request.
 func (a *account) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
-	err := a.host.Queue.DropLetter(ctx, a.Name, seq)
+	err := queue.LettersOf(a.host.Queue.JetStream(), a.Name).Drop(ctx, seq)
 	if err != nil && !errors.Is(err, queue.ErrNoLetter) {
 		return verbs.Changed{}, err
 	}
