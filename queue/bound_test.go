@@ -3,31 +3,28 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// filled publishes so many rows on the events stream, and gives their journal.
-func filled(t *testing.T, q *Queue, rows int) *journal {
+// fill publishes rows on the events stream as an outbox does.
+func fill(t testing.TB, q *Queue, from, to int, body func(seq int) string) {
 	t.Helper()
-	j := newJournal("own", rows)
-	runOutboxTo(t, q, j, uint64(rows))
-	return j
+	for seq := from; seq <= to; seq++ {
+		_, err := q.js.PublishMsg(within(t), &nats.Msg{
+			Subject: EventSubject("main", "order.delivered"), Data: []byte(body(seq)),
+			Header: nats.Header{HeaderSeq: {strconv.Itoa(seq)}, HeaderHash: {"a-" + strconv.Itoa(seq)}},
+		})
+		check(t, err)
+	}
 }
 
-// runOutboxTo publishes a journal up to a row.
-func runOutboxTo(t *testing.T, q *Queue, j *journal, last uint64) {
-	t.Helper()
-	outbox := NewOutbox(q.JetStream(), "main", j)
-	ctx, cancel := context.WithCancel(within(t))
-	done := make(chan struct{})
-	go func() { defer close(done); _ = outbox.Run(ctx) }()
-	check(t, outbox.Wait(within(t), last))
-	cancel()
-	receive(t, done)
-}
+func plain(seq int) string { return `{"id":"main/1/` + strconv.Itoa(seq) + `"}` }
 
 func alone(context.Context) error { return nil }
 
@@ -44,7 +41,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := connect(t, startServer(t, t.TempDir()))
 			check(t, Wanted{Account: "main", Replicas: 1, Embedded: embedded}.Ensure(within(t), q.JetStream()))
-			j := filled(t, q, 5000)
+			fill(t, q, 1, 5000, plain)
 			before := state(t, q)
 			for _, first := range []uint64{2001, 2000, 4990} {
 				check(t, EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: first, Alone: alone}))
@@ -54,11 +51,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 				}
 			}
 			check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(within(t), q.JetStream()))
-			j.append("own", 10)
-			outbox := NewOutbox(q.JetStream(), "main", j)
-			outbox.Begins = func(context.Context) (uint64, error) { return 4990, nil }
-			runOutbox(t, outbox)
-			check(t, outbox.Wait(within(t), 5010))
+			fill(t, q, 5001, 5010, plain)
 			if s := state(t, q); s.First != 4990 || s.Last != 5010 {
 				t.Errorf("what is published behind it: %+v", s)
 			}
@@ -68,7 +61,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 
 func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 	q := newQueue(t)
-	j := filled(t, q, 100)
+	fill(t, q, 1, 100, plain)
 	for _, removed := range []bool{false, true} {
 		stream, err := q.js.Stream(within(t), EventsStream("main"))
 		check(t, err)
@@ -87,11 +80,7 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 			t.Errorf("opened again: %+v", s)
 		}
 	}
-	j.append("own", 1)
-	outbox := NewOutbox(q.JetStream(), "main", j)
-	outbox.Begins = func(context.Context) (uint64, error) { return 50, nil }
-	runOutbox(t, outbox)
-	check(t, outbox.Wait(within(t), 101))
+	fill(t, q, 101, 101, plain)
 	if s := state(t, q); s.First != 50 || s.Last != 101 {
 		t.Errorf("a limit is left: %+v", s)
 	}
@@ -114,7 +103,7 @@ func TestALimitOfAnotherProgramIsStillRefused(t *testing.T) {
 
 func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 	q := newQueue(t)
-	filled(t, q, 100)
+	fill(t, q, 1, 100, plain)
 	taken := errors.New("another runner has it")
 	err := EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: 50, Alone: func(context.Context) error { return taken }})
 	if s := state(t, q); !errors.Is(err, taken) || s.First != 1 || s.Cut {
@@ -125,26 +114,10 @@ func TestNothingIsRemovedWhileAnotherRunnerHasTheAccount(t *testing.T) {
 	}
 }
 
-func TestTheOutboxRefusesAStreamThatLostTooMuch(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	j := filled(t, q, 3000)
-	check(t, EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: 1001, Alone: alone}))
-	for latest, refused := range map[uint64]bool{0: true, 1000: true, 1001: false, 2000: false} {
-		outbox := NewOutbox(q.JetStream(), "main", j)
-		outbox.Begins = func(context.Context) (uint64, error) { return latest, nil }
-		last, err := outbox.findPlace(within(t))
-		var diverged *DivergedError
-		if errors.As(err, &diverged) != refused || !refused && last != 3000 {
-			t.Errorf("to begin with %d at the latest: %d %v", latest, last, err)
-		}
-	}
-}
-
 func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
-	filled(t, q, 100)
+	fill(t, q, 1, 100, plain)
 	name := EventsStream("main")
 	consumerOf := func(c jetstream.ConsumerConfig) jetstream.Consumer {
 		consumer, err := q.js.CreateConsumer(within(t), name, c)
@@ -183,6 +156,75 @@ func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
 	for consumer, first := range want {
 		if got[consumer] != first {
 			t.Errorf("%s needs %d and not %d", consumer, first, got[consumer])
+		}
+	}
+}
+
+func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
+	q := newQueue(t)
+	if _, found, err := EventsOf(q.JetStream(), "main").Last(within(t)); found || err != nil {
+		t.Fatal(found, err)
+	}
+	fill(t, q, 1, 10, plain)
+	from, err := EventsOf(q.JetStream(), "main").firstWatched(within(t), WatchFrom{New: true})
+	check(t, err)
+	if from != 11 {
+		t.Fatal(from)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	var last error
+	for event, err := range EventsOf(q.JetStream(), "main").Follow(ctx, WatchFrom{Seq: 10}) {
+		if err == nil && event.Seq != 10 {
+			t.Fatalf("%+v", event)
+		}
+		last = err
+		cancel()
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Fatal(last)
+	}
+	for _, err := range EventsOf(q.JetStream(), "other").Follow(within(t), WatchFrom{}) {
+		if !errors.Is(err, ErrNoAccount) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestUnreadEventsNamesWebhooksThatAreBehind, and none that has delivered all.
+func TestUnreadEventsNamesWebhooksThatAreBehind(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	fill(t, q, 1, 100, plain)
+	check(t, PositionsOf(q.JetStream(), "main").Ensure(within(t), 1))
+	for name, seq := range map[string]uint64{"behind": 40, "at-the-end": 100, "begins": 0} {
+		_, err := PositionsOf(q.JetStream(), "main").Write(within(t), name, WebhookPosition{EventMark: EventMark{Seq: seq}, Read: EventMark{Seq: 100}}, 0)
+		check(t, err)
+	}
+	unread, err := EventsOf(q.JetStream(), "main").Unread(within(t))
+	check(t, err)
+	if fmt.Sprint(unread) != "[{webhook begins 1} {webhook behind 41}]" || WebhookOf(unread[1].Consumer) != "behind" || WebhookOf("behind") != "" {
+		t.Errorf("%v", unread)
+	}
+}
+
+// TestAnEventIsFoundByItsSequenceAndItsTime on a stream that begins behind an archive.
+func TestAnEventIsFoundByItsSequenceAndItsTime(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	began := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	fill(t, q, 1, 100, func(seq int) string {
+		return fmt.Sprintf(`{"time":%q}`, began.Add(time.Duration(seq-1)*time.Hour).Format(time.RFC3339))
+	})
+	check(t, EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: 31, Alone: alone}))
+	for seq, want := range map[uint64]bool{30: false, 31: true, 100: true, 101: false} {
+		if e, found, err := EventsOf(q.JetStream(), "main").At(within(t), seq); err != nil || found != want || found && (e.Seq != seq || e.Hash == "") {
+			t.Errorf("event %d: %+v %t %v", seq, e, found, err)
+		}
+	}
+	for at, want := range map[time.Duration]uint64{0: 31, 30 * time.Hour: 31, 40 * time.Hour: 41, 40*time.Hour + 1: 42, 1000 * time.Hour: 101} {
+		if got, err := EventsOf(q.JetStream(), "main").FirstSince(within(t), began.Add(at)); err != nil || got != want {
+			t.Errorf("since %s: %d, want %d: %v", at, got, want, err)
 		}
 	}
 }

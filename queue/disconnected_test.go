@@ -26,20 +26,3 @@ func TestACommandWithoutAConnectionIsNotPublished(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestAnAddressThatIsNoneReachesNoServer: the client takes one without a host for the server
-// of this machine.
-func TestAnAddressThatIsNoneReachesNoServer(t *testing.T) {
-	t.Parallel()
-	for address, ok := range map[string]bool{
-		"nats://h:4222": true, "tls://h": true, "h:4222": true, "wss://h, nats://i": true, "h": true,
-		"nosuch://": false, "nats://": false, "http://h:4222": false, "nats://h,nats://": false, "": false,
-	} {
-		if areAddresses(address) != ok {
-			t.Errorf("%q", address)
-		}
-	}
-	if _, err := Connect(ConnectConfig{URL: "nosuch://", Log: quiet()}); !errors.Is(err, errNoURL) {
-		t.Error(err)
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -13,17 +12,9 @@ import (
 // in it.
 func loose(t *testing.T, q *Queue, n int) jetstream.Stream {
 	t.Helper()
-	config := eventsConfig("main", 1, false)
-	config.DenyDelete, config.DenyPurge = false, false
-	stream, err := q.js.CreateStream(within(t), config)
+	stream, err := q.js.CreateStream(within(t), jetstream.StreamConfig{Name: EventsStream("main"), Subjects: []string{EventSubject("main", ">")}, AllowDirect: true})
 	check(t, err)
-	for seq := 1; seq <= n; seq++ {
-		_, err := q.js.PublishMsg(within(t), &nats.Msg{
-			Subject: EventSubject("main", "order.delivered"), Data: []byte(strconv.Itoa(seq)),
-			Header: nats.Header{HeaderSeq: {strconv.Itoa(seq)}, HeaderHash: {"h"}},
-		})
-		check(t, err)
-	}
+	fill(t, q, 1, n, strconv.Itoa)
 	return stream
 }
 

@@ -165,3 +165,11 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+func connectTo(t testing.TB, url string) *Queue {
+	t.Helper()
+	q, err := Connect(ConnectConfig{URL: url, Log: quiet()})
+	check(t, err)
+	t.Cleanup(q.Close)
+	return q
+}

@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue/natstest"
 )
 
 // The leader of three replicas steps down again and again while rows are published; what
 // its leader says is never older than what was acknowledged.
 func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 	t.Parallel()
-	servers := startCluster(t)
+	servers := natstest.Cluster(t)
 	q, err := Connect(ConnectConfig{URL: servers[0].ClientURL() + "," + servers[1].ClientURL() + "," + servers[2].ClientURL(), Log: quiet()})
 	check(t, err)
 	t.Cleanup(q.Close)
 	ctx := within(t)
-	again(ctx, t, func(ctx context.Context) error {
+	natstest.Again(ctx, t, func(ctx context.Context) error {
 		return Wanted{Account: "main", Replicas: 3, Embedded: true}.Ensure(ctx, q.JetStream())
 	})
 	j := newJournal("a", 4000)
@@ -45,7 +46,7 @@ func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 			t.Error(err)
 			break
 		}
-		again(ctx, t, func(ctx context.Context) error {
+		natstest.Again(ctx, t, func(ctx context.Context) error {
 			last, found, err := EventsOf(q.JetStream(), "main").LastRow(ctx)
 			if err == nil && (!found || last.Seq != uint64(to)) {
 				return fmt.Errorf("row %d was acknowledged, and the leader ends with %d", to, last.Seq)

@@ -160,39 +160,6 @@ func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 	}
 }
 
-func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
-	q := newQueue(t)
-	if _, found, err := EventsOf(q.JetStream(), "main").Last(within(t)); found || err != nil {
-		t.Fatal(found, err)
-	}
-	j := newJournal("a", 10)
-	outbox, _ := startOutbox(t, q, j)
-	check(t, outbox.Wait(within(t), 10))
-	from, err := EventsOf(q.JetStream(), "main").firstWatched(within(t), WatchFrom{New: true})
-	check(t, err)
-	if from != 11 {
-		t.Fatal(from)
-	}
-	ctx, cancel := context.WithCancel(within(t))
-	defer cancel()
-	var last error
-	for event, err := range EventsOf(q.JetStream(), "main").Follow(ctx, WatchFrom{Seq: 10}) {
-		if err == nil && event.Seq != 10 {
-			t.Fatalf("%+v", event)
-		}
-		last = err
-		cancel()
-	}
-	if !errors.Is(last, context.Canceled) {
-		t.Fatal(last)
-	}
-	for _, err := range EventsOf(q.JetStream(), "other").Follow(within(t), WatchFrom{}) {
-		if !errors.Is(err, ErrNoAccount) {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)

@@ -64,35 +64,6 @@ func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// An events stream of a version that published after the commit gets what publishing
-// before it needs. The server inside the process keeps what it has.
-func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
-	old := eventsConfig("main", 1, false)
-	old.AllowAtomicPublish, old.Description = false, "ours"
-	_, err := q.js.CreateStream(ctx, old)
-	check(t, err)
-	j := newJournal("a", 10)
-	for n := range 5 {
-		msg, err := eventMessage("main", &j.rows[n])
-		check(t, err)
-		_, err = q.JetStream().Store(ctx, msg)
-		check(t, err)
-	}
-	check(t, Wanted{Account: "main", Replicas: 1}.Ensure(ctx, q.JetStream()))
-	info, err := EventsOf(q.JetStream(), "main").Info(ctx)
-	check(t, err)
-	if !info.Config.AllowAtomicPublish || info.Config.Description != "ours" || info.Config.PersistMode == jetstream.AsyncPersistMode || info.State.LastSeq != 5 {
-		t.Errorf("%+v", info)
-	}
-	check(t, publishesFirst(q).Publish(ctx, j.rows[5:]))
-	published(t, q, j, 10)
-	if c := eventsConfig("main", 1, true); c.AllowAtomicPublish || c.PersistMode != jetstream.AsyncPersistMode {
-		t.Errorf("the embedded server's: %+v", c)
-	}
-}
-
 // TestTrap71APausedOrChangedConsumerIsFound: each setting that an administrator can change
 // while the runner works, with what to type.
 func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
@@ -130,4 +101,11 @@ func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 	_, err = q.js.UpdateConsumer(ctx, name, LineConfig("main", bulk))
 	check(t, err)
 	check(t, looks())
+}
+
+// TestOnlyTheEmbeddedServersEventsMayBeSyncedLater: their first copy is the ledger.
+func TestOnlyTheEmbeddedServersEventsMayBeSyncedLater(t *testing.T) {
+	if c := eventsConfig("main", 1, true); c.AllowAtomicPublish || c.PersistMode != jetstream.AsyncPersistMode {
+		t.Errorf("the embedded server's: %+v", c)
+	}
 }

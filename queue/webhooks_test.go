@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 )
 
 // TestAWebhooksPositionIsComparedAndSet: a writer that has not read it is refused.
@@ -66,45 +65,5 @@ func TestEachWrittenPositionIsSeen(t *testing.T) {
 	cancel()
 	if err := receive(t, done); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestUnreadEventsNamesWebhooksThatAreBehind, and none that has delivered all.
-func TestUnreadEventsNamesWebhooksThatAreBehind(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	filled(t, q, 100)
-	check(t, PositionsOf(q.JetStream(), "main").Ensure(within(t), 1))
-	for name, seq := range map[string]uint64{"behind": 40, "at-the-end": 100, "begins": 0} {
-		_, err := PositionsOf(q.JetStream(), "main").Write(within(t), name, WebhookPosition{EventMark: EventMark{Seq: seq}, Read: EventMark{Seq: 100}}, 0)
-		check(t, err)
-	}
-	unread, err := EventsOf(q.JetStream(), "main").Unread(within(t))
-	check(t, err)
-	if fmt.Sprint(unread) != "[{webhook begins 1} {webhook behind 41}]" || WebhookOf(unread[1].Consumer) != "behind" || WebhookOf("behind") != "" {
-		t.Errorf("%v", unread)
-	}
-}
-
-// TestAnEventIsFoundByItsSequenceAndItsTime on a stream that begins behind an archive.
-func TestAnEventIsFoundByItsSequenceAndItsTime(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	began := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	j := newJournal("own", 100)
-	for i := range j.rows {
-		j.rows[i].Payload = fmt.Appendf(nil, `{"time":%q}`, began.Add(time.Duration(i)*time.Hour).Format(time.RFC3339))
-	}
-	runOutboxTo(t, q, j, 100)
-	check(t, EventsOf(q.JetStream(), "main").Bound(within(t), Bounding{First: 31, Alone: alone}))
-	for seq, want := range map[uint64]bool{30: false, 31: true, 100: true, 101: false} {
-		if e, found, err := EventsOf(q.JetStream(), "main").At(within(t), seq); err != nil || found != want || found && (e.Seq != seq || e.Hash == "") {
-			t.Errorf("event %d: %+v %t %v", seq, e, found, err)
-		}
-	}
-	for at, want := range map[time.Duration]uint64{0: 31, 30 * time.Hour: 31, 40 * time.Hour: 41, 40*time.Hour + 1: 42, 1000 * time.Hour: 101} {
-		if got, err := EventsOf(q.JetStream(), "main").FirstSince(within(t), began.Add(at)); err != nil || got != want {
-			t.Errorf("since %s: %d, want %d: %v", at, got, want, err)
-		}
 	}
 }

@@ -6,14 +6,6 @@ import (
 	"testing"
 )
 
-func outgoing(n int) []Outgoing {
-	commands := make([]Outgoing, n)
-	for i := range commands {
-		commands[i] = Outgoing{Kind: KindProxyRenew, Data: fmt.Appendf(nil, `{"id":"bench-%d","proxy_ids":["px_%d"],"duration_days":30}`, i, i)}
-	}
-	return commands
-}
-
 // BenchmarkIntakeFetchAndAck takes a backlog of b.N commands, acknowledges
 // them, and waits until the stream is empty.
 func BenchmarkIntakeFetchAndAck(b *testing.B) {
@@ -38,29 +30,6 @@ func BenchmarkIntakeFetchAndAck(b *testing.B) {
 	b.ReportMetric(float64(b.N)/fetched.Seconds(), "fetched/s")
 }
 
-// BenchmarkPublishCommands publishes atomic batches, synced to disk.
-func BenchmarkPublishCommands(b *testing.B) {
-	q := newQueue(b)
-	commands := outgoing(b.N)
-	b.ResetTimer()
-	check(b, NewPublisher(q.JetStream()).PublishCommands(context.Background(), "main", commands))
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
-}
-
-// BenchmarkOutbox publishes journal rows of one kilobyte.
-func BenchmarkOutbox(b *testing.B) {
-	q := newQueue(b)
-	rows := newJournal("a", b.N)
-	payload := make([]byte, 1024)
-	for i := range rows.rows {
-		rows.rows[i].Payload = payload
-	}
-	b.ResetTimer()
-	outbox, _ := startOutbox(b, q, rows)
-	check(b, outbox.Wait(context.Background(), uint64(b.N)))
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-}
-
 // awaitEmpty returns when every command was acknowledged.
 func awaitEmpty(t testing.TB, q *Queue, account string) {
 	t.Helper()
@@ -72,4 +41,12 @@ func awaitEmpty(t testing.TB, q *Queue, account string) {
 			return
 		}
 	}
+}
+
+func outgoing(n int) []Outgoing {
+	commands := make([]Outgoing, n)
+	for i := range commands {
+		commands[i] = Outgoing{Kind: KindProxyRenew, Data: fmt.Appendf(nil, `{"id":"bench-%d","proxy_ids":["px_%d"],"duration_days":30}`, i, i)}
+	}
+	return commands
 }
