@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,5 +74,29 @@ func TestLettersBehindASequence(t *testing.T) {
 	check(t, LettersOf(q.JetStream(), "main").Drop(ctx, 6))
 	for l, err := range LettersOf(q.JetStream(), "main").After(ctx, 5) {
 		t.Errorf("%v %v", l, err)
+	}
+}
+
+func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
+	q := newQueue(t)
+	ctx := within(t)
+	dead := Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte{0xff, 0}, StreamSequence: 7, Published: time.Unix(1, 0)}
+	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
+	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
+	dead.StreamSequence, dead.Data = 8, []byte("{")
+	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
+	stream, err := q.js.Stream(ctx, DeadStream("main"))
+	check(t, err)
+	if n := stream.CachedInfo().State.Msgs; n != 2 {
+		t.Fatalf("%d dead letters", n)
+	}
+	for seq, want := range map[uint64]string{1: "/wA= base64", 2: "{ "} {
+		msg, err := stream.GetMsg(ctx, seq)
+		check(t, err)
+		var letter KeptLetter
+		check(t, json.Unmarshal(msg.Data, &letter))
+		if got := fmt.Sprint(letter.Data, " ", letter.Encoding); got != want || letter.Reason != "not JSON" || letter.StreamSequence != 6+seq {
+			t.Errorf("%s", msg.Data)
+		}
 	}
 }

@@ -25,6 +25,9 @@ const (
 	intakeBuffer = 256
 )
 
+// ErrIntakeClosed is returned by [Intake.Fetch] after [Intake.Close].
+var ErrIntakeClosed = errors.New("intake is closed")
+
 // Message is one delivery of a command. Either Ack or Nak ends it; without one it
 // is delivered again after a minute.
 type Message struct {

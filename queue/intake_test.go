@@ -2,17 +2,13 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"perennial/ledger/testrun"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -233,70 +229,6 @@ func TestFetchObeysItsContextAndClose(t *testing.T) {
 	intake.Close()
 	if _, err := intake.Fetch(within(t), renewals, 1); !errors.Is(err, ErrIntakeClosed) {
 		t.Fatal(err)
-	}
-}
-
-func TestUnconfiguredAccountIsAnsweredAtOnce(t *testing.T) {
-	q := newQueue(t)
-	if err := NewPublisher(q.JetStream()).Publish(within(t), "other", Outgoing{Kind: KindProxyRenew, Data: []byte(`{}`)}); !errors.Is(err, ErrNoAccount) {
-		t.Fatal(err)
-	}
-	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "other", outgoing(5)); !errors.Is(err, ErrNoAccount) {
-		t.Fatal(err)
-	}
-	_, err := q.nc.RequestWithContext(within(t), "perennial.commands.main.order.cancel", nil)
-	if !errors.Is(err, nats.ErrNoResponders) {
-		t.Fatalf("a kind that does not exist: %v", err)
-	}
-	if err := NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: "order.cancel", Data: nil}); err == nil {
-		t.Fatal("a kind that does not exist was published")
-	}
-}
-
-func TestBatchIsStoredWholeOrNotAtAll(t *testing.T) {
-	t.Parallel()
-	q := newQueue(t)
-	check(t, NewPublisher(q.JetStream()).PublishCommands(within(t), "main", outgoing(2500)))
-	awaitCount(t, q, 2500)
-	// The stream refuses the large one when the batch is committed.
-	commands := outgoing(1200)
-	commands[1100].Data = []byte(strings.Repeat("x", MaxCommandBytes))
-	config := commandsConfig("main", 1)
-	config.MaxMsgSize = 1000
-	_, err := q.js.UpdateStream(within(t), config)
-	check(t, err)
-	var failed *BatchError
-	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "main", commands); !errors.As(err, &failed) || failed.Batch != 2 || failed.First != 1000 || failed.Last != 1199 {
-		t.Fatal(err)
-	}
-	awaitCount(t, q, 3500)
-	commands[0].Data = make([]byte, MaxCommandBytes+1)
-	if err := NewPublisher(q.JetStream()).PublishCommands(within(t), "main", commands); err == nil || errors.As(err, &failed) && failed.First == 0 {
-		t.Fatal("an oversize command was sent")
-	}
-}
-
-func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
-	q := newQueue(t)
-	ctx := within(t)
-	dead := Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte{0xff, 0}, StreamSequence: 7, Published: time.Unix(1, 0)}
-	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
-	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
-	dead.StreamSequence, dead.Data = 8, []byte("{")
-	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
-	stream, err := q.js.Stream(ctx, DeadStream("main"))
-	check(t, err)
-	if n := stream.CachedInfo().State.Msgs; n != 2 {
-		t.Fatalf("%d dead letters", n)
-	}
-	for seq, want := range map[uint64]string{1: "/wA= base64", 2: "{ "} {
-		msg, err := stream.GetMsg(ctx, seq)
-		check(t, err)
-		var letter KeptLetter
-		check(t, json.Unmarshal(msg.Data, &letter))
-		if got := fmt.Sprint(letter.Data, " ", letter.Encoding); got != want || letter.Reason != "not JSON" || letter.StreamSequence != 6+seq {
-			t.Errorf("%s", msg.Data)
-		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -120,8 +121,10 @@ func TestAnEarlierStreamGetsTheLines(t *testing.T) {
 	t.Parallel()
 	q := connect(t, startServer(t, t.TempDir()))
 	ctx := within(t)
-	old := commandsConfig("main", 1)
-	old.Subjects = []string{CommandSubject("main", KindOrderCreate), CommandSubject("main", KindProxyRenew)}
+	old := jetstream.StreamConfig{
+		Name: CommandsStream("main"), Subjects: []string{CommandSubject("main", KindOrderCreate), CommandSubject("main", KindProxyRenew)},
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, AllowAtomicPublish: true, Duplicates: 100 * time.Millisecond, AllowDirect: true,
+	}
 	_, err := q.js.CreateStream(ctx, old)
 	check(t, err)
 	consumer, err := q.js.CreateConsumer(ctx, old.Name, jetstream.ConsumerConfig{Durable: formerConsumer, AckPolicy: jetstream.AckExplicitPolicy})

@@ -18,13 +18,6 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-const (
-	// HeaderSeq and HeaderHash carry a row's place in the journal beside the
-	// event, so that an outbox finds its place without reading bodies.
-	HeaderSeq  = "Perennial-Seq"
-	HeaderHash = "Perennial-Hash"
-)
-
 // Event is a journal row as it is published.
 type Event struct {
 	Seq     uint64 // journal sequence, from 1 without gaps
@@ -311,7 +304,7 @@ func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, fir
 	if err != nil {
 		return fmt.Errorf("events from %d on: %w", first, err)
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages), jetstream.PullHeartbeat(pullHeartbeat))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(PullAhead), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return fmt.Errorf("events from %d on: %w", first, err)
 	}

@@ -225,3 +225,26 @@ func Disconnected(err error) bool {
 	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
 		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)
 }
+
+// BatchError says which atomic batch of [Publisher.PublishCommands] was refused or
+// left without an answer. Batches before it are stored, batches after it were
+// not sent. First and Last are indexes into the given commands, inclusive.
+type BatchError struct {
+	Batch int // counted from 1
+	First int
+	Last  int
+	Err   error
+}
+
+// Error names the batch and the range of commands in it.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("batch %d (commands %d to %d): %v", e.Batch, e.First+1, e.Last+1, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// ErrNotTaken says that nothing takes the commands of an account at the moment: no
+// runner has made its streams yet, they have no leader, or the hub of a leaf node is
+// away. Nothing was published; publishing again may work.
+var ErrNotTaken = errors.New("nothing takes the account's commands at the moment")

@@ -64,7 +64,7 @@ func fillUp(t *testing.T, q *Queue) error {
 		return err
 	}
 	for _, line := range Lines() {
-		if _, err := lineConsumer(within(t), q.JetStream(), "main", line); err != nil {
+		if _, err := q.JetStream().CreateOrUpdateConsumer(within(t), CommandsStream("main"), LineConfig("main", line)); err != nil {
 			return err
 		}
 	}

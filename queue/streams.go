@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// MaxCommandBytes is the largest command body that is carried out.
-	MaxCommandBytes = 128 << 10
 	// maxCommandMessageBytes leaves room for headers beside the largest body;
 	// the stream refuses what is larger when it is published.
 	maxCommandMessageBytes = MaxCommandBytes + 4<<10
@@ -269,4 +267,16 @@ func CheckSnapshots(ctx context.Context, js *JetStream, account string, replicas
 	return checkStream(have, jetstream.StreamConfig{
 		Name: name, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"}, Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 	})
+}
+
+// ConsumerError refuses a consumer of the commands stream that somebody paused or changed:
+// commands are delivered late, in part, or not at all.
+type ConsumerError struct {
+	Stream, Consumer string
+	Why, Do          string
+}
+
+// Error names the consumer, what is wrong, and the command that mends it.
+func (e *ConsumerError) Error() string {
+	return fmt.Sprintf("consumer %s of stream %s %s: run `", e.Consumer, e.Stream, e.Why) + e.Do + "`"
 }

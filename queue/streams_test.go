@@ -71,8 +71,12 @@ func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 	q := newQueue(t)
 	ctx := within(t)
 	looks := func() error { return Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(ctx, q.JetStream()) }
-	check(t, looks()) // before a runner has made a consumer
-	openIntake(t, q)
+	check(t, looks())              // before a runner has made a consumer
+	for _, line := range Lines() { // as the intake makes them
+		_, err := q.JetStream().CreateOrUpdateConsumer(ctx, CommandsStream("main"), LineConfig("main", line))
+		check(t, err)
+	}
+	bulk := Line{Kind: KindProxyRenew, Priority: PriorityBulk}
 	check(t, looks())
 	name := CommandsStream("main")
 	_, err := q.js.PauseConsumer(ctx, name, ConsumerOf(bulk), time.Now().Add(time.Hour))

@@ -141,3 +141,6 @@ const (
 	inboxes    = "_INBOX."
 	AllInboxes = inboxes + ">"
 )
+
+// MaxCommandBytes is the largest command body that is carried out.
+const MaxCommandBytes = 128 << 10

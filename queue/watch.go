@@ -16,6 +16,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+const (
+	// HeaderSeq and HeaderHash carry a row's place in the journal beside the
+	// event, so that an outbox finds its place without reading bodies.
+	HeaderSeq  = "Perennial-Seq"
+	HeaderHash = "Perennial-Hash"
+)
+
 // EventStream is the events stream of one account, as others read it.
 type EventStream struct {
 	js      *JetStream
@@ -123,6 +130,9 @@ func (s EventStream) Live(ctx context.Context, types ...string) (iter.Seq2[Recei
 // client, as with every plain subscription.
 const liveBuffer = 65536
 
+// PullAhead bounds what the server has sent ahead.
+const PullAhead = 256
+
 // pullHeartbeat is how often the server says that a consumer is there while it has
 // nothing to deliver. After two that did not come the consumer is made anew.
 const pullHeartbeat = time.Second
@@ -183,7 +193,7 @@ func (s EventStream) watch(ctx context.Context, types []string, next *uint64, de
 	if err != nil {
 		return false, err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullMessages), jetstream.PullHeartbeat(pullHeartbeat))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(PullAhead), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return false, err
 	}

@@ -155,7 +155,7 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 
 // passing are the errors of a NATS server or a runner that is away.
 var passing = []error{
-	queue.ErrNotTaken, queue.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
+	queue.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
 }
 

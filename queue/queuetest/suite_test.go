@@ -39,7 +39,7 @@ func Suite(t *testing.T, open func(t *testing.T) Commands) {
 	}
 }
 
-func publish(t *testing.T, s Commands, n int) {
+func publishAll(t *testing.T, s Commands, n int) {
 	t.Helper()
 	for i := range n {
 		s.Publish(t, queue.KindProxyRenew, []byte(strconv.Itoa(i)))
@@ -48,7 +48,7 @@ func publish(t *testing.T, s Commands, n int) {
 
 func inOrder(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 20)
+	publishAll(t, s, 20)
 	for i, m := range s.Take(t, 20) {
 		if string(m.Data) != strconv.Itoa(i) || m.Kind != queue.KindProxyRenew || m.Delivered != 1 {
 			t.Errorf("message %d is %q, %s, delivered %d times", i, m.Data, m.Kind, m.Delivered)
@@ -74,7 +74,7 @@ func twins(t *testing.T, s Commands) {
 
 func putBack(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 3)
+	publishAll(t, s, 3)
 	all := s.Take(t, 3)
 	if err := all[1].Nak(0); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func putBack(t *testing.T, s Commands) {
 
 func leftBehind(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 30)
+	publishAll(t, s, 30)
 	first := s.Take(t, 20)
 	ack(t, first[3])
 	ack(t, first[17])
@@ -110,7 +110,7 @@ func leftBehind(t *testing.T, s Commands) {
 
 func outOfOrder(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 60)
+	publishAll(t, s, 60)
 	all := s.Take(t, 60)
 	slices.Reverse(all)
 	for _, m := range all[:40] {
@@ -129,7 +129,7 @@ func outOfOrder(t *testing.T, s Commands) {
 
 func twice(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 1)
+	publishAll(t, s, 1)
 	m := s.Take(t, 1)[0]
 	ack(t, m)
 	_ = m.Ack() // JetStream says that it was done, or nothing

@@ -2,6 +2,8 @@
 
 package service
 
+import "errors"
+
 // Error is an answer of an account's service that is an error. A verb
 // returns one to choose code and body; [Request] returns what arrived.
 type Error struct {
@@ -19,3 +21,7 @@ type ErrorBody struct {
 
 // Error joins code and description.
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
+
+// ErrNoRunner says that nothing answers an account's service subject: no
+// runner holds the account at the moment, or it does not know the verb.
+var ErrNoRunner = errors.New("no runner answers for the account")

@@ -313,7 +313,7 @@ func Request(ctx context.Context, js *queue.JetStream, account, verb string, dat
 		return nil, fmt.Errorf("account %s, %s: %w", account, verb, refused)
 	}
 	if errors.Is(err, nats.ErrNoResponders) {
-		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, check the name, or see on its /readyz why it does not work (%s)", account, queue.ErrNoRunner, verb)
+		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, check the name, or see on its /readyz why it does not work (%s)", account, ErrNoRunner, verb)
 	}
 	if err != nil && (errors.Is(context.Cause(ctx), queue.ErrStopping) || queue.Disconnected(err)) {
 		return nil, fmt.Errorf("account %s: the connection to nats was lost: %w: ask again (%s)", account, queue.ErrStopping, verb)

@@ -18,7 +18,7 @@ import (
 func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 	js := jstest.New(t)
 	ctx := natstest.Within(t)
-	if _, err := Request(ctx, js, "main", "status", nil); !errors.Is(err, queue.ErrNoRunner) {
+	if _, err := Request(ctx, js, "main", "status", nil); !errors.Is(err, ErrNoRunner) {
 		t.Fatal(err)
 	}
 	waiting := make(chan struct{})
@@ -47,7 +47,7 @@ func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 	if _, err := Request(ctx, js, "main", "review.resolve", nil); !errors.As(err, &refused) || refused.Code != "failed" || len(refused.Body) == 0 {
 		t.Fatal(err)
 	}
-	if _, err := Request(ctx, js, "main", "unknown", nil); !errors.Is(err, queue.ErrNoRunner) {
+	if _, err := Request(ctx, js, "main", "unknown", nil); !errors.Is(err, ErrNoRunner) {
 		t.Fatal(err)
 	}
 	slow := make(chan error, 1)

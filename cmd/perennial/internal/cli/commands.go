@@ -409,7 +409,7 @@ const restartTimeout = time.Minute
 
 // after takes what a request came to, and gives the error to end with.
 func (a *absence) after(err error) error {
-	gone := errors.Is(err, queue.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, queue.ErrNotTaken)
+	gone := errors.Is(err, service.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, queue.ErrNotTaken)
 	switch {
 	case err == nil:
 		a.answered = time.Now()

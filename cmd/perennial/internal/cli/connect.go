@@ -193,7 +193,7 @@ func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], quest
 	}
 	defer r.Close()
 	out, err = ask(ctx, r, v, question)
-	if errors.Is(err, queue.ErrNoRunner) {
+	if errors.Is(err, service.ErrNoRunner) {
 		return out, false, nil
 	}
 	return out, true, err

@@ -17,6 +17,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
+	"perennial/queue/service"
 )
 
 func (a *app) deadLettersCommand() *cobra.Command {
@@ -242,7 +243,7 @@ func (a *app) printLetter(done string, l queue.Letter, err error) error {
 // is looked after on the stream itself then, and no fact says who did.
 func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest, verbs.Changed], q verbs.DeadRequest) (answered bool, err error) {
 	_, err = ask(ctx, r, v, q)
-	return !errors.Is(err, queue.ErrNoRunner), err
+	return !errors.Is(err, service.ErrNoRunner), err
 }
 
 // dropLetter removes a letter, by the runner that has the account where there is one.

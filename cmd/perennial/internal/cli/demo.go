@@ -22,6 +22,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/service"
 	"perennial/schedules"
 )
 
@@ -236,7 +237,7 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.Command
 				return status, nil
 			}
 		}
-		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
+		if err != nil && !errors.Is(err, service.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
 			return status, err
 		}
 		if err := sleep.For(ctx, pollEvery); err != nil {

@@ -43,7 +43,7 @@ func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.Comma
 				return status, nil
 			}
 		}
-		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
+		if err != nil && !errors.Is(err, service.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
 			return status, err
 		}
 		select {
