@@ -20,9 +20,9 @@ import (
 // Cluster runs three servers with JetStream until the test ends.
 func Cluster(t testing.TB) (servers []*server.Server) {
 	t.Helper()
-	var routes []*url.URL
-	var ports []int
-	for range 3 {
+	const size = 3
+	routes, ports := make([]*url.URL, 0, size), make([]int, 0, size)
+	for range size {
 		port, err := freeport.Loopback()
 		Check(t, err)
 		ports = append(ports, port)

@@ -21,6 +21,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // loadTask publishes the commands in a closed loop, as producers do, and follows the
@@ -186,7 +187,7 @@ func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (
 	for i, account := range t.Accounts {
 		room := make(chan struct{}, t.InFlight)
 		t.rooms = append(t.rooms, room)
-		live, err := queue.EventsOf(t.queue.JetStream(), account).Live(ctx, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+		live, err := events.Of(t.queue.JetStream(), account).Live(ctx, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +203,7 @@ func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (
 }
 
 // followOne takes the time of each command's last event.
-func (t *loadTask) followOne(events iter.Seq2[queue.ReceivedEvent, error], commands int, room <-chan struct{}) error {
+func (t *loadTask) followOne(events iter.Seq2[events.Event, error], commands int, room <-chan struct{}) error {
 	for e, err := range events {
 		if err != nil {
 			return err

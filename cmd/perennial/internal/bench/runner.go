@@ -26,7 +26,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/queue/trial"
 	"perennial/upstream"
 )
@@ -375,7 +375,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, err := queue.EventsOf(b.Queue.JetStream(), OuterAccount).State(ctx)
+	state, err := events.Of(b.Queue.JetStream(), OuterAccount).State(ctx)
 	if err != nil {
 		return err
 	}

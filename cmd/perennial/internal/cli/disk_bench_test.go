@@ -18,6 +18,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -92,7 +93,7 @@ func (d *disk) renew(ctx context.Context, h *daemon.Host, size int) {
 		data := fmt.Sprintf(`{"id":"keep-2026-11-21-%06d","proxy_ids":[%s],"duration_days":30,"labels":{"team":"search"}}`, n, strings.Join(ids, ","))
 		commands = append(commands, queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(data)})
 	}
-	live, err := queue.EventsOf(h.Queue.JetStream(), "bench").Live(ctx, "renewal.completed")
+	live, err := events.Of(h.Queue.JetStream(), "bench").Live(ctx, "renewal.completed")
 	d.must(err)
 	go func() { d.must(queue.NewPublisher(h.Queue.JetStream()).PublishCommands(ctx, "bench", commands)) }()
 	ended := 0

@@ -25,6 +25,7 @@ import (
 	"perennial/ledger/files"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/events"
 )
 
 // errNoStore marks a data directory that no `perennial run` has made yet.
@@ -172,7 +173,7 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 // events yields what the stream holds from a journal sequence on. An outbox's
 // message has the sequence of its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
-	return daemon.Bodies(queue.EventsOf(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
+	return daemon.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
 
 // writes is the account's ledger for a caller that is alone with it.

@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/queue/lease"
 	"perennial/upstream/sandbox"
 )
@@ -146,7 +147,7 @@ func (h *history) borrow(ctx context.Context, what string) (release func(), err 
 
 // exists says whether the account has a stream; without one the error says so.
 func (h *history) exists(ctx context.Context) (bool, error) {
-	_, _, err := queue.EventsOf(h.queue.JetStream(), h.account).Last(ctx)
+	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
 	return !errors.Is(err, queue.ErrNoAccount), err
 }
 

@@ -18,6 +18,7 @@ import (
 	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/events"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -253,7 +254,7 @@ func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head ledger.Head) map
 	seq := begin - 1
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for e, err := range queue.EventsOf(q.JetStream(), "main").Follow(ctx, queue.WatchFrom{Seq: 1}) {
+	for e, err := range events.Of(q.JetStream(), "main").Follow(ctx, events.From{Seq: 1}) {
 		if err != nil {
 			t.Fatalf("after event %d of %d: %v", seq, head.Seq, err)
 		}

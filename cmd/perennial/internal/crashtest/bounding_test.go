@@ -19,6 +19,8 @@ import (
 	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/events"
+	"perennial/queue/objects"
 )
 
 // onStream runs do on the world's NATS while no runner has it: another server, or
@@ -43,12 +45,12 @@ func (w *world) onStream(server *embedded.Server, do func(*queue.Queue, jetstrea
 	do(q, js)
 }
 
-func (w *world) eventsState(server *embedded.Server) (state queue.EventsState, snapshots []queue.Snapshot) {
+func (w *world) eventsState(server *embedded.Server) (state events.State, snapshots []objects.Snapshot) {
 	w.t.Helper()
 	w.onStream(server, func(q *queue.Queue, _ jetstream.JetStream) {
 		var err error
-		if state, err = queue.EventsOf(q.JetStream(), "main").State(w.t.Context()); err == nil {
-			snapshots, err = queue.SnapshotsOf(q.JetStream(), "main").List(w.t.Context())
+		if state, err = events.Of(q.JetStream(), "main").State(w.t.Context()); err == nil {
+			snapshots, err = objects.SnapshotsOf(q.JetStream(), "main").List(w.t.Context())
 		}
 		if err != nil {
 			w.t.Fatal(err)
@@ -314,7 +316,7 @@ func TestABoundedStreamThatLostMoreIsRefused(t *testing.T) {
 	w := oldWorld(t, "")
 	out := w.archiveOld()
 	w.onStream(nil, func(q *queue.Queue, _ jetstream.JetStream) {
-		err := queue.EventsOf(q.JetStream(), "main").Bound(t.Context(), queue.Bounding{First: out.Events.FirstSeq + 1, Alone: func(context.Context) error { return nil }})
+		err := events.Of(q.JetStream(), "main").Bound(t.Context(), events.Bounding{First: out.Events.FirstSeq + 1, Alone: func(context.Context) error { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

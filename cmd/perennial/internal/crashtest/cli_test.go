@@ -23,6 +23,7 @@ import (
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/events"
 )
 
 // TestTwoDemosShowTheSameMoneyThatAddsUp: the sweep that a demonstration shows is
@@ -174,7 +175,7 @@ func waitForEvent(t testing.TB, url, eventType, id string) string {
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for e, err := range queue.EventsOf(q.JetStream(), "main").Follow(ctx, queue.WatchFrom{Seq: 1, Types: []string{eventType}}) {
+	for e, err := range events.Of(q.JetStream(), "main").Follow(ctx, events.From{Seq: 1, Types: []string{eventType}}) {
 		if err != nil {
 			t.Fatalf("no %s of %s: %v", eventType, id, err)
 		}

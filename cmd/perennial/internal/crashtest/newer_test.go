@@ -23,7 +23,9 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // newer is a runner of version 9.9.0, which holds the account and whose rows the test makes.
@@ -54,9 +56,9 @@ func newNewer(p *pair) *newer {
 }
 
 // last is the last row of the stream.
-func (n *newer) last() queue.ReceivedEvent {
+func (n *newer) last() events.Event {
 	n.p.w.t.Helper()
-	last, found, err := queue.EventsOf(n.queue.JetStream(), "main").LastRow(n.p.w.t.Context())
+	last, found, err := events.Of(n.queue.JetStream(), "main").LastRow(n.p.w.t.Context())
 	if err != nil || !found {
 		n.p.w.t.Fatal(found, err)
 	}
@@ -79,7 +81,7 @@ func (n *newer) writes(factType, data string) {
 	if back, err := ledger.ReadEvent(event); err != nil || back != r {
 		t.Fatalf("%v\n%+v\n%+v", err, back, r)
 	}
-	err = queue.NewOutbox(n.queue.JetStream(), "main", nil).Publish(t.Context(), []queue.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
+	err = outbox.New(n.queue.JetStream(), "main", nil).Publish(t.Context(), []outbox.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
 	if err != nil {
 		t.Fatal(err)
 	}

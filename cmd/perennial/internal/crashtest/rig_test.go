@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/queue/service"
 	"perennial/schedules"
 )
@@ -55,7 +56,7 @@ func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.Comma
 }
 
 // commandIn is the command that an event is about, "" for none.
-func commandIn(e queue.ReceivedEvent) string {
+func commandIn(e events.Event) string {
 	var event struct {
 		Data fact.Ref `json:"data"`
 	}

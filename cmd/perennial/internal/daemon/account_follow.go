@@ -13,8 +13,8 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
-	"perennial/queue"
 	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 func (a *account) journal() journal { return a.journalOf(a.Ledger()) }
@@ -135,7 +135,7 @@ func (a *account) takeOver(ctx context.Context) error {
 // lead has what the runner appends published before it is committed, until end. The
 // context that it returns ends, with jobs.ErrLost as its cause, when the lease or the
 // right to append is lost. lease is nil on the embedded server, where none is needed.
-func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *queue.Outbox) (context.Context, func(), error) {
+func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
 	}
@@ -166,7 +166,7 @@ func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *queue.Ou
 // leading is the right to append to the account's history, and what publishes it.
 type leading struct {
 	*ledger.Leadership
-	outbox *queue.Outbox
+	outbox *outbox.Outbox
 }
 
 // setLeading notes that the runner leads; nil: it leads no longer, and another one

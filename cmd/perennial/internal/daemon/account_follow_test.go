@@ -23,7 +23,9 @@ import (
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/events"
 	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // taken is an account whose events another runner has written, and which this one takes
@@ -132,7 +134,7 @@ func (x *taken) later() {
 	r.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, r.Operation), r.Data)))
 	events, err := (&Source{Account: "main"}).render([]ledger.Row{r})
 	must(x.t, err)
-	must(x.t, queue.NewOutbox(x.host.Queue.JetStream(), "main", nil).Publish(x.t.Context(), events))
+	must(x.t, outbox.New(x.host.Queue.JetStream(), "main", nil).Publish(x.t.Context(), events))
 }
 
 // TestATakeOverFoldsToTheEnd: with the lease alone nothing of what others wrote is there;
@@ -157,10 +159,10 @@ func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
 	must(t, err)
 	defer leads.End()
 	err = x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) })
-	if _, fenced := errors.AsType[*queue.FencedError](err); !fenced || !ledger.Ended(err) {
+	if _, fenced := errors.AsType[*outbox.FencedError](err); !fenced || !ledger.Ended(err) {
 		t.Errorf("%v", err)
 	}
-	if last, _, err := queue.EventsOf(x.host.Queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != takenRows || x.head() != 0 {
+	if last, _, err := events.Of(x.host.Queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != takenRows || x.head() != 0 {
 		t.Errorf("the stream ends with %d (%v), the ledger with %d", last.Seq, err, x.head())
 	}
 }
@@ -180,7 +182,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	if consumers := stream.CachedInfo().State.Consumers; consumers != 0 {
 		t.Errorf("%d consumers were made for commands", consumers)
 	}
-	if last, _, err := queue.EventsOf(x.host.Queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != takenRows+1 || x.head() != takenRows {
+	if last, _, err := events.Of(x.host.Queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != takenRows+1 || x.head() != takenRows {
 		t.Errorf("the stream ends with %d (%v), the ledger with %d", last.Seq, err, x.head())
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -220,10 +222,10 @@ func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	rows, err := x.other.Rows(t.Context(), 20, 5)
 	must(t, err)
 	err = x.journal().foldRows(t.Context(), rows)
-	if _, diverged := errors.AsType[*queue.DivergedError](err); !diverged || errors.Is(err, errLedgerBefore) {
+	if _, diverged := errors.AsType[*outbox.DivergedError](err); !diverged || errors.Is(err, errLedgerBefore) {
 		t.Errorf("rows that are all there: %v", err)
 	}
-	must(t, queue.EventsOf(x.host.Queue.JetStream(), "main").Bound(t.Context(), queue.Bounding{First: 15, Alone: func(context.Context) error { return nil }}))
+	must(t, events.Of(x.host.Queue.JetStream(), "main").Bound(t.Context(), events.Bounding{First: 15, Alone: func(context.Context) error { return nil }}))
 	err = x.journal().foldRows(t.Context(), rows)
 	if !errors.Is(err, errLedgerBefore) || final(err) {
 		t.Errorf("rows that went: %v", err)

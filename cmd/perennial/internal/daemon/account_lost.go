@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // mayHaveLost is how long behind a new connection, once it carries what runners say, the
@@ -22,7 +23,7 @@ const mayHaveLost = time.Minute
 // them: from a shorter ledger the history would lack what the other one sent. Only the
 // holder of the lease calls it, with a ledger that has all that is on the stream.
 func (a *account) leaveToLongest(ctx context.Context) error {
-	last, found, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
+	last, found, err := events.Of(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 		return err
 	}
 	name, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())
-	if last, _, err = queue.EventsOf(a.host.Queue.JetStream(), a.Name).LastRow(ctx); err != nil || row <= max(head, int64(last.StreamSeq)) {
+	if last, _, err = events.Of(a.host.Queue.JetStream(), a.Name).LastRow(ctx); err != nil || row <= max(head, int64(last.StreamSeq)) {
 		return err
 	}
 	a.shorter = true
@@ -70,7 +71,7 @@ func (a *account) awaitWords(ctx context.Context) error {
 // lease again, until that ledger's rows are on the stream or its runner is gone.
 func (a *account) awaitLongest(ctx context.Context) error {
 	for a.shorter {
-		last, _, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
+		last, _, err := events.Of(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
 		if err == nil { // else it is asked again
 			head, _, err := a.Ledger().Head(ctx)
 			if err != nil {

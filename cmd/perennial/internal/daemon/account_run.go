@@ -15,6 +15,7 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // run serves the account until ctx ends, or until it must not be served (final).
@@ -34,7 +35,7 @@ func (a *account) run(ctx context.Context) error {
 // noteRefused notes as firm what this process saw on a stream that has lost it: the
 // next start has to refuse that stream too.
 func (a *account) noteRefused(ctx context.Context, err error) {
-	diverged, ok := errors.AsType[*queue.DivergedError](err)
+	diverged, ok := errors.AsType[*outbox.DivergedError](err)
 	if !ok || diverged.StreamSeq >= a.acknowledged {
 		return
 	}
@@ -76,7 +77,7 @@ const (
 // provider's account, or the history on the stream, is not that of its ledger.
 func final(err error) bool {
 	var binding *jobs.BindingError
-	var diverged *queue.DivergedError
+	var diverged *outbox.DivergedError
 	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
 }
 

@@ -16,6 +16,7 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
@@ -56,7 +57,7 @@ func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 // TestOnlyABindingOrAHistoryEndsAnAccount: whatever else goes wrong is waited out.
 func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{&jobs.BindingError{}, &queue.DivergedError{}, errTwoNames} {
+	for _, err := range []error{&jobs.BindingError{}, &outbox.DivergedError{}, errTwoNames} {
 		if !final(fmt.Errorf("serve: %w", err)) {
 			t.Errorf("%T is waited out", err)
 		}

@@ -15,7 +15,9 @@ import (
 	"perennial/jobs"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/queue/lease"
+	"perennial/queue/outbox"
 	"perennial/queue/service"
 	"perennial/schedules"
 )
@@ -74,7 +76,7 @@ func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 }
 
 // newOutbox makes what publishes the journal.
-func (a *account) newOutbox(ctx context.Context, held queue.Held) (outbox *queue.Outbox, err error) {
+func (a *account) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
 	outbox = a.journal().outbox()
 	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), RefillAdvice
 	outbox.Begins = EventsBegin(a.Ledger())
@@ -105,8 +107,8 @@ func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refil
 // anything is written or sent: a stream that is ahead, or differs, belongs to a
 // ledger that knows of sends that this one does not.
 // For a stream that lost what it held see queue.Held.
-func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error) {
-	last, found, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
+func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error) {
+	last, found, err := events.Of(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
 	if err != nil {
 		return held, err
 	}
@@ -122,7 +124,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 		return held, strange(a.Name, last)
 	}
 	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
-		return held, &queue.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
+		return held, &outbox.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
 	}
 	if !found {
 		return held, nil
@@ -138,7 +140,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 	if err != nil {
 		return held, err
 	}
-	return held, &queue.DivergedError{
+	return held, &outbox.DivergedError{
 		Account: a.Name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
 		Reason: historyReason(hash, seq, last.Seq),
 	}
@@ -147,7 +149,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 // checkBegin refuses an events stream that has lost more of its first events than
 // this ledger knows to have been removed.
 func (a *account) checkBegin(ctx context.Context) error {
-	state, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).State(ctx)
+	state, err := events.Of(a.host.Queue.JetStream(), a.Name).State(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,13 +157,13 @@ func (a *account) checkBegin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if why := queue.MissingBefore(state.First, uint64(latest)); why != "" {
-		return &queue.DivergedError{Account: a.Name, StreamSeq: state.First, LedgerSeq: state.Last, Reason: why}
+	if why := outbox.MissingBefore(state.First, uint64(latest)); why != "" {
+		return &outbox.DivergedError{Account: a.Name, StreamSeq: state.First, LedgerSeq: state.Last, Reason: why}
 	}
 	return nil
 }
 
-func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbox *queue.Outbox, sweeper *schedules.Sweeper) error {
+func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbox *outbox.Outbox, sweeper *schedules.Sweeper) error {
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
 	published := make(chan struct{})
@@ -254,7 +256,7 @@ const noteEvery = time.Minute
 
 // keepNote notes in the ledger how far the outbox has published: at the first
 // acknowledgement, and from then on regularly.
-func (a *account) keepNote(ctx context.Context, outbox *queue.Outbox) error {
+func (a *account) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
 		return err
 	}
@@ -271,7 +273,7 @@ const stillRunning = false
 
 // notePublished notes how far the outbox has published; stopped says that the account
 // stops in good order behind it.
-func (a *account) notePublished(ctx context.Context, outbox *queue.Outbox, stopped bool) {
+func (a *account) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()
 	if seq == 0 {
 		return
@@ -282,7 +284,7 @@ func (a *account) notePublished(ctx context.Context, outbox *queue.Outbox, stopp
 }
 
 // publishRest waits for the last facts to be on the events stream.
-func (a *account) publishRest(ctx context.Context, outbox *queue.Outbox) {
+func (a *account) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
 	defer cancel()
 	seq, _, err := a.Ledger().Head(ctx)

@@ -19,6 +19,7 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // check is one thing that an account depends on.
@@ -166,7 +167,7 @@ func (a *account) lostFront(ctx context.Context, first, last uint64) string {
 		return ""
 	}
 	begin, err := a.Ledger().EventsBegin(ctx)
-	why := queue.MissingBefore(first, uint64(begin))
+	why := outbox.MissingBefore(first, uint64(begin))
 	if err != nil || why == "" {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/queue/lease"
 )
 
@@ -80,7 +80,7 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	if err != nil {
 		return look, err
 	}
-	state, err := queue.EventsOf(a.host.Queue.JetStream(), a.Name).State(ctx)
+	state, err := events.Of(a.host.Queue.JetStream(), a.Name).State(ctx)
 	if err != nil {
 		return look, err
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/outbox"
 )
 
 // clearStrangers makes the events stream anew where others have published on it, or have
@@ -25,7 +27,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 		return err
 	}
 	lost := a.checkBegin(ctx)
-	if _, diverged := errors.AsType[*queue.DivergedError](lost); lost != nil && !diverged {
+	if _, diverged := errors.AsType[*outbox.DivergedError](lost); lost != nil && !diverged {
 		return lost
 	}
 	if strangers == 0 && lost == nil {
@@ -49,7 +51,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 // that this ledger does not have is an error.
 func (a *account) strangers(ctx context.Context) (n int, err error) {
 	own := &Source{Ledger: a.Ledger()}
-	for e, err := range queue.EventsOf(a.host.Queue.JetStream(), a.Name).History(ctx, 1) {
+	for e, err := range events.Of(a.host.Queue.JetStream(), a.Name).History(ctx, 1) {
 		if err != nil {
 			return n, fmt.Errorf("look for messages of others among the events: %w", err)
 		}
@@ -62,7 +64,7 @@ func (a *account) strangers(ctx context.Context) (n int, err error) {
 			return n, fmt.Errorf("row %d, which is on the events stream: %w", e.Seq, err)
 		}
 		if !known || hash != e.Hash {
-			return n, &queue.DivergedError{
+			return n, &outbox.DivergedError{
 				Account: a.Name, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, StreamHash: e.Hash, LedgerHash: hash,
 				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
 			}

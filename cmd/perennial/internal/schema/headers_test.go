@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"perennial/queue"
+	"perennial/queue/events"
 	"perennial/queue/service"
 )
 
@@ -23,8 +24,8 @@ func headerSchemas() object {
 		"tracestate":  header("The vendors' part of the trace context."),
 	}
 	event := object{
-		queue.HeaderSeq:         header("The row of the journal; data.ledger.seq."),
-		queue.HeaderHash:        header("The row's hash; data.ledger.hash."),
+		events.HeaderSeq:        header("The row of the journal; data.ledger.seq."),
+		events.HeaderHash:       header("The row's hash; data.ledger.hash."),
 		"content-type":          object{"const": "application/cloudevents+json", "description": "A CloudEvent in structured JSON."},
 		nats.ExpectedLastSeqHdr: header("What the stream's last sequence had to be: the row before."),
 		"traceparent":           trace["traceparent"],
@@ -40,7 +41,7 @@ func headerSchemas() object {
 				"the stream drops a second message with the same header within a tenth of a second."),
 			"traceparent": trace["traceparent"], "tracestate": trace["tracestate"],
 		}),
-		"headers.event": headers("Headers of an event.", []string{queue.HeaderSeq, queue.HeaderHash, "content-type"}, event),
+		"headers.event": headers("Headers of an event.", []string{events.HeaderSeq, events.HeaderHash, "content-type"}, event),
 		"headers.dead": headers("Headers of a dead letter.", []string{nats.MsgIdHdr}, object{
 			nats.MsgIdHdr: header("`<sequence>-<nanoseconds>`: where and when the commands stream stored the command."),
 		}),
