@@ -1,4 +1,4 @@
-package queue
+package queue_test
 
 import (
 	"os"
@@ -8,7 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"perennial/queue"
 	"perennial/queue/natstest"
+	"perennial/queue/publish"
 )
 
 // TestMembersOfANATSContext that say how the connection is made are used, or refused by name.
@@ -20,11 +22,11 @@ accounts {
 }`)
 	home := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", home)
-	check(t, os.MkdirAll(filepath.Join(home, "nats", "context"), 0o700))
-	through := func(members string) (*Queue, error) {
+	natstest.Check(t, os.MkdirAll(filepath.Join(home, "nats", "context"), 0o700))
+	through := func(members string) (*queue.Queue, error) {
 		text := `{"url":"` + server.ClientURL() + `","user":"ops","password":"pw","inbox_prefix":"_mine"` + members + `}`
-		check(t, os.WriteFile(filepath.Join(home, "nats", "context", "here.json"), []byte(text), 0o600))
-		return Connect(ConnectConfig{Context: "here", Log: quiet()})
+		natstest.Check(t, os.WriteFile(filepath.Join(home, "nats", "context", "here.json"), []byte(text), 0o600))
+		return queue.Connect(queue.ConnectConfig{Context: "here", Log: natstest.Quiet()})
 	}
 	for members, names := range map[string]string{
 		`,"socks_proxy":"socks5://127.0.0.1:1"`:                         "socks_proxy",
@@ -39,17 +41,17 @@ accounts {
 		}
 	}
 	q, err := through(`,"jetstream_api_prefix":"js.streams","description":"ours","color_scheme":"red","socks_proxy":"","nsc":null`)
-	check(t, err)
+	natstest.Check(t, err)
 	t.Cleanup(q.Close)
-	if _, err := q.JetStream().AccountInfo(within(t)); err != nil {
+	if _, err := q.JetStream().AccountInfo(natstest.Within(t)); err != nil {
 		t.Error(err)
 	}
 	_, err = q.JetStream().Conn().Subscribe("perennial.commands.main.order.create", func(m *nats.Msg) {
 		_ = m.Respond([]byte(`{"seq":1}`))
-		_ = q.JetStream().Answer("main", ReplyTo(m.Header), []byte("done"))
+		_ = q.JetStream().Answer("main", queue.ReplyTo(m.Header), []byte("done"))
 	})
-	check(t, err)
-	if answer, err := NewPublisher(q.JetStream()).CarryOut(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {
+	natstest.Check(t, err)
+	if answer, err := publish.New(q.JetStream()).CarryOut(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {
 		t.Errorf("%s %v", answer, err)
 	}
 }

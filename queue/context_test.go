@@ -11,8 +11,8 @@ import (
 
 func TestAServerWithoutALoginIsNoticed(t *testing.T) {
 	for conf, anonymous := range map[string]bool{"jetstream: disabled": true, login: false} {
-		q, err := Connect(ConnectConfig{URL: natstest.Start(t, conf).ClientURL(), User: "ops", Password: "pw", Log: quiet()})
-		check(t, err)
+		q, err := Connect(ConnectConfig{URL: natstest.Start(t, conf).ClientURL(), User: "ops", Password: "pw", Log: natstest.Quiet()})
+		natstest.Check(t, err)
 		t.Cleanup(q.Close)
 		if q.Anonymous() != anonymous {
 			t.Errorf("anonymous: %t", !anonymous)
@@ -28,7 +28,7 @@ func TestNoErrorSaysThePasswordOfAnAddress(t *testing.T) {
 		"nats://u:hunter2@127.0.0.1:bad", "nats://u:hunter2 @127.0.0.1:1", "nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@[::1", "u:hunter2@127.0.0.1:1",
 		"nats://hunter2@127.0.0.1:1", "nats://u:hunter2#@127.0.0.1:1", "tls://u:x@127.0.0.1:1,nats://hunter2@127.0.0.1:1", "nats://u:%hunter2@127.0.0.1:1",
 	} {
-		_, err := Connect(ConnectConfig{URL: address, Log: quiet()})
+		_, err := Connect(ConnectConfig{URL: address, Log: natstest.Quiet()})
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v", err)
 		}
@@ -40,13 +40,13 @@ func TestNATSContextOfTheCommandLineIsUsed(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", home)
 	dir := filepath.Join(home, "nats", "context")
-	check(t, os.MkdirAll(dir, 0o700))
-	check(t, os.WriteFile(filepath.Join(dir, "here.json"), []byte(`{"url":"`+server.ClientURL()+`","user":"ops","password":"pw"}`), 0o600))
-	q, err := Connect(ConnectConfig{Context: "here", Log: quiet()})
-	check(t, err)
+	natstest.Check(t, os.MkdirAll(dir, 0o700))
+	natstest.Check(t, os.WriteFile(filepath.Join(dir, "here.json"), []byte(`{"url":"`+server.ClientURL()+`","user":"ops","password":"pw"}`), 0o600))
+	q, err := Connect(ConnectConfig{Context: "here", Log: natstest.Quiet()})
+	natstest.Check(t, err)
 	q.Close()
 	for _, name := range []string{"missing", "../here", ""} {
-		if _, err := Connect(ConnectConfig{Context: name, Log: quiet()}); err == nil {
+		if _, err := Connect(ConnectConfig{Context: name, Log: natstest.Quiet()}); err == nil {
 			t.Errorf("context %q was accepted", name)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"perennial/queue/natstest"
 )
 
 // TestTLSIsNoLogin: it proves who the server is, and lets every client in.
@@ -22,7 +24,7 @@ func TestTLSIsNoLogin(t *testing.T) {
 	}
 	s.Start()
 	defer s.Shutdown()
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(natstest.Patience) {
 		t.Fatal("not ready")
 	}
 	nc, err := nats.Connect(s.ClientURL(), nats.Secure(&tls.Config{InsecureSkipVerify: true}))

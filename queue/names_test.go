@@ -4,11 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"perennial/queue/natstest"
 )
 
 func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {
 	for _, name := range []string{"main", "a", "eu-1", strings.Repeat("x", 32)} {
-		check(t, ValidAccount(name))
+		natstest.Check(t, ValidAccount(name))
 	}
 	for _, name := range []string{"", "Main", "a.b", "*", ">", "a b", "ä", "main\n", strings.Repeat("x", 33)} {
 		if ValidAccount(name) == nil {
@@ -29,7 +31,7 @@ func TestAnAddressThatIsNoneReachesNoServer(t *testing.T) {
 			t.Errorf("%q", address)
 		}
 	}
-	if _, err := Connect(ConnectConfig{URL: "nosuch://", Log: quiet()}); !errors.Is(err, errNoURL) {
+	if _, err := Connect(ConnectConfig{URL: "nosuch://", Log: natstest.Quiet()}); !errors.Is(err, errNoURL) {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build check
 
-package queue
+package queue_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
 	"perennial/queue/natstest"
 )
 
@@ -15,14 +16,14 @@ import (
 func TestJetStreamIsAwaited(t *testing.T) {
 	t.Parallel()
 	servers := natstest.Cluster(t)
-	q, err := Connect(ConnectConfig{URL: servers[0].ClientURL(), Log: quiet()})
-	check(t, err)
+	q, err := queue.Connect(queue.ConnectConfig{URL: servers[0].ClientURL(), Log: natstest.Quiet()})
+	natstest.Check(t, err)
 	t.Cleanup(q.Close)
-	check(t, q.JetStream().AwaitPresent(within(t), func() {}))
+	natstest.Check(t, q.JetStream().AwaitPresent(natstest.Within(t), func() {}))
 	for _, s := range servers[1:] {
 		s.Shutdown()
 	}
-	end := within(t)
+	end := natstest.Within(t)
 	for { // the one that is left may be the leader for some seconds more
 		waits := 0
 		ctx, cancel := context.WithTimeout(end, time.Second)
@@ -34,6 +35,6 @@ func TestJetStreamIsAwaited(t *testing.T) {
 			}
 			return
 		}
-		check(t, sleep.For(end, 20*time.Millisecond))
+		natstest.Check(t, sleep.For(end, 20*time.Millisecond))
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/upstream"
 )
 
@@ -42,7 +42,7 @@ var (
 // Publisher puts commands on an account's stream in atomic batches; a queue.Publisher is one.
 // Publishing a command twice must be harmless.
 type Publisher interface {
-	PublishCommands(ctx context.Context, account string, commands []queue.Outgoing) error
+	PublishCommands(ctx context.Context, account string, commands []publish.Outgoing) error
 }
 
 // Config is what one account's Sweeper is made of.

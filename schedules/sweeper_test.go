@@ -10,6 +10,9 @@ import (
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/intake"
+	"perennial/queue/publish"
+	"perennial/queue/streams"
 )
 
 // soon are two proxies of one kind inside the window, one outside, one for ever.
@@ -161,18 +164,18 @@ func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: server})
 	check(t, err)
 	t.Cleanup(q.Close)
-	check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(t.Context(), q.JetStream()))
+	check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(t.Context(), q.JetStream()))
 	s := keepalive()
 	s.Chunk = 1
 	h := newRig(t, soon(), s)
-	h.Publisher = queue.NewPublisher(q.JetStream())
+	h.Publisher = publish.New(q.JetStream())
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	intake, err := queue.OpenIntake(ctx, q.JetStream(), "main")
+	intake, err := intake.Open(ctx, q.JetStream(), "main")
 	check(t, err)
 	t.Cleanup(intake.Close)
 	var got []string

@@ -14,6 +14,7 @@ import (
 	"perennial/queue/embedded"
 	"perennial/queue/natstest"
 	"perennial/queue/roles"
+	"perennial/queue/streams"
 )
 
 // TestTheBrokerMakesNoConsumerThatPushes, and keeps the consumers of one user from another.
@@ -26,7 +27,7 @@ func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: s, Log: natstest.Quiet()})
 	natstest.Check(t, err)
 	t.Cleanup(q.Close)
-	if err := (queue.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), q.JetStream()); err != nil {
+	if err := (streams.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), q.JetStream()); err != nil {
 		t.Fatal(err)
 	}
 	stop, err := broker.Serve(q.JetStream(), "main")

@@ -15,6 +15,7 @@ import (
 
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/queue/service"
 )
 
@@ -55,7 +56,7 @@ func (e *RefusedError) Error() string {
 // accounts are configured and this one is not, *[queue.DeniedError] that the login may not
 // publish.
 func (c *Client) Publish(ctx context.Context, commands ...Command) error {
-	all := make([]queue.Outgoing, 0, len(commands))
+	all := make([]publish.Outgoing, 0, len(commands))
 	for _, one := range commands {
 		out, err := outgoing(one)
 		if err != nil {
@@ -64,7 +65,7 @@ func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 		all = append(all, out)
 	}
 	return persist(ctx, func(ctx context.Context) error {
-		return queue.NewPublisher(c.queue.JetStream()).PublishCommands(ctx, c.account, all)
+		return publish.New(c.queue.JetStream()).PublishCommands(ctx, c.account, all)
 	})
 }
 
@@ -81,7 +82,7 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	err = persist(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
-		answer, err = queue.NewPublisher(c.queue.JetStream()).CarryOut(ctx, c.account, out)
+		answer, err = publish.New(c.queue.JetStream()).CarryOut(ctx, c.account, out)
 		return err
 	})
 	if err != nil {
@@ -155,7 +156,7 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 
 // passing are the errors of a NATS server or a runner that is away.
 var passing = []error{
-	queue.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
+	publish.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
 }
 

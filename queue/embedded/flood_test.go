@@ -10,7 +10,9 @@ import (
 
 	"perennial/queue"
 	"perennial/queue/natstest"
+	"perennial/queue/publish"
 	"perennial/queue/roles"
+	"perennial/queue/streams"
 )
 
 // TestAFloodIsRefusedAndOthersAreServed: a producer that publishes without waiting fills what
@@ -29,7 +31,7 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	server.options.StreamMaxBufferedMsgs = 8 // a small one is full on any disk
 	natstest.Check(t, server.Restart())
 	runner := connect(t, server)
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), runner.JetStream()))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), runner.JetStream()))
 	producer := func(name string) *queue.Queue {
 		q, err := queue.Connect(queue.ConnectConfig{URL: server.URL(), User: name, Password: "pw", Log: natstest.Quiet()})
 		natstest.Check(t, err)
@@ -50,7 +52,7 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 		natstest.Check(t, flood.JetStream().Conn().PublishMsg(msg))
 	}
 	natstest.Receive(t, refused)
-	natstest.Check(t, queue.NewPublisher(calm.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`), Priority: queue.PriorityHigh}))
+	natstest.Check(t, publish.New(calm.JetStream()).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`), Priority: queue.PriorityHigh}))
 	own, err := runner.JetStream().Conn().SubscribeSync(runner.JetStream().Conn().NewInbox())
 	natstest.Check(t, err)
 	natstest.Check(t, runner.JetStream().Conn().FlushWithContext(natstest.Within(t)))

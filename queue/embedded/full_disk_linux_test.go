@@ -9,6 +9,8 @@ import (
 
 	"perennial/queue"
 	"perennial/queue/natstest"
+	"perennial/queue/publish"
+	"perennial/queue/streams"
 )
 
 // What was free when the server started is not its limit: behind a full disk it
@@ -25,9 +27,9 @@ func TestAServerStartedInLittleRoomUsesRoomMadeLater(t *testing.T) {
 	natstest.Check(t, os.WriteFile(full, make([]byte, 23<<20), 0o600))
 	server := start(t, filepath.Join(dir, "nats"))
 	q := connect(t, server)
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
 	natstest.Check(t, os.Remove(full))
 	for range 64 {
-		natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: make([]byte, 128<<10)}))
+		natstest.Check(t, publish.New(q.JetStream()).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindProxyRenew, Data: make([]byte, 128<<10)}))
 	}
 }

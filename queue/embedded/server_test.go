@@ -15,8 +15,11 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/queue"
+	"perennial/queue/intake"
 	"perennial/queue/natstest"
+	"perennial/queue/publish"
 	"perennial/queue/roles"
+	"perennial/queue/streams"
 )
 
 func TestEmbeddedServerListensOnLoopbackOnly(t *testing.T) {
@@ -65,11 +68,11 @@ func TestAKillIsNoWarning(t *testing.T) {
 	dir, killed := t.TempDir(), t.TempDir()
 	first := start(t, dir)
 	q := connect(t, first)
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
-	natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`)}))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
+	natstest.Check(t, publish.New(q.JetStream()).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`)}))
 	natstest.Check(t, first.Restart()) // writes the index
 	q = connect(t, first)
-	natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`)}))
+	natstest.Check(t, publish.New(q.JetStream()).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(`{}`)}))
 	natstest.Check(t, os.CopyFS(killed, os.DirFS(dir))) // as a kill leaves it
 	said := &bytes.Buffer{}
 	log := logrus.New()
@@ -99,11 +102,11 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	t.Parallel()
 	server := start(t, t.TempDir())
 	q := connect(t, server)
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
-	intake, err := queue.OpenIntake(natstest.Within(t), q.JetStream(), "main")
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), q.JetStream()))
+	intake, err := intake.Open(natstest.Within(t), q.JetStream(), "main")
 	natstest.Check(t, err)
 	t.Cleanup(intake.Close)
-	natstest.Check(t, queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`1`)}))
+	natstest.Check(t, publish.New(q.JetStream()).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`1`)}))
 	if err := server.Failing(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +123,7 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	ctx := natstest.Within(t)
 	for published := false; !published; natstest.Check(t, ctx.Err()) {
 		try, cancel := context.WithTimeout(ctx, time.Second) // what is asked while it is away is not answered
-		published = queue.NewPublisher(q.JetStream()).Publish(try, "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`2`)}) == nil
+		published = publish.New(q.JetStream()).Publish(try, "main", publish.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`2`)}) == nil
 		cancel()
 	}
 	for seen := map[string]bool{}; !seen["1"] || !seen["2"]; {

@@ -7,7 +7,9 @@ import (
 
 	"perennial/queue"
 	"perennial/queue/natstest"
+	"perennial/queue/publish"
 	"perennial/queue/roles"
+	"perennial/queue/streams"
 )
 
 // TestAUserLeavesTheOthersTheirConnections: each is a descriptor of the server.
@@ -43,10 +45,10 @@ func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := connect(t, s)
-		if err := (queue.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), q.JetStream()); err != nil {
+		if err := (streams.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), q.JetStream()); err != nil {
 			t.Fatal(err)
 		}
-		if err := queue.NewPublisher(q.JetStream()).Publish(natstest.Within(t), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte("{}")}); err != nil {
+		if err := publish.New(q.JetStream()).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindProxyRenew, Data: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
 		stream, err := q.JetStream().Stream(natstest.Within(t), queue.CommandsStream("main"))

@@ -15,6 +15,7 @@ import (
 
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/queue/streams"
 )
 
 // boundTimeout bounds one change of the stream: the server answers when it has
@@ -41,7 +42,7 @@ func (s Stream) State(ctx context.Context) (State, error) {
 
 func eventsState(info *jetstream.StreamInfo) State {
 	s := info.State
-	return State{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: queue.IsCut(info.Config)}
+	return State{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: streams.IsCut(info.Config)}
 }
 
 // Unread is a durable consumer of an events stream, or a webhook ([WebhookOf]), and the
@@ -121,7 +122,7 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	if err != nil {
 		return err
 	}
-	config := queue.CutConfig(stream.CachedInfo().Config, b.First)
+	config := streams.CutConfig(stream.CachedInfo().Config, b.First)
 	closed, err := s.setLimits(ctx, config) // nothing is published behind it: what is counted stays so
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func (s Stream) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	open, cut := queue.OpenConfig(stream.CachedInfo().Config)
+	open, cut := streams.OpenConfig(stream.CachedInfo().Config)
 	if !cut {
 		return nil
 	}

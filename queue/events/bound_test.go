@@ -15,6 +15,7 @@ import (
 	"perennial/queue/natstest"
 	"perennial/queue/natstest/jstest"
 	"perennial/queue/positions"
+	"perennial/queue/streams"
 )
 
 // fill publishes rows on the events stream as an outbox does.
@@ -45,7 +46,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 	for name, embedded := range map[string]bool{"embedded": true, "external": false} {
 		t.Run(name, func(t *testing.T) {
 			js := jstest.New(t)
-			natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: embedded}.Ensure(natstest.Within(t), js))
+			natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: embedded}.Ensure(natstest.Within(t), js))
 			fill(t, js, 1, 5000, plain)
 			before := state(t, js)
 			for _, first := range []uint64{2001, 2000, 4990} {
@@ -55,7 +56,7 @@ func TestBoundEventsRemovesExactlyTheFirstAndTheBytesShrink(t *testing.T) {
 					t.Fatalf("bounded to %d: %+v, before %+v", first, after, before)
 				}
 			}
-			natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
+			natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
 			fill(t, js, 5001, 5010, plain)
 			if s := state(t, js); s.First != 4990 || s.Last != 5010 {
 				t.Errorf("what is published behind it: %+v", s)
@@ -70,7 +71,7 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		stream, err := js.Stream(natstest.Within(t), queue.EventsStream("main"))
 		natstest.Check(t, err)
-		cut := queue.CutConfig(stream.CachedInfo().Config, 50)
+		cut := streams.CutConfig(stream.CachedInfo().Config, 50)
 		if removed {
 			cut.MaxMsgs, cut.Discard = 51, jetstream.DiscardOld
 		}
@@ -79,8 +80,8 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 		if _, err := js.Publish(natstest.Within(t), queue.EventSubject("main", "order.delivered"), []byte("from elsewhere")); err == nil || !state(t, js).Cut {
 			t.Errorf("it takes what is published: %+v", state(t, js))
 		}
-		natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(natstest.Within(t), js))
-		natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
+		natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(natstest.Within(t), js))
+		natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
 		if s := state(t, js); s.Cut || s.Last != 100 || s.First > 50 {
 			t.Errorf("opened again: %+v", s)
 		}
@@ -101,7 +102,7 @@ func TestALimitOfAnotherProgramIsStillRefused(t *testing.T) {
 	_, err = js.UpdateStream(natstest.Within(t), config)
 	natstest.Check(t, err)
 	var refused *queue.StreamError
-	if err := (queue.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), js); !errors.As(err, &refused) || refused.Field != "max_msgs" {
+	if err := (streams.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), js); !errors.As(err, &refused) || refused.Field != "max_msgs" {
 		t.Errorf("got %v", err)
 	}
 }

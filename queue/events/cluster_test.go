@@ -16,6 +16,7 @@ import (
 	"perennial/queue/natstest"
 	"perennial/queue/natstest/jstest"
 	"perennial/queue/objects"
+	"perennial/queue/streams"
 )
 
 // Every copy of the stream loses the same events, and a server that was away
@@ -26,7 +27,7 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	js := jstest.Connect(t, servers[0].ClientURL()+","+servers[1].ClientURL()+","+servers[2].ClientURL())
 	ctx := natstest.Within(t)
 	natstest.Again(ctx, t, func(ctx context.Context) error {
-		return queue.Wanted{Account: "main", Replicas: 3}.Ensure(ctx, js)
+		return streams.Wanted{Account: "main", Replicas: 3}.Ensure(ctx, js)
 	})
 	for seq := 1; seq <= 3000; seq++ {
 		_, err := js.Publish(ctx, queue.EventSubject("main", "order.delivered"), []byte("{}"))

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/queue"
+	"perennial/queue/streams"
 )
 
 // Snapshot is a ledger's state behind one journal row, as an object in the
@@ -98,7 +99,7 @@ func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content 
 		}
 	}
 	if err == nil {
-		err = queue.CheckSnapshots(ctx, o.js, o.account, replicas)
+		err = streams.CheckSnapshots(ctx, o.js, o.account, replicas)
 	}
 	if err != nil {
 		return err

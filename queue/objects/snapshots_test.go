@@ -14,6 +14,7 @@ import (
 
 	"perennial/queue"
 	"perennial/queue/natstest"
+	"perennial/queue/streams"
 )
 
 func snapshotOf(seq uint64) (Snapshot, []byte) {
@@ -122,10 +123,10 @@ func TestABucketThatWouldLoseSnapshotsIsRefused(t *testing.T) {
 	if err := SnapshotsOf(js, "main").Store(natstest.Within(t), 1, s, bytes.NewReader(content)); !errors.As(err, &refused) || refused.Field != "max_age" {
 		t.Errorf("storing: %v", err)
 	}
-	if err := (queue.Wanted{Account: "main", Replicas: 1, Embedded: true}).Check(natstest.Within(t), js); !errors.As(err, &refused) || refused.Stream != queue.ObjectsStream(queue.SnapshotsBucket("main")) {
+	if err := (streams.Wanted{Account: "main", Replicas: 1, Embedded: true}).Check(natstest.Within(t), js); !errors.As(err, &refused) || refused.Stream != queue.ObjectsStream(queue.SnapshotsBucket("main")) {
 		t.Errorf("doctor: %v", err)
 	}
-	if err := (queue.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), js); !errors.As(err, &refused) {
+	if err := (streams.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), js); !errors.As(err, &refused) {
 		t.Errorf("start: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"perennial/queue/events"
 	"perennial/queue/natstest"
 	"perennial/queue/natstest/jstest"
+	"perennial/queue/streams"
 )
 
 // The leader of three replicas steps down again and again while rows are published; what
@@ -23,7 +24,7 @@ func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 	js := jstest.Connect(t, servers[0].ClientURL()+","+servers[1].ClientURL()+","+servers[2].ClientURL())
 	ctx := natstest.Within(t)
 	natstest.Again(ctx, t, func(ctx context.Context) error {
-		return queue.Wanted{Account: "main", Replicas: 3}.Ensure(ctx, js)
+		return streams.Wanted{Account: "main", Replicas: 3}.Ensure(ctx, js)
 	})
 	j := newJournal("a", 4000)
 	step := make(chan struct{}, 1)

@@ -6,6 +6,7 @@ import (
 	"perennial/queue"
 	"perennial/queue/natstest"
 	"perennial/queue/natstest/jstest"
+	"perennial/queue/streams"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
@@ -14,6 +15,6 @@ func TestMain(m *testing.M) { natstest.Main(m) }
 func newMain(t testing.TB) *queue.JetStream {
 	t.Helper()
 	js := jstest.New(t)
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
 	return js
 }

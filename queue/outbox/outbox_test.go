@@ -13,6 +13,7 @@ import (
 	"perennial/queue/events"
 	"perennial/queue/natstest"
 	"perennial/queue/natstest/jstest"
+	"perennial/queue/streams"
 )
 
 // awaitDiverged returns the outbox's [DivergedError].
@@ -68,7 +69,7 @@ func TestEveryFactIsPublishedOnceAndInOrder(t *testing.T) {
 func TestTheOutboxGoesOnAfterARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), jstest.Connect(t, server.URL())))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), jstest.Connect(t, server.URL())))
 	js := jstest.Connect(t, server.URL())
 	j := newJournal("a", 500)
 	outbox, _ := startOutbox(t, js, j)
@@ -108,7 +109,7 @@ func TestAnEventsStreamsLostTailIsRefilled(t *testing.T) {
 	run := func(rows int) *queue.JetStream {
 		server := natstest.Serve(t, dir)
 		js := jstest.Connect(t, server.URL())
-		natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
+		natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
 		outbox := New(js, "main", j)
 		ctx, cancel := context.WithCancel(natstest.Within(t))
 		done := make(chan struct{})
@@ -181,7 +182,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	natstest.Check(t, again.Wait(natstest.Within(t), 20))
 	published(t, js, j, 20)
 	natstest.Check(t, js.DeleteStream(natstest.Within(t), queue.EventsStream("main"))) // it was asked for once
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
 	j.append("a", 1)
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "empty") {
 		t.Fatal(d)
@@ -196,7 +197,7 @@ func TestAStreamRemovedUnderItsOutboxStopsTheAccount(t *testing.T) {
 	outbox, result := startOutbox(t, js, j)
 	natstest.Check(t, outbox.Wait(natstest.Within(t), 20))
 	natstest.Check(t, js.DeleteStream(natstest.Within(t), queue.EventsStream("main")))
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
 	j.append("a", 1)
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "empty") {
 		t.Fatal(d)

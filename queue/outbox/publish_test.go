@@ -15,13 +15,14 @@ import (
 	"perennial/queue/events"
 	"perennial/queue/natstest"
 	"perennial/queue/natstest/jstest"
+	"perennial/queue/streams"
 )
 
 // newExternal is newQueue with the streams of a server that is not embedded.
 func newExternal(t testing.TB) *queue.JetStream {
 	t.Helper()
 	js := jstest.New(t)
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), js))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), js))
 	return js
 }
 
@@ -143,7 +144,7 @@ func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())
 	direct := jstest.Connect(t, server.URL())
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), direct))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), direct))
 	proxy := natstest.StartMute(t, server.URL())
 	js := jstest.Connect(t, proxy.URL)
 	p, j := publishesFirst(js), newJournal("a", 60)
@@ -175,7 +176,7 @@ func TestRowsUnderWayAreWaitedFor(t *testing.T) {
 func TestPublishEndsWithItsContextWhileTheServerIsAway(t *testing.T) {
 	server := natstest.Serve(t, t.TempDir())
 	js := jstest.Connect(t, server.URL())
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), js))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), js))
 	server.Shutdown()
 	ctx, cancel := context.WithTimeout(natstest.Within(t), 100*time.Millisecond)
 	defer cancel()
@@ -188,7 +189,7 @@ func TestPublishGoesOnWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())
 	js := jstest.Connect(t, server.URL())
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), js))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1}.Ensure(natstest.Within(t), js))
 	p, j := publishesFirst(js), newJournal("a", 10)
 	natstest.Check(t, p.Publish(natstest.Within(t), j.rows[:5]))
 	server.Shutdown()

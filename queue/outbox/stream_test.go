@@ -13,6 +13,7 @@ import (
 	"perennial/queue/events"
 	"perennial/queue/natstest"
 	"perennial/queue/natstest/jstest"
+	"perennial/queue/streams"
 )
 
 // filled publishes so many rows on the events stream, and gives their journal.
@@ -116,7 +117,7 @@ func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 		_, err = js.Store(ctx, msg)
 		natstest.Check(t, err)
 	}
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1}.Ensure(ctx, js))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1}.Ensure(ctx, js))
 	info, err := events.Of(js, "main").Info(ctx)
 	natstest.Check(t, err)
 	if !info.Config.AllowAtomicPublish || info.Config.Description != "ours" || info.Config.PersistMode == jetstream.AsyncPersistMode || info.State.LastSeq != 5 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/queue"
+	"perennial/queue/intake"
 )
 
 // Commands is a commands stream as the suite sees it.
@@ -17,7 +18,7 @@ type Commands interface {
 	// Publish stores a command.
 	Publish(t *testing.T, kind queue.Kind, data []byte)
 	// Take fetches n commands, as many calls as it takes.
-	Take(t *testing.T, n int) []queue.Message
+	Take(t *testing.T, n int) []intake.Message
 	// Reopen ends the consumer and begins a new one.
 	Reopen(t *testing.T)
 	// AwaitLeft waits until so many commands are not acknowledged.
@@ -83,7 +84,7 @@ func putBack(t *testing.T, s Commands) {
 	if string(again.Data) != "1" || again.Delivered != 2 {
 		t.Errorf("%q came, delivered %d times", again.Data, again.Delivered)
 	}
-	for _, m := range []queue.Message{all[0], again, all[2]} {
+	for _, m := range []intake.Message{all[0], again, all[2]} {
 		ack(t, m)
 	}
 	s.AwaitLeft(t, 0)
@@ -136,7 +137,7 @@ func twice(t *testing.T, s Commands) {
 	s.AwaitLeft(t, 0)
 }
 
-func ack(t *testing.T, m queue.Message) {
+func ack(t *testing.T, m intake.Message) {
 	t.Helper()
 	if err := m.Ack(); err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func Simulated(*testing.T) Commands {
 func (s *simulated) Publish(_ *testing.T, kind queue.Kind, data []byte) { s.Stream.Publish(kind, data) }
 func (s *simulated) Reopen(*testing.T)                                  { s.Stream.Reopen() }
 
-func (s *simulated) Take(t *testing.T, n int) []queue.Message {
+func (s *simulated) Take(t *testing.T, n int) []intake.Message {
 	t.Helper()
 	messages, err := s.Fetch(context.Background(), n)
 	if err != nil || len(messages) != n {

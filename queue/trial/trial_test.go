@@ -10,6 +10,7 @@ import (
 	"perennial/queue"
 	"perennial/queue/lease"
 	"perennial/queue/natstest"
+	"perennial/queue/streams"
 )
 
 // TestATrialRemovesItsAccountAlone: another account that came meanwhile keeps all of its
@@ -21,7 +22,7 @@ func TestATrialRemovesItsAccountAlone(t *testing.T) {
 	begun, err := Begin(ctx, q.JetStream(), "trial")
 	natstest.Check(t, err)
 	for _, account := range []string{"trial", "main"} {
-		natstest.Check(t, queue.Wanted{Account: account, Replicas: 1}.Ensure(ctx, q.JetStream()))
+		natstest.Check(t, streams.Wanted{Account: account, Replicas: 1}.Ensure(ctx, q.JetStream()))
 		taken, err := lease.New(q.JetStream(), 1).TryAcquire(ctx, account, "runner of "+account, 10*time.Second)
 		natstest.Check(t, err)
 		t.Cleanup(func() { _ = taken.Release(natstest.Within(t)) })
@@ -36,7 +37,7 @@ func TestATrialRemovesItsAccountAlone(t *testing.T) {
 	if holder, err := lease.Holder(ctx, q.JetStream(), "main"); holder == "" || err != nil {
 		t.Errorf("the other's lease is gone: %v", err)
 	}
-	natstest.Check(t, queue.Wanted{Account: "main", Replicas: 1}.Check(ctx, q.JetStream()))
+	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1}.Check(ctx, q.JetStream()))
 	_, err = Begin(ctx, q.JetStream(), "trial")
 	natstest.Check(t, err) // nothing of it is left
 }

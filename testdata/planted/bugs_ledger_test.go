@@ -109,7 +109,7 @@ var ledgerBugs = []bug{
 	{name: "a consumer that acknowledged nothing counts as done", in: "events.firstUnread", run: "TestUnreadEvents",
 		old: "return c.AckFloor.Stream + 1",
 		new: "return c.Delivered.Stream + 1"},
-	{name: "a stream that was left closed stays so", in: "queue.adjust", run: "TestAStreamThatWasCut",
+	{name: "a stream that was left closed stays so", in: "streams.adjust", run: "TestAStreamThatWasCut",
 		old: "if !cut && !lacks &&",
 		new: "if !lacks &&"},
 	{name: "a stream that lost its beginning is gone on with", in: "outbox.Outbox.checkBegin", run: "TestTheOutboxRefuses",

@@ -123,7 +123,7 @@ var runnerBugs = []bug{
 	{name: "a pause that was not recorded stays so", in: "jobs.Runner.probe", run: "TestAPauseThatCouldNotBeRecorded",
 		old: "_ = r.recordPause(ctx, x) // it is tried again",
 		new: "_ = x"},
-	{name: "what NATS had sent before a restart comes after a minute", in: "queue.lineIntake.reopen", run: "TestCommandsUnderWay",
+	{name: "what NATS had sent before a restart comes after a minute", in: "intake.lineIntake.reopen", run: "TestCommandsUnderWay",
 		old: "if i.js.Conn().Stats().Reconnects != connected {",
 		new: "if i.js.Conn().Stats().Reconnects < connected {"},
 	{name: "what went meanwhile is queued as it was read", in: "jobs.reading.push", run: "TestWhatWentMeanwhile",

@@ -22,6 +22,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/queue/service"
 	"perennial/schedules"
 )
@@ -196,7 +197,7 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 		times = 2
 	}
 	for range times {
-		if err := queue.NewPublisher(q.JetStream()).Publish(ctx, "main", queue.Outgoing{Kind: s.kind, Data: data}); err != nil {
+		if err := publish.New(q.JetStream()).Publish(ctx, "main", publish.Outgoing{Kind: s.kind, Data: data}); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"perennial/queue/embedded"
 	"perennial/queue/lease"
 	"perennial/queue/quota"
+	"perennial/queue/streams"
 	"perennial/upstream"
 )
 
@@ -258,7 +259,7 @@ func (d *doctor) nats(ctx context.Context) {
 	d.usersAt = r.URL()
 	if external {
 		d.runners(ctx, r.Queue)
-		wanted := queue.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas}
+		wanted := streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas}
 		if limit, ok := errors.AsType[*quota.Error](wanted.CheckQuota(ctx, r.JetStream())); ok {
 			d.bad("quota", limit.Limit+": "+limit.Seen, limit.Do)
 		}
@@ -268,10 +269,10 @@ func (d *doctor) nats(ctx context.Context) {
 
 // streams looks at the account's streams, and at the leases of a server of its own.
 func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
-	switch err := (queue.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
+	switch err := (streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
 	case errors.Is(err, queue.ErrNoAccount):
 		d.ok("streams", "not there yet: the first `perennial run` makes them")
-	case queue.Unlike(err):
+	case streams.Unlike(err):
 		d.bad("streams", err, "mend it: so messages could be lost, or are not delivered")
 	case err != nil:
 		d.bad("streams", err, "nothing is wrong with the stream's settings as far as is seen: see that most of the NATS servers run and have room, and call this again")

@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/streams"
 )
 
 // A copy counts as behind when it is at each of so many looks: one that is written to may
@@ -65,7 +66,7 @@ func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	}
 }
 
-func countCopies(all []queue.Copies, least int) string {
+func countCopies(all []streams.Copies, least int) string {
 	if len(all) == 0 {
 		return fmt.Sprintf("%d copies of each stream, which the first `perennial run` makes", least)
 	}
@@ -89,14 +90,14 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 
 // lookAtCopies gives what the last look shows; copies that were not behind at each look
 // are not.
-func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []queue.Copies, err error) {
+func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []streams.Copies, err error) {
 	for look := range copiesLooks {
 		if look > 0 {
 			if err := sleep.For(ctx, copiesEvery); err != nil {
 				return nil, err
 			}
 		}
-		if all, err = queue.CopiesOf(ctx, q.JetStream(), account); err != nil {
+		if all, err = streams.CopiesOf(ctx, q.JetStream(), account); err != nil {
 			return nil, err
 		}
 		behind := 0

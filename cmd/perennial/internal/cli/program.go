@@ -19,6 +19,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/queue/service"
 )
 
@@ -250,7 +251,7 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.As(err, &wrongConfig), errors.As(err, &notConfigured):
 		return ExitUsage
 	case errors.Is(err, service.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount),
-		errors.Is(err, queue.ErrNotTaken), errors.Is(err, errUnreachable):
+		errors.Is(err, publish.ErrNotTaken), errors.Is(err, errUnreachable):
 		return ExitUnreachable
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return ExitUsage

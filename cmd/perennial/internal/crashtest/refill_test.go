@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/streams"
 )
 
 // TestAnEmptiedEventsStreamIsNotRefilledInSilence: only the stream can prove that a
@@ -102,7 +103,7 @@ func (w *world) emptyStreams() {
 		w.t.Fatal(err)
 	}
 	defer q.Close()
-	if err := (queue.Wanted{Account: "main", Replicas: 1}).Ensure(w.t.Context(), q.JetStream()); err != nil {
+	if err := (streams.Wanted{Account: "main", Replicas: 1}).Ensure(w.t.Context(), q.JetStream()); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
-	"perennial/queue"
 	"perennial/queue/lease"
 	"perennial/queue/outbox"
+	"perennial/queue/streams"
 )
 
 // run serves the account until ctx ends, or until it must not be served (final).
@@ -149,7 +149,7 @@ const streamsTimeout = 10 * time.Second
 func (a *account) ensureStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamsTimeout)
 	defer cancel()
-	return queue.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Ensure(ctx, a.host.Queue.JetStream())
+	return streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Ensure(ctx, a.host.Queue.JetStream())
 }
 
 var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)

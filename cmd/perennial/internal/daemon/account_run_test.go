@@ -15,6 +15,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/intake"
 	"perennial/queue/lease"
 	"perennial/queue/outbox"
 )
@@ -64,7 +65,7 @@ func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
 	}
 	for _, err := range []error{
 		nil, errLeaseLost, nats.ErrNoServers, nats.ErrAuthorization, nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, io.EOF,
-		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, queue.ErrIntakeClosed, &queue.StreamError{}, &lease.HeldError{},
+		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, intake.ErrIntakeClosed, &queue.StreamError{}, &lease.HeldError{},
 	} {
 		if final(err) {
 			t.Errorf("%v ends an account", err)

@@ -14,9 +14,10 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs"
 	"perennial/ledger/sleep"
-	"perennial/queue"
 	"perennial/queue/events"
+	"perennial/queue/intake"
 	"perennial/queue/lease"
+	"perennial/queue/letters"
 	"perennial/queue/outbox"
 	"perennial/queue/service"
 	"perennial/schedules"
@@ -28,7 +29,7 @@ const publishAtEnd = 10 * time.Second
 // serve binds the account to its provider and works. Events go on being
 // published until the last fact is out. lease is nil on the embedded server.
 func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
-	intake, err := queue.OpenIntake(ctx, a.host.Queue.JetStream(), a.Name)
+	intake, err := intake.Open(ctx, a.host.Queue.JetStream(), a.Name)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (a *account) keepConsumers(ctx context.Context) error {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
 			return err
 		}
-		if _, err := queue.RenewConsumers(ctx, a.host.Queue.JetStream(), a.Name); err != nil && ctx.Err() == nil {
+		if _, err := intake.RenewConsumers(ctx, a.host.Queue.JetStream(), a.Name); err != nil && ctx.Err() == nil {
 			a.log.WithError(err).Warn("the account's consumers could not be compared with its commands")
 		}
 	}
@@ -300,7 +301,7 @@ func (a *account) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 // askEvery is how often a provider without other traffic is asked.
 const askEvery = 5 * time.Second
 
-func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *following) *jobs.Runner {
+func (a *account) newRunner(ctx context.Context, intake *intake.Intake, counted *following) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
 		address = embeddedAddress
@@ -319,8 +320,8 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *
 }
 
 // deadLetter puts what is no command on the stream for it.
-func (a *account) deadLetter(ctx context.Context, dead queue.Dead) error {
-	err := queue.LettersOf(a.host.Queue.JetStream(), a.Name).Store(ctx, dead)
+func (a *account) deadLetter(ctx context.Context, dead letters.Dead) error {
+	err := letters.Of(a.host.Queue.JetStream(), a.Name).Store(ctx, dead)
 	if err == nil {
 		a.counts.deadLetters.WithLabelValues(a.Name).Inc()
 	}

@@ -20,6 +20,7 @@ import (
 	"perennial/queue"
 	"perennial/queue/lease"
 	"perennial/queue/outbox"
+	"perennial/queue/streams"
 )
 
 // check is one thing that an account depends on.
@@ -145,7 +146,7 @@ func (a *account) probeStreams(ctx context.Context) {
 			return errors.New(why)
 		}
 		had := a.onStream(ctx)
-		first, last, err := queue.ProbeStreams(ctx, a.host.Queue.JetStream(), a.Name)
+		first, last, err := streams.Probe(ctx, a.host.Queue.JetStream(), a.Name)
 		if err == nil && last < had {
 			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
 		}
@@ -194,11 +195,11 @@ func (a *account) probeSettings(ctx context.Context) {
 	if a.role() == roleActive {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		wrong = queue.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Check(limited, a.host.Queue.JetStream())
+		wrong = streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Check(limited, a.host.Queue.JetStream())
 		if wrong == nil && a.host.Embedded == nil {
-			wrong = queue.Wanted{Account: a.Name, Replicas: a.config.Replicas}.CheckQuota(limited, a.host.Queue.JetStream())
+			wrong = streams.Wanted{Account: a.Name, Replicas: a.config.Replicas}.CheckQuota(limited, a.host.Queue.JetStream())
 		}
-		if wrong != nil && !queue.Unlike(wrong) {
+		if wrong != nil && !streams.Unlike(wrong) {
 			return
 		}
 	}

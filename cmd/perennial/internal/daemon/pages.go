@@ -18,6 +18,8 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/queue"
+	"perennial/queue/letters"
+	"perennial/queue/publish"
 	"perennial/queue/service"
 	"perennial/schedules"
 	"perennial/upstream"
@@ -83,7 +85,7 @@ func (p pageAccount) Health() []web.Check {
 // Letters implements web.Account.
 func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Letter, error] {
 	return func(yield func(web.Letter, error) bool) {
-		for l, err := range queue.LettersOf(p.host.Queue.JetStream(), p.Name).After(ctx, after) {
+		for l, err := range letters.Of(p.host.Queue.JetStream(), p.Name).After(ctx, after) {
 			if !yield(letterShown(l), err) {
 				return
 			}
@@ -93,8 +95,8 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 
 // Letter implements web.Account.
 func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
-	l, err := queue.LettersOf(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
-	if errors.Is(err, queue.ErrNoLetter) {
+	l, err := letters.Of(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
+	if errors.Is(err, letters.ErrNone) {
 		err = web.ErrNoLetter
 	}
 	return letterShown(l), err
@@ -106,8 +108,8 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()
-	letter, err := queue.LettersOf(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
-	if errors.Is(err, queue.ErrNoLetter) {
+	letter, err := letters.Of(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
+	if errors.Is(err, letters.ErrNone) {
 		err = web.ErrNoLetter
 	}
 	if err != nil {
@@ -128,10 +130,10 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 	if err := p.Ask(ctx, verbs.DeadRequeue.Name, verbs.DeadRequest{Seq: seq, By: by, Reason: reason, ContentHash: command.MessageHash(content)}, &noted); err != nil {
 		return err
 	}
-	if err := queue.NewPublisher(p.host.Queue.JetStream()).Publish(ctx, p.Name, queue.Outgoing{Kind: kind, Data: content}); err != nil {
+	if err := publish.New(p.host.Queue.JetStream()).Publish(ctx, p.Name, publish.Outgoing{Kind: kind, Data: content}); err != nil {
 		return fmt.Errorf("publish it: %w; whether it was published is not known, and the dead letter is still there: send the same id again", err)
 	}
-	if err := queue.LettersOf(p.host.Queue.JetStream(), p.Name).Drop(ctx, seq); err != nil && !errors.Is(err, queue.ErrNoLetter) {
+	if err := letters.Of(p.host.Queue.JetStream(), p.Name).Drop(ctx, seq); err != nil && !errors.Is(err, letters.ErrNone) {
 		return fmt.Errorf("it is published, and its dead letter cannot be removed: %w", err)
 	}
 	return nil
@@ -187,7 +189,7 @@ func (p webhooksOf) Replay(ctx context.Context, name string, seq uint64, since t
 	return r.String(), nil
 }
 
-func letterShown(l queue.Letter) web.Letter {
+func letterShown(l letters.Letter) web.Letter {
 	return web.Letter{Seq: l.Seq, Published: l.Dead.Published, Subject: l.Dead.Subject, Reason: l.Dead.Reason, Bytes: len(l.Dead.Data), Text: l.Dead.Text()}
 }
 

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 
-	"perennial/queue"
 	"perennial/queue/events"
 	"perennial/queue/outbox"
+	"perennial/queue/streams"
 )
 
 // clearStrangers makes the events stream anew where others have published on it, or have
@@ -41,7 +41,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	} else {
 		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
 	}
-	if err := queue.RemoveEvents(ctx, a.host.Queue.JetStream(), a.Name); err != nil {
+	if err := streams.RemoveEvents(ctx, a.host.Queue.JetStream(), a.Name); err != nil {
 		return err
 	}
 	return a.ensureStreams(ctx)

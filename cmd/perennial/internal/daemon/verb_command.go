@@ -13,6 +13,7 @@ import (
 
 	"perennial/jobs"
 	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/queue/service"
 )
 
@@ -24,7 +25,7 @@ func (a *account) carryOut(v service.Verb) service.Verb {
 		if len(data) > queue.MaxCommandBytes {
 			return nil, &service.Error{Code: "bad_request", Description: fmt.Sprintf("the command has %d bytes of at most %d", len(data), queue.MaxCommandBytes)}
 		}
-		outgoing := queue.Outgoing{Kind: queue.Kind(v.Name), Data: data, Header: nats.Header{}}
+		outgoing := publish.Outgoing{Kind: queue.Kind(v.Name), Data: data, Header: nats.Header{}}
 		for _, name := range []string{"traceparent", "tracestate"} {
 			if value := service.RequestHeader(ctx, name); value != "" {
 				outgoing.Header.Set(name, value)
@@ -32,7 +33,7 @@ func (a *account) carryOut(v service.Verb) service.Verb {
 		}
 		bounded, cancel := context.WithTimeout(ctx, mostParked)
 		defer cancel()
-		answer, err := queue.NewPublisher(a.host.Queue.JetStream()).CarryOut(bounded, a.Name, outgoing)
+		answer, err := publish.New(a.host.Queue.JetStream()).CarryOut(bounded, a.Name, outgoing)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return nil, &service.Error{Code: "not_finished", Description: "the command is published and not over yet: ask for its end with the verb wait"}
 		}

@@ -16,6 +16,8 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/queue/letters"
+	"perennial/queue/publish"
 )
 
 // Points at which a test ends the process, between the steps of a requeue.
@@ -57,7 +59,7 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 		return verbs.Changed{}, err
 	}
 	failpoint.Reached(ctx, reachedRequeueFact)
-	if err := queue.NewPublisher(a.host.Queue.JetStream()).Publish(ctx, a.Name, queue.Outgoing{Kind: kind, Data: letter.Dead.Data}); err != nil {
+	if err := publish.New(a.host.Queue.JetStream()).Publish(ctx, a.Name, publish.Outgoing{Kind: kind, Data: letter.Dead.Data}); err != nil {
 		return verbs.Changed{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
 	}
 	failpoint.Reached(ctx, reachedRequeuePublished)
@@ -82,12 +84,12 @@ func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Chan
 }
 
 // letterOf is the letter that a request names, if the request says who asks and why.
-func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Letter, error) {
+func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Letter, error) {
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
-		return queue.Letter{}, err
+		return letters.Letter{}, err
 	}
-	letter, err := queue.LettersOf(a.host.Queue.JetStream(), a.Name).Read(ctx, q.Seq)
-	if errors.Is(err, queue.ErrNoLetter) {
+	letter, err := letters.Of(a.host.Queue.JetStream(), a.Name).Read(ctx, q.Seq)
+	if errors.Is(err, letters.ErrNone) {
 		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead-letters list` shows them", q.Seq)
 	}
 	return letter, err
@@ -95,8 +97,8 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Let
 
 // dropLetter removes a letter; one that is gone was removed by another request.
 func (a *account) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
-	err := queue.LettersOf(a.host.Queue.JetStream(), a.Name).Drop(ctx, seq)
-	if err != nil && !errors.Is(err, queue.ErrNoLetter) {
+	err := letters.Of(a.host.Queue.JetStream(), a.Name).Drop(ctx, seq)
+	if err != nil && !errors.Is(err, letters.ErrNone) {
 		return verbs.Changed{}, err
 	}
 	return verbs.Changed{Changed: 1}, nil

@@ -13,6 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/letters"
 	"perennial/queue/service"
 )
 
@@ -20,7 +21,7 @@ import (
 // answers of verbs, dead letters, and what comes to the inbox of a command.
 func (d describer) serviceSchemas() map[string]any {
 	all := map[string]any{
-		"dead":           d.part("dead", "A dead letter.", reflect.TypeFor[queue.KeptLetter]()),
+		"dead":           d.part("dead", "A dead letter.", reflect.TypeFor[letters.Kept]()),
 		"inbox.finished": d.part("inbox.finished", "What a command came to.", reflect.TypeFor[fact.CommandFinished]()),
 		"inbox.refused":  d.part("inbox.refused", "Why a command is not carried out.", reflect.TypeFor[jobs.Refusal]()),
 		"svc.error":      d.part("svc.error", "An error of the service.", reflect.TypeFor[service.ErrorBody]()),

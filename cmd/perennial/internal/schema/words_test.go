@@ -23,7 +23,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/letters"
 	"perennial/queue/service"
 )
 
@@ -132,7 +132,7 @@ func publishedTypes() map[string]reflect.Type {
 		}
 	}
 	add(reflect.TypeFor[ledger.Place]())
-	add(reflect.TypeFor[queue.KeptLetter]())
+	add(reflect.TypeFor[letters.Kept]())
 	add(reflect.TypeFor[service.ErrorBody]())
 	add(reflect.TypeFor[jobs.Refusal]())
 	for _, v := range verbs.All() {

@@ -1,4 +1,4 @@
-package queue
+package streams
 
 import (
 	"errors"
@@ -8,7 +8,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/queue"
 	"perennial/queue/natstest"
+	"perennial/queue/publish"
 	"perennial/queue/quota"
 )
 
@@ -31,19 +33,20 @@ func TestALimitOfTheNATSAccountIsNamed(t *testing.T) {
 	server := natstest.Start(t, conf+"}")
 	for name := range limits {
 		t.Run(name, func(t *testing.T) {
-			q, err := Connect(ConnectConfig{URL: server.ClientURL(), User: name, Password: "pw", Log: quiet()})
-			check(t, err)
+			q, err := queue.Connect(queue.ConnectConfig{URL: server.ClientURL(), User: name, Password: "pw", Log: natstest.Quiet()})
+			natstest.Check(t, err)
 			t.Cleanup(q.Close)
+			js := q.JetStream()
 			if name == "subjects" {
-				_, err = q.js.CreateStream(within(t), jetstream.StreamConfig{Name: "ALL", Subjects: []string{"perennial.>"}})
-				check(t, err)
+				_, err = js.CreateStream(natstest.Within(t), jetstream.StreamConfig{Name: "ALL", Subjects: []string{"perennial.>"}})
+				natstest.Check(t, err)
 			}
 			looks := map[string]error{}
 			if name != "max_file" { // which is enough until it is full
-				looks["before"] = Wanted{Account: "main", Replicas: 1}.CheckQuota(within(t), q.JetStream())
+				looks["before"] = Wanted{Account: "main", Replicas: 1}.CheckQuota(natstest.Within(t), js)
 			}
-			looks["when all is made"] = fillUp(t, q)
-			looks["after it"] = Wanted{Account: "main", Replicas: 1}.CheckQuota(within(t), q.JetStream())
+			looks["when all is made"] = fillUp(t, js)
+			looks["after it"] = Wanted{Account: "main", Replicas: 1}.CheckQuota(natstest.Within(t), js)
 			for when, err := range looks {
 				quota, ok := errors.AsType[*quota.Error](err)
 				if name == "enough" && err != nil || name != "enough" && (!ok || quota.Limit != name || quota.Do == "") {
@@ -58,18 +61,18 @@ func TestALimitOfTheNATSAccountIsNamed(t *testing.T) {
 }
 
 // fillUp has an account make all that it needs, and take commands until it is refused one.
-func fillUp(t *testing.T, q *Queue) error {
+func fillUp(t *testing.T, js *queue.JetStream) error {
 	t.Helper()
-	if err := (Wanted{Account: "main", Replicas: 1}).Ensure(within(t), q.JetStream()); err != nil {
+	if err := (Wanted{Account: "main", Replicas: 1}).Ensure(natstest.Within(t), js); err != nil {
 		return err
 	}
-	for _, line := range Lines() {
-		if _, err := q.JetStream().CreateOrUpdateConsumer(within(t), CommandsStream("main"), LineConfig("main", line)); err != nil {
+	for _, line := range queue.Lines() {
+		if _, err := js.CreateOrUpdateConsumer(natstest.Within(t), queue.CommandsStream("main"), LineConfig("main", line)); err != nil {
 			return err
 		}
 	}
 	for range 30 {
-		if err := NewPublisher(q.JetStream()).Publish(within(t), "main", Outgoing{Kind: KindOrderCreate, Data: make([]byte, MaxCommandBytes)}); err != nil {
+		if err := publish.New(js).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindOrderCreate, Data: make([]byte, queue.MaxCommandBytes)}); err != nil {
 			return err
 		}
 	}

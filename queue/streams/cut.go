@@ -3,7 +3,7 @@
 // is closed to publications, its limit is set to as many messages as stay, and it is opened
 // again without one (docs/decisions/0011). A mark in its metadata says so meanwhile.
 
-package queue
+package streams
 
 import (
 	"maps"

@@ -1,6 +1,6 @@
 // Commands whose answer is waited for.
 
-package queue
+package publish
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"perennial/queue"
 )
 
 // CarryOut publishes a command, and returns what came to its inbox: the data of its
@@ -20,16 +22,16 @@ func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoin
 	inbox := nats.NewInbox()
 	from := inbox
 	if p.js.OwnInbox() { // the runner answers on no such inbox; what it exports comes under the default's name
-		from = ReplySubject(account, inbox)
+		from = queue.ReplySubject(account, inbox)
 	}
 	answers, err := p.js.Conn().SubscribeSync(from)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	header := nats.Header{HeaderReplyTo: {inbox}}
+	header := nats.Header{queue.HeaderReplyTo: {inbox}}
 	for name, values := range command.Header {
-		if !strings.EqualFold(name, HeaderReplyTo) {
+		if !strings.EqualFold(name, queue.HeaderReplyTo) {
 			header[name] = values
 		}
 	}
@@ -38,8 +40,8 @@ func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoin
 	if err = p.Publish(ctx, account, command); err == nil {
 		answer, err = answers.NextMsgWithContext(ctx)
 	}
-	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
-		return nil, ErrDisconnected
+	if err != nil && errors.Is(context.Cause(ctx), queue.ErrStopping) {
+		return nil, queue.ErrDisconnected
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // The streams of an account: their settings, creation and checks.
 
-package queue
+package streams
 
 import (
 	"cmp"
@@ -12,13 +12,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/queue"
 	"perennial/queue/quota"
 )
 
 const (
 	// maxCommandMessageBytes leaves room for headers beside the largest body;
 	// the stream refuses what is larger when it is published.
-	maxCommandMessageBytes = MaxCommandBytes + 4<<10
+	maxCommandMessageBytes = queue.MaxCommandBytes + 4<<10
 	// duplicateWindow is the smallest that the server allows: the ledger's
 	// command table decides what a duplicate is, not the stream.
 	duplicateWindow = 100 * time.Millisecond
@@ -37,8 +38,8 @@ type Wanted struct {
 // checks those that exist, and the bucket of snapshots if there is one. Settings that would
 // lose data are refused with a [StreamError]; harmless differences (a description, more
 // replicas) stay.
-func (w Wanted) Ensure(ctx context.Context, js *JetStream) error {
-	if err := ValidAccount(w.Account); err != nil {
+func (w Wanted) Ensure(ctx context.Context, js *queue.JetStream) error {
+	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
 	}
 	for _, want := range w.configs() {
@@ -58,14 +59,14 @@ func (w Wanted) configs() []jetstream.StreamConfig {
 // the bucket of snapshots if there is one, and changes nothing:
 // [ErrNoAccount] when a stream is missing, a [StreamError] for settings that would
 // lose data, a [ConsumerError] for a consumer that is paused or was changed.
-func (w Wanted) Check(ctx context.Context, js *JetStream) error {
-	if err := ValidAccount(w.Account); err != nil {
+func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
+	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
 	}
 	for _, want := range w.configs() {
 		stream, err := js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("stream %s: %w", want.Name, ErrNoAccount)
+			return fmt.Errorf("stream %s: %w", want.Name, queue.ErrNoAccount)
 		}
 		if err != nil {
 			return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
@@ -86,7 +87,7 @@ func (w Wanted) Check(ctx context.Context, js *JetStream) error {
 // Unlike reports whether an error of [Wanted.Check] or [Wanted.CheckQuota] is of a
 // stream, a consumer or a limit that was seen and is not as it must be.
 func Unlike(err error) bool {
-	_, stream := errors.AsType[*StreamError](err)
+	_, stream := errors.AsType[*queue.StreamError](err)
 	_, consumer := errors.AsType[*ConsumerError](err)
 	_, quota := errors.AsType[*quota.Error](err)
 	return stream || consumer || quota
@@ -114,7 +115,7 @@ func commonConfig(name, description string, replicas int, subjects ...string) je
 }
 
 func commandsConfig(account string, replicas int) jetstream.StreamConfig {
-	config := commonConfig(CommandsStream(account), "Commands to Perennial, until they are in the ledger", replicas, CommandSubjects(account)...)
+	config := commonConfig(queue.CommandsStream(account), "Commands to Perennial, until they are in the ledger", replicas, queue.CommandSubjects(account)...)
 	config.Retention = jetstream.WorkQueuePolicy
 	config.MaxMsgSize = maxCommandMessageBytes
 	config.AllowAtomicPublish = true
@@ -126,7 +127,7 @@ func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 // server rows are published before they are committed, in atomic batches
 // ([Outbox.Publish]).
 func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
-	config := commonConfig(EventsStream(account), "Facts of Perennial's journal, in order, for good", replicas, EventSubject(account, ">"))
+	config := commonConfig(queue.EventsStream(account), "Facts of Perennial's journal, in order, for good", replicas, queue.EventSubject(account, ">"))
 	config.DenyDelete, config.DenyPurge = true, true
 	config.AllowAtomicPublish = !embedded
 	if embedded && replicas == 1 {
@@ -136,12 +137,12 @@ func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamC
 }
 
 func deadConfig(account string, replicas int) jetstream.StreamConfig {
-	config := commonConfig(DeadStream(account), "Commands that could not be read, with the reason", replicas, DeadSubject(account))
+	config := commonConfig(queue.DeadStream(account), "Commands that could not be read, with the reason", replicas, queue.DeadSubject(account))
 	config.Duplicates = deadWindow
 	return config
 }
 
-func ensure(ctx context.Context, js *JetStream, want jetstream.StreamConfig) error {
+func ensure(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig) error {
 	stream, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if _, err = js.CreateStream(ctx, want); err == nil {
@@ -162,19 +163,19 @@ func ensure(ctx context.Context, js *JetStream, want jetstream.StreamConfig) err
 }
 
 // RemoveEvents removes an account's events stream, with its consumers.
-func RemoveEvents(ctx context.Context, js *JetStream, account string) error {
-	if err := ValidAccount(account); err != nil {
+func RemoveEvents(ctx context.Context, js *queue.JetStream, account string) error {
+	if err := queue.ValidAccount(account); err != nil {
 		return err
 	}
-	if err := js.DeleteStream(ctx, EventsStream(account)); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("remove stream %s: %w", EventsStream(account), err)
+	if err := js.DeleteStream(ctx, queue.EventsStream(account)); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("remove stream %s: %w", queue.EventsStream(account), err)
 	}
 	return nil
 }
 
 // adjust changes what can be changed without losing anything. cut says that
 // removing events was begun there and not ended.
-func adjust(ctx context.Context, js *JetStream, have, want jetstream.StreamConfig, cut bool) error {
+func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.StreamConfig, cut bool) error {
 	lacks := len(have.Subjects) < len(want.Subjects)
 	if !cut && !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
 		return nil
@@ -230,7 +231,7 @@ func checkStream(have, want jetstream.StreamConfig) error {
 		{async, "persist_mode", have.PersistMode, want.PersistMode},
 	} {
 		if setting.refused {
-			return &StreamError{Stream: have.Name, Field: setting.field, Have: fmt.Sprint(setting.have), Want: fmt.Sprint(setting.want)}
+			return &queue.StreamError{Stream: have.Name, Field: setting.field, Have: fmt.Sprint(setting.have), Want: fmt.Sprint(setting.want)}
 		}
 	}
 	return nil
@@ -252,8 +253,8 @@ func sameSubjects(have, want []string) bool {
 
 // CheckSnapshots looks at the bucket's stream as checkStream does at others.
 // A bucket that is not there is made when the first snapshot is stored.
-func CheckSnapshots(ctx context.Context, js *JetStream, account string, replicas int) error {
-	name := ObjectsStream(SnapshotsBucket(account))
+func CheckSnapshots(ctx context.Context, js *queue.JetStream, account string, replicas int) error {
+	name := queue.ObjectsStream(queue.SnapshotsBucket(account))
 	stream, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
@@ -263,7 +264,7 @@ func CheckSnapshots(ctx context.Context, js *JetStream, account string, replicas
 	}
 	have := stream.CachedInfo().Config
 	have.AllowRollup = false // objects are replaced by rollups
-	bucket := SnapshotsBucket(account)
+	bucket := queue.SnapshotsBucket(account)
 	return checkStream(have, jetstream.StreamConfig{
 		Name: name, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"}, Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 	})

@@ -2,7 +2,7 @@
 // a client can see of how firmly a server keeps what it acknowledges. How often it syncs
 // its disk (sync_interval) a server tells no client.
 
-package queue
+package streams
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
 )
 
 // Copies is what the leader of a stream says of its copies.
@@ -22,11 +24,11 @@ type Copies struct {
 
 // CopiesOf looks at the streams that an account has, in one order; none of an account
 // that is not there.
-func CopiesOf(ctx context.Context, js *JetStream, account string) (all []Copies, err error) {
-	if err := ValidAccount(account); err != nil {
+func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []Copies, err error) {
+	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
 	}
-	for _, name := range KeptStreams(account) {
+	for _, name := range queue.KeptStreams(account) {
 		stream, err := js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
@@ -59,11 +61,11 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 	return c
 }
 
-// ProbeStreams says why an account's streams store nothing at the moment: only a
+// Probe says why an account's streams store nothing at the moment: only a
 // leader with a quorum answers. first is the oldest event that its stream has, or would have
 // next, and last the newest that it has ever had.
-func ProbeStreams(ctx context.Context, js *JetStream, account string) (first, last uint64, err error) {
-	for _, name := range []string{CommandsStream(account), EventsStream(account)} {
+func Probe(ctx context.Context, js *queue.JetStream, account string) (first, last uint64, err error) {
+	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
 		stream, err := js.Stream(ctx, name)
 		if err != nil {
 			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, js.Explain(ctx, err))

@@ -1,6 +1,6 @@
 // The stream of commands that could not be read.
 
-package queue
+package letters
 
 import (
 	"bytes"
@@ -17,16 +17,18 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
 )
 
 // Letters are the dead commands of one account.
 type Letters struct {
-	js      *JetStream
+	js      *queue.JetStream
 	account string
 }
 
-// LettersOf are the dead commands of an account.
-func LettersOf(js *JetStream, account string) Letters { return Letters{js, account} }
+// Of are the dead commands of an account.
+func Of(js *queue.JetStream, account string) Letters { return Letters{js, account} }
 
 // Dead is a command that could not be read.
 type Dead struct {
@@ -38,9 +40,9 @@ type Dead struct {
 	Published      time.Time // when the stream stored the command
 }
 
-// KeptLetter is a dead letter as its stream keeps it: a command that could not be read,
+// Kept is a dead letter as its stream keeps it: a command that could not be read,
 // with the reason.
-type KeptLetter struct {
+type Kept struct {
 	Code           string    `json:"code,omitempty" doc:"Unreadable or refused."`
 	Reason         string    `json:"reason" doc:"Why, for people; it may be reworded."`
 	Subject        string    `json:"subject" doc:"Where the command was published."`
@@ -57,7 +59,7 @@ type KeptLetter struct {
 // A body that is not UTF-8, or that would take more than twice its bytes as text of
 // JSON, is kept as base64, and "encoding" says so.
 func (l Letters) Store(ctx context.Context, dead Dead) error {
-	if err := ValidAccount(l.account); err != nil {
+	if err := queue.ValidAccount(l.account); err != nil {
 		return err
 	}
 	body, err := dead.encode()
@@ -68,7 +70,7 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	// from 1 again, and its letters must not be taken for the old ones.
 	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
 	_, err = l.js.Store(ctx, &nats.Msg{
-		Subject: DeadSubject(l.account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
+		Subject: queue.DeadSubject(l.account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
 	})
 	if err != nil {
 		return fmt.Errorf("dead letter of command %s: %w", id, err)
@@ -78,7 +80,7 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 
 // encode is the letter as it is stored.
 func (d Dead) encode() ([]byte, error) {
-	letter := KeptLetter{
+	letter := Kept{
 		Code: d.Code, Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
 		StreamSequence: d.StreamSequence, PublishedAt: d.Published.UTC(),
 	}
@@ -122,10 +124,10 @@ func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, erro
 			yield(Letter{}, err)
 			return
 		}
-		next := jetstream.WithGetMsgSubject(DeadSubject(l.account)) // the first from a sequence on: dropped ones are passed over
+		next := jetstream.WithGetMsgSubject(queue.DeadSubject(l.account)) // the first from a sequence on: dropped ones are passed over
 		for last := stream.CachedInfo().State.LastSeq; after < last; {
 			letter, err := letterAt(ctx, stream, after+1, next)
-			if errors.Is(err, ErrNoLetter) {
+			if errors.Is(err, ErrNone) {
 				return
 			}
 			if !yield(letter, err) || err != nil {
@@ -142,17 +144,17 @@ func (l Letters) Count(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(DeadSubject(l.account)))
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(queue.DeadSubject(l.account)))
 	if err != nil {
 		return 0, err
 	}
-	return int64(info.State.Subjects[DeadSubject(l.account)]), nil
+	return int64(info.State.Subjects[queue.DeadSubject(l.account)]), nil
 }
 
-// ErrNoLetter is the error for a sequence at which no dead command is stored.
-var ErrNoLetter = errors.New("there is no such dead letter")
+// ErrNone is the error for a sequence at which no dead command is stored.
+var ErrNone = errors.New("there is no such dead letter")
 
-// Read reads one dead command; ErrNoLetter when it is not there.
+// Read reads one dead command; ErrNone when it is not there.
 func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
 	stream, err := l.stream(ctx)
 	if err != nil {
@@ -161,7 +163,7 @@ func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
 	return letterAt(ctx, stream, seq)
 }
 
-// Drop removes one dead command for good; ErrNoLetter when it is not there.
+// Drop removes one dead command for good; ErrNone when it is not there.
 func (l Letters) Drop(ctx context.Context, seq uint64) error {
 	stream, err := l.stream(ctx)
 	if err != nil {
@@ -169,19 +171,19 @@ func (l Letters) Drop(ctx context.Context, seq uint64) error {
 	}
 	err = stream.DeleteMsg(ctx, seq)
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == 400 {
-		return fmt.Errorf("account %s, sequence %d: %w", l.account, seq, ErrNoLetter)
+		return fmt.Errorf("account %s, sequence %d: %w", l.account, seq, ErrNone)
 	}
 	return err
 }
 
 func (l Letters) stream(ctx context.Context) (jetstream.Stream, error) {
-	return l.js.StreamOf(ctx, l.account, DeadStream(l.account), "dead letter stream")
+	return l.js.StreamOf(ctx, l.account, queue.DeadStream(l.account), "dead letter stream")
 }
 
 func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ...jetstream.GetMsgOpt) (Letter, error) {
 	msg, err := stream.GetMsg(ctx, seq, which...)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return Letter{}, fmt.Errorf("sequence %d: %w", seq, ErrNoLetter)
+		return Letter{}, fmt.Errorf("sequence %d: %w", seq, ErrNone)
 	}
 	if err != nil {
 		return Letter{}, fmt.Errorf("dead letter %d: %w", seq, err)
@@ -195,7 +197,7 @@ func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ..
 
 // decodeLetter is the inverse of encode.
 func decodeLetter(text []byte) (d Dead, err error) {
-	var kept KeptLetter
+	var kept Kept
 	if err := json.Unmarshal(text, &kept); err != nil {
 		return d, err
 	}

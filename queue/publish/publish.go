@@ -1,6 +1,6 @@
 // Publication of commands, singly and in atomic batches.
 
-package queue
+package publish
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,7 +19,7 @@ import (
 )
 
 const (
-	// codeTooManyBatches: more open batches than the stream allows at once.
+	// codeTooManyBatches: more openShared batches than the stream allows at once.
 	codeTooManyBatches jetstream.ErrorCode = 10210
 	// codeGap: the stream has refused a message within the batch, as it is busy.
 	codeGap jetstream.ErrorCode = 10176
@@ -26,19 +27,19 @@ const (
 
 // Outgoing is a command to be published.
 type Outgoing struct {
-	Kind     Kind
-	Data     []byte   // at most MaxCommandBytes
-	Priority Priority // which of the kind's subjects; the command's own word counts for more
+	Kind     queue.Kind
+	Data     []byte         // at most MaxCommandBytes
+	Priority queue.Priority // which of the kind's subjects; the command's own word counts for more
 	Header   nats.Header
 }
 
 func (o Outgoing) check() error {
-	return errors.Join(ValidKind(o.Kind), ValidPriority(o.Priority), checkSize(o.Data))
+	return errors.Join(queue.ValidKind(o.Kind), queue.ValidPriority(o.Priority), checkSize(o.Data))
 }
 
 // message is the command with its headers, and further ones by name and value.
 func (o Outgoing) message(account string, further ...string) *nats.Msg {
-	msg := nats.NewMsg(Line{o.Kind, o.Priority}.Subject(account))
+	msg := nats.NewMsg(queue.Line{Kind: o.Kind, Priority: o.Priority}.Subject(account))
 	msg.Data = o.Data
 	maps.Copy(msg.Header, o.Header)
 	for i := 0; i+1 < len(further); i += 2 {
@@ -48,17 +49,17 @@ func (o Outgoing) message(account string, further ...string) *nats.Msg {
 }
 
 // Publisher publishes commands, of any account.
-type Publisher struct{ js *JetStream }
+type Publisher struct{ js *queue.JetStream }
 
-// NewPublisher publishes through a connection.
-func NewPublisher(js *JetStream) Publisher { return Publisher{js} }
+// New publishes through a connection.
+func New(js *queue.JetStream) Publisher { return Publisher{js} }
 
 // Publish publishes one command and returns when the stream has it on
 // disk. The error is [ErrNoAccount] when the server takes commands of other accounts
 // alone, [ErrNotTaken] when it takes none at the moment. After any other error the command
 // may or may not be stored: publishing it again with the same id is harmless.
 func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
-	if err := errors.Join(ValidAccount(account), command.check()); err != nil {
+	if err := errors.Join(queue.ValidAccount(account), command.check()); err != nil {
 		return err
 	}
 	return p.commandError(ctx, account, p.publishSingly(ctx, account, []Outgoing{command}))
@@ -66,10 +67,10 @@ func (p Publisher) Publish(ctx context.Context, account string, command Outgoing
 
 // PublishCommands publishes commands in atomic batches of at most 1,000: of
 // each batch the stream has all on disk, or none, unless other publishers keep too many
-// batches open; then its commands go one by one. It returns when all are
+// batches openShared; then its commands go one by one. It returns when all are
 // stored, or a [BatchError] that says where it stopped.
 func (p Publisher) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
-	if err := ValidAccount(account); err != nil {
+	if err := queue.ValidAccount(account); err != nil {
 		return err
 	}
 	for n, command := range commands {
@@ -90,9 +91,9 @@ func (p Publisher) PublishCommands(ctx context.Context, account string, commands
 // batchEnd cuts at the limits in commands and bytes.
 func batchEnd(commands []Outgoing, first int) int {
 	size, end := 0, first
-	for end < len(commands) && end-first < MaxBatch {
+	for end < len(commands) && end-first < queue.MaxBatch {
 		size += len(commands[end].Data)
-		if end > first && size > MaxBatchBytes {
+		if end > first && size > queue.MaxBatchBytes {
 			break
 		}
 		end++
@@ -105,7 +106,7 @@ func batchEnd(commands []Outgoing, first int) int {
 const batchTries = 8
 
 // publishBatch stores one batch. It waits its turn while other publishers have
-// too many batches open, or keep the stream busy.
+// too many batches openShared, or keep the stream busy.
 func (p Publisher) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
 		return p.publishSingly(ctx, account, commands)
@@ -113,11 +114,11 @@ func (p Publisher) publishBatch(ctx context.Context, account string, commands []
 	delay := sleep.Growing(20*time.Millisecond, time.Second)
 	for try := 1; ; try++ {
 		err := p.sendBatch(ctx, account, commands)
-		if !HasCode(err, codeTooManyBatches) && !HasCode(err, codeGap) {
+		if !queue.HasCode(err, codeTooManyBatches) && !queue.HasCode(err, codeGap) {
 			return err
 		}
 		if try == batchTries {
-			if HasCode(err, codeGap) { // also of a message that the stream does not take
+			if queue.HasCode(err, codeGap) { // also of a message that the stream does not take
 				return err
 			}
 			return p.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
@@ -146,13 +147,13 @@ func (p Publisher) sendBatch(ctx context.Context, account string, commands []Out
 	id := nuid.Next()
 	last := len(commands) - 1
 	for n, command := range commands {
-		msg := command.message(account, HeaderBatchID, id, HeaderBatchSequence, strconv.Itoa(n+1))
+		msg := command.message(account, queue.HeaderBatchID, id, queue.HeaderBatchSequence, strconv.Itoa(n+1))
 		var err error
 		switch n {
 		case 0:
 			_, err = p.js.Store(ctx, msg)
 		case last:
-			msg.Header.Set(HeaderBatchCommit, "1")
+			msg.Header.Set(queue.HeaderBatchCommit, "1")
 			err = p.commitBatch(ctx, msg, len(commands))
 		default:
 			err = p.js.Conn().PublishMsg(msg)
@@ -176,8 +177,8 @@ func (p Publisher) commitBatch(ctx context.Context, msg *nats.Msg, count int) er
 }
 
 func checkSize(data []byte) error {
-	if len(data) > MaxCommandBytes {
-		return fmt.Errorf("command of %d bytes: at most %d are accepted", len(data), MaxCommandBytes)
+	if len(data) > queue.MaxCommandBytes {
+		return fmt.Errorf("command of %d bytes: at most %d are accepted", len(data), queue.MaxCommandBytes)
 	}
 	return nil
 }
@@ -186,9 +187,9 @@ func checkSize(data []byte) error {
 func (p Publisher) commandError(ctx context.Context, account string, err error) error {
 	switch {
 	case Disconnected(err):
-		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, ErrDisconnected, err)
+		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, queue.ErrDisconnected, err)
 	case errors.Is(err, nats.ErrNoResponders) && p.lacks(ctx, account):
-		return fmt.Errorf("account %s: %w\ncheck its name: other accounts have their streams there", account, ErrNoAccount)
+		return fmt.Errorf("account %s: %w\ncheck its name: other accounts have their streams there", account, queue.ErrNoAccount)
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("account %s: %w\nsee that its runner has started once, that the NATS server stores, and that a leaf node reaches its hub (`perennial doctor`)", account, ErrNotTaken)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -211,7 +212,7 @@ func (p Publisher) lacks(ctx context.Context, account string) bool {
 	names := p.js.StreamNames(ctx, jetstream.WithStreamListSubject("perennial.commands.>"))
 	others := false
 	for name := range names.Name() {
-		if name == CommandsStream(account) {
+		if name == queue.CommandsStream(account) {
 			return false
 		}
 		others = true

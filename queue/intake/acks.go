@@ -1,6 +1,6 @@
 // Acknowledgements of commands, gathered into purges of the commands stream.
 
-package queue
+package intake
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
 )
 
 const (
@@ -44,9 +46,9 @@ const (
 // delivery numbers no command was left out. A delivery that breaks these rules begins
 // a new run, and the old run is acknowledged singly.
 type acks struct {
-	js      *JetStream
+	js      *queue.JetStream
 	account string
-	line    Line // only commands of this line are removed
+	line    queue.Line // only commands of this line are removed
 	stream  jetstream.Stream
 	created time.Time     // of the stream; another stream is not purged
 	wake    chan struct{} // something was acknowledged
@@ -75,7 +77,7 @@ type tracked struct {
 	waits  int  // flushes waited for an earlier command
 }
 
-func newAcks(js *JetStream, account string, line Line, stream jetstream.Stream) *acks {
+func newAcks(js *queue.JetStream, account string, line queue.Line, stream jetstream.Stream) *acks {
 	return &acks{js: js, account: account, line: line, stream: stream, created: stream.CachedInfo().Created, returned: map[uint64]struct{}{},
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
@@ -144,7 +146,7 @@ func (a *acks) allBack() bool {
 }
 
 // send acknowledges singly what was acknowledged here.
-func (t *tracked) send(js *JetStream) {
+func (t *tracked) send(js *queue.JetStream) {
 	if !t.acked || t.sent {
 		return
 	}
@@ -284,7 +286,7 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 // a sequence: a purge that need not select by subject costs the server a small part
 // of one that does. What is published after that has a higher sequence.
 func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
-	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(CommandSubject(a.account, ">")))
+	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
 	if err != nil || !info.Created.Equal(a.created) {
 		return false, false
 	}

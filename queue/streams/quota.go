@@ -1,6 +1,6 @@
 // What the limits of a NATS account leave to the streams of an account.
 
-package queue
+package streams
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/queue"
 	"perennial/queue/quota"
 )
 
 // CheckQuota compares the limits of the NATS account with what an account of Perennial
 // needs beyond what it has, and changes nothing: a [quota.Error] names the first limit that
 // is too low, or the stream of others that takes its subjects.
-func (w Wanted) CheckQuota(ctx context.Context, js *JetStream) error {
+func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
 		return fmt.Errorf("look up the limits of the NATS account: %w", err)
@@ -46,9 +47,9 @@ func (w Wanted) CheckQuota(ctx context.Context, js *JetStream) error {
 }
 
 // missing are the streams that an account's first start makes, and that do not exist.
-func missing(ctx context.Context, js *JetStream, account string) ([]string, error) {
-	wanted := []string{CommandsStream(account), EventsStream(account), DeadStream(account),
-		ObjectsStream(FleetBucket(account)), KeyValueStream(LeaseBucket), KeyValueStream(NodesBucket)}
+func missing(ctx context.Context, js *queue.JetStream, account string) ([]string, error) {
+	wanted := []string{queue.CommandsStream(account), queue.EventsStream(account), queue.DeadStream(account),
+		queue.ObjectsStream(queue.FleetBucket(account)), queue.KeyValueStream(queue.LeaseBucket), queue.KeyValueStream(queue.NodesBucket)}
 	names := js.StreamNames(ctx)
 	for name := range names.Name() {
 		wanted = slices.DeleteFunc(wanted, func(w string) bool { return w == name })
@@ -61,7 +62,7 @@ func missing(ctx context.Context, js *JetStream, account string) ([]string, erro
 
 // overlapping names the streams that take subjects of one that is to be made; nil where none
 // does, or where it was refused for another reason.
-func overlapping(ctx context.Context, js *JetStream, want jetstream.StreamConfig, refused error) error {
+func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig, refused error) error {
 	if refused != nil && !quota.IsOverlap(refused) {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // Delivery of commands to the runner, the most urgent line first.
 
-package queue
+package intake
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,8 +33,8 @@ var ErrIntakeClosed = errors.New("intake is closed")
 // is delivered again after a minute.
 type Message struct {
 	Subject        string
-	Kind           Kind
-	Priority       Priority // of the line it came by
+	Kind           queue.Kind
+	Priority       queue.Priority // of the line it came by
 	Data           []byte
 	Header         nats.Header
 	StreamSequence uint64
@@ -81,13 +82,13 @@ func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq
 // Intake takes an account's commands off their stream, each line apart. At most a
 // few hundred of a line are in memory, however many wait. It outlives reconnects,
 // server restarts and the deletion of its consumers.
-type Intake struct{ lines map[Line]*lineIntake }
+type Intake struct{ lines map[queue.Line]*lineIntake }
 
-// lineIntake takes the commands of one line.
+// line takes the commands of one line.
 type lineIntake struct {
-	js      *JetStream
+	js      *queue.JetStream
 	account string
-	line    Line
+	line    queue.Line
 	buffer  chan Message
 	stop    context.CancelFunc
 	over    chan struct{} // closed when nothing more comes
@@ -102,24 +103,24 @@ type lineIntake struct {
 	last  error              // why the intake ended; nil after Close
 }
 
-// OpenIntake starts taking an account's commands, in the order of publication of
+// Open starts taking an account's commands, in the order of publication of
 // each line. ctx bounds only the start; the intake runs until [Intake.Close].
 // Streams must exist, see [Wanted.Ensure]. One intake at a time: what an
 // earlier one left unacknowledged is delivered again at once.
-func OpenIntake(ctx context.Context, js *JetStream, account string) (*Intake, error) {
-	if err := ValidAccount(account); err != nil {
+func Open(ctx context.Context, js *queue.JetStream, account string) (*Intake, error) {
+	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
 	}
 	if err := forgetDeliveries(ctx, js, account); err != nil {
 		return nil, fmt.Errorf("take commands of account %s: %w", account, err)
 	}
-	return open(ctx, js, account)
+	return openShared(ctx, js, account)
 }
 
-// open shares the consumers with any other intake that uses them.
-func open(ctx context.Context, js *JetStream, account string) (*Intake, error) {
-	all := &Intake{lines: map[Line]*lineIntake{}}
-	for _, line := range Lines() {
+// openShared shares the consumers with any other intake that uses them.
+func openShared(ctx context.Context, js *queue.JetStream, account string) (*Intake, error) {
+	all := &Intake{lines: map[queue.Line]*lineIntake{}}
+	for _, line := range queue.Lines() {
 		l, err := openLine(ctx, js, account, line)
 		if err != nil {
 			all.Close()
@@ -130,12 +131,12 @@ func open(ctx context.Context, js *JetStream, account string) (*Intake, error) {
 	return all, nil
 }
 
-func openLine(ctx context.Context, js *JetStream, account string, line Line) (*lineIntake, error) {
+func openLine(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (*lineIntake, error) {
 	consumer, err := lineConsumer(ctx, js, account, line)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := js.Stream(ctx, CommandsStream(account))
+	stream, err := js.Stream(ctx, queue.CommandsStream(account))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func openLine(ctx context.Context, js *JetStream, account string, line Line) (*l
 // Fetch returns at least one command of a line and at most limit of those at hand.
 // It blocks until there is one, ctx ends (its error), or the intake ends
 // ([ErrIntakeClosed], or why).
-func (i *Intake) Fetch(ctx context.Context, line Line, limit int) ([]Message, error) {
+func (i *Intake) Fetch(ctx context.Context, line queue.Line, limit int) ([]Message, error) {
 	l := i.lines[line]
 	l.resume()
 	return l.fetch(ctx, limit)
@@ -161,7 +162,7 @@ func (i *Intake) Fetch(ctx context.Context, line Line, limit int) ([]Message, er
 // Rest stops asking the server for commands of a line until the next Fetch, and
 // puts back at once what was sent ahead: commands that cannot be started soon are
 // neither kept in memory nor delivered again every minute.
-func (i *Intake) Rest(line Line) { i.lines[line].pause() }
+func (i *Intake) Rest(line queue.Line) { i.lines[line].pause() }
 
 // Close stops taking commands, sends the acknowledgements still held back and
 // returns when all is still. Commands fetched before can still be
@@ -380,7 +381,7 @@ func lost(ctx context.Context, consumer jetstream.Consumer, err error) bool {
 	case errors.Is(err, jetstream.ErrConsumerLeadershipChanged):
 		return false
 	case errors.Is(err, jetstream.ErrNoHeartbeat):
-		limited, cancel := context.WithTimeout(ctx, PublishTimeout)
+		limited, cancel := context.WithTimeout(ctx, queue.PublishTimeout)
 		defer cancel()
 		_, err = consumer.Info(limited)
 		return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)

@@ -1,4 +1,4 @@
-package queue
+package streams
 
 import (
 	"errors"
@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/natstest"
+	"perennial/queue/natstest/jstest"
 )
 
 func TestAStreamThatWouldLoseDataIsRefusedByField(t *testing.T) {
@@ -28,8 +32,8 @@ func TestAStreamThatWouldLoseDataIsRefusedByField(t *testing.T) {
 		"deny_purge":        func(c *jetstream.StreamConfig) { c.DenyPurge = false },
 		"no_ack":            func(c *jetstream.StreamConfig) { c.NoAck = true },
 	}
-	q := connect(t, startServer(t, t.TempDir()))
-	ctx := within(t)
+	js := jstest.New(t)
+	ctx := natstest.Within(t)
 	for field, change := range spoil {
 		name := strings.ReplaceAll(field, "_", "-")
 		for n, config := range []jetstream.StreamConfig{commandsConfig(name+"-c", 1), eventsConfig(name+"-e", 1, true)} {
@@ -38,10 +42,10 @@ func TestAStreamThatWouldLoseDataIsRefusedByField(t *testing.T) {
 				continue
 			}
 			change(&config)
-			_, err := q.js.CreateStream(ctx, config)
-			check(t, err)
-			var refused *StreamError
-			if err := (Wanted{Account: account, Replicas: 1, Embedded: true}).Ensure(ctx, q.JetStream()); !errors.As(err, &refused) || refused.Field != field || refused.Stream != config.Name {
+			_, err := js.CreateStream(ctx, config)
+			natstest.Check(t, err)
+			var refused *queue.StreamError
+			if err := (Wanted{Account: account, Replicas: 1, Embedded: true}).Ensure(ctx, js); !errors.As(err, &refused) || refused.Field != field || refused.Stream != config.Name {
 				t.Errorf("%s with a bad %s: %v", config.Name, field, err)
 			}
 		}
@@ -49,15 +53,15 @@ func TestAStreamThatWouldLoseDataIsRefusedByField(t *testing.T) {
 }
 
 func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
-	q := newQueue(t)
-	ctx := within(t)
+	js := newMain(t)
+	ctx := natstest.Within(t)
 	config := commandsConfig("main", 1)
 	config.Description, config.Duplicates, config.AllowAtomicPublish = "ours", time.Minute, false
-	_, err := q.js.UpdateStream(ctx, config)
-	check(t, err)
-	check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(ctx, q.JetStream()))
-	stream, err := q.js.Stream(ctx, config.Name)
-	check(t, err)
+	_, err := js.UpdateStream(ctx, config)
+	natstest.Check(t, err)
+	natstest.Check(t, Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(ctx, js))
+	stream, err := js.Stream(ctx, config.Name)
+	natstest.Check(t, err)
 	have := stream.CachedInfo().Config
 	if have.Description != "ours" || have.Duplicates != duplicateWindow || !have.AllowAtomicPublish {
 		t.Fatalf("%+v", have)
@@ -68,25 +72,25 @@ func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
 // while the runner works, with what to type.
 func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 	t.Parallel()
-	q := newQueue(t)
-	ctx := within(t)
-	looks := func() error { return Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(ctx, q.JetStream()) }
-	check(t, looks())              // before a runner has made a consumer
-	for _, line := range Lines() { // as the intake makes them
-		_, err := q.JetStream().CreateOrUpdateConsumer(ctx, CommandsStream("main"), LineConfig("main", line))
-		check(t, err)
+	js := newMain(t)
+	ctx := natstest.Within(t)
+	looks := func() error { return Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(ctx, js) }
+	natstest.Check(t, looks())           // before a runner has made a consumer
+	for _, line := range queue.Lines() { // as the intake makes them
+		_, err := js.CreateOrUpdateConsumer(ctx, queue.CommandsStream("main"), LineConfig("main", line))
+		natstest.Check(t, err)
 	}
-	bulk := Line{Kind: KindProxyRenew, Priority: PriorityBulk}
-	check(t, looks())
-	name := CommandsStream("main")
-	_, err := q.js.PauseConsumer(ctx, name, ConsumerOf(bulk), time.Now().Add(time.Hour))
-	check(t, err)
+	bulk := queue.Line{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk}
+	natstest.Check(t, looks())
+	name := queue.CommandsStream("main")
+	_, err := js.PauseConsumer(ctx, name, ConsumerOf(bulk), time.Now().Add(time.Hour))
+	natstest.Check(t, err)
 	if err := looks(); !Unlike(err) || !strings.Contains(err.Error(), "is paused") || !strings.Contains(err.Error(), "nats consumer resume "+name+" "+ConsumerOf(bulk)) {
 		t.Errorf("paused: %v", err)
 	}
-	_, err = q.js.ResumeConsumer(ctx, name, ConsumerOf(bulk))
-	check(t, err)
-	check(t, looks())
+	_, err = js.ResumeConsumer(ctx, name, ConsumerOf(bulk))
+	natstest.Check(t, err)
+	natstest.Check(t, looks())
 	for field, change := range map[string]func(*jetstream.ConsumerConfig){
 		"max_ack_pending": func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 1 },
 		"max_deliver":     func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 2 },
@@ -96,15 +100,15 @@ func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 	} {
 		config := LineConfig("main", bulk)
 		change(&config)
-		_, err := q.js.UpdateConsumer(ctx, name, config)
-		check(t, err)
+		_, err := js.UpdateConsumer(ctx, name, config)
+		natstest.Check(t, err)
 		if err := looks(); !Unlike(err) || !strings.Contains(err.Error(), "has "+field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	_, err = q.js.UpdateConsumer(ctx, name, LineConfig("main", bulk))
-	check(t, err)
-	check(t, looks())
+	_, err = js.UpdateConsumer(ctx, name, LineConfig("main", bulk))
+	natstest.Check(t, err)
+	natstest.Check(t, looks())
 }
 
 // TestOnlyTheEmbeddedServersEventsMayBeSyncedLater: their first copy is the ledger.

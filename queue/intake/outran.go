@@ -1,6 +1,6 @@
 // Consumers that would never deliver a command which the stream has.
 
-package queue
+package intake
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/ledger/sleep"
+	"perennial/queue"
+	"perennial/queue/streams"
 )
 
 const (
@@ -25,8 +27,8 @@ const (
 // one that lacks commands, as behind a power cut that the stream and its consumers
 // survived differently, a new one is made, which delivers all of them; commands that
 // the runner holds come twice. It returns how many consumers were made.
-func RenewConsumers(ctx context.Context, js *JetStream, account string) (renewed int, err error) {
-	for _, line := range Lines() {
+func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (renewed int, err error) {
+	for _, line := range queue.Lines() {
 		lacks, err := lacking(ctx, js, account, line)
 		for n := 1; n < compareTries && lacks > 0 && err == nil; n++ {
 			if err = sleep.For(ctx, compareEvery); err == nil {
@@ -36,14 +38,14 @@ func RenewConsumers(ctx context.Context, js *JetStream, account string) (renewed
 			}
 		}
 		if err != nil {
-			return renewed, fmt.Errorf("compare the consumer %s of account %s with its stream: %w", ConsumerOf(line), account, err)
+			return renewed, fmt.Errorf("compare the consumer %s of account %s with its stream: %w", streams.ConsumerOf(line), account, err)
 		}
 		if lacks == 0 {
 			continue
 		}
-		js.Log().WithField("account", account).WithField("consumer", ConsumerOf(line)).
+		js.Log().WithField("account", account).WithField("consumer", streams.ConsumerOf(line)).
 			Warnf("%d commands on the stream would never have been delivered, as behind a power cut: the consumer is made anew", lacks)
-		if err := deleteConsumer(ctx, js, account, ConsumerOf(line)); err != nil {
+		if err := deleteConsumer(ctx, js, account, streams.ConsumerOf(line)); err != nil {
 			return renewed, err
 		}
 		renewed++
@@ -53,12 +55,12 @@ func RenewConsumers(ctx context.Context, js *JetStream, account string) (renewed
 
 // lacking is how many commands of a line the stream has beyond those that its consumer
 // knows of, whatever came or went while both were read.
-func lacking(ctx context.Context, js *JetStream, account string, line Line) (uint64, error) {
+func lacking(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
 	before, err := undelivered(ctx, js, account, line)
 	if err != nil {
 		return 0, err
 	}
-	stream, err := js.Stream(ctx, CommandsStream(account))
+	stream, err := js.Stream(ctx, queue.CommandsStream(account))
 	if err != nil {
 		return 0, err
 	}
@@ -77,8 +79,8 @@ func lacking(ctx context.Context, js *JetStream, account string, line Line) (uin
 
 // Waiting is how many commands are on the account's stream: those that are not
 // acknowledged, because they are in no ledger yet.
-func Waiting(ctx context.Context, js *JetStream, account string) (uint64, error) {
-	stream, err := js.Stream(ctx, CommandsStream(account))
+func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, error) {
+	stream, err := js.Stream(ctx, queue.CommandsStream(account))
 	if err != nil {
 		return 0, err
 	}
@@ -87,8 +89,8 @@ func Waiting(ctx context.Context, js *JetStream, account string) (uint64, error)
 
 // undelivered is how many commands a line's consumer knows of; all of them where there
 // is no consumer yet.
-func undelivered(ctx context.Context, js *JetStream, account string, line Line) (uint64, error) {
-	consumer, err := js.Consumer(ctx, CommandsStream(account), ConsumerOf(line))
+func undelivered(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
+	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return ^uint64(0), nil
 	}

@@ -1,25 +1,28 @@
 // Consumers that are made anew, so that what they have to deliver comes at once.
 
-package queue
+package intake
 
 import (
 	"context"
 	"errors"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/streams"
 )
 
-func lineConsumer(ctx context.Context, js *JetStream, account string, line Line) (jetstream.Consumer, error) {
-	return js.CreateOrUpdateConsumer(ctx, CommandsStream(account), LineConfig(account, line))
+func lineConsumer(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (jetstream.Consumer, error) {
+	return js.CreateOrUpdateConsumer(ctx, queue.CommandsStream(account), streams.LineConfig(account, line))
 }
 
 // forgetDeliveries removes consumers with deliveries to a runner that is gone: those
 // commands would be delivered again only after a minute. They stay in the stream.
-func forgetDeliveries(ctx context.Context, js *JetStream, account string) error {
+func forgetDeliveries(ctx context.Context, js *queue.JetStream, account string) error {
 	if err := deleteConsumer(ctx, js, account, formerConsumer); err != nil {
 		return err
 	}
-	for _, line := range Lines() {
+	for _, line := range queue.Lines() {
 		if err := forgetConsumer(ctx, js, account, line); err != nil {
 			return err
 		}
@@ -29,8 +32,8 @@ func forgetDeliveries(ctx context.Context, js *JetStream, account string) error 
 
 // forgetConsumer deletes a consumer that has deliveries out, or that lacks commands of
 // the stream (see [RenewConsumers]).
-func forgetConsumer(ctx context.Context, js *JetStream, account string, line Line) error {
-	consumer, err := js.Consumer(ctx, CommandsStream(account), ConsumerOf(line))
+func forgetConsumer(ctx context.Context, js *queue.JetStream, account string, line queue.Line) error {
+	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
@@ -42,12 +45,12 @@ func forgetConsumer(ctx context.Context, js *JetStream, account string, line Lin
 			return err
 		}
 	}
-	return deleteConsumer(ctx, js, account, ConsumerOf(line))
+	return deleteConsumer(ctx, js, account, streams.ConsumerOf(line))
 }
 
 // deleteConsumer deletes a consumer, if there is one.
-func deleteConsumer(ctx context.Context, js *JetStream, account, name string) error {
-	err := js.DeleteConsumer(ctx, CommandsStream(account), name)
+func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name string) error {
+	err := js.DeleteConsumer(ctx, queue.CommandsStream(account), name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // The durable consumers of the commands stream, one for each line.
 
-package queue
+package streams
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/queue"
 	"perennial/queue/quota"
 )
 
@@ -19,7 +20,7 @@ import (
 const ackWait = time.Minute
 
 // LineConfig is the configuration of a line's consumer.
-func LineConfig(account string, line Line) jetstream.ConsumerConfig {
+func LineConfig(account string, line queue.Line) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Name:          ConsumerOf(line),
 		Durable:       ConsumerOf(line),
@@ -36,12 +37,12 @@ func LineConfig(account string, line Line) jetstream.ConsumerConfig {
 // checkConsumers refuses a line's consumer that is paused, or has other settings. One that
 // is missing is made anew by the intake. A user who may not list them leaves that to the
 // runner.
-func checkConsumers(ctx context.Context, js *JetStream, account string, stream jetstream.Stream) error {
+func checkConsumers(ctx context.Context, js *queue.JetStream, account string, stream jetstream.Stream) error {
 	ctx, forget := js.Allowed(ctx, js.API()+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
 	defer forget()
 	infos := stream.ListConsumers(ctx)
 	want := map[string]jetstream.ConsumerConfig{}
-	for _, line := range Lines() {
+	for _, line := range queue.Lines() {
 		want[ConsumerOf(line)] = LineConfig(account, line)
 	}
 	var found []error
@@ -50,8 +51,8 @@ func checkConsumers(ctx context.Context, js *JetStream, account string, stream j
 			found = append(found, checkConsumer(info, ours))
 		}
 	}
-	err := Denied(ctx, infos.Err())
-	if _, mayNot := errors.AsType[*DeniedError](err); mayNot {
+	err := queue.Denied(ctx, infos.Err())
+	if _, mayNot := errors.AsType[*queue.DeniedError](err); mayNot {
 		return nil
 	}
 	return errors.Join(append(found, err)...)
@@ -80,9 +81,9 @@ func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) 
 }
 
 // ConsumerOf is the name of a line's durable consumer.
-func ConsumerOf(l Line) string {
+func ConsumerOf(l queue.Line) string {
 	name := "perennial-" + strings.ReplaceAll(string(l.Kind), ".", "-")
-	if l.Priority != PriorityNormal {
+	if l.Priority != queue.PriorityNormal {
 		name += "-" + string(l.Priority)
 	}
 	return name

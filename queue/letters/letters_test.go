@@ -1,4 +1,4 @@
-package queue
+package letters
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"perennial/queue"
+	"perennial/queue/natstest"
 )
 
 // unit are bytes that JSON or base64 may write longer than they are.
@@ -35,7 +38,7 @@ func checkDeadLetter(t interface {
 	Fatalf(format string, args ...any)
 }, data []byte) {
 	dead := Dead{
-		Reason: strings.Repeat("it is not JSON, ", 30), Subject: CommandSubject(strings.Repeat("a", 60), KindOrderCreate),
+		Reason: strings.Repeat("it is not JSON, ", 30), Subject: queue.CommandSubject(strings.Repeat("a", 60), queue.KindOrderCreate),
 		Data: data, StreamSequence: 1 << 63, Published: time.Unix(1, 999_999_999),
 	}
 	letter, err := dead.encode()
@@ -53,48 +56,48 @@ func checkDeadLetter(t interface {
 
 // TestLettersBehindASequence: those that were dropped between are passed over.
 func TestLettersBehindASequence(t *testing.T) {
-	q := newQueue(t)
-	ctx := within(t)
+	js := newMain(t)
+	ctx := natstest.Within(t)
 	for n := range uint64(6) {
-		check(t, LettersOf(q.JetStream(), "main").Store(ctx, Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte("{"), StreamSequence: n, Published: time.Unix(1, 0)}))
+		natstest.Check(t, Of(js, "main").Store(ctx, Dead{Reason: "not JSON", Subject: queue.CommandSubject("main", queue.KindOrderCreate), Data: []byte("{"), StreamSequence: n, Published: time.Unix(1, 0)}))
 	}
 	for _, seq := range []uint64{1, 3, 4} {
-		check(t, LettersOf(q.JetStream(), "main").Drop(ctx, seq))
+		natstest.Check(t, Of(js, "main").Drop(ctx, seq))
 	}
 	for after, want := range map[uint64]string{0: "[2 5 6]", 1: "[2 5 6]", 2: "[5 6]", 3: "[5 6]", 5: "[6]", 6: "[]", 99: "[]"} {
 		got := []uint64{}
-		for l, err := range LettersOf(q.JetStream(), "main").After(ctx, after) {
-			check(t, err)
+		for l, err := range Of(js, "main").After(ctx, after) {
+			natstest.Check(t, err)
 			got = append(got, l.Seq)
 		}
 		if fmt.Sprint(got) != want {
 			t.Errorf("behind %d: %v", after, got)
 		}
 	}
-	check(t, LettersOf(q.JetStream(), "main").Drop(ctx, 6))
-	for l, err := range LettersOf(q.JetStream(), "main").After(ctx, 5) {
+	natstest.Check(t, Of(js, "main").Drop(ctx, 6))
+	for l, err := range Of(js, "main").After(ctx, 5) {
 		t.Errorf("%v %v", l, err)
 	}
 }
 
 func TestUnreadableCommandIsKeptOnceWithItsReason(t *testing.T) {
-	q := newQueue(t)
-	ctx := within(t)
-	dead := Dead{Reason: "not JSON", Subject: CommandSubject("main", KindOrderCreate), Data: []byte{0xff, 0}, StreamSequence: 7, Published: time.Unix(1, 0)}
-	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
-	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
+	js := newMain(t)
+	ctx := natstest.Within(t)
+	dead := Dead{Reason: "not JSON", Subject: queue.CommandSubject("main", queue.KindOrderCreate), Data: []byte{0xff, 0}, StreamSequence: 7, Published: time.Unix(1, 0)}
+	natstest.Check(t, Of(js, "main").Store(ctx, dead))
+	natstest.Check(t, Of(js, "main").Store(ctx, dead))
 	dead.StreamSequence, dead.Data = 8, []byte("{")
-	check(t, LettersOf(q.JetStream(), "main").Store(ctx, dead))
-	stream, err := q.js.Stream(ctx, DeadStream("main"))
-	check(t, err)
+	natstest.Check(t, Of(js, "main").Store(ctx, dead))
+	stream, err := js.Stream(ctx, queue.DeadStream("main"))
+	natstest.Check(t, err)
 	if n := stream.CachedInfo().State.Msgs; n != 2 {
 		t.Fatalf("%d dead letters", n)
 	}
 	for seq, want := range map[uint64]string{1: "/wA= base64", 2: "{ "} {
 		msg, err := stream.GetMsg(ctx, seq)
-		check(t, err)
-		var letter KeptLetter
-		check(t, json.Unmarshal(msg.Data, &letter))
+		natstest.Check(t, err)
+		var letter Kept
+		natstest.Check(t, json.Unmarshal(msg.Data, &letter))
 		if got := fmt.Sprint(letter.Data, " ", letter.Encoding); got != want || letter.Reason != "not JSON" || letter.StreamSequence != 6+seq {
 			t.Errorf("%s", msg.Data)
 		}
