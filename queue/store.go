@@ -100,3 +100,10 @@ func HasCode(err error, code jetstream.ErrorCode) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && refused.ErrorCode == code
 }
+
+// Disconnected says that the client could not send because it has no connection at
+// the moment.
+func Disconnected(err error) bool {
+	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)
+}

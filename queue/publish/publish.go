@@ -186,7 +186,7 @@ func checkSize(data []byte) error {
 // commandError puts the errors of a publication into words.
 func (p Publisher) commandError(ctx context.Context, account string, err error) error {
 	switch {
-	case Disconnected(err):
+	case queue.Disconnected(err):
 		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, queue.ErrDisconnected, err)
 	case errors.Is(err, nats.ErrNoResponders) && p.lacks(ctx, account):
 		return fmt.Errorf("account %s: %w\ncheck its name: other accounts have their streams there", account, queue.ErrNoAccount)
@@ -218,13 +218,6 @@ func (p Publisher) lacks(ctx context.Context, account string) bool {
 		others = true
 	}
 	return others && names.Err() == nil
-}
-
-// disconnected says that the client could not send because it has no connection at
-// the moment.
-func Disconnected(err error) bool {
-	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
-		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)
 }
 
 // BatchError says which atomic batch of [Publisher.PublishCommands] was refused or

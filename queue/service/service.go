@@ -18,7 +18,6 @@ import (
 
 	"perennial/queue"
 	"perennial/queue/caller"
-	"perennial/queue/publish"
 )
 
 // maxServing bounds the requests of one account that are worked on at once, and
@@ -316,7 +315,7 @@ func Request(ctx context.Context, js *queue.JetStream, account, verb string, dat
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, check the name, or see on its /readyz why it does not work (%s)", account, ErrNoRunner, verb)
 	}
-	if err != nil && (errors.Is(context.Cause(ctx), queue.ErrStopping) || publish.Disconnected(err)) {
+	if err != nil && (errors.Is(context.Cause(ctx), queue.ErrStopping) || queue.Disconnected(err)) {
 		return nil, fmt.Errorf("account %s: the connection to nats was lost: %w: ask again (%s)", account, queue.ErrStopping, verb)
 	}
 	if err != nil {
