@@ -49,7 +49,7 @@ var journalBugs = []bug{
 		new: "err := a.serve(held, lease)\n\tif err == nil {\n\t\terr = a.takeOver(held)\n\t}"},
 	{name: "commands are asked for before the events are folded", in: "daemon.account.takeOver", run: "TestNoCommandIsTakenBefore",
 		old: "a.setState(\"reading the account's events to their end\")",
-		new: "a.setState(\"reading the account's events to their end\")\n\tif intake, err := a.host.Queue.Commands(ctx, a.Name); err == nil {\n\t\tdefer intake.Close()\n\t}"},
+		new: "a.setState(\"reading the account's events to their end\")\n\tif early, err := a.takeCommands(ctx); err == nil {\n\t\tdefer early.Close()\n\t}"},
 	{name: "a runner behind a newer version asks for the lease", in: "daemon.account.stand", run: "TestNoCommandIsTakenBefore",
 		old: "if why == \"\" && ",
 		new: "if why != \"-\" && "},

@@ -65,7 +65,7 @@ var queueBugs = []bug{
 	{name: "the consumers of all users leave the runner no room", in: "broker.broker.checkShare", run: "TestAUserHasNoMore",
 		old: "if all >= b.most {",
 		new: "if all >= 64*b.most {"},
-	{name: "a consumer that is not there is deleted when it is", in: "broker.broker.deletes", run: "TestTheBrokerMakes",
+	{name: "a consumer that is not there is deleted when it is", in: "broker.broker.deletes", run: "TestADeletionOfNothing",
 		old: "if err == nil && !own {",
 		new: "if own && !own {"},
 	{name: "a name is what the header says", in: "caller.Of", run: "TestANameThat",

@@ -38,7 +38,7 @@ type account struct {
 	recent jobs.ProviderWindow // the requests of the last minutes
 
 	webhooks    []*webhook.Sink
-	letters     sync.Mutex // one dead letter is looked after at a time
+	oneLetter   sync.Mutex // one dead letter is looked after at a time
 	corrections sync.Mutex // a second request to correct a letter finds it gone
 
 	started chan struct{} // closed when it works, or is known not to for now

@@ -15,7 +15,6 @@ import (
 	"perennial/ledger/sleep"
 	"perennial/queue/lease"
 	"perennial/queue/outbox"
-	"perennial/queue/streams"
 )
 
 // run serves the account until ctx ends, or until it must not be served (final).
@@ -104,13 +103,13 @@ func (a *account) turn(ctx context.Context) error {
 		a.setState(why)
 		a.hasStarted()
 	}
-	if err := a.host.Queue.JetStream().AwaitConnected(ctx); err != nil {
+	if err := a.js().AwaitConnected(ctx); err != nil {
 		return err
 	}
 	if err := a.host.refuseAnonymous(); err != nil {
 		return err
 	}
-	if most := a.host.Queue.JetStream().MaxPayload(); most < RequiredPayload {
+	if most := a.js().MaxPayload(); most < RequiredPayload {
 		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
@@ -149,7 +148,7 @@ const streamsTimeout = 10 * time.Second
 func (a *account) ensureStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamsTimeout)
 	defer cancel()
-	return streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Ensure(ctx, a.host.Queue.JetStream())
+	return a.streams().Ensure(ctx, a.js())
 }
 
 var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)

@@ -14,7 +14,6 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs"
 	"perennial/ledger/sleep"
-	"perennial/queue/events"
 	"perennial/queue/intake"
 	"perennial/queue/lease"
 	"perennial/queue/letters"
@@ -29,11 +28,11 @@ const publishAtEnd = 10 * time.Second
 // serve binds the account to its provider and works. Events go on being
 // published until the last fact is out. lease is nil on the embedded server.
 func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
-	intake, err := intake.Open(ctx, a.host.Queue.JetStream(), a.Name)
+	commands, err := a.takeCommands(ctx)
 	if err != nil {
 		return err
 	}
-	defer intake.Close()
+	defer commands.Close()
 	held, err := a.checkHistory(ctx)
 	if err != nil {
 		return err
@@ -52,7 +51,7 @@ func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 	}
 	defer end()
 	counted := a.counts.following(a.Ledger(), a.log)
-	runner := a.newRunner(ctx, intake, counted)
+	runner := a.newRunner(ctx, commands, counted)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)
 	if err != nil {
@@ -98,7 +97,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	for i, v := range served {
 		served[i].Metadata = a.host.metadata[v.Name]
 	}
-	return service.Serve(ctx, a.host.Queue.JetStream(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
+	return service.Serve(ctx, a.js(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
 // refills says whether `run --refill-events` is still to be done.
@@ -109,7 +108,7 @@ func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refil
 // ledger that knows of sends that this one does not.
 // For a stream that lost what it held see queue.Held.
 func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error) {
-	last, found, err := events.Of(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
+	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
 		return held, err
 	}
@@ -150,7 +149,7 @@ func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error
 // checkBegin refuses an events stream that has lost more of its first events than
 // this ledger knows to have been removed.
 func (a *account) checkBegin(ctx context.Context) error {
-	state, err := events.Of(a.host.Queue.JetStream(), a.Name).State(ctx)
+	state, err := a.events().State(ctx)
 	if err != nil {
 		return err
 	}
@@ -246,7 +245,7 @@ func (a *account) keepConsumers(ctx context.Context) error {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
 			return err
 		}
-		if _, err := intake.RenewConsumers(ctx, a.host.Queue.JetStream(), a.Name); err != nil && ctx.Err() == nil {
+		if _, err := intake.RenewConsumers(ctx, a.js(), a.Name); err != nil && ctx.Err() == nil {
 			a.log.WithError(err).Warn("the account's consumers could not be compared with its commands")
 		}
 	}
@@ -301,13 +300,13 @@ func (a *account) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 // askEvery is how often a provider without other traffic is asked.
 const askEvery = 5 * time.Second
 
-func (a *account) newRunner(ctx context.Context, intake *intake.Intake, counted *following) *jobs.Runner {
+func (a *account) newRunner(ctx context.Context, commands *intake.Intake, counted *following) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
 		address = embeddedAddress
 	}
 	return jobs.NewRunner(jobs.Config{
-		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: intake,
+		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: commands,
 		DeadLetter: a.deadLetter, MayBind: a.mayBind,
 		Taken:     counted.take,
 		Answer:    a.answerInbox,
@@ -321,7 +320,7 @@ func (a *account) newRunner(ctx context.Context, intake *intake.Intake, counted 
 
 // deadLetter puts what is no command on the stream for it.
 func (a *account) deadLetter(ctx context.Context, dead letters.Dead) error {
-	err := letters.Of(a.host.Queue.JetStream(), a.Name).Store(ctx, dead)
+	err := a.letters().Store(ctx, dead)
 	if err == nil {
 		a.counts.deadLetters.WithLabelValues(a.Name).Inc()
 	}

@@ -146,7 +146,7 @@ func (a *account) probeStreams(ctx context.Context) {
 			return errors.New(why)
 		}
 		had := a.onStream(ctx)
-		first, last, err := streams.Probe(ctx, a.host.Queue.JetStream(), a.Name)
+		first, last, err := streams.Probe(ctx, a.js(), a.Name)
 		if err == nil && last < had {
 			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
 		}
@@ -154,7 +154,7 @@ func (a *account) probeStreams(ctx context.Context) {
 			err = errors.New(why)
 		}
 		if err == nil && a.host.Embedded == nil {
-			err = lease.Check(ctx, a.host.Queue.JetStream())
+			err = lease.Check(ctx, a.js())
 		}
 		return err
 	})
@@ -195,9 +195,9 @@ func (a *account) probeSettings(ctx context.Context) {
 	if a.role() == roleActive {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		wrong = streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}.Check(limited, a.host.Queue.JetStream())
+		wrong = a.streams().Check(limited, a.js())
 		if wrong == nil && a.host.Embedded == nil {
-			wrong = streams.Wanted{Account: a.Name, Replicas: a.config.Replicas}.CheckQuota(limited, a.host.Queue.JetStream())
+			wrong = a.streams().CheckQuota(limited, a.js())
 		}
 		if wrong != nil && !streams.Unlike(wrong) {
 			return

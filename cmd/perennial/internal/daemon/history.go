@@ -111,7 +111,7 @@ func (a *account) makeLedger(ctx context.Context) error {
 	out, err := ledger.Restore{
 		Path: c.Path, Clock: c.Clock, Replace: true, Follows: true, Replaces: bound, Snapshot: snapshot, Content: content,
 		Events: func(first int64) iter.Seq2[[]byte, error] {
-			return Bodies(events.Of(a.host.Queue.JetStream(), a.Name).History(ctx, uint64(max(first, 1))))
+			return Bodies(a.events().History(ctx, uint64(max(first, 1))))
 		},
 		Replacing: func() error {
 			a.shut = true
@@ -166,7 +166,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 	if !errors.Is(why, errLedgerUnusable) { // another process has the directory, and works on the file
 		return fmt.Errorf("the ledger is not touched: %w", why)
 	}
-	last, _, err := events.Of(a.host.Queue.JetStream(), a.Name).LastRow(ctx)
+	last, _, err := a.events().LastRow(ctx)
 	if err != nil {
 		return errors.Join(why, err)
 	}

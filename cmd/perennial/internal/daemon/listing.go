@@ -15,7 +15,6 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/sleep"
-	"perennial/queue/objects"
 )
 
 const (
@@ -83,7 +82,7 @@ func (a *account) carryOnce(ctx context.Context, carried *carriedListing) error 
 		}
 		return a.storeListing(ctx, own, carried)
 	case roleStandby:
-		stored, err := objects.FleetOf(a.host.Queue.JetStream(), a.Name).AsOf(ctx)
+		stored, err := a.stored().AsOf(ctx)
 		if err != nil || stored.IsZero() || stored.Equal(own.Finished) || stored.Equal(carried.asOf) {
 			return err
 		}
@@ -118,7 +117,7 @@ func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carr
 	}
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(a.writeListing(ctx, in, listing)) }()
-	err = objects.FleetOf(a.host.Queue.JetStream(), a.Name).Store(ctx, a.config.Replicas, listing.Finished, asOf, out)
+	err = a.stored().Store(ctx, a.config.Replicas, listing.Finished, asOf, out)
 	_ = out.Close() // the writer ends, too
 	if err == nil {
 		now.took = time.Since(now.at)
@@ -156,7 +155,7 @@ func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.
 // account over reads a proxy again before it pays for it. It ends with ErrLeads when the
 // runner begins to hold the account.
 func (a *account) takeListing(ctx context.Context, pass int64) error {
-	content, err := objects.FleetOf(a.host.Queue.JetStream(), a.Name).Read(ctx)
+	content, err := a.stored().Read(ctx)
 	if err != nil {
 		return err
 	}

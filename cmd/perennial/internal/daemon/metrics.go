@@ -178,7 +178,7 @@ func (a *account) measureHealth(ctx context.Context, set setter) {
 	}
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	if n, err := intake.Waiting(limited, a.host.Queue.JetStream(), a.Name); err == nil {
+	if n, err := intake.Waiting(limited, a.js(), a.Name); err == nil {
 		set(waitingNow, float64(n))
 	}
 }

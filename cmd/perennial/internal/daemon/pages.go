@@ -85,7 +85,7 @@ func (p pageAccount) Health() []web.Check {
 // Letters implements web.Account.
 func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Letter, error] {
 	return func(yield func(web.Letter, error) bool) {
-		for l, err := range letters.Of(p.host.Queue.JetStream(), p.Name).After(ctx, after) {
+		for l, err := range p.letters().After(ctx, after) {
 			if !yield(letterShown(l), err) {
 				return
 			}
@@ -95,7 +95,7 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 
 // Letter implements web.Account.
 func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
-	l, err := letters.Of(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
+	l, err := p.letters().Read(ctx, seq)
 	if errors.Is(err, letters.ErrNone) {
 		err = web.ErrNoLetter
 	}
@@ -108,7 +108,7 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()
-	letter, err := letters.Of(p.host.Queue.JetStream(), p.Name).Read(ctx, seq)
+	letter, err := p.letters().Read(ctx, seq)
 	if errors.Is(err, letters.ErrNone) {
 		err = web.ErrNoLetter
 	}
@@ -130,10 +130,10 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 	if err := p.Ask(ctx, verbs.DeadRequeue.Name, verbs.DeadRequest{Seq: seq, By: by, Reason: reason, ContentHash: command.MessageHash(content)}, &noted); err != nil {
 		return err
 	}
-	if err := publish.New(p.host.Queue.JetStream()).Publish(ctx, p.Name, publish.Outgoing{Kind: kind, Data: content}); err != nil {
+	if err := publish.New(p.js()).Publish(ctx, p.Name, publish.Outgoing{Kind: kind, Data: content}); err != nil {
 		return fmt.Errorf("publish it: %w; whether it was published is not known, and the dead letter is still there: send the same id again", err)
 	}
-	if err := letters.Of(p.host.Queue.JetStream(), p.Name).Drop(ctx, seq); err != nil && !errors.Is(err, letters.ErrNone) {
+	if err := p.letters().Drop(ctx, seq); err != nil && !errors.Is(err, letters.ErrNone) {
 		return fmt.Errorf("it is published, and its dead letter cannot be removed: %w", err)
 	}
 	return nil
@@ -230,7 +230,7 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	if err != nil {
 		return err
 	}
-	data, err := service.Request(ctx, p.host.Queue.JetStream(), p.Name, verb, body)
+	data, err := service.Request(ctx, p.js(), p.Name, verb, body)
 	if refused, ok := errors.AsType[*service.Error](err); ok {
 		if refused.Code == CodeUnconfirmed {
 			return fmt.Errorf("%w: %s", web.ErrUnconfirmed, refused.Description)

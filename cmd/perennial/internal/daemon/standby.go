@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
-	"perennial/queue/events"
 	"perennial/queue/lease"
 )
 
@@ -80,13 +79,13 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	if err != nil {
 		return look, err
 	}
-	state, err := events.Of(a.host.Queue.JetStream(), a.Name).State(ctx)
+	state, err := a.events().State(ctx)
 	if err != nil {
 		return look, err
 	}
 	holder := a.host.leases.Heard(a.Name)
 	if holder == "" {
-		holder, err = lease.Holder(ctx, a.host.Queue.JetStream(), a.Name)
+		holder, err = lease.Holder(ctx, a.js(), a.Name)
 	}
 	return standbyLook{at: time.Now(), head: uint64(head), last: state.Last, held: holder != ""}, err
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"perennial/queue/events"
 	"perennial/queue/outbox"
 	"perennial/queue/streams"
 )
@@ -41,7 +40,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	} else {
 		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
 	}
-	if err := streams.RemoveEvents(ctx, a.host.Queue.JetStream(), a.Name); err != nil {
+	if err := streams.RemoveEvents(ctx, a.js(), a.Name); err != nil {
 		return err
 	}
 	return a.ensureStreams(ctx)
@@ -51,7 +50,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 // that this ledger does not have is an error.
 func (a *account) strangers(ctx context.Context) (n int, err error) {
 	own := &Source{Ledger: a.Ledger()}
-	for e, err := range events.Of(a.host.Queue.JetStream(), a.Name).History(ctx, 1) {
+	for e, err := range a.events().History(ctx, 1) {
 		if err != nil {
 			return n, fmt.Errorf("look for messages of others among the events: %w", err)
 		}

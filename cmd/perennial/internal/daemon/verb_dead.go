@@ -37,8 +37,8 @@ const (
 // message id would guard no better: the stream forgets it after its duplicate window,
 // which is at its minimum.
 func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
-	a.letters.Lock() // a second request for the letter finds it gone
-	defer a.letters.Unlock()
+	a.oneLetter.Lock() // a second request for the letter finds it gone
+	defer a.oneLetter.Unlock()
 	letter, err := a.letterOf(ctx, &q)
 	if err != nil {
 		return verbs.Changed{}, err
@@ -59,7 +59,7 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 		return verbs.Changed{}, err
 	}
 	failpoint.Reached(ctx, reachedRequeueFact)
-	if err := publish.New(a.host.Queue.JetStream()).Publish(ctx, a.Name, publish.Outgoing{Kind: kind, Data: letter.Dead.Data}); err != nil {
+	if err := publish.New(a.js()).Publish(ctx, a.Name, publish.Outgoing{Kind: kind, Data: letter.Dead.Data}); err != nil {
 		return verbs.Changed{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
 	}
 	failpoint.Reached(ctx, reachedRequeuePublished)
@@ -69,8 +69,8 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 // deadDrop removes a dead command for good, behind the fact that says who did: an end
 // between both leaves the letter, and it can be dropped again.
 func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
-	a.letters.Lock()
-	defer a.letters.Unlock()
+	a.oneLetter.Lock()
+	defer a.oneLetter.Unlock()
 	if _, err := a.letterOf(ctx, &q); err != nil {
 		return verbs.Changed{}, err
 	}
@@ -88,7 +88,7 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.L
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return letters.Letter{}, err
 	}
-	letter, err := letters.Of(a.host.Queue.JetStream(), a.Name).Read(ctx, q.Seq)
+	letter, err := a.letters().Read(ctx, q.Seq)
 	if errors.Is(err, letters.ErrNone) {
 		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead-letters list` shows them", q.Seq)
 	}
@@ -97,7 +97,7 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.L
 
 // dropLetter removes a letter; one that is gone was removed by another request.
 func (a *account) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
-	err := letters.Of(a.host.Queue.JetStream(), a.Name).Drop(ctx, seq)
+	err := a.letters().Drop(ctx, seq)
 	if err != nil && !errors.Is(err, letters.ErrNone) {
 		return verbs.Changed{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue/letters"
 	"perennial/schedules"
 )
 
@@ -114,7 +113,7 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 	v.Role, v.NotReady = a.role(), a.notReady()
 	v.Ready = v.NotReady == ""
 	x := a.snapshot()
-	if letters, err := letters.Of(a.host.Queue.JetStream(), a.Name).Count(ctx); err == nil {
+	if letters, err := a.letters().Count(ctx); err == nil {
 		v.Needs.DeadLetters = &letters
 	}
 	if x.runner != nil {

@@ -179,7 +179,7 @@ func (f *finishes) stop(all bool) bool {
 
 // answerInbox sends an answer. It may be lost with the connection, and is not kept.
 func (a *account) answerInbox(inbox string, data []byte) {
-	if err := a.host.Queue.JetStream().Answer(a.Name, inbox, data); err != nil {
+	if err := a.js().Answer(a.Name, inbox, data); err != nil {
 		a.log.WithError(err).Warn("the answer to a command's inbox was not sent")
 	}
 }

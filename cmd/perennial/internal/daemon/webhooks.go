@@ -44,7 +44,7 @@ func (a *account) runWebhooks(ctx context.Context) {
 		running.Go(func() { sink.Run(ctx) })
 	}
 	for ctx.Err() == nil { // without it a position that was moved is noticed with the next event
-		err := positions.Of(a.host.Queue.JetStream(), a.Name).Watch(ctx, a.webhookWritten)
+		err := a.positions().Watch(ctx, a.webhookWritten)
 		if ctx.Err() == nil {
 			a.log.WithError(err).Debug("watching the positions of webhooks begins again")
 			_ = sleep.For(ctx, time.Second)
@@ -89,12 +89,12 @@ type webhookEvents struct{ *account }
 
 // Read implements webhook.Events.
 func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error] {
-	return events.Of(e.host.Queue.JetStream(), e.Name).Follow(ctx, events.From{Seq: from})
+	return e.events().Follow(ctx, events.From{Seq: from})
 }
 
 // Ends implements webhook.Events: the stream may not have the last rows of the ledger yet.
 func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
-	state, err := events.Of(e.host.Queue.JetStream(), e.Name).State(ctx)
+	state, err := e.events().State(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -109,7 +109,7 @@ func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, er
 	if found || err != nil {
 		return hash, found, err
 	}
-	event, found, err := events.Of(e.host.Queue.JetStream(), e.Name).At(ctx, seq)
+	event, found, err := e.events().At(ctx, seq)
 	return event.Hash, found, err
 }
 
@@ -122,13 +122,13 @@ type webhookPositions struct {
 
 // Load implements webhook.Positions.
 func (p webhookPositions) Load(ctx context.Context) (positions.Position, uint64, error) {
-	if err := positions.Of(p.host.Queue.JetStream(), p.Name).Ensure(ctx, p.config.Replicas); err != nil {
+	if err := p.positions().Ensure(ctx, p.config.Replicas); err != nil {
 		return positions.Position{}, 0, err
 	}
-	return positions.Of(p.host.Queue.JetStream(), p.Name).Read(ctx, p.webhook)
+	return p.positions().Read(ctx, p.webhook)
 }
 
 // Save implements webhook.Positions.
 func (p webhookPositions) Save(ctx context.Context, position positions.Position, revision uint64) (uint64, error) {
-	return positions.Of(p.host.Queue.JetStream(), p.Name).Write(ctx, p.webhook, position, revision)
+	return p.positions().Write(ctx, p.webhook, position, revision)
 }
