@@ -7,13 +7,14 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/intake"
 )
 
 // arrives is a command that was read and not accepted yet.
 func (h *rig) arrives(kind queue.Kind, text string) *arrival {
 	h.t.Helper()
 	o := offered{ended: make(chan bool, 1)}
-	m := queue.NewMessage(queue.Message{Kind: kind, Data: []byte(text), Published: h.now()}, o)
+	m := intake.NewMessage(intake.Message{Kind: kind, Data: []byte(text), Published: h.now()}, o)
 	a, err := h.runner.read(h.t.Context(), &m)
 	check(h.t, err)
 	h.runner.ready.reserve(a.place())

@@ -12,6 +12,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/intake"
 )
 
 // counting is the commands stream, and counts what was put back.
@@ -21,7 +22,7 @@ type counting struct {
 }
 
 type countedDelivery struct {
-	message queue.Message
+	message intake.Message
 	putBack *atomic.Int64
 }
 
@@ -40,10 +41,10 @@ func (d *countedDelivery) Nak(delay time.Duration) error {
 	return d.message.Nak(delay)
 }
 
-func (c counting) Fetch(ctx context.Context, line queue.Line, limit int) ([]queue.Message, error) {
+func (c counting) Fetch(ctx context.Context, line queue.Line, limit int) ([]intake.Message, error) {
 	messages, err := c.Commands.Fetch(ctx, line, limit)
 	for i, m := range messages {
-		messages[i] = queue.NewMessage(m, &countedDelivery{m, c.putBack})
+		messages[i] = intake.NewMessage(m, &countedDelivery{m, c.putBack})
 	}
 	return messages, err
 }
@@ -67,8 +68,8 @@ func TestABacklogEntersAsThereIsRoomAndNothingReturns(t *testing.T) {
 }
 
 // delivered is a command of no stream.
-func (d *countedDelivery) delivered(text string) *queue.Message {
-	return new(queue.NewMessage(queue.Message{Kind: queue.KindProxyRenew, Data: []byte(text)}, d))
+func (d *countedDelivery) delivered(text string) *intake.Message {
+	return new(intake.NewMessage(intake.Message{Kind: queue.KindProxyRenew, Data: []byte(text)}, d))
 }
 
 // What has arrived is not counted as coming any more: counted twice it would

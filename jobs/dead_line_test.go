@@ -9,7 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 	logged "github.com/sirupsen/logrus/hooks/test"
 
-	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/letters"
 )
 
 // TestDeadLettersAreOneLogLineAMinute: a thousand of them are one line, and the next says how
@@ -20,10 +21,10 @@ func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 	now, kept := time.Unix(1_800_000_000, 0), 0
 	r := &Runner{Config: Config{
 		Log: logrus.NewEntry(log), Clock: func() time.Time { return now },
-		DeadLetter: func(context.Context, queue.Dead) error { kept++; return nil },
+		DeadLetter: func(context.Context, letters.Dead) error { kept++; return nil },
 	}}
 	for seq := range uint64(1000) {
-		check(t, r.bury(t.Context(), &queue.Message{StreamSequence: seq + 1}, codeUnreadable, fmt.Sprintf("reason %d", seq+1)))
+		check(t, r.bury(t.Context(), &intake.Message{StreamSequence: seq + 1}, codeUnreadable, fmt.Sprintf("reason %d", seq+1)))
 	}
 	if kept != 1000 || len(lines.AllEntries()) != 1 {
 		t.Fatalf("%d letters, %d lines", kept, len(lines.AllEntries()))

@@ -19,6 +19,8 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/letters"
 )
 
 // later is when a command is offered again that cannot be started soon.
@@ -82,7 +84,7 @@ func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- 
 }
 
 // handOn parses a message and gives it to the accept loop.
-func (r *Runner) handOn(ctx context.Context, m *queue.Message, arrivals chan<- *arrival) error {
+func (r *Runner) handOn(ctx context.Context, m *intake.Message, arrivals chan<- *arrival) error {
 	a, err := r.read(ctx, m)
 	if err != nil {
 		return r.logFailedIntake(ctx, err)
@@ -170,7 +172,7 @@ func (r *Runner) waitForRoom(ctx context.Context, line queue.Line) (int, error) 
 
 // arrival is a message on its way into the ledger.
 type arrival struct {
-	msg     *queue.Message
+	msg     *intake.Message
 	kind    fact.Kind
 	cmd     command.Command
 	content []byte
@@ -290,9 +292,9 @@ func refusal(code, reason string) []byte {
 }
 
 // bury stores a message that cannot be answered by a fact among the dead letters.
-func (r *Runner) bury(ctx context.Context, m *queue.Message, code, reason string) error {
+func (r *Runner) bury(ctx context.Context, m *intake.Message, code, reason string) error {
 	reason = fact.Bounded(reason)
-	dead := queue.Dead{Code: code, Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
+	dead := letters.Dead{Code: code, Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
 	if err := r.DeadLetter(ctx, dead); err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
@@ -322,7 +324,7 @@ func (a *arrival) id() string {
 
 // read parses one message. A message that cannot be answered under any id goes
 // to the dead letters, durably, before it is acknowledged.
-func (r *Runner) read(ctx context.Context, m *queue.Message) (*arrival, error) {
+func (r *Runner) read(ctx context.Context, m *intake.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(queue.Header(m.Header, "traceparent"), queue.Header(m.Header, "tracestate"))}
 	if to := queue.Header(m.Header, queue.HeaderReplyTo); to != "" && a.inbox == "" {
 		r.Log.WithField("stream_sequence", m.StreamSequence).Warnf("the command is not answered: its header %s names no inbox (_INBOX.…, of at most 200 bytes)", queue.HeaderReplyTo)

@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/intake"
 )
 
 // offered is one message on its way through the intake: it ends once.
@@ -22,18 +23,18 @@ func (o offered) Ack() error              { o.ended <- true; return nil }
 func (o offered) Nak(time.Duration) error { o.ended <- false; return nil }
 
 // byHand is a commands stream that a test feeds.
-type byHand map[queue.Kind]chan queue.Message // by kind
+type byHand map[queue.Kind]chan intake.Message // by kind
 
 func (c byHand) Rest(queue.Line) {}
 
-func (c byHand) Fetch(ctx context.Context, line queue.Line, _ int) ([]queue.Message, error) {
+func (c byHand) Fetch(ctx context.Context, line queue.Line, _ int) ([]intake.Message, error) {
 	stream := c[line.Kind]
 	if line.Priority != queue.PriorityNormal {
 		stream = nil
 	}
 	select {
 	case m := <-stream:
-		return []queue.Message{m}, nil
+		return []intake.Message{m}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -42,7 +43,7 @@ func (c byHand) Fetch(ctx context.Context, line queue.Line, _ int) ([]queue.Mess
 // intake runs the intake of a runner that sends nothing, and returns how to
 // offer it a message: the answer is whether that was acknowledged or put back.
 func (h *rig) intake() (offer func(kind queue.Kind, data []byte) (acknowledged bool)) {
-	stream := byHand{queue.KindOrderCreate: make(chan queue.Message), queue.KindProxyRenew: make(chan queue.Message)}
+	stream := byHand{queue.KindOrderCreate: make(chan intake.Message), queue.KindProxyRenew: make(chan intake.Message)}
 	h.runner.Commands = stream
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -50,7 +51,7 @@ func (h *rig) intake() (offer func(kind queue.Kind, data []byte) (acknowledged b
 	h.t.Cleanup(func() { cancel(); <-ended })
 	return func(kind queue.Kind, data []byte) bool {
 		o := offered{ended: make(chan bool, 1)}
-		stream[kind] <- queue.NewMessage(queue.Message{Kind: kind, Subject: queue.CommandSubject("main", kind), Data: data, Published: h.now()}, o)
+		stream[kind] <- intake.NewMessage(intake.Message{Kind: kind, Subject: queue.CommandSubject("main", kind), Data: data, Published: h.now()}, o)
 		h.runner.ready.forget()
 		return <-o.ended
 	}

@@ -26,6 +26,11 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/intake"
+	"perennial/queue/letters"
+	"perennial/queue/publish"
+	"perennial/queue/streams"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -65,7 +70,7 @@ type rig struct {
 	ledger *ledger.Ledger
 	runner *Runner
 	path   string
-	dead   []queue.Dead
+	dead   []letters.Dead
 	// commands stands between the runner and its stream, where a test wants it to.
 	commands func(Commands) Commands
 	halt     func()             // stops the runner; does nothing the second time
@@ -129,13 +134,13 @@ func rigOf(t testing.TB, of sandbox.Fixture, change ...func(*Config)) *rig {
 	h.client, err = upstream.New(upstream.Config{BaseURL: h.server.SandboxURL(), AppID: sandbox.DemoSandboxAppID, Secret: sandbox.DemoSandboxSecret})
 	check(t, err)
 	t.Cleanup(h.client.Close)
-	nats, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: quiet()})
+	nats, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: quiet()})
 	check(t, err)
 	t.Cleanup(nats.Shutdown)
 	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: nats, Log: quiet()})
 	check(t, err)
 	t.Cleanup(h.queue.Close)
-	check(t, h.queue.EnsureStreams(t.Context(), "main", 1))
+	check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(t.Context(), h.queue.JetStream()))
 	h.openLedger()
 	h.bind(change...)
 	return h
@@ -155,7 +160,7 @@ func (h *rig) bind(change ...func(*Config)) {
 	c := Config{
 		Account: "main", Ledger: h.ledger, Provider: h.client, Clock: h.now, Random: func() float64 { return 0 },
 		Log: logrus.NewEntry(quiet()), Version: "test", Holder: "test", RatePerSecond: 500, Concurrency: 4, DrainTimeout: 5 * time.Second,
-		DeadLetter: func(_ context.Context, d queue.Dead) error { h.dead = append(h.dead, d); return nil },
+		DeadLetter: func(_ context.Context, d letters.Dead) error { h.dead = append(h.dead, d); return nil },
 	}
 	for _, f := range change {
 		f(&c)
@@ -166,7 +171,7 @@ func (h *rig) bind(change ...func(*Config)) {
 
 func (h *rig) start() {
 	h.t.Helper()
-	intake, err := h.queue.Commands(h.t.Context(), "main")
+	intake, err := intake.Open(h.t.Context(), h.queue.JetStream(), "main")
 	check(h.t, err)
 	h.runner.Commands = intake
 	if h.commands != nil {
@@ -205,7 +210,7 @@ func (h *rig) renew(text string) { h.publish(queue.KindProxyRenew, text) }
 
 func (h *rig) publish(kind queue.Kind, text string) {
 	h.t.Helper()
-	check(h.t, h.queue.PublishCommand(h.t.Context(), "main", kind, []byte(text)))
+	check(h.t, publish.New(h.queue.JetStream()).Publish(h.t.Context(), "main", publish.Outgoing{Kind: kind, Data: []byte(text)}))
 }
 
 // accepts puts a renewal into the ledger as an intake does, while no runner runs.

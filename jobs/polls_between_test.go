@@ -9,6 +9,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/publish"
 )
 
 // TestTrap58WhatIsIntendedDoesNotKeepTheRestUnsettled: an intake that intends as fast as is
@@ -43,12 +44,12 @@ func BenchmarkSettling(b *testing.B) {
 		of.Offers[0].Stock = n
 		h := rigOf(b, of, func(c *Config) { c.RatePerSecond, c.Concurrency = 1e6, 64 })
 		for from := 0; from < n; from += batch {
-			var all []queue.Outgoing
+			var all []publish.Outgoing
 			for i := range batch {
-				all = append(all, queue.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil,
+				all = append(all, publish.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil,
 					`{"id":"o%d","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"sandbox_scenario":"success"}`, from+i)})
 			}
-			check(b, h.queue.PublishCommands(b.Context(), "main", all))
+			check(b, publish.New(h.queue.JetStream()).PublishCommands(b.Context(), "main", all))
 		}
 		h.start()
 		h.until("all are delivered", func() bool {

@@ -14,12 +14,14 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/publish"
 )
 
 // bulk publishes a renewal as a sweep does.
 func (h *rig) bulk(text string) {
 	h.t.Helper()
-	check(h.t, h.queue.PublishOne(h.t.Context(), "main", queue.Outgoing{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk, Data: []byte(text)}))
+	check(h.t, publish.New(h.queue.JetStream()).Publish(h.t.Context(), "main", publish.Outgoing{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk, Data: []byte(text)}))
 }
 
 // The priority is no part of what is asked for: published again with another one,
@@ -146,7 +148,7 @@ type resting struct {
 	rests   chan queue.Line
 }
 
-func (r *resting) Fetch(ctx context.Context, line queue.Line, limit int) ([]queue.Message, error) {
+func (r *resting) Fetch(ctx context.Context, line queue.Line, limit int) ([]intake.Message, error) {
 	messages, err := r.Commands.Fetch(ctx, line, limit)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/queue/intake"
 )
 
 // following makes the rig's ledger one that follows a stream, which takes everything.
@@ -185,7 +186,7 @@ func (r *Runner) recover(ctx context.Context) error {
 func TestAStopDuringTheRecoveryIsNoError(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
-	intake, err := h.queue.Commands(t.Context(), "main")
+	intake, err := intake.Open(t.Context(), h.queue.JetStream(), "main")
 	check(t, err)
 	defer intake.Close()
 	h.runner.Commands = intake

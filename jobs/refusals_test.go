@@ -10,6 +10,8 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/letters"
 )
 
 // offerAll offers renewals one after another; each has to be acknowledged.
@@ -95,7 +97,7 @@ func TestARefusalWithoutAFactOrALetterComesAgain(t *testing.T) {
 	t.Parallel()
 	full := true
 	h := idleRig(t, func(c *Config) {
-		c.DeadLetter = func(context.Context, queue.Dead) error {
+		c.DeadLetter = func(context.Context, letters.Dead) error {
 			if full {
 				return errors.New("the disk is full")
 			}
@@ -141,7 +143,7 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 // hashOf is the hash under which the intake knows a renewal's content.
 func hashOf(t *testing.T, text string) string {
 	t.Helper()
-	a := &arrival{kind: fact.KindRenewal, msg: &queue.Message{Data: []byte(text)}}
+	a := &arrival{kind: fact.KindRenewal, msg: &intake.Message{Data: []byte(text)}}
 	check(t, a.parse(rulesOfSandbox))
 	return a.hash
 }

@@ -21,6 +21,8 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/letters"
 	"perennial/upstream"
 )
 
@@ -47,7 +49,7 @@ type Lists interface {
 // Commands is the commands stream as the runner uses it. Each line is fetched by
 // itself; one that rests is not fetched until the next Fetch.
 type Commands interface {
-	Fetch(ctx context.Context, line queue.Line, limit int) ([]queue.Message, error)
+	Fetch(ctx context.Context, line queue.Line, limit int) ([]intake.Message, error)
 	Rest(line queue.Line)
 }
 
@@ -58,7 +60,7 @@ type Config struct {
 	Provider   Provider
 	Address    string // what the ledger is bound to; default Provider.BaseURL()
 	Commands   Commands
-	DeadLetter func(ctx context.Context, dead queue.Dead) error
+	DeadLetter func(ctx context.Context, dead letters.Dead) error
 	// Answer sends data to the inbox of a command that gets no command.finished of its
 	// own, and AnswerEnd what became of a command that was accepted before; default:
 	// nothing is sent.

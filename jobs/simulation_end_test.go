@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/intake"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -212,7 +213,7 @@ func signed(c sandbox.Charge) int64 {
 }
 
 // acked: what is acknowledged must be in the ledger.
-func (s *simulation) acked(ctx context.Context, m queue.Message) {
+func (s *simulation) acked(ctx context.Context, m intake.Message) {
 	var c struct {
 		ID string `json:"id"`
 	}

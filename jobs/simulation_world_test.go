@@ -23,6 +23,8 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/letters"
 	"perennial/queue/queuetest"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -204,7 +206,7 @@ func (s *simulation) build(ctx context.Context, template []byte, dir string) {
 	s.ledger, err = ledger.Open(ctx, ledger.Config{Path: path, Clock: s.now})
 	s.must(err, "ledger")
 	s.stream = queuetest.NewStream(s.now)
-	s.stream.Acked = func(m queue.Message) { s.acked(ctx, m) }
+	s.stream.Acked = func(m intake.Message) { s.acked(ctx, m) }
 }
 
 func (s *simulation) close() {
@@ -263,7 +265,7 @@ func (s *simulation) begin(ctx context.Context) {
 		Account: "main", Ledger: s.ledger, Provider: client, Clock: s.now, Random: s.random.Float64, Log: logrus.NewEntry(log),
 		Version: "simulation", Holder: s.holder(), RatePerSecond: s.config.rate, Concurrency: 2,
 		DailyLimitCents: s.config.limit, DailyLimitLocation: s.config.zone, CIDRField: s.config.field,
-		DeadLetter: func(context.Context, queue.Dead) error { s.dead++; return nil },
+		DeadLetter: func(context.Context, letters.Dead) error { s.dead++; return nil },
 		Answer:     func(inbox string, data []byte) { s.answered(inbox, string(data)) },
 		AnswerEnd:  func(inbox, id string) { s.answered(inbox, id) },
 	})

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"perennial/ledger/sleep"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,36 +20,61 @@ type AbsentError struct{ Seen, Do string }
 // Error says what was seen, and what to do.
 func (e *AbsentError) Error() string { return e.Seen + ": " + e.Do }
 
-// CheckJetStream returns an [AbsentError] when no JetStream answers, nil when one does. Other
+// CheckPresent returns an [AbsentError] when no JetStream answers, nil when one does. Other
 // errors are those of a JetStream that is there.
-func (q *Queue) CheckJetStream(ctx context.Context) error {
-	_, err := q.js.AccountInfo(ctx)
+func (j *JetStream) CheckPresent(ctx context.Context) error {
+	_, err := j.AccountInfo(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return &AbsentError{"JetStream is not enabled for the NATS account of this login", "add jetstream: enabled to the account (docs/nats.md), or log in as a user of the account with the streams"}
 	case !errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return err
-	case q.api == jetstream.DefaultAPIPrefix:
-		return &AbsentError{"NATS at " + q.URL() + " has no JetStream, and reaches none", "add a jetstream block to the server; on a leaf node, see that it is connected to its hub, and set nats.domain to the hub's"}
+	case j.api == jetstream.DefaultAPIPrefix:
+		return &AbsentError{"NATS at " + j.URL() + " has no JetStream, and reaches none", "add a jetstream block to the server; on a leaf node, see that it is connected to its hub, and set nats.domain to the hub's"}
 	}
-	here, err := jetstream.New(q.nc)
+	here, err := jetstream.New(j.Conn())
 	if err != nil {
 		return err
 	}
 	info, err := here.AccountInfo(ctx)
 	if err != nil {
-		return &AbsentError{"no JetStream answers at " + q.api + ", and NATS at " + q.URL() + " has none of its own", "see that this leaf node is connected to its hub, that the hub runs, and that nats.domain is the hub's"}
+		return &AbsentError{"no JetStream answers at " + j.api + ", and NATS at " + j.URL() + " has none of its own", "see that this leaf node is connected to its hub, that the hub runs, and that nats.domain is the hub's"}
 	}
-	return &AbsentError{fmt.Sprintf("no JetStream answers at %s; that of NATS at %s has the domain %q", q.api, q.URL(), info.Domain),
+	return &AbsentError{fmt.Sprintf("no JetStream answers at %s; that of NATS at %s has the domain %q", j.api, j.URL(), info.Domain),
 		"set nats.domain to this one where the streams are there; where they are on the hub of this leaf node, to the hub's, and see that the two are connected"}
 }
 
-// absent says why JetStream has not answered, if that is what an error is about.
-func (q *Queue) absent(ctx context.Context, err error) error {
+// Explain says why JetStream has not answered, if that is what an error is about.
+func (j *JetStream) Explain(ctx context.Context, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
-		if absent, ok := errors.AsType[*AbsentError](q.CheckJetStream(ctx)); ok {
+		if absent, ok := errors.AsType[*AbsentError](j.CheckPresent(ctx)); ok {
 			return absent
 		}
 	}
 	return err
 }
+
+// AwaitPresent returns when JetStream answers, or why it does not until ctx ends. waits is
+// called once, where it does not at once.
+func (j *JetStream) AwaitPresent(ctx context.Context, waits func()) error {
+	for first := true; ; first = false {
+		limited, cancel := context.WithTimeout(ctx, electionAsk)
+		_, err := j.AccountInfo(limited)
+		cancel()
+		if err == nil || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+			return err
+		}
+		if first {
+			waits()
+		}
+		if sleep.For(ctx, electionAgain) != nil {
+			return err
+		}
+	}
+}
+
+// How long a question may take while a cluster may be without a leader, and when it is asked again.
+const (
+	electionAsk   = 2 * time.Second
+	electionAgain = 250 * time.Millisecond
+)

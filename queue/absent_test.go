@@ -1,4 +1,4 @@
-package queue
+package queue_test
 
 import (
 	"errors"
@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/queue"
 	"perennial/queue/freeport"
 	"perennial/queue/natstest"
+	"perennial/queue/streams"
 )
 
 // TestWhyNoJetStreamAnswers: that a server has none, a wrong domain, and a hub that is away
@@ -15,32 +17,32 @@ import (
 func TestWhyNoJetStreamAnswers(t *testing.T) {
 	t.Parallel()
 	port, err := freeport.Loopback()
-	check(t, err)
+	natstest.Check(t, err)
 	hub := natstest.Start(t, "server_name: hub, jetstream {store_dir: $STORE, domain: hub}").ClientURL()
 	edge := func(more string) string {
 		return natstest.Start(t, fmt.Sprintf(`server_name: edge, %s leafnodes {remotes: [{url: "nats-leaf://127.0.0.1:%d"}]}`, more, port)).ClientURL()
 	}
 	leaf, leafWithOwn := edge(""), edge("jetstream {store_dir: $STORE, domain: edge},")
-	look := func(at ConnectConfig, says string) {
+	look := func(at queue.ConnectConfig, says string) {
 		t.Helper()
-		at.Log = quiet()
-		q, err := Connect(at)
-		check(t, err)
+		at.Log = natstest.Quiet()
+		q, err := queue.Connect(at)
+		natstest.Check(t, err)
 		defer q.Close()
-		for what, err := range map[string]error{"checked": q.CheckJetStream(within(t)), "streams made": q.EnsureStreams(within(t), "main", 1), "streams checked": q.CheckStreams(within(t), "main", 1, false),
-			"probed": func() error { _, _, err := q.ProbeStreams(within(t), "main"); return err }()} {
-			if _, ok := errors.AsType[*AbsentError](err); !ok || !strings.Contains(err.Error(), says) {
+		for what, err := range map[string]error{"checked": q.JetStream().CheckPresent(natstest.Within(t)), "streams made": (streams.Wanted{Account: "main", Replicas: 1}).Ensure(natstest.Within(t), q.JetStream()), "streams checked": (streams.Wanted{Account: "main", Replicas: 1, Embedded: false}).Check(natstest.Within(t), q.JetStream()),
+			"probed": func() error { _, _, err := streams.Probe(natstest.Within(t), q.JetStream(), "main"); return err }()} {
+			if _, ok := errors.AsType[*queue.AbsentError](err); !ok || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 	}
-	look(ConnectConfig{URL: natstest.Start(t, "server_name: plain").ClientURL()}, "has no JetStream")
-	look(ConnectConfig{URL: natstest.Start(t, "jetstream {store_dir: $STORE}\naccounts {A {users: [{user: a, password: pw}]}}").ClientURL(), User: "a", Password: "pw"}, "not enabled for the NATS account")
-	look(ConnectConfig{URL: leaf, Domain: "hub"}, "see that this leaf node is connected to its hub")
-	look(ConnectConfig{URL: leafWithOwn, Domain: "hub"}, `has the domain "edge"`)
-	look(ConnectConfig{URL: hub, Domain: "hubb"}, `has the domain "hub": set nats.domain`)
-	q, err := Connect(ConnectConfig{URL: hub, Domain: "hub", Log: quiet()})
-	check(t, err)
+	look(queue.ConnectConfig{URL: natstest.Start(t, "server_name: plain").ClientURL()}, "has no JetStream")
+	look(queue.ConnectConfig{URL: natstest.Start(t, "jetstream {store_dir: $STORE}\naccounts {A {users: [{user: a, password: pw}]}}").ClientURL(), User: "a", Password: "pw"}, "not enabled for the NATS account")
+	look(queue.ConnectConfig{URL: leaf, Domain: "hub"}, "see that this leaf node is connected to its hub")
+	look(queue.ConnectConfig{URL: leafWithOwn, Domain: "hub"}, `has the domain "edge"`)
+	look(queue.ConnectConfig{URL: hub, Domain: "hubb"}, `has the domain "hub": set nats.domain`)
+	q, err := queue.Connect(queue.ConnectConfig{URL: hub, Domain: "hub", Log: natstest.Quiet()})
+	natstest.Check(t, err)
 	t.Cleanup(q.Close)
-	check(t, q.CheckJetStream(within(t)))
+	natstest.Check(t, q.JetStream().CheckPresent(natstest.Within(t)))
 }

@@ -4,7 +4,6 @@ package queue
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -30,21 +29,20 @@ import (
 // ConnectConfig says which NATS to use. Exactly one of Embedded, URL and
 // Context is given.
 type ConnectConfig struct {
-	Embedded      *Embedded // the server inside this process
-	URL           string    // nats://host:port, or several joined by commas
-	CredsFile     string    // credentials file for URL; optional
-	NKeyFile      string    // seed of an NKey for URL; optional
-	User          string    // for URL, where it names none; optional
-	Password      string    // of User
-	CAFile        string    // certificates that the server's is checked with; default: those of the system
-	CertFile      string    // the client's certificate, and
-	KeyFile       string    // its key; optional
-	TLSFirst      bool      // TLS begins before the server says anything (handshake_first)
-	Domain        string    // of JetStream, where the streams are behind a leaf node; default: the server's own
-	Context       string    // name of a NATS CLI context
-	Name          string    // what the server shows for this connection; default "perennial"
-	LeaseReplicas int       // copies of the lease bucket on a cluster; default 1
-	Wait          bool      // a server that is away, or refuses the login, is waited for; default: an error
+	Embedded  InProcess // the server inside this process
+	URL       string    // nats://host:port, or several joined by commas
+	CredsFile string    // credentials file for URL; optional
+	NKeyFile  string    // seed of an NKey for URL; optional
+	User      string    // for URL, where it names none; optional
+	Password  string    // of User
+	CAFile    string    // certificates that the server's is checked with; default: those of the system
+	CertFile  string    // the client's certificate, and
+	KeyFile   string    // its key; optional
+	TLSFirst  bool      // TLS begins before the server says anything (handshake_first)
+	Domain    string    // of JetStream, where the streams are behind a leaf node; default: the server's own
+	Context   string    // name of a NATS CLI context
+	Name      string    // what the server shows for this connection; default "perennial"
+	Wait      bool      // a server that is away, or refuses the login, is waited for; default: an error
 	// Reconnected is called when the connection was made anew, or came that had to be
 	// waited for: the server may not be, and may not hold, what it was and held before.
 	// nil: nothing is.
@@ -52,27 +50,30 @@ type ConnectConfig struct {
 	Log         *logrus.Logger // default: logrus's standard logger
 }
 
+// InProcess is a server inside this process, as a connection to it is made.
+type InProcess interface {
+	URL() string
+	// ConnectOptions connect to it without a socket, as its runner.
+	ConnectOptions() []nats.Option
+}
+
 // Queue is a connection to NATS. It reconnects for ever by itself, also where a
 // login was refused; while it is down, publishing fails at once instead of being
 // buffered. All methods may be used concurrently.
 type Queue struct {
-	nc            *nats.Conn
-	config        ConnectConfig
-	dialer        dialer
-	where         string
-	met           atomic.Bool           // a connection was made
-	failed        atomic.Pointer[error] // why the connection is down
-	attempts      atomic.Int64          // that failed
-	reconnected   func()
-	js            jetstream.JetStream
-	ownInbox      bool   // its inboxes do not begin with _INBOX
-	api           string // what the subjects of JetStream's API begin with
-	log           *logrus.Entry
-	embedded      bool
-	leaseReplicas int
-	denials       denials
-	leases        leaseWatch
+	nc          *nats.Conn
+	js          *JetStream
+	config      ConnectConfig
+	dialer      dialer
+	met         atomic.Bool           // a connection was made
+	failed      atomic.Pointer[error] // why the connection is down
+	attempts    atomic.Int64          // that failed
+	reconnected func()
+	log         *logrus.Entry
 }
+
+// JetStream is what the parts of the queue ask of the server.
+func (q *Queue) JetStream() *JetStream { return q.js }
 
 const (
 	// reconnectWait is between two attempts to reach a server.
@@ -89,26 +90,24 @@ const (
 // made when the server can be reached. The error says which address was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
 	q := &Queue{
-		log:           cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
-		embedded:      config.Embedded != nil,
-		leaseReplicas: max(config.LeaseReplicas, 1),
-		config:        config,
-		where:         config.where(),
-		reconnected:   config.Reconnected,
+		log:         cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
+		config:      config,
+		reconnected: config.Reconnected,
 	}
+	q.js = &JetStream{api: jetstream.DefaultAPIPrefix, where: config.where(), log: q.log}
 	address, how, err := config.target()
 	if err != nil {
 		return nil, err
 	}
 	if config.Embedded == nil && !areAddresses(address) {
-		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, errNoURL)
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.js.where, errNoURL)
 	}
 	options := how.options
-	switch q.api, q.ownInbox = "$JS.API.", how.inbox != ""; {
+	switch q.js.ownInbox = how.inbox != ""; {
 	case how.domain != "":
-		q.api = "$JS." + how.domain + ".API."
+		q.js.api = "$JS." + how.domain + ".API."
 	case how.api != "":
-		q.api = strings.TrimSuffix(how.api, ".") + "."
+		q.js.api = strings.TrimSuffix(how.api, ".") + "."
 	}
 	q.dialer.Timeout = nats.DefaultTimeout
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
@@ -121,15 +120,25 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
 			err = errNoURL // its text quotes the address, with the password
 		}
-		return nil, fmt.Errorf("connect to nats at %s: %w", q.where, q.connectError(err))
+		return nil, fmt.Errorf("connect to nats at %s: %w", q.js.where, q.connectError(err))
 	}
-	q.js, err = jetstream.NewWithAPIPrefix(q.nc, q.api)
-	if err != nil {
+	if q.js.JetStream, err = jetstream.NewWithAPIPrefix(q.nc, q.js.api); err != nil {
 		q.nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	q.js = worded{q.js}
 	return q, nil
+}
+
+// LetsIn reports whether a server lets in a client that brings no login. address may
+// name a user, which is left out.
+func LetsIn(config ConnectConfig) bool {
+	config.User, config.Password, config.CredsFile, config.NKeyFile, config.CertFile, config.KeyFile, config.Context = "", "", "", "", "", "", ""
+	q, err := Connect(config)
+	if err != nil {
+		return false
+	}
+	q.Close()
+	return true
 }
 
 // Close ends the connection. What was published and not acknowledged may be
@@ -138,19 +147,11 @@ func (q *Queue) Close() { q.nc.Close() }
 
 // URL is the address of the server that the connection is on, or of the one that
 // is to be reached.
-func (q *Queue) URL() string {
-	if at := q.nc.ConnectedUrl(); at != "" {
-		return Redacted(at)
-	}
-	return q.where
-}
+func (q *Queue) URL() string { return q.js.URL() }
 
 // Anonymous says whether the server lets in every client that reaches it: it asks for no
 // login. TLS alone proves the server and not the client.
 func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
-
-// MaxPayload is how many bytes one message may have on the server.
-func (q *Queue) MaxPayload() int64 { return q.nc.MaxPayload() }
 
 // Down says why the connection is down, "" when it is up.
 func (q *Queue) Down() string {
@@ -162,7 +163,7 @@ func (q *Queue) Down() string {
 		err = q.connectError(err)
 		q.failed.Store(&err)
 	}
-	why := "NATS at " + q.where + " is not connected"
+	why := "NATS at " + q.js.where + " is not connected"
 	if err := q.failed.Load(); err != nil {
 		why += ": " + (*err).Error()
 	}
@@ -179,23 +180,6 @@ func (q *Queue) LocalAddress() string {
 	return ip.String()
 }
 
-// AwaitConnected returns when the connection is up, or with ctx's error.
-func (q *Queue) AwaitConnected(ctx context.Context) error {
-	up := q.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
-	defer q.nc.RemoveStatusListener(up)
-	for !q.nc.IsConnected() {
-		select {
-		case <-up:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if q.nc.IsClosed() {
-			return nats.ErrConnectionClosed
-		}
-	}
-	return nil
-}
-
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	if err != nil {
 		q.failed.Store(&err)
@@ -210,7 +194,7 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	before := q.failed.Swap(&err)
 	changed := before == nil || (*before).Error() != err.Error()
 	if n := q.attempts.Add(1); changed || n%int64(sayAgain/reconnectWait) == 0 {
-		q.log.WithError(err).WithField("server", q.where).Warn("nats cannot be reached; it is tried again")
+		q.log.WithError(err).WithField("server", q.js.where).Warn("nats cannot be reached; it is tried again")
 	}
 }
 
@@ -231,7 +215,7 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	if !q.denials.heard(err) { // the waiting request returns it
+	if !q.js.denials.heard(err) { // the waiting request returns it
 		q.log.WithError(err).Warn("nats")
 	}
 }
@@ -291,7 +275,7 @@ func Redacted(addresses string) string {
 func (c ConnectConfig) target() (string, entry, error) {
 	switch {
 	case c.Embedded != nil:
-		return c.Embedded.URL(), entry{options: c.Embedded.connectOptions()}, nil
+		return c.Embedded.URL(), entry{options: c.Embedded.ConnectOptions()}, nil
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":

@@ -57,10 +57,10 @@ func (d *denials) heard(err error) bool {
 	return found
 }
 
-// whileAllowed ends with a [DeniedError] as its cause when the server refuses the subject.
-func (q *Queue) whileAllowed(ctx context.Context, subject string) (context.Context, func()) {
+// Allowed ends with a [DeniedError] as its cause when the server refuses the subject.
+func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	d, w := &q.denials, &waiting{subject, cancel}
+	d, w := &j.denials, &waiting{subject, cancel}
 	d.mu.Lock()
 	if d.waits == nil {
 		d.waits = map[*waiting]struct{}{}
@@ -75,8 +75,8 @@ func (q *Queue) whileAllowed(ctx context.Context, subject string) (context.Conte
 	}
 }
 
-// denied is the refusal that ended a context, or else the error as it is.
-func denied(ctx context.Context, err error) error {
+// Denied is the refusal that ended a context, or else the error as it is.
+func Denied(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
 		return refused
 	}

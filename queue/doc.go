@@ -1,11 +1,11 @@
-// Package queue is Perennial's side of NATS: the embedded server, subjects and
-// streams, commands in, events out, the lease of an account and its service.
+// Package queue is the connection to NATS, and the names of what Perennial has there:
+// accounts, kinds of command, subjects, streams and buckets.
 //
-// It promises that a command whose publication was acknowledged is on disk and
-// is delivered until a consumer acknowledges it; that events reach their stream
-// in journal order with no gap and no duplicate, whatever crashes; and that a
-// stream whose settings would lose data is refused with the field named.
+// It promises that a connection is made anew as long as it is wanted, and says why it is
+// down; that a request which the server forbids ends with the subject named; that what the
+// server refuses to make is said in words; and that nothing from a body ever becomes a
+// subject token.
 //
-// It knows nothing of what a command or an event means: bodies pass through as
-// bytes, and nothing from a body ever becomes a subject token.
+// The packages under it, each of one subject, take its [JetStream] and not the [Queue]. It
+// knows none of them: docs/README.md draws which may know which.
 package queue

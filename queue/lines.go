@@ -4,7 +4,6 @@ package queue
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Priority says how urgent a command is against others of its account.
@@ -42,15 +41,6 @@ func (l Line) Subject(account string) string {
 	return subject
 }
 
-// consumer is the name of the line's durable consumer.
-func (l Line) consumer() string {
-	name := "perennial-" + strings.ReplaceAll(string(l.Kind), ".", "-")
-	if l.Priority != PriorityNormal {
-		name += "-" + string(l.Priority)
-	}
-	return name
-}
-
 // LineOf reads the line back from a command subject; false when it is none.
 func LineOf(account, subject string) (Line, bool) {
 	for _, l := range Lines() {
@@ -70,9 +60,9 @@ func ValidPriority(p Priority) error {
 	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(p), PriorityHigh, PriorityBulk)
 }
 
-// commandSubjects are the subjects of an account's commands stream. There is no
+// CommandSubjects are the subjects of an account's commands stream. There is no
 // wildcard among them: a misspelt kind is answered with "no responders" at once.
-func commandSubjects(account string) []string {
+func CommandSubjects(account string) []string {
 	lines := Lines()
 	all := make([]string, len(lines))
 	for i, l := range lines {

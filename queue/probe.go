@@ -4,13 +4,7 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
-
-	"perennial/ledger/sleep"
 )
 
 // Probe says why nothing comes through the connection at the moment, nil while it
@@ -23,51 +17,6 @@ func (q *Queue) Probe(ctx context.Context) error {
 		return fmt.Errorf("NATS at %s does not answer: %w", q.URL(), err)
 	}
 	return nil
-}
-
-// AwaitJetStream returns when JetStream answers, or why it does not until ctx ends. waits is
-// called once, where it does not at once.
-func (q *Queue) AwaitJetStream(ctx context.Context, waits func()) error {
-	for first := true; ; first = false {
-		limited, cancel := context.WithTimeout(ctx, electionAsk)
-		_, err := q.js.AccountInfo(limited)
-		cancel()
-		if err == nil || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
-			return err
-		}
-		if first {
-			waits()
-		}
-		if sleep.For(ctx, electionAgain) != nil {
-			return err
-		}
-	}
-}
-
-// How long a question may take while a cluster may be without a leader, and when it is asked again.
-const (
-	electionAsk   = 2 * time.Second
-	electionAgain = 250 * time.Millisecond
-)
-
-// ProbeStreams says why an account's streams store nothing at the moment: only a
-// leader with a quorum answers. first is the oldest event that its stream has, or would have
-// next, and last the newest that it has ever had.
-func (q *Queue) ProbeStreams(ctx context.Context, account string) (first, last uint64, err error) {
-	if why := q.Down(); why != "" { // of the connection, and not of a stream
-		return 0, 0, errors.New(why)
-	}
-	for _, name := range []string{CommandsStream(account), EventsStream(account)} {
-		stream, err := q.js.Stream(ctx, name)
-		if err != nil {
-			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, q.absent(ctx, err))
-		}
-		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
-			return 0, 0, fmt.Errorf("stream %s has no leader: too few of its servers are there, or they cannot store (a full disk, or max_file_store is reached)", name)
-		}
-		first, last = stream.CachedInfo().State.FirstSeq, stream.CachedInfo().State.LastSeq
-	}
-	return first, last, nil
 }
 
 // CheckReplicas says why streams of so many copies cannot be made on this server or

@@ -3,8 +3,6 @@
 package queue
 
 import (
-	"context"
-	"errors"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -12,13 +10,6 @@ import (
 
 // HeaderReplyTo of a command names the inbox that gets the data of its command.finished.
 const HeaderReplyTo = "Perennial-Reply-To"
-
-// allInboxes are the inboxes of a client. A runner answers a command on nothing else, so
-// that no command has it publish where only the runner may.
-const (
-	inboxes    = "_INBOX."
-	allInboxes = inboxes + ">"
-)
 
 // MaxInbox bounds the name of an inbox, in bytes.
 const MaxInbox = 200
@@ -50,52 +41,4 @@ func ReplyTo(h nats.Header) string {
 		}
 	}
 	return to
-}
-
-// replySubject is where the producers of an account that have NATS accounts of their own
-// import the answers to their inboxes from: those of an account get each other's, which
-// they may ask for anyway.
-func replySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
-
-// Answer sends what a command came to to its inbox, in the runner's NATS account and to
-// those of its producers. It is sent at least once while the inbox is there, and not kept.
-func (q *Queue) Answer(account, inbox string, data []byte) error {
-	return errors.Join(q.nc.Publish(inbox, data), q.nc.Publish(replySubject(account, inbox), data))
-}
-
-// CarryOut publishes a command, and returns what came to its inbox: the data of its
-// command.finished, or why it is not carried out. ctx bounds the wait alone: a command
-// that is published goes on. [ErrDisconnected] says that the connection was lost, and an
-// answer with it: publishing the command again has it answered again.
-func (q *Queue) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
-	ctx, release := q.whileConnected(ctx)
-	defer release()
-	inbox := nats.NewInbox()
-	from := inbox
-	if q.ownInbox { // the runner answers on no such inbox; what it exports comes under the default's name
-		from = replySubject(account, inbox)
-	}
-	answers, err := q.nc.SubscribeSync(from)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answers.Unsubscribe() }()
-	header := nats.Header{HeaderReplyTo: {inbox}}
-	for name, values := range command.Header {
-		if !strings.EqualFold(name, HeaderReplyTo) {
-			header[name] = values
-		}
-	}
-	command.Header = header
-	var answer *nats.Msg
-	if err = q.PublishOne(ctx, account, command); err == nil {
-		answer, err = answers.NextMsgWithContext(ctx)
-	}
-	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
-		return nil, ErrDisconnected
-	}
-	if err != nil {
-		return nil, err
-	}
-	return answer.Data, nil
 }

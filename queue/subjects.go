@@ -72,16 +72,75 @@ func KindOf(account, subject string) Kind {
 	return Kind(strings.TrimPrefix(subject, "perennial.commands."+account+"."))
 }
 
-// eventTypeOf reads the type back from an event subject.
-func eventTypeOf(account, subject string) string {
+// EventTypeOf reads the type back from an event subject.
+func EventTypeOf(account, subject string) string {
 	return strings.TrimPrefix(subject, "perennial.events."+account+".")
 }
 
-// validToken says whether s is safe as one subject token or several joined by
+// ValidToken says whether s is safe as one subject token or several joined by
 // dots: no wildcard, no white space, no empty token.
-func validToken(s string) bool {
+func ValidToken(s string) bool {
 	if s == "" || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
 		return false
 	}
 	return !strings.ContainsAny(s, "*> \t\r\n")
 }
+
+// SnapshotsBucket is the name of an account's object store of snapshots.
+func SnapshotsBucket(account string) string { return "PERENNIAL_SNAPSHOTS_" + account }
+
+// ObjectsStream is the stream that the server keeps an object store in.
+func ObjectsStream(bucket string) string { return "OBJ_" + bucket }
+
+// WebhooksBucket is the name of the key-value bucket with the positions of an account's
+// webhooks.
+func WebhooksBucket(account string) string { return "PERENNIAL_WEBHOOKS_" + account }
+
+// KeyValueStream is the stream that the server keeps a key-value bucket in.
+func KeyValueStream(bucket string) string { return "KV_" + bucket }
+
+// FleetBucket is the name of the object store with an account's last listing.
+func FleetBucket(account string) string { return "PERENNIAL_FLEET_" + account }
+
+// LeaseBucket is the key-value bucket in which accounts are held.
+const LeaseBucket = "PERENNIAL_LEASES"
+
+// NodesBucket is the key-value bucket in which runners say that they live.
+const NodesBucket = "PERENNIAL_NODES"
+
+// PinsBucket is the key-value bucket of the accounts that a person has given to a runner.
+const PinsBucket = "PERENNIAL_PINS"
+
+// ReplySubject is where the producers of an account that have NATS accounts of their own
+// import the answers to their inboxes from: those of an account get each other's, which
+// they may ask for anyway.
+func ReplySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
+
+// UserAccount is the NATS account of one user.
+func UserAccount(name string) string { return "PERENNIAL_USER_" + name }
+
+// KeptStreams are the streams of an account, there or not, that hold what is nowhere else.
+func KeptStreams(account string) []string {
+	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
+}
+
+// Role is a set of rights.
+type Role string
+
+// The roles. They add up: a user may have several.
+const (
+	RoleProducer   Role = "producer"   // publishes commands, and asks where they stand
+	RoleSubscriber Role = "subscriber" // reads events, by pull or ordered consumers
+	RoleViewer     Role = "viewer"     // asks the verbs that change nothing, and reads events
+	RoleOperator   Role = "operator"   // asks every verb, reads events, looks after dead letters
+)
+
+// AllInboxes are the inboxes of a client. A runner answers a command on nothing else, so
+// that no command has it publish where only the runner may.
+const (
+	inboxes    = "_INBOX."
+	AllInboxes = inboxes + ">"
+)
+
+// MaxCommandBytes is the largest command body that is carried out.
+const MaxCommandBytes = 128 << 10

@@ -49,7 +49,7 @@ func TestAFailureOfTLSSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.config.Log = quiet()
+			c.config.Log = natstest.Quiet()
 			var said string
 			for range 2 {
 				_, err := Connect(c.config)
@@ -69,8 +69,8 @@ func TestTLSFirst(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "server")
 	writeCertificate(t, at, "127.0.0.1", time.Hour)
 	server := natstest.Start(t, fmt.Sprintf("tls {cert_file: %s.pem, key_file: %s.key, handshake_first: true}", at, at))
-	q, err := Connect(ConnectConfig{URL: server.ClientURL(), CAFile: at + ".pem", TLSFirst: true, Log: quiet()})
-	check(t, err)
+	q, err := Connect(ConnectConfig{URL: server.ClientURL(), CAFile: at + ".pem", TLSFirst: true, Log: natstest.Quiet()})
+	natstest.Check(t, err)
 	q.Close()
 }
 
@@ -78,13 +78,13 @@ func TestTLSFirst(t *testing.T) {
 func writeCertificate(t *testing.T, path, address string, ends time.Duration) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	natstest.Check(t, err)
 	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(ends),
 		IPAddresses: []net.IP{net.ParseIP(address)}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
-	check(t, err)
+	natstest.Check(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	check(t, err)
-	check(t, os.WriteFile(path+".pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	check(t, os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	natstest.Check(t, err)
+	natstest.Check(t, os.WriteFile(path+".pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	natstest.Check(t, os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 }

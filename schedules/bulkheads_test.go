@@ -16,7 +16,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
-	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -59,7 +59,7 @@ func (w *bulkhead) isBroken(schedule, fault string) bool {
 }
 
 // PublishCommands implements Publisher.
-func (w *bulkhead) PublishCommands(ctx context.Context, _ string, out []queue.Outgoing) error {
+func (w *bulkhead) PublishCommands(ctx context.Context, _ string, out []publish.Outgoing) error {
 	for _, o := range out {
 		var c command.RenewalCommand
 		check(w.t, json.Unmarshal(o.Data, &c))

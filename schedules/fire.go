@@ -13,6 +13,7 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -355,9 +356,9 @@ func (c *Config) publish(ctx context.Context, r *scheduleRunner, commands []json
 }
 
 func (c *Config) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Kind, commands []json.RawMessage) error {
-	out := make([]queue.Outgoing, len(commands))
+	out := make([]publish.Outgoing, len(commands))
 	for i, data := range commands {
-		out[i] = queue.Outgoing{Kind: kind, Data: data, Priority: queue.PriorityBulk}
+		out[i] = publish.Outgoing{Kind: kind, Data: data, Priority: queue.PriorityBulk}
 	}
 	together := int(failpoint.Size(ctx, "plan.together", publishedTogether))
 	for first := 0; first < len(out); first += together {
@@ -373,7 +374,7 @@ func (c *Config) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Ki
 
 // publishSome returns when these commands, at least one, are on the stream: all
 // of them or none. Meanwhile late says why they are not.
-func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []queue.Outgoing) error {
+func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publish.Outgoing) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	defer r.unstored.Store(nil)
 	for {

@@ -16,6 +16,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -53,7 +54,7 @@ type stream struct {
 	arrived  chan struct{}
 }
 
-func (s *stream) PublishCommands(_ context.Context, account string, out []queue.Outgoing) error {
+func (s *stream) PublishCommands(_ context.Context, account string, out []publish.Outgoing) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {

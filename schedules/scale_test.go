@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger/failpoint"
-	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -67,7 +67,7 @@ type counted struct {
 	expiries []time.Time
 }
 
-func (c *counted) PublishCommands(_ context.Context, _ string, out []queue.Outgoing) error {
+func (c *counted) PublishCommands(_ context.Context, _ string, out []publish.Outgoing) error {
 	for _, o := range out {
 		c.commands++
 		_, due, _ := strings.Cut(string(o.Data), `"due_before":"`)

@@ -17,7 +17,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -43,10 +43,10 @@ var (
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
 )
 
-// Publisher puts commands on an account's stream in atomic batches; *queue.Queue is one.
+// Publisher puts commands on an account's stream in atomic batches; a queue.Publisher is one.
 // Publishing a command twice must be harmless.
 type Publisher interface {
-	PublishCommands(ctx context.Context, account string, commands []queue.Outgoing) error
+	PublishCommands(ctx context.Context, account string, commands []publish.Outgoing) error
 }
 
 // Config is what one account's Sweeper is made of.

@@ -9,6 +9,10 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/intake"
+	"perennial/queue/publish"
+	"perennial/queue/streams"
 	"perennial/schedules/plans"
 )
 
@@ -155,24 +159,24 @@ func TestLookingAtAPlanChangesNothing(t *testing.T) {
 }
 
 func TestASweepGoesThroughTheFrontDoor(t *testing.T) {
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	check(t, err)
 	t.Cleanup(server.Shutdown)
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: server})
 	check(t, err)
 	t.Cleanup(q.Close)
-	check(t, q.EnsureStreams(t.Context(), "main", 1))
+	check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(t.Context(), q.JetStream()))
 	s := keepalive()
 	s.Chunk = 1
 	h := newRig(t, soon(), s)
-	h.Publisher = q
+	h.Publisher = publish.New(q.JetStream())
 	h.paid(t, "px_1", 300)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	intake, err := q.Commands(ctx, "main")
+	intake, err := intake.Open(ctx, q.JetStream(), "main")
 	check(t, err)
 	t.Cleanup(intake.Close)
 	var got []string

@@ -14,7 +14,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -108,7 +108,7 @@ func (y *year) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstrea
 var errDown = errors.New("the provider is down")
 
 // PublishCommands implements Publisher.
-func (y *year) PublishCommands(_ context.Context, _ string, out []queue.Outgoing) error {
+func (y *year) PublishCommands(_ context.Context, _ string, out []publish.Outgoing) error {
 	for _, o := range out {
 		y.inbox = append(y.inbox, o.Data)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/publish"
+	"perennial/queue/service"
 )
 
 // Client asks one account of Perennial. Its methods may be called from any goroutine.
@@ -54,7 +56,7 @@ func (e *RefusedError) Error() string {
 // accounts are configured and this one is not, *[queue.DeniedError] that the login may not
 // publish.
 func (c *Client) Publish(ctx context.Context, commands ...Command) error {
-	all := make([]queue.Outgoing, 0, len(commands))
+	all := make([]publish.Outgoing, 0, len(commands))
 	for _, one := range commands {
 		out, err := outgoing(one)
 		if err != nil {
@@ -62,7 +64,9 @@ func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 		}
 		all = append(all, out)
 	}
-	return persist(ctx, func(ctx context.Context) error { return c.queue.PublishCommands(ctx, c.account, all) })
+	return persist(ctx, func(ctx context.Context) error {
+		return publish.New(c.queue.JetStream()).PublishCommands(ctx, c.account, all)
+	})
 }
 
 // Do publishes a command and returns what it came to, which may take as long as a person
@@ -78,7 +82,7 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	err = persist(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
-		answer, err = c.queue.CarryOut(ctx, c.account, out)
+		answer, err = publish.New(c.queue.JetStream()).CarryOut(ctx, c.account, out)
 		return err
 	})
 	if err != nil {
@@ -122,8 +126,8 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 	return persist(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		data, err := c.queue.Request(ctx, c.account, verb, body)
-		if refused, ok := errors.AsType[*queue.ServiceError](err); ok && refused.Code == "not_found" {
+		data, err := service.Request(ctx, c.queue.JetStream(), c.account, verb, body)
+		if refused, ok := errors.AsType[*service.Error](err); ok && refused.Code == "not_found" {
 			return ErrUnknown
 		}
 		if err != nil {
@@ -152,7 +156,7 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 
 // passing are the errors of a NATS server or a runner that is away.
 var passing = []error{
-	queue.ErrNotTaken, queue.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
+	publish.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
 }
 
@@ -161,7 +165,7 @@ const unavailable = 503
 
 // final reports whether an error stays the same however often it is tried.
 func final(err error) bool {
-	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+	if refused, ok := errors.AsType[*service.Error](err); ok {
 		return refused.Code != "busy" && refused.Code != "stopping"
 	}
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == unavailable {

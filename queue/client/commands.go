@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/queue"
+	"perennial/queue/publish"
 )
 
 // Command is an [Order] or a [Renewal].
@@ -72,16 +73,16 @@ func (Renewal) kind() queue.Kind { return queue.KindProxyRenew }
 var errNoCommand = errors.New("there is no command: give an Order or a Renewal")
 
 // outgoing is a command as it is published. What it asks for is checked by the runner.
-func outgoing(c Command) (queue.Outgoing, error) {
+func outgoing(c Command) (publish.Outgoing, error) {
 	if c == nil {
-		return queue.Outgoing{}, errNoCommand
+		return publish.Outgoing{}, errNoCommand
 	}
 	if c.id() == "" {
-		return queue.Outgoing{}, errors.New("the command has no ID: choose one, it is what keeps the command from being done twice")
+		return publish.Outgoing{}, errors.New("the command has no ID: choose one, it is what keeps the command from being done twice")
 	}
 	data, err := json.Marshal(c)
 	if err != nil {
-		return queue.Outgoing{}, fmt.Errorf("command %.128q: %w", c.id(), err)
+		return publish.Outgoing{}, fmt.Errorf("command %.128q: %w", c.id(), err)
 	}
-	return queue.Outgoing{Kind: c.kind(), Data: data}, nil
+	return publish.Outgoing{Kind: c.kind(), Data: data}, nil
 }

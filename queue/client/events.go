@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // Position is the place of an event in the account's history. A program keeps that of
@@ -56,7 +56,7 @@ func (c *Client) Events(ctx context.Context, after Position, types ...string) it
 			yield(Event{}, err)
 			return
 		}
-		for received, err := range c.queue.Events(ctx, c.account, queue.WatchFrom{Seq: after.Seq + 1, Types: types}) {
+		for received, err := range events.Of(c.queue.JetStream(), c.account).Follow(ctx, events.From{Seq: after.Seq + 1, Types: types}) {
 			event := Event{}
 			if err == nil {
 				event, err = eventOf(received)
@@ -73,7 +73,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	if after.Seq == 0 {
 		return nil
 	}
-	state, err := c.queue.EventsState(ctx, c.account)
+	state, err := events.Of(c.queue.JetStream(), c.account).State(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	case after.Seq < state.First:
 		return nil // it was archived itself; what follows is there
 	}
-	for received, err := range c.queue.Events(ctx, c.account, queue.WatchFrom{Seq: after.Seq}) {
+	for received, err := range events.Of(c.queue.JetStream(), c.account).Follow(ctx, events.From{Seq: after.Seq}) {
 		if err == nil && received.Hash != after.Hash {
 			err = fmt.Errorf("event %d: %w", after.Seq, ErrOtherHistory)
 		}
@@ -95,7 +95,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 }
 
 // eventOf reads an event as it was published.
-func eventOf(received queue.ReceivedEvent) (Event, error) {
+func eventOf(received events.Event) (Event, error) {
 	var e struct {
 		ID, Type, Subject, Traceparent string
 		Time                           time.Time

@@ -11,6 +11,7 @@ import (
 	"perennial/queue/client"
 	"perennial/queue/freeport"
 	"perennial/queue/natstest"
+	"perennial/queue/streams"
 )
 
 // TestTheHubOfALeafNodeIsWaitedFor: while it is away no server knows the account. The
@@ -38,6 +39,6 @@ func TestTheHubOfALeafNodeIsWaitedFor(t *testing.T) {
 	runner, err := queue.Connect(queue.ConnectConfig{URL: hub.ClientURL()})
 	check(t, err)
 	t.Cleanup(runner.Close)
-	check(t, runner.EnsureStreams(within(t), "main", 1))
+	check(t, streams.Wanted{Account: "main", Replicas: 1}.Ensure(within(t), runner.JetStream()))
 	check(t, main.Publish(within(t), renewal))
 }

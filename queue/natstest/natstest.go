@@ -1,13 +1,17 @@
-// Package natstest starts NATS servers in the process of a test, for estates that the
-// embedded server is not: leaf nodes, limits, other accounts.
+// Package natstest starts NATS servers in the process of a test, and bounds what a test waits
+// for. Its servers are what the embedded one is not: leaf nodes, clusters, limits, other
+// accounts, and a proxy that loses what a server says.
+//
+// It knows neither queue nor what is under it, so that the tests of all of them can use it.
 package natstest
 
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"perennial/queue/freeport"
 )
 
 // Start runs a server on loopback with a configuration, in which $STORE is a directory of
@@ -18,14 +22,52 @@ func Start(t testing.TB, conf string) *server.Server {
 	if err := options.ProcessConfigString(strings.ReplaceAll(conf, "$STORE", t.TempDir())); err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
+	s := run(t, options)
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(2 * time.Minute) {
+	return s
+}
+
+func run(t testing.TB, options *server.Options) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(options)
+	Check(t, err)
+	s.Start()
+	if !s.ReadyForConnections(Patience) {
 		t.Fatal("the server is not ready")
 	}
 	return s
+}
+
+// Server is a server with JetStream that keeps its address and its directory when it is
+// started again.
+type Server struct {
+	t       testing.TB
+	options *server.Options
+	now     *server.Server
+}
+
+// Serve runs a server with JetStream in a directory until the test ends.
+func Serve(t testing.TB, dir string) *Server {
+	t.Helper()
+	port, err := freeport.Loopback()
+	Check(t, err)
+	s := &Server{t: t, options: &server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, MaxPayload: 2 << 20, NoSigs: true, NoLog: true}}
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+// URL is the server's address.
+func (s *Server) URL() string { return s.now.ClientURL() }
+
+// Shutdown stops the server.
+func (s *Server) Shutdown() {
+	s.now.Shutdown()
+	s.now.WaitForShutdown()
+}
+
+// Start starts the server again.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.now = run(s.t, s.options.Clone())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"perennial/queue"
+	"perennial/queue/intake"
 )
 
 // Stream is a commands stream whose clock is its caller's. Like JetStream it delivers
@@ -19,7 +20,7 @@ type Stream struct {
 	// AckWait is after how long an unacknowledged command is delivered again.
 	AckWait time.Duration
 	// Acked is called for every acknowledgement before it takes effect; may be nil.
-	Acked func(queue.Message)
+	Acked func(intake.Message)
 
 	now     func() time.Time
 	last    uint64
@@ -27,7 +28,7 @@ type Stream struct {
 }
 
 type entry struct {
-	message queue.Message
+	message intake.Message
 	due     time.Time // not delivered before
 }
 
@@ -45,7 +46,7 @@ func (s *Stream) PublishTo(line queue.Line, data []byte) { s.PublishMessage(line
 // PublishMessage stores a command of a line, with headers.
 func (s *Stream) PublishMessage(line queue.Line, data []byte, header nats.Header) {
 	s.last++
-	s.entries = append(s.entries, &entry{message: queue.Message{
+	s.entries = append(s.entries, &entry{message: intake.Message{
 		Kind: line.Kind, Priority: line.Priority, Subject: line.Subject("main"), Data: data, Header: header, StreamSequence: s.last, Published: s.now(),
 	}})
 }
@@ -72,11 +73,11 @@ func (s *Stream) Reopen() {
 }
 
 // Fetch returns at most limit commands that are due; none when none is.
-func (s *Stream) Fetch(ctx context.Context, limit int) ([]queue.Message, error) {
+func (s *Stream) Fetch(ctx context.Context, limit int) ([]intake.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var out []queue.Message
+	var out []intake.Message
 	now := s.now()
 	for _, e := range s.entries {
 		if len(out) == limit {
@@ -87,7 +88,7 @@ func (s *Stream) Fetch(ctx context.Context, limit int) ([]queue.Message, error) 
 		}
 		e.due = now.Add(s.AckWait)
 		e.message.Delivered++
-		out = append(out, queue.NewMessage(e.message, &delivery{s, e}))
+		out = append(out, intake.NewMessage(e.message, &delivery{s, e}))
 	}
 	return out, nil
 }

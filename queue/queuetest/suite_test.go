@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/queue"
+	"perennial/queue/intake"
 )
 
 // Commands is a commands stream as the suite sees it.
@@ -17,7 +18,7 @@ type Commands interface {
 	// Publish stores a command.
 	Publish(t *testing.T, kind queue.Kind, data []byte)
 	// Take fetches n commands, as many calls as it takes.
-	Take(t *testing.T, n int) []queue.Message
+	Take(t *testing.T, n int) []intake.Message
 	// Reopen ends the consumer and begins a new one.
 	Reopen(t *testing.T)
 	// AwaitLeft waits until so many commands are not acknowledged.
@@ -39,7 +40,7 @@ func Suite(t *testing.T, open func(t *testing.T) Commands) {
 	}
 }
 
-func publish(t *testing.T, s Commands, n int) {
+func publishAll(t *testing.T, s Commands, n int) {
 	t.Helper()
 	for i := range n {
 		s.Publish(t, queue.KindProxyRenew, []byte(strconv.Itoa(i)))
@@ -48,7 +49,7 @@ func publish(t *testing.T, s Commands, n int) {
 
 func inOrder(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 20)
+	publishAll(t, s, 20)
 	for i, m := range s.Take(t, 20) {
 		if string(m.Data) != strconv.Itoa(i) || m.Kind != queue.KindProxyRenew || m.Delivered != 1 {
 			t.Errorf("message %d is %q, %s, delivered %d times", i, m.Data, m.Kind, m.Delivered)
@@ -74,7 +75,7 @@ func twins(t *testing.T, s Commands) {
 
 func putBack(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 3)
+	publishAll(t, s, 3)
 	all := s.Take(t, 3)
 	if err := all[1].Nak(0); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func putBack(t *testing.T, s Commands) {
 	if string(again.Data) != "1" || again.Delivered != 2 {
 		t.Errorf("%q came, delivered %d times", again.Data, again.Delivered)
 	}
-	for _, m := range []queue.Message{all[0], again, all[2]} {
+	for _, m := range []intake.Message{all[0], again, all[2]} {
 		ack(t, m)
 	}
 	s.AwaitLeft(t, 0)
@@ -91,7 +92,7 @@ func putBack(t *testing.T, s Commands) {
 
 func leftBehind(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 30)
+	publishAll(t, s, 30)
 	first := s.Take(t, 20)
 	ack(t, first[3])
 	ack(t, first[17])
@@ -110,7 +111,7 @@ func leftBehind(t *testing.T, s Commands) {
 
 func outOfOrder(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 60)
+	publishAll(t, s, 60)
 	all := s.Take(t, 60)
 	slices.Reverse(all)
 	for _, m := range all[:40] {
@@ -129,14 +130,14 @@ func outOfOrder(t *testing.T, s Commands) {
 
 func twice(t *testing.T, s Commands) {
 	t.Helper()
-	publish(t, s, 1)
+	publishAll(t, s, 1)
 	m := s.Take(t, 1)[0]
 	ack(t, m)
 	_ = m.Ack() // JetStream says that it was done, or nothing
 	s.AwaitLeft(t, 0)
 }
 
-func ack(t *testing.T, m queue.Message) {
+func ack(t *testing.T, m intake.Message) {
 	t.Helper()
 	if err := m.Ack(); err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func Simulated(*testing.T) Commands {
 func (s *simulated) Publish(_ *testing.T, kind queue.Kind, data []byte) { s.Stream.Publish(kind, data) }
 func (s *simulated) Reopen(*testing.T)                                  { s.Stream.Reopen() }
 
-func (s *simulated) Take(t *testing.T, n int) []queue.Message {
+func (s *simulated) Take(t *testing.T, n int) []intake.Message {
 	t.Helper()
 	messages, err := s.Fetch(context.Background(), n)
 	if err != nil || len(messages) != n {

@@ -20,7 +20,7 @@ var boundBugs = []bug{
 		old: "type = 'command.conflict' OR", new: "type = 'command.conflicts' OR"},
 	{name: "what was refused in an archived year is forgotten", in: "ledger.projections", run: "TestWhatWasRefusedInAnArchivedYear",
 		old: ", \"refused_contents\", ", new: ", "},
-	{name: "a dead letter is six times its command", in: "queue.Dead.encode", run: "TestADeadLetterIsFourTimes",
+	{name: "a dead letter is six times its command", in: "letters.Dead.encode", run: "TestADeadLetterIsFourTimes",
 		old: "&& len(text) <= 2*len(d.Data)+1<<10", new: "&& len(text) > 0"},
 	{name: "archiving forgets who asked", in: "ledger.leftOfRows", run: "TestArchivingChangesNoReportOfMoneyOrCommands",
 		old: "'user', coalesce(j.data ->> '$.user', '')", new: "'user', ''"},

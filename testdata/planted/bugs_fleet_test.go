@@ -53,7 +53,7 @@ var fleetBugs = []bug{
 	{trap: 55, name: "a sweep that cannot be made is logged only", in: "schedules.troubles.tellTrouble",
 		old: "\tif !x.set(f, now) {\n",
 		new: "\tif r.Name != \"\" {\n"},
-	{name: "an answer that is too long is dropped", in: "queue.serving.respond", run: "AnAnswer",
+	{name: "an answer that is too long is dropped", in: "service.serving.respond", run: "AnAnswer",
 		old: "\t\terr = nats.ErrMaxPayload\n",
 		new: "\t\treturn\n"},
 	{name: "one protocol's price is another's", in: "plans.KindOf", run: "TwoProtocols",

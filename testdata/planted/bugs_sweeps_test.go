@@ -26,7 +26,7 @@ var sweepBugs = []bug{
 	{trap: 55, name: "a sweep's refused command is not noticed", in: "schedules.troubles.checkRefused",
 		old: "\tif x == nil {",
 		new: "\tif x == nil || x.Commands > 0 {"},
-	{name: "the outbox leaves an event out", in: "queue.Outbox.session", run: "Outbox|Events|Event",
+	{name: "the outbox leaves an event out", in: "outbox.Outbox.session", run: "Outbox|Events|Event",
 		old: "o.source.Events(ctx, done, ",
 		new: "o.source.Events(ctx, done+1, "},
 	{trap: 23, name: "a canary that failed is the next one again", in: "plans.planner.add",

@@ -27,6 +27,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/reference"
 	"perennial/queue"
+	"perennial/queue/trial"
 	"perennial/upstream"
 )
 
@@ -131,14 +132,14 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 	if o.NATS != nil {
-		trial, err := o.Queue.NewTrial(ctx, OuterAccount)
-		if occupied, ok := errors.AsType[*queue.OccupiedError](err); ok {
+		alone, err := trial.Begin(ctx, o.Queue.JetStream(), OuterAccount)
+		if occupied, ok := errors.AsType[*trial.OccupiedError](err); ok {
 			return out, fmt.Errorf("%w\nanother benchmark works there, or one was killed: then remove these with `nats stream rm`, and run it again", occupied)
 		}
 		if err != nil {
 			return out, err
 		}
-		defer func() { err = errors.Join(err, endTrial(ctx, trial)) }()
+		defer func() { err = errors.Join(err, endTrial(ctx, alone)) }()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

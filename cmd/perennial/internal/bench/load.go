@@ -21,6 +21,8 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/publish"
 )
 
 // loadTask publishes the commands in a closed loop, as producers do, and follows the
@@ -146,7 +148,7 @@ func (t *loadTask) publish(ctx context.Context) error {
 // publishBatch publishes an account's commands from first to end, in its own count, as soon
 // as all of them may be under way.
 func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) error {
-	var batch []queue.Outgoing
+	var batch []publish.Outgoing
 	number := func(k int) int { return account + k*len(t.Accounts) }
 	for k := first; k < end && number(k) < t.Commands; k++ {
 		select {
@@ -161,17 +163,17 @@ func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) er
 		t.sent[number(first+k)].Store(now)
 	}
 	if len(batch) == 1 {
-		return t.queue.PublishOne(ctx, t.Accounts[account], batch[0])
+		return publish.New(t.queue.JetStream()).Publish(ctx, t.Accounts[account], batch[0])
 	}
-	return t.queue.PublishCommands(ctx, t.Accounts[account], batch)
+	return publish.New(t.queue.JetStream()).PublishCommands(ctx, t.Accounts[account], batch)
 }
 
 // command asks for a renewal of the account's n-th proxy, or for another proxy.
-func (t *loadTask) command(account, n, id int) queue.Outgoing {
+func (t *loadTask) command(account, n, id int) publish.Outgoing {
 	if t.Kind == "renew" {
-		return queue.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(id), proxyName(account, t.FromProxy+n))}
+		return publish.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(id), proxyName(account, t.FromProxy+n))}
 	}
-	return queue.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil, `{"id":"%d","duration_days":%d,"items":[{"offer_code":"%s","quantity":1}]}`, id, days, offer)}
+	return publish.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil, `{"id":"%d","duration_days":%d,"items":[{"offer_code":"%s","quantity":1}]}`, id, days, offer)}
 }
 
 // renewal is a command that renews one proxy.
@@ -186,7 +188,7 @@ func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (
 	for i, account := range t.Accounts {
 		room := make(chan struct{}, t.InFlight)
 		t.rooms = append(t.rooms, room)
-		live, err := t.queue.Live(ctx, account, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+		live, err := events.Of(t.queue.JetStream(), account).Live(ctx, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +204,7 @@ func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (
 }
 
 // followOne takes the time of each command's last event.
-func (t *loadTask) followOne(events iter.Seq2[queue.ReceivedEvent, error], commands int, room <-chan struct{}) error {
+func (t *loadTask) followOne(events iter.Seq2[events.Event, error], commands int, room <-chan struct{}) error {
 	for e, err := range events {
 		if err != nil {
 			return err

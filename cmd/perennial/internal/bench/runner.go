@@ -26,7 +26,8 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/trial"
 	"perennial/upstream"
 )
 
@@ -357,10 +358,10 @@ const (
 )
 
 // endTrial removes all that the benchmark made on another server, also after an interrupt.
-func endTrial(ctx context.Context, trial *queue.Trial) error {
+func endTrial(ctx context.Context, t *trial.Trial) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 	defer cancel()
-	return trial.End(limited)
+	return t.End(limited)
 }
 
 // measureOuter has the commands carried out with another NATS server or cluster.
@@ -374,7 +375,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, err := b.Queue.EventsState(ctx, OuterAccount)
+	state, err := events.Of(b.Queue.JetStream(), OuterAccount).State(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger/sleep"
+	"perennial/queue/nodes"
 )
 
 // Moved is what `accounts move` prints.
@@ -74,21 +75,21 @@ func (a *app) moveAccount(ctx context.Context, m move) error {
 	defer r.Close()
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	nodes, err := daemon.Nodes(limited, r.Queue)
+	living, err := daemon.Nodes(limited, r.Queue)
 	if err != nil {
 		return err
 	}
-	from := activeNode(nodes, m.account)
+	from := activeNode(living, m.account)
 	if m.anywhere {
-		if err := r.Unpin(limited, m.account); err != nil {
+		if err := nodes.Unpin(limited, r.JetStream(), m.account); err != nil {
 			return err
 		}
 		return a.printMoved(Moved{Account: m.account, From: from, Node: from})
 	}
-	if err := movable(nodes, m); err != nil {
+	if err := movable(living, m); err != nil {
 		return err
 	}
-	if err := r.Pin(limited, m.account, m.to, account.Replicas); err != nil {
+	if err := nodes.Pin(limited, r.JetStream(), m.account, m.to, account.Replicas); err != nil {
 		return err
 	}
 	if err := awaitActive(ctx, r, m); err != nil {

@@ -19,6 +19,10 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/objects"
+	"perennial/queue/outbox"
+	"perennial/queue/positions"
 )
 
 // bounding removes the events of archived rows from an account's stream, behind
@@ -55,7 +59,7 @@ type boundedEvents struct {
 // run bounds the stream to what the ledger's journal begins with. The
 // caller works alone: no other process has the ledger open.
 func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
-	if err := b.history.queue.OpenEvents(ctx, b.account); err != nil { // one that was killed left it closed
+	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // one that was killed left it closed
 		return nil, err
 	}
 	alone := b.history.writes(path, b.log)
@@ -64,7 +68,7 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, alone.Close()) }()
-	before, err := b.history.queue.EventsState(ctx, b.account)
+	before, err := events.Of(b.history.queue.JetStream(), b.account).State(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,7 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	if err != nil {
 		return nil, err
 	}
-	after, err := b.history.queue.EventsState(ctx, b.account)
+	after, err := events.Of(b.history.queue.JetStream(), b.account).State(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,20 +96,20 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 // first is the first event that stays: the one behind the archived rows, or one
 // that a durable consumer has not acknowledged, or a webhook not delivered.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
-	unread, err := b.history.queue.UnreadEvents(ctx, b.account)
+	unread, err := events.Of(b.history.queue.JetStream(), b.account).Unread(ctx)
 	if err != nil {
 		return 0, err
 	}
-	begun, err := b.history.queue.WebhookPositions(ctx, b.account)
+	begun, err := positions.Of(b.history.queue.JetStream(), b.account).All(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, w := range b.webhooks {
 		if _, has := begun[w.Name]; !has && w.From == webhook.FromStart {
-			unread = append(unread, queue.UnreadWebhook(w.Name))
+			unread = append(unread, events.UnreadWebhook(w.Name))
 		}
 	}
-	may := func(u queue.Unread) bool { return slices.Contains(b.mayLose, u.Consumer) }
+	may := func(u events.Unread) bool { return slices.Contains(b.mayLose, u.Consumer) }
 	for _, u := range unread {
 		if u.First < first && !may(u) {
 			first, out.HeldBy = u.First, u.Consumer
@@ -123,7 +127,7 @@ func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (
 // bound removes the events before first, once everything that replaces them is stored.
 // Where they are gone already it completes the rest.
 func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
-	object := queue.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
+	object := objects.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
 	out.Bucket, out.Object = queue.SnapshotsBucket(b.account), object.Name()
 	if err := b.store(ctx, l, s, object); err != nil {
 		return err
@@ -138,29 +142,29 @@ func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	}
 	failpoint.Reached(ctx, "archive.bounded_published")
 	if first > out.WasFirstSeq {
-		err := b.history.queue.BoundEvents(ctx, queue.Bounding{Account: b.account, First: first, Alone: b.history.confirm})
+		err := events.Of(b.history.queue.JetStream(), b.account).Bound(ctx, events.Bounding{First: first, Alone: b.history.confirm})
 		if err != nil {
 			return err
 		}
 	}
 	failpoint.Reached(ctx, "archive.events_opened")
-	return b.history.queue.RemoveSnapshotsBut(ctx, b.account, object)
+	return objects.SnapshotsOf(b.history.queue.JetStream(), b.account).RemoveBut(ctx, object)
 }
 
 // store puts the snapshot beside the stream, unless an earlier run did, and reads
 // it back from there.
-func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, object queue.Snapshot) error {
+func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, object objects.Snapshot) error {
 	q := b.history.queue
-	stored, err := q.Snapshots(ctx, b.account)
+	stored, err := objects.SnapshotsOf(q.JetStream(), b.account).List(ctx)
 	if err != nil {
 		return err
 	}
-	there := slices.ContainsFunc(stored, func(o queue.Snapshot) bool { return o.Name() == object.Name() })
+	there := slices.ContainsFunc(stored, func(o objects.Snapshot) bool { return o.Name() == object.Name() })
 	if !there || b.check(ctx, s, object) != nil {
 		from, to := io.Pipe()
 		written := make(chan struct{})
 		go func() { defer close(written); to.CloseWithError(l.WriteSnapshot(ctx, to)) }()
-		err = q.StoreSnapshot(ctx, b.account, b.replicas, object, from)
+		err = objects.SnapshotsOf(q.JetStream(), b.account).Store(ctx, b.replicas, object, from)
 		_ = from.Close()
 		<-written // it reads the ledger, which is closed behind this
 		if err != nil {
@@ -171,8 +175,8 @@ func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 }
 
 // check reads a stored snapshot to its end.
-func (b bounding) check(ctx context.Context, s ledger.Snapshot, object queue.Snapshot) (err error) {
-	content, err := b.history.queue.ReadSnapshot(ctx, b.account, object)
+func (b bounding) check(ctx context.Context, s ledger.Snapshot, object objects.Snapshot) (err error) {
+	content, err := objects.SnapshotsOf(b.history.queue.JetStream(), b.account).Read(ctx, object)
 	if err != nil {
 		return err
 	}
@@ -205,7 +209,7 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	outbox := queue.NewOutbox(b.history.queue, b.account, &daemon.Source{Ledger: l, Account: b.account})
+	outbox := outbox.New(b.history.queue.JetStream(), b.account, &daemon.Source{Ledger: l, Account: b.account})
 	outbox.Held, outbox.RefillAdvice, outbox.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)

@@ -23,6 +23,8 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/publish"
+	"perennial/queue/service"
 	"perennial/upstream"
 )
 
@@ -220,9 +222,9 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 		}
 		return usage("%s", why)
 	}
-	out := queue.Outgoing{Kind: kind, Data: data, Priority: queue.Priority(f.priority)}
+	out := publish.Outgoing{Kind: kind, Data: data, Priority: queue.Priority(f.priority)}
 	if f.dryRun {
-		return a.price(ctx, 1, func(yield func([]queue.Outgoing) error) error { return yield([]queue.Outgoing{out}) })
+		return a.price(ctx, 1, func(yield func([]publish.Outgoing) error) error { return yield([]publish.Outgoing{out}) })
 	}
 	r, err := a.connect()
 	if err != nil {
@@ -233,7 +235,7 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	if f.given && !f.wait {
 		before = stateBefore(ctx, r, f.id)
 	}
-	if err := persist(ctx, func() error { return r.PublishOne(ctx, r.account, out) }); err != nil {
+	if err := persist(ctx, func() error { return publish.New(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
 	}
 	if !f.wait {
@@ -371,7 +373,7 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 		return sleep.For(ctx, pollEvery)
 	}
 	_, err := ask(ctx, r, verbs.Wait, verbs.WaitRequest{ID: id, TimeoutSeconds: 1})
-	if refused, ok := errors.AsType[*queue.ServiceError](err); err == nil || ok && refused.Code == daemon.CodeNotFound {
+	if refused, ok := errors.AsType[*service.Error](err); err == nil || ok && refused.Code == daemon.CodeNotFound {
 		return ctx.Err()
 	}
 	return sleep.For(ctx, pollEvery)
@@ -408,7 +410,7 @@ const restartTimeout = time.Minute
 
 // after takes what a request came to, and gives the error to end with.
 func (a *absence) after(err error) error {
-	gone := errors.Is(err, queue.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, queue.ErrNotTaken)
+	gone := errors.Is(err, service.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, publish.ErrNotTaken)
 	switch {
 	case err == nil:
 		a.answered = time.Now()

@@ -18,6 +18,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/files"
 	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // errUnreachable marks an address at which nothing answers.
@@ -152,8 +153,8 @@ func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question 
 	if err != nil {
 		return out, err
 	}
-	reply, err := r.Request(ctx, r.account, v.Name, data)
-	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+	reply, err := service.Request(ctx, r.JetStream(), r.account, v.Name, data)
+	if refused, ok := errors.AsType[*service.Error](err); ok {
 		switch refused.Code {
 		case daemon.CodeUnreachable:
 			return out, &exitError{ExitUnreachable, errors.New(refused.Description)}
@@ -192,7 +193,7 @@ func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], quest
 	}
 	defer r.Close()
 	out, err = ask(ctx, r, v, question)
-	if errors.Is(err, queue.ErrNoRunner) {
+	if errors.Is(err, service.ErrNoRunner) {
 		return out, false, nil
 	}
 	return out, true, err

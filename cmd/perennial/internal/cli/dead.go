@@ -17,6 +17,9 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
+	"perennial/queue/letters"
+	"perennial/queue/publish"
+	"perennial/queue/service"
 )
 
 func (a *app) deadLettersCommand() *cobra.Command {
@@ -35,7 +38,7 @@ type letterLine struct {
 	Data        string    `json:"data"`
 }
 
-func lineOf(l queue.Letter) letterLine {
+func lineOf(l letters.Letter) letterLine {
 	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Code: l.Dead.Code, Reason: l.Dead.Reason, Data: l.Dead.Text()}
 }
 
@@ -50,7 +53,7 @@ func (a *app) deadList() *cobra.Command {
 			}
 			defer r.Close()
 			list, left := a.listing("SEQ", "PUBLISHED", "SUBJECT", "CODE", "REASON"), limit
-			for l, err := range r.Letters(cmd.Context(), r.account, 0) {
+			for l, err := range letters.Of(r.JetStream(), r.account).After(cmd.Context(), 0) {
 				if err != nil {
 					return err
 				}
@@ -70,7 +73,7 @@ func (a *app) deadList() *cobra.Command {
 }
 
 // withLetter runs do on the dead command whose sequence is the argument.
-func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter) error) func(*cobra.Command, []string) error {
+func (a *app) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil {
@@ -81,7 +84,7 @@ func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter)
 			return err
 		}
 		defer r.Close()
-		l, err := r.Letter(cmd.Context(), r.account, seq)
+		l, err := letters.Of(r.JetStream(), r.account).Read(cmd.Context(), seq)
 		if err != nil {
 			return err
 		}
@@ -92,7 +95,7 @@ func (a *app) withLetter(do func(ctx context.Context, r *remote, l queue.Letter)
 func (a *app) deadShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show SEQ", Short: "Show a dead letter in full", Args: cobra.ExactArgs(1),
-		RunE: a.withLetter(func(_ context.Context, _ *remote, l queue.Letter) error {
+		RunE: a.withLetter(func(_ context.Context, _ *remote, l letters.Letter) error {
 			line := lineOf(l)
 			if a.output == "json" {
 				return printJSON(a.stdout, line)
@@ -108,7 +111,7 @@ func (a *app) deadRequeue() *cobra.Command {
 	var q verbs.DeadRequest
 	c := &cobra.Command{
 		Use: "requeue SEQ", Short: "Requeue a dead letter, unchanged or from --file", Args: cobra.ExactArgs(1),
-		RunE: a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
+		RunE: a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
 			if q.Seq = l.Seq; file == "" {
 				if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
 					return a.printLetter("requeued", l, err)
@@ -119,7 +122,7 @@ func (a *app) deadRequeue() *cobra.Command {
 				return err
 			}
 			kind := queue.KindOf(r.account, l.Dead.Subject)
-			if err := r.PublishCommand(ctx, r.account, kind, data); err != nil {
+			if err := publish.New(r.JetStream()).Publish(ctx, r.account, publish.Outgoing{Kind: kind, Data: data}); err != nil {
 				return fmt.Errorf("publish it again: %w", err)
 			}
 			// The command is on its stream: should this fail, it is there twice, and
@@ -160,7 +163,7 @@ func (a *app) deadDrop() *cobra.Command {
 			if len(args) == 0 {
 				return a.dropLetters(cmd.Context(), which, q)
 			}
-			return a.withLetter(func(ctx context.Context, r *remote, l queue.Letter) error {
+			return a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
 				q.Seq = l.Seq
 				return a.printLetter("deleted", l, dropLetter(ctx, r, q))
 			})(cmd, args)
@@ -198,7 +201,7 @@ func (w *letterFilter) check(args []string) (err error) {
 	return err
 }
 
-func (w *letterFilter) matches(d queue.Dead) bool {
+func (w *letterFilter) matches(d letters.Dead) bool {
 	return (w.code == "" || d.Code == w.code) && (w.before.IsZero() || d.Published.Before(w.before))
 }
 
@@ -211,7 +214,7 @@ func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadR
 	}
 	defer r.Close()
 	var done verbs.Changed
-	for l, err := range r.Letters(ctx, r.account, 0) {
+	for l, err := range letters.Of(r.JetStream(), r.account).After(ctx, 0) {
 		if err == nil && !which.matches(l.Dead) {
 			continue
 		}
@@ -230,7 +233,7 @@ func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadR
 }
 
 // printLetter says what was done to a dead letter.
-func (a *app) printLetter(done string, l queue.Letter, err error) error {
+func (a *app) printLetter(done string, l letters.Letter, err error) error {
 	if err != nil || a.output == "json" {
 		return a.printChange(verbs.Changed{Changed: 1}, done, err)
 	}
@@ -242,7 +245,7 @@ func (a *app) printLetter(done string, l queue.Letter, err error) error {
 // is looked after on the stream itself then, and no fact says who did.
 func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest, verbs.Changed], q verbs.DeadRequest) (answered bool, err error) {
 	_, err = ask(ctx, r, v, q)
-	return !errors.Is(err, queue.ErrNoRunner), err
+	return !errors.Is(err, service.ErrNoRunner), err
 }
 
 // dropLetter removes a letter, by the runner that has the account where there is one.
@@ -250,8 +253,8 @@ func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
 	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err
 	}
-	err := r.DropLetter(ctx, r.account, q.Seq)
-	if errors.Is(err, queue.ErrNoLetter) {
+	err := letters.Of(r.JetStream(), r.account).Drop(ctx, q.Seq)
+	if errors.Is(err, letters.ErrNone) {
 		return nil // another `dead` command removed it
 	}
 	return err

@@ -22,6 +22,8 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/publish"
+	"perennial/queue/service"
 	"perennial/schedules/plans"
 )
 
@@ -195,7 +197,7 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 		times = 2
 	}
 	for range times {
-		if err := q.PublishCommand(ctx, "main", s.kind, data); err != nil {
+		if err := publish.New(q.JetStream()).Publish(ctx, "main", publish.Outgoing{Kind: s.kind, Data: data}); err != nil {
 			return err
 		}
 	}
@@ -236,7 +238,7 @@ func awaitEnd(ctx context.Context, r *remote, id string) (status inspect.Command
 				return status, nil
 			}
 		}
-		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
+		if err != nil && !errors.Is(err, service.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
 			return status, err
 		}
 		if err := sleep.For(ctx, pollEvery); err != nil {

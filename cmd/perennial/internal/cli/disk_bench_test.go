@@ -18,6 +18,8 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/publish"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -83,18 +85,18 @@ func newDisk(b *testing.B, size int) *disk {
 // renew publishes the commands, as a sweep would, and waits until they have ended.
 func (d *disk) renew(ctx context.Context, h *daemon.Host, size int) {
 	d.Helper()
-	var commands []queue.Outgoing
+	var commands []publish.Outgoing
 	for n := 0; n < diskProxies; n += size {
 		var ids []string
 		for k := range size {
 			ids = append(ids, `"`+"px_"+strconv.Itoa(n+k+1)+`"`)
 		}
 		data := fmt.Sprintf(`{"id":"keep-2026-11-21-%06d","proxy_ids":[%s],"duration_days":30,"labels":{"team":"search"}}`, n, strings.Join(ids, ","))
-		commands = append(commands, queue.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(data)})
+		commands = append(commands, publish.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(data)})
 	}
-	live, err := h.Queue.Live(ctx, "bench", "renewal.completed")
+	live, err := events.Of(h.Queue.JetStream(), "bench").Live(ctx, "renewal.completed")
 	d.must(err)
-	go func() { d.must(h.Queue.PublishCommands(ctx, "bench", commands)) }()
+	go func() { d.must(publish.New(h.Queue.JetStream()).PublishCommands(ctx, "bench", commands)) }()
 	ended := 0
 	for _, err := range live {
 		d.must(err)

@@ -21,6 +21,10 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/lease"
+	"perennial/queue/quota"
+	"perennial/queue/streams"
 	"perennial/upstream"
 )
 
@@ -241,7 +245,7 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 	defer r.Close()
 	d.ok("nats", "connected to %s", r.URL())
-	if most := r.MaxPayload(); most < daemon.RequiredPayload {
+	if most := r.JetStream().MaxPayload(); most < daemon.RequiredPayload {
 		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
 	}
 	external := d.config.NATS.External()
@@ -255,8 +259,9 @@ func (d *doctor) nats(ctx context.Context) {
 	d.usersAt = r.URL()
 	if external {
 		d.runners(ctx, r.Queue)
-		if quota, ok := errors.AsType[*queue.QuotaError](r.CheckQuota(ctx, d.account, d.config.Accounts[d.account].Replicas)); ok {
-			d.bad("quota", quota.Limit+": "+quota.Seen, quota.Do)
+		wanted := streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas}
+		if limit, ok := errors.AsType[*quota.Error](wanted.CheckQuota(ctx, r.JetStream())); ok {
+			d.bad("quota", limit.Limit+": "+limit.Seen, limit.Do)
 		}
 		d.durability(ctx, r.Queue)
 	}
@@ -264,17 +269,17 @@ func (d *doctor) nats(ctx context.Context) {
 
 // streams looks at the account's streams, and at the leases of a server of its own.
 func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
-	switch err := q.CheckStreams(ctx, d.account, d.config.Accounts[d.account].Replicas, !external); {
+	switch err := (streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
 	case errors.Is(err, queue.ErrNoAccount):
 		d.ok("streams", "not there yet: the first `perennial run` makes them")
-	case queue.Unlike(err):
+	case streams.Unlike(err):
 		d.bad("streams", err, "mend it: so messages could be lost, or are not delivered")
 	case err != nil:
 		d.bad("streams", err, "nothing is wrong with the stream's settings as far as is seen: see that most of the NATS servers run and have room, and call this again")
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 		if external {
-			if err := q.CheckLeases(ctx); err != nil {
+			if err := lease.Check(ctx, q.JetStream()); err != nil {
 				d.bad("leases", err, "start `perennial run`, which makes it anew, and keep others from deleting it")
 			}
 		}
@@ -284,10 +289,10 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 // jetstream reports whether JetStream answers.
 func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) bool {
 	if external {
-		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", queue.MaxBufferedMessages)
+		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
 	}
 	// A cluster that elects its leader may answer as if there were no JetStream.
-	if absent, ok := errors.AsType[*queue.AbsentError](q.CheckJetStream(ctx)); ok && !q.Clustered() {
+	if absent, ok := errors.AsType[*queue.AbsentError](q.JetStream().CheckPresent(ctx)); ok && !q.JetStream().Clustered() {
 		d.bad("jetstream", absent.Seen, absent.Do)
 		return false
 	}
@@ -303,7 +308,7 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	limited, cancel := context.WithTimeout(ctx, electionWait)
 	defer cancel()
 	began := time.Now()
-	err := q.AwaitJetStream(limited, func() {
+	err := q.JetStream().AwaitPresent(limited, func() {
 		d.app.logger().Warnf("JetStream of %s does not answer yet, as while a cluster elects its leader: waiting %s at most", q.URL(), electionWait)
 	})
 	if err != nil {

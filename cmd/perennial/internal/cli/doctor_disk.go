@@ -17,6 +17,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
+	"perennial/queue/events"
 )
 
 func (d *doctor) disk(ctx context.Context) {
@@ -114,7 +115,7 @@ func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	defer h.close()
-	last, _, err := h.queue.LastEvent(ctx, d.account)
+	last, _, err := events.Of(h.queue.JetStream(), d.account).Last(ctx)
 	if errors.Is(err, queue.ErrNoAccount) {
 		err = nil
 	}

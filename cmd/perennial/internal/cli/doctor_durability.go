@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/streams"
 )
 
 // A copy counts as behind when it is at each of so many looks: one that is written to may
@@ -65,7 +66,7 @@ func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	}
 }
 
-func countCopies(all []queue.Copies, least int) string {
+func countCopies(all []streams.Copies, least int) string {
 	if len(all) == 0 {
 		return fmt.Sprintf("%d copies of each stream, which the first `perennial run` makes", least)
 	}
@@ -81,7 +82,7 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	if what == "" {
 		what = "each stream, as the first `perennial run` makes it"
 	}
-	if q.Clustered() {
+	if q.JetStream().Clustered() {
 		where = "one server of the cluster"
 	}
 	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
@@ -89,14 +90,14 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 
 // lookAtCopies gives what the last look shows; copies that were not behind at each look
 // are not.
-func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []queue.Copies, err error) {
+func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []streams.Copies, err error) {
 	for look := range copiesLooks {
 		if look > 0 {
 			if err := sleep.For(ctx, copiesEvery); err != nil {
 				return nil, err
 			}
 		}
-		if all, err = q.StreamCopies(ctx, account); err != nil {
+		if all, err = streams.CopiesOf(ctx, q.JetStream(), account); err != nil {
 			return nil, err
 		}
 		behind := 0

@@ -14,6 +14,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/queue"
+	"perennial/queue/roles"
 )
 
 // rolesTimeout bounds what is tried as one user for one account.
@@ -92,7 +93,7 @@ func (d *doctor) letsAnyoneIn(address string) bool {
 }
 
 // separation asks as the user.
-func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u queue.User, accounts []string) (wrong, untried []string, err error) {
+func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u roles.User, accounts []string) (wrong, untried []string, err error) {
 	if target, err = quietly(target); err != nil {
 		return nil, nil, err
 	}
@@ -103,5 +104,5 @@ func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u q
 		return nil, nil, err
 	}
 	defer q.Close()
-	return q.Separation(ctx, u, verbs.Served(), accounts)
+	return roles.Separation(ctx, q.JetStream(), u, verbs.Served(), accounts)
 }

@@ -10,19 +10,20 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // eventLog keeps what was published and lets others wait for it.
 type eventLog struct {
 	mu      sync.Mutex
-	events  []queue.ReceivedEvent
+	events  []events.Event
 	changed chan struct{}
 }
 
 func newEventLog() *eventLog { return &eventLog{changed: make(chan struct{})} }
 
 func (l *eventLog) follow(ctx context.Context, q *queue.Queue) {
-	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1}) {
+	for e, err := range events.Of(q.JetStream(), "main").Follow(ctx, events.From{Seq: 1}) {
 		if err != nil {
 			return
 		}
@@ -34,14 +35,14 @@ func (l *eventLog) follow(ctx context.Context, q *queue.Queue) {
 	}
 }
 
-func (l *eventLog) all() []queue.ReceivedEvent {
+func (l *eventLog) all() []events.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.events)
 }
 
 // until waits for the first event that matches.
-func (l *eventLog) until(ctx context.Context, match func(queue.ReceivedEvent) bool) error {
+func (l *eventLog) until(ctx context.Context, match func(events.Event) bool) error {
 	for {
 		l.mu.Lock()
 		found, changed := slices.ContainsFunc(l.events, match), l.changed
@@ -58,16 +59,16 @@ func (l *eventLog) until(ctx context.Context, match func(queue.ReceivedEvent) bo
 }
 
 func (l *eventLog) wait(ctx context.Context, eventType, commandID string) error {
-	return l.until(ctx, func(e queue.ReceivedEvent) bool {
+	return l.until(ctx, func(e events.Event) bool {
 		return e.Type == eventType && (commandID == "" || commandOf(e) == commandID)
 	})
 }
 
 func (l *eventLog) waitSeq(ctx context.Context, seq uint64) error {
-	return l.until(ctx, func(e queue.ReceivedEvent) bool { return e.Seq >= seq })
+	return l.until(ctx, func(e events.Event) bool { return e.Seq >= seq })
 }
 
-func commandOf(e queue.ReceivedEvent) string {
+func commandOf(e events.Event) string {
 	var event struct {
 		Data fact.Ref `json:"data"`
 	}

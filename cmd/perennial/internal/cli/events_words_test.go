@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"perennial/ledger"
-	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // TestEventsForPeopleShowMoneyInOneForm.
@@ -16,7 +16,7 @@ func TestEventsForPeopleShowMoneyInOneForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := eventLine(queue.ReceivedEvent{Seq: 1, Type: "renewal.completed", Data: event}, "USD")
+	line := eventLine(events.Event{Seq: 1, Type: "renewal.completed", Data: event}, "USD")
 	if !strings.HasSuffix(line, "charged 3.00 USD  refunded 1.00 USD") {
 		t.Error(line)
 	}
@@ -29,14 +29,14 @@ func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line := eventLine(queue.ReceivedEvent{Seq: 1, Type: "proxy.retired", Data: event}, "USD"); !strings.HasSuffix(line, "  px_1  by ann (NATS user ops)  moving") {
+	if line := eventLine(events.Event{Seq: 1, Type: "proxy.retired", Data: event}, "USD"); !strings.HasSuffix(line, "  px_1  by ann (NATS user ops)  moving") {
 		t.Error(line)
 	}
 	paused, err := json.Marshal(ledger.CloudEvent{Type: "account.paused", Data: []byte(`{"detail":"by ann (NATS user ops): to look","user":"ops"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line := eventLine(queue.ReceivedEvent{Seq: 2, Type: "account.paused", Data: paused}, "USD"); !strings.HasSuffix(line, "  by ann (NATS user ops): to look") {
+	if line := eventLine(events.Event{Seq: 2, Type: "account.paused", Data: paused}, "USD"); !strings.HasSuffix(line, "  by ann (NATS user ops): to look") {
 		t.Error(line)
 	}
 }

@@ -20,9 +20,12 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/datadir"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/events"
 )
 
 // errNoStore marks a data directory that no `perennial run` has made yet.
@@ -32,7 +35,7 @@ var errNoStore = errors.New("there are no events")
 type history struct {
 	queue    *queue.Queue
 	account  string
-	embedded *queue.Embedded
+	embedded *embedded.Server
 	unlock   func() error
 	// confirm is an error when another runner may have the account; alone sets it.
 	confirm func(context.Context) error
@@ -52,7 +55,7 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 			return nil, fmt.Errorf("the embedded NATS store: %w", err)
 		}
 		h.unlock, err = lockData(c, account)
-		if err != nil && !errors.Is(err, queue.ErrDirectoryLocked) {
+		if err != nil && !errors.Is(err, datadir.ErrLocked) {
 			return nil, err
 		}
 		external = err != nil // `perennial run` works there and serves it
@@ -112,10 +115,10 @@ func (a *app) locked(do func(c *config.Config, account string) error) (err error
 // user than the runner's is refused: the runner could not read what it leaves.
 func lockData(c *config.Config, account string) (unlock func() error, err error) {
 	anothers := notAnothers(os.Geteuid(), c.LedgerPath(account), filepath.Join(c.DataDir, "nats"), c.DataDir)
-	if anothers != nil && !config.Exists(filepath.Join(c.DataDir, queue.LockName)) {
+	if anothers != nil && !config.Exists(filepath.Join(c.DataDir, datadir.LockName)) {
 		return nil, anothers
 	}
-	lock, err := queue.LockDir(c.DataDir)
+	lock, err := datadir.Acquire(c.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +159,7 @@ func userName(id int) string {
 // serve starts the embedded server on the data directory's store. A password
 // that is stored nowhere keeps other clients out.
 func (h *history) serve(c *config.Config, a *app) (err error) {
-	h.embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
+	h.embedded, err = embedded.Start(embedded.Config{
 		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
 		Closed: true, Log: a.logger(),
 	})
@@ -170,7 +173,7 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 // events yields what the stream holds from a journal sequence on. An outbox's
 // message has the sequence of its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
-	return daemon.Bodies(h.queue.History(ctx, h.account, uint64(max(first, 1))))
+	return daemon.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
 
 // writes is the account's ledger for a caller that is alone with it.

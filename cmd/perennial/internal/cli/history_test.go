@@ -13,6 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/queue"
+	"perennial/queue/publish"
 )
 
 // A command without an id of its own gets one; published again under another it would be
@@ -28,7 +29,7 @@ func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
 // TestACommandIsPublishedAgainWhileNothingTakesIt, as while the hub of a leaf node is away.
 func TestACommandIsPublishedAgainWhileNothingTakesIt(t *testing.T) {
 	t.Parallel()
-	ends := []error{fmt.Errorf("account main: %w", queue.ErrNotTaken), queue.ErrNoAccount}
+	ends := []error{fmt.Errorf("account main: %w", publish.ErrNotTaken), queue.ErrNoAccount}
 	if err := persist(t.Context(), func() (err error) { err, ends = ends[0], ends[1:]; return err }); !errors.Is(err, queue.ErrNoAccount) {
 		t.Error(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
-	"perennial/queue"
+	"perennial/queue/events"
 )
 
 func (a *app) ledgerArchive() *cobra.Command {
@@ -76,7 +76,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 			return a.broken(err)
 		}
 	}
-	last, found, err := h.queue.LastEvent(ctx, account)
+	last, found, err := events.Of(h.queue.JetStream(), account).Last(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (a *app) printBounded(e boundedEvents) error {
 	if e.HeldBy == "" {
 		return nil
 	}
-	if name := queue.WebhookOf(e.HeldBy); name != "" {
+	if name := events.WebhookOf(e.HeldBy); name != "" {
 		_, err := fmt.Fprintf(a.stdout, "Events from %d on stay because webhook %s has not delivered them.\n"+
 			"Let it deliver and say the same again; where it is not needed any more, take it out of the configuration and say `perennial webhooks remove %s`; or use --may-lose '%s'.\n", e.FirstSeq, name, name, e.HeldBy)
 		return err

@@ -16,6 +16,8 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/lease"
 	"perennial/upstream/sandbox"
 )
 
@@ -117,15 +119,15 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 		h.confirm = func(context.Context) error { return nil }
 		return func() {}, nil // the data directory's lock proves it
 	}
-	lease, err := h.queue.TryAcquireLease(ctx, h.account, what+"-"+daemon.ProcessHolder(), daemon.LeaseTTL)
-	if held, ok := errors.AsType[*queue.LeaseHeldError](err); ok {
+	taken, err := lease.New(h.queue.JetStream(), 1).TryAcquire(ctx, h.account, what+"-"+daemon.ProcessHolder(), daemon.LeaseTTL)
+	if held, ok := errors.AsType[*lease.HeldError](err); ok {
 		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again; where it is lost already, its lease runs out within ten seconds", held, what)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("account %s: make sure that no runner has it: %w", h.account, err)
 	}
-	h.confirm = lease.Confirm
-	return func() { _ = lease.Release(context.WithoutCancel(ctx)) }, nil
+	h.confirm = taken.Confirm
+	return func() { _ = taken.Release(context.WithoutCancel(ctx)) }, nil
 }
 
 // borrow is alone for a command that works with the ledger as it is: where another
@@ -145,7 +147,7 @@ func (h *history) borrow(ctx context.Context, what string) (release func(), err 
 
 // exists says whether the account has a stream; without one the error says so.
 func (h *history) exists(ctx context.Context) (bool, error) {
-	_, _, err := h.queue.LastEvent(ctx, h.account)
+	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
 	return !errors.Is(err, queue.ErrNoAccount), err
 }
 

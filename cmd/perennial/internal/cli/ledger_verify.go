@@ -17,7 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/files"
-	"perennial/queue"
+	"perennial/queue/outbox"
 )
 
 // verified is what `ledger verify` and its relatives print.
@@ -199,7 +199,7 @@ func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Agai
 func missingEvents(noted ledger.Published, last uint64) error {
 	why, then := daemon.HeldFromNote(noted).Missing(last), daemon.RefillAdvice
 	if why == "" {
-		why = queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.Seq)}.Missing(last)
+		why = outbox.Held{Last: uint64(noted.Seq), Firm: uint64(noted.Seq)}.Missing(last)
 		then = "a power cut explains it: `perennial run` publishes them again from the ledger"
 	}
 	if why == "" {

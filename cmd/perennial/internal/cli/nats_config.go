@@ -11,7 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/queue"
+	"perennial/queue/roles"
 )
 
 func (a *app) natsConfigCommand() *cobra.Command {
@@ -46,27 +46,27 @@ and nsc generate creds makes the file with which a user connects (nats.creds_fil
 }
 
 func (a *app) printNSC(c *config.Config) error {
-	users := make([]queue.User, 0, len(c.NATS.Users))
+	users := make([]roles.User, 0, len(c.NATS.Users))
 	for _, u := range c.NATS.Users {
 		users = append(users, u.QueueUser())
 	}
-	text, err := queue.NSCCommands(users, verbs.Served())
+	text, err := roles.NSCCommands(users, verbs.Served())
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "# Written by `perennial nats-config --nsc`. Needs NATS 2.12 or newer, and an operator (nsc add operator --sys).\n"+
-		"# Then: nsc push --all; nsc generate creds --account PERENNIAL --name %s > runner.creds, for nats.creds_file.\nset -e\n%s", queue.RunnerUser, text)
+		"# Then: nsc push --all; nsc generate creds --account PERENNIAL --name %s > runner.creds, for nats.creds_file.\nset -e\n%s", roles.RunnerUser, text)
 	return err
 }
 
 func (a *app) printNATSConfig(c *config.Config) error {
-	users := make([]queue.User, 0, len(c.NATS.Users))
+	users := make([]roles.User, 0, len(c.NATS.Users))
 	hashes, variables := map[string]string{}, []string{}
 	for _, u := range c.NATS.Users {
 		users = append(users, u.QueueUser())
 		hashes[u.User] = u.Password
 	}
-	text, err := queue.ServerConfig(users, verbs.Served(), func(user string) string {
+	text, err := roles.ServerConfig(users, verbs.Served(), func(user string) string {
 		if hash := hashes[user]; hash != "" {
 			return fmt.Sprintf("%q", hash)
 		}
@@ -77,6 +77,6 @@ func (a *app) printNATSConfig(c *config.Config) error {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "# Written by `perennial nats-config`. Needs NATS 2.12 or newer, and `jetstream` at the top level.\n"+
-		"# Set in the server's environment: %s.\n# The runner connects as user %s.\n%s", strings.Join(variables, ", "), queue.RunnerUser, text)
+		"# Set in the server's environment: %s.\n# The runner connects as user %s.\n%s", strings.Join(variables, ", "), roles.RunnerUser, text)
 	return err
 }

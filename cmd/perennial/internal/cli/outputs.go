@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/datadir"
 	"perennial/ledger/files"
-	"perennial/queue"
 )
 
 // outputs write the files that a person names, whole or not at all. The configuration
@@ -46,13 +46,13 @@ func (o outputs) check(path string) error {
 // configuration, or what that names, such as a secret. Another copy it lets be replaced.
 func (o outputs) checkCopy(path string) error {
 	switch name := filepath.Base(path); {
-	case name == queue.LockName:
+	case name == datadir.LockName:
 		return needed(path, "the lock of a data directory")
 	case strings.HasSuffix(name, "-wal"), strings.HasSuffix(name, "-shm"), strings.HasSuffix(name, "-journal"):
 		return needed(path, "what SQLite keeps beside a database")
 	case strings.HasSuffix(name, ".archive.db"):
 		return needed(path, "an archive")
-	case strings.HasSuffix(name, ".ledger.db") && config.Exists(filepath.Join(filepath.Dir(path), queue.LockName)), config.Exists(path + "-wal"):
+	case strings.HasSuffix(name, ".ledger.db") && config.Exists(filepath.Join(filepath.Dir(path), datadir.LockName)), config.Exists(path + "-wal"):
 		return needed(path, "a ledger")
 	}
 	info, err := os.Stat(path)

@@ -19,6 +19,8 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
+	"perennial/queue/publish"
+	"perennial/queue/service"
 )
 
 // Exit codes (docs/cli.md).
@@ -248,8 +250,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exit.code
 	case errors.As(err, &wrongConfig), errors.As(err, &notConfigured):
 		return ExitUsage
-	case errors.Is(err, queue.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount),
-		errors.Is(err, queue.ErrNotTaken), errors.Is(err, errUnreachable):
+	case errors.Is(err, service.ErrNoRunner), errors.Is(err, queue.ErrStopping), errors.Is(err, queue.ErrDisconnected), errors.Is(err, queue.ErrNoAccount),
+		errors.Is(err, publish.ErrNotTaken), errors.Is(err, errUnreachable):
 		return ExitUnreachable
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return ExitUsage

@@ -7,7 +7,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // TestWatchSaysWhichProxiesWereLeftOutAndWhy: one, as facts have said since the
@@ -24,7 +24,7 @@ func TestWatchSaysWhichProxiesWereLeftOutAndWhy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := eventLine(queue.ReceivedEvent{Seq: 1, Type: "proxy.skipped", Data: event}, "USD")
+		line := eventLine(events.Event{Seq: 1, Type: "proxy.skipped", Data: event}, "USD")
 		if !strings.HasSuffix(line, want) {
 			t.Errorf("%q does not end with %q", line, want)
 		}

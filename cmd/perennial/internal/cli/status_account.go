@@ -16,7 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // lastShown is how many operations follow the accounts.
@@ -32,7 +32,7 @@ func (a *app) showAccounts(ctx context.Context) error {
 			return err
 		}
 		if !answered {
-			silent := &exitError{ExitUnreachable, cmp.Or(err, queue.ErrNoRunner)}
+			silent := &exitError{ExitUnreachable, cmp.Or(err, service.ErrNoRunner)}
 			if v, err = one.summaryOfLedger(ctx); err != nil {
 				return silent
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/jobs/command"
-	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/upstream"
 )
 
@@ -116,8 +116,8 @@ const publishedAtOnce = 5000
 func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
 	bar := s.bar(len(b.entries), "publishing")
 	published := 0
-	err := b.each(publishedAtOnce, func(out []queue.Outgoing) error {
-		if err := persist(ctx, func() error { return r.PublishCommands(ctx, r.account, out) }); err != nil {
+	err := b.each(publishedAtOnce, func(out []publish.Outgoing) error {
+		if err := persist(ctx, func() error { return publish.New(r.JetStream()).PublishCommands(ctx, r.account, out) }); err != nil {
 			return err
 		}
 		published += len(out)

@@ -14,7 +14,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -48,13 +48,13 @@ type quote struct {
 
 // price prints what the batch would cost as things stand. Nothing is published.
 func (s *submitting) price(ctx context.Context, b *batch) error {
-	return s.app.price(ctx, len(b.entries), func(yield func([]queue.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
+	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
 // price prints what n commands would cost as things stand: an order at the provider's
 // quote, a renewal at what was last paid. Nothing is published. The exit code says that
 // proxies are not known.
-func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Outgoing) error) error) error {
+func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
 		l = nil // nothing was ever paid here
@@ -70,7 +70,7 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]queue.Out
 	quotes, offers := map[string]quote{}, map[upstream.OfferFilter][]upstream.Offer{}
 	list := a.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
 	var total PricedCommand
-	err = each(func(out []queue.Outgoing) error {
+	err = each(func(out []publish.Outgoing) error {
 		for _, o := range out {
 			p, err := priceOne(ctx, l, client, quotes, offers, o, currency)
 			if err != nil {
@@ -116,7 +116,7 @@ func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total i
 	}
 }
 
-func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, offers map[upstream.OfferFilter][]upstream.Offer, o queue.Outgoing, currency string) (PricedCommand, error) {
+func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, offers map[upstream.OfferFilter][]upstream.Offer, o publish.Outgoing, currency string) (PricedCommand, error) {
 	c, err := command.Parse(jobs.KindOf(o.Kind), o.Data, command.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
 	if err != nil {
 		return PricedCommand{}, err

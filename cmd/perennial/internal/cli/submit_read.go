@@ -20,6 +20,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/queue"
+	"perennial/queue/publish"
 )
 
 // batch is what submit read: each command's id and hash in memory, its bytes in a
@@ -296,7 +297,7 @@ func (b *batch) twice(e entry) error {
 }
 
 // each yields the commands in their order, so many at once.
-func (b *batch) each(most int, yield func([]queue.Outgoing) error) error {
+func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 	if err := b.out.Flush(); err != nil {
 		return err
 	}
@@ -305,7 +306,7 @@ func (b *batch) each(most int, yield func([]queue.Outgoing) error) error {
 	}
 	in := bufio.NewReaderSize(b.spool, 256<<10)
 	for left := len(b.entries); left > 0; {
-		out := make([]queue.Outgoing, 0, min(most, left))
+		out := make([]publish.Outgoing, 0, min(most, left))
 		for len(out) < cap(out) {
 			var kind queue.Kind
 			var size int
@@ -317,7 +318,7 @@ func (b *batch) each(most int, yield func([]queue.Outgoing) error) error {
 				return fmt.Errorf("the temporary file of the commands: %w", err)
 			}
 			// A file is a batch: it lets commands by hand pass.
-			out = append(out, queue.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
+			out = append(out, publish.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
 		}
 		left -= len(out)
 		if err := yield(out); err != nil {

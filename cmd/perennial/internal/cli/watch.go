@@ -21,7 +21,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/events"
 )
 
 func (a *app) eventsCommand() *cobra.Command {
@@ -43,9 +43,9 @@ func (a *app) eventsCommand() *cobra.Command {
 			defer r.Close()
 			currency := a.currencyAt(cmd.Context(), r)
 			if stored {
-				return a.printStored(cmd.Context(), r, queue.WatchFrom{Seq: from, Types: types}, currency)
+				return a.printStored(cmd.Context(), r, events.From{Seq: from, Types: types}, currency)
 			}
-			for event, err := range r.Events(cmd.Context(), r.account, queue.WatchFrom{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
+			for event, err := range events.Of(r.JetStream(), r.account).Follow(cmd.Context(), events.From{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
 				if err != nil {
 					return err
 				}
@@ -64,8 +64,8 @@ func (a *app) eventsCommand() *cobra.Command {
 
 // printStored prints the events up to the one that is the last now. It reads them all and
 // chooses itself: the stream does not say which one is the last of some types.
-func (a *app) printStored(ctx context.Context, r *remote, from queue.WatchFrom, currency string) error {
-	state, err := r.EventsState(ctx, r.account)
+func (a *app) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
+	state, err := events.Of(r.JetStream(), r.account).State(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) printStored(ctx context.Context, r *remote, from queue.WatchFrom, 
 	if state.Messages == 0 || from.Seq > state.Last {
 		return nil
 	}
-	for event, err := range r.Events(ctx, r.account, from) {
+	for event, err := range events.Of(r.JetStream(), r.account).Follow(ctx, from) {
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (a *app) currencyAt(ctx context.Context, r *remote) string {
 	return v.Currency
 }
 
-func (a *app) printEvent(e queue.ReceivedEvent, currency string) error {
+func (a *app) printEvent(e events.Event, currency string) error {
 	if a.output == "json" {
 		_, err := fmt.Fprintf(a.stdout, "%s\n", e.Data)
 		return err
@@ -141,7 +141,7 @@ func (a *app) printEvent(e queue.ReceivedEvent, currency string) error {
 }
 
 // eventLine is an event for people: when, what, about what, how much.
-func eventLine(e queue.ReceivedEvent, currency string) string {
+func eventLine(e events.Event, currency string) string {
 	var event ledger.CloudEvent
 	var data struct {
 		Charged  int64    `json:"charged_cents"`

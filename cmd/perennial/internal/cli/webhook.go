@@ -15,6 +15,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/queue"
+	"perennial/queue/positions"
 )
 
 func (a *app) webhooksCommand() *cobra.Command {
@@ -158,9 +159,9 @@ func (a *app) webhookRemove() *cobra.Command {
 
 func (a *app) removeWebhook(ctx context.Context, q *queue.Queue, accounts []string, name string) error {
 	for _, account := range accounts {
-		_, revision, err := q.WebhookPosition(ctx, account, name)
+		_, revision, err := positions.Of(q.JetStream(), account).Read(ctx, name)
 		if err == nil && revision > 0 {
-			if err = q.RemoveWebhook(ctx, account, name); err == nil {
+			if err = positions.Of(q.JetStream(), account).Remove(ctx, name); err == nil {
 				fmt.Fprintf(a.stderr, "webhook %s of account %s is removed\n", name, account)
 				return nil
 			}

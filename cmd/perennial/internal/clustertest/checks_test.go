@@ -18,6 +18,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/queue/service"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -75,7 +76,7 @@ func (r *rig) keysOfInherited(ids []string) map[string][]string {
 	keys := map[string][]string{}
 	for _, id := range ids {
 		ctx, cancel := context.WithTimeout(r.ctx, 5*time.Second)
-		answer, err := r.queue.Request(ctx, "main", "status", fmt.Appendf(nil, `{"id":%q}`, id))
+		answer, err := service.Request(ctx, r.queue.JetStream(), "main", "status", fmt.Appendf(nil, `{"id":%q}`, id))
 		cancel()
 		var status inspect.CommandStatus
 		if err != nil || json.Unmarshal(answer, &status) != nil || len(status.Operations) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // row is what the stream says of a journal row. rows[n-1] is row n.
@@ -90,7 +91,7 @@ func (s *tail) add(m jetstream.Msg) error {
 		return err
 	}
 	want := uint64(len(s.rows)) + 1
-	seq, hash := m.Headers().Get(queue.HeaderSeq), m.Headers().Get(queue.HeaderHash)
+	seq, hash := m.Headers().Get(events.HeaderSeq), m.Headers().Get(events.HeaderHash)
 	if meta.Sequence.Stream != want || seq != strconv.FormatUint(want, 10) {
 		return fmt.Errorf("events: message %d has row %q where row %d comes", meta.Sequence.Stream, seq, want)
 	}

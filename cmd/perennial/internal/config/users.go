@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/roles"
 )
 
 // User is one user of NATS and what it may do.
@@ -44,7 +46,7 @@ func (c *Config) Target() (queue.ConnectConfig, error) {
 		return t, nil
 	}
 	var err error
-	t.User = cmp.Or(n.User, queue.RunnerUser)
+	t.User = cmp.Or(n.User, roles.RunnerUser)
 	t.Password, err = ReadSecret(c.ResolvePath(n.PasswordFile))
 	return t, err
 }
@@ -73,7 +75,7 @@ func (n NATS) validate() error {
 		}
 	}
 	if !n.External() {
-		return queue.CheckListen(n.Listen)
+		return embedded.CheckListen(n.Listen)
 	}
 	return nil
 }
@@ -81,7 +83,7 @@ func (n NATS) validate() error {
 // validateUsers names what is wrong with each user that could not connect, or could do
 // nothing.
 func (c *Config) validateUsers() (all []error) {
-	seen := map[string]string{PasswordVariable(queue.RunnerUser): queue.RunnerUser}
+	seen := map[string]string{PasswordVariable(roles.RunnerUser): roles.RunnerUser}
 	for i, u := range c.NATS.Users {
 		variable := PasswordVariable(u.User)
 		if err := u.validate(c.NATS, seen[variable]); err != nil {
@@ -104,29 +106,29 @@ func (u User) validate(n NATS, other string) error {
 		return errors.New(".creds_file is for an external server, and nats.url is empty: use password_file")
 	case u.Password != "" && !strings.HasPrefix(u.Password, "$2"):
 		return errors.New(".password must be a bcrypt hash: this file holds no secrets, use password_file")
-	case u.User == queue.LocalUser:
+	case u.User == roles.LocalUser:
 		return fmt.Errorf(".user is %q, which is that of the program's own commands: choose another name", u.User)
 	case other != "":
 		return fmt.Errorf(".user is %q, and user %q is there: names differ in more than case, - and _", u.User, other)
 	}
-	if err := queue.CheckUser(u.QueueUser()); err != nil {
+	if err := roles.CheckUser(u.QueueUser()); err != nil {
 		return fmt.Errorf(": %w", err)
 	}
 	return nil
 }
 
 // QueueUser is what the configuration says of a user, without the password that a file holds.
-func (u User) QueueUser() queue.User {
-	user := queue.User{Name: u.User, Password: u.Password}
+func (u User) QueueUser() roles.User {
+	user := roles.User{Name: u.User, Password: u.Password}
 	for _, g := range u.Roles {
-		user.Grants = append(user.Grants, queue.Grant{Role: queue.Role(g.Role), Accounts: g.Accounts})
+		user.Grants = append(user.Grants, roles.Grant{Role: queue.Role(g.Role), Accounts: g.Accounts})
 	}
 	return user
 }
 
 // NATSUsers are the users of the embedded server, with their passwords.
-func (c *Config) NATSUsers() ([]queue.User, error) {
-	users := make([]queue.User, 0, len(c.NATS.Users))
+func (c *Config) NATSUsers() ([]roles.User, error) {
+	users := make([]roles.User, 0, len(c.NATS.Users))
 	for _, u := range c.NATS.Users {
 		user := u.QueueUser()
 		if u.PasswordFile != "" {
@@ -144,8 +146,8 @@ func (c *Config) NATSUsers() ([]queue.User, error) {
 // LocalUser is the user of the program's own commands on the machine of the run, with
 // every role. A user of the machine that can read its password, which changes with each
 // run, can read the ledger too.
-func LocalUser(accounts []string) queue.User {
-	return queue.User{Name: queue.LocalUser, Password: rand.Text(), Grants: []queue.Grant{
+func LocalUser(accounts []string) roles.User {
+	return roles.User{Name: roles.LocalUser, Password: rand.Text(), Grants: []roles.Grant{
 		{Role: queue.RoleOperator, Accounts: accounts}, {Role: queue.RoleProducer, Accounts: accounts},
 	}}
 }

@@ -11,6 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // TestAnArchivingBorrowsTheAccount: while another machine's runner has the account, its
@@ -19,7 +20,7 @@ import (
 // the account stays.
 func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

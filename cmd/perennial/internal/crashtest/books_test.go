@@ -17,6 +17,8 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/events"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -234,7 +236,7 @@ func checkReferee(t testing.TB, file string) (charged, refunded int64) {
 // it against the journal, and counts the ends of every command.
 func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head ledger.Head) map[string]int {
 	t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +254,7 @@ func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head ledger.Head) map
 	seq := begin - 1
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1}) {
+	for e, err := range events.Of(q.JetStream(), "main").Follow(ctx, events.From{Seq: 1}) {
 		if err != nil {
 			t.Fatalf("after event %d of %d: %v", seq, head.Seq, err)
 		}

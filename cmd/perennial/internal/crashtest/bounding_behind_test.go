@@ -12,7 +12,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // TestALedgerBehindTheStreamIsMadeByTheRunnerThatHasIt: the runner began without NATS, and
@@ -21,8 +21,8 @@ import (
 func TestALedgerBehindTheStreamIsMadeByTheRunnerThatHasIt(t *testing.T) {
 	t.Parallel()
 	store := t.TempDir()
-	begin := func(address string) *queue.Embedded {
-		server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: address, StoreDir: store})
+	begin := func(address string) *embedded.Server {
+		server, err := embedded.Start(embedded.Config{Listen: address, StoreDir: store})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,15 +18,18 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/events"
+	"perennial/queue/objects"
 )
 
 // onStream runs do on the world's NATS while no runner has it: another server, or
 // the embedded one's store.
-func (w *world) onStream(server *queue.Embedded, do func(*queue.Queue, jetstream.JetStream)) {
+func (w *world) onStream(server *embedded.Server, do func(*queue.Queue, jetstream.JetStream)) {
 	w.t.Helper()
 	if server == nil {
 		var err error
-		server, err = queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+		server, err = embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -42,12 +45,12 @@ func (w *world) onStream(server *queue.Embedded, do func(*queue.Queue, jetstream
 	do(q, js)
 }
 
-func (w *world) eventsState(server *queue.Embedded) (state queue.EventsState, snapshots []queue.Snapshot) {
+func (w *world) eventsState(server *embedded.Server) (state events.State, snapshots []objects.Snapshot) {
 	w.t.Helper()
 	w.onStream(server, func(q *queue.Queue, _ jetstream.JetStream) {
 		var err error
-		if state, err = q.EventsState(w.t.Context(), "main"); err == nil {
-			snapshots, err = q.Snapshots(w.t.Context(), "main")
+		if state, err = events.Of(q.JetStream(), "main").State(w.t.Context()); err == nil {
+			snapshots, err = objects.SnapshotsOf(q.JetStream(), "main").List(w.t.Context())
 		}
 		if err != nil {
 			w.t.Fatal(err)
@@ -67,12 +70,12 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("external=%v", external), func(t *testing.T) {
 			t.Parallel()
-			var server *queue.Embedded
+			var server *embedded.Server
 			url, unpublished := "", int64(2) // the facts of the restore, which the next run publishes
 			if external {
 				unpublished = 0 // they are on the stream before another runner can append to it
 				var err error
-				if server, err = queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}); err != nil {
+				if server, err = embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}); err != nil {
 					t.Fatal(err)
 				}
 				defer server.Shutdown()
@@ -313,7 +316,7 @@ func TestABoundedStreamThatLostMoreIsRefused(t *testing.T) {
 	w := oldWorld(t, "")
 	out := w.archiveOld()
 	w.onStream(nil, func(q *queue.Queue, _ jetstream.JetStream) {
-		err := q.BoundEvents(t.Context(), queue.Bounding{Account: "main", First: out.Events.FirstSeq + 1, Alone: func(context.Context) error { return nil }})
+		err := events.Of(q.JetStream(), "main").Bound(t.Context(), events.Bounding{First: out.Events.FirstSeq + 1, Alone: func(context.Context) error { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,8 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/events"
 )
 
 // TestTwoDemosShowTheSameMoneyThatAddsUp: the sweep that a demonstration shows is
@@ -173,7 +175,7 @@ func waitForEvent(t testing.TB, url, eventType, id string) string {
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for e, err := range q.Events(ctx, "main", queue.WatchFrom{Seq: 1, Types: []string{eventType}}) {
+	for e, err := range events.Of(q.JetStream(), "main").Follow(ctx, events.From{Seq: 1, Types: []string{eventType}}) {
 		if err != nil {
 			t.Fatalf("no %s of %s: %v", eventType, id, err)
 		}
@@ -278,7 +280,7 @@ func TestASecondRunnerOnADirectorySaysWhatToDo(t *testing.T) {
 // work on one account; the second waits for the first.
 func TestExternalNATSRunsUnderALease(t *testing.T) {
 	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

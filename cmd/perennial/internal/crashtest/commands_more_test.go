@@ -15,7 +15,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
-	"perennial/queue"
+	"perennial/queue/embedded"
 	"perennial/schedules/plans"
 )
 
@@ -200,7 +200,7 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 // waiting while the runner is started again, and says so when there is none.
 func TestFollowingOutlivesARestartOfTheRunner(t *testing.T) {
 	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // outerNATS is a NATS server that keeps running while the runner is stopped. Its
 // store is where checkBooks looks for the events.
 type outerNATS struct {
 	t      testing.TB
-	server *queue.Embedded
+	server *embedded.Server
 	js     jetstream.JetStream
 	leases jetstream.KeyValue
 }
@@ -23,7 +24,7 @@ type outerNATS struct {
 // startOuterNATS starts it with leases of a second.
 func startOuterNATS(t testing.TB, w *world) *outerNATS {
 	t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: freeAddress(t), StoreDir: filepath.Join(w.dir, "data", "nats")})
+	server, err := embedded.Start(embedded.Config{Listen: freeAddress(t), StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {
 		t.Fatal(err)
 	}

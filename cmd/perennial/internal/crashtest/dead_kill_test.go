@@ -8,6 +8,7 @@ import (
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/queue"
+	"perennial/queue/letters"
 )
 
 // TestARequeueThatIsKilledHalfWayIsDoneOnce: behind its fact, and behind the publication,
@@ -24,7 +25,7 @@ func TestARequeueThatIsKilledHalfWayIsDoneOnce(t *testing.T) {
 			run.ready(&line)
 			nc, js := connectTo(t, line.NATS)
 			defer nc.Close()
-			letter, err := json.Marshal(queue.KeptLetter{Reason: "an older version could not read it", Subject: "perennial.commands.main.proxy.renew", Data: `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`, PublishedAt: time.Now().UTC()})
+			letter, err := json.Marshal(letters.Kept{Reason: "an older version could not read it", Subject: "perennial.commands.main.proxy.renew", Data: `{"id":"r1","proxy_ids":["px_1"],"duration_days":30}`, PublishedAt: time.Now().UTC()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // some is a part of a load, for what happens in the middle of it.
@@ -96,7 +96,7 @@ func TestNATSStartsAnewMidRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.server.Shutdown()
-	again, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: address.Host, StoreDir: filepath.Join(w.dir, "data", "nats")})
+	again, err := embedded.Start(embedded.Config{Listen: address.Host, StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"perennial/ledger"
-	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 // TestAnInstallationMovesToAClusterAndBack by the steps of docs/operations.md: the history
@@ -14,7 +14,7 @@ import (
 func TestAnInstallationMovesToAClusterAndBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
-	outer, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	outer, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,9 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // newer is a runner of version 9.9.0, which holds the account and whose rows the test makes.
@@ -30,7 +33,7 @@ type newer struct {
 	p     *pair
 	queue *queue.Queue
 	js    jetstream.JetStream
-	lease *queue.Lease
+	lease *lease.Lease
 }
 
 // newNewer takes the account's lease when it is free.
@@ -46,16 +49,16 @@ func newNewer(p *pair) *newer {
 	nc, js := connectTo(t, p.nats.url())
 	t.Cleanup(nc.Close)
 	n.js = js
-	if n.lease, err = n.queue.AcquireLease(t.Context(), "main", "newer", time.Second); err != nil {
+	if n.lease, err = lease.New(n.queue.JetStream(), 1).Acquire(t.Context(), "main", "newer", time.Second, lease.Turn{}); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
 // last is the last row of the stream.
-func (n *newer) last() queue.ReceivedEvent {
+func (n *newer) last() events.Event {
 	n.p.w.t.Helper()
-	last, found, err := n.queue.LastRow(n.p.w.t.Context(), "main")
+	last, found, err := events.Of(n.queue.JetStream(), "main").LastRow(n.p.w.t.Context())
 	if err != nil || !found {
 		n.p.w.t.Fatal(found, err)
 	}
@@ -78,7 +81,7 @@ func (n *newer) writes(factType, data string) {
 	if back, err := ledger.ReadEvent(event); err != nil || back != r {
 		t.Fatalf("%v\n%+v\n%+v", err, back, r)
 	}
-	err = queue.NewOutbox(n.queue, "main", nil).Publish(t.Context(), []queue.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
+	err = outbox.New(n.queue.JetStream(), "main", nil).Publish(t.Context(), []outbox.Event{{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: event}})
 	if err != nil {
 		t.Fatal(err)
 	}

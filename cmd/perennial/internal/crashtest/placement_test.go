@@ -22,6 +22,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // manyAccounts is ten accounts, and runners of all of them.
@@ -182,7 +183,7 @@ func (m *manyAccounts) ended(account string, ids []string) bool {
 	}
 	ctx, cancel := context.WithTimeout(m.w.t.Context(), 5*time.Second)
 	defer cancel()
-	answer, err := m.queue.Request(ctx, account, verbs.States.Name, question)
+	answer, err := service.Request(ctx, m.queue.JetStream(), account, verbs.States.Name, question)
 	var states map[string]fact.State
 	if err != nil || json.Unmarshal(answer, &states) != nil {
 		return false

@@ -11,7 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 const liveAppID = "live_app_alpha"
@@ -35,7 +35,7 @@ func (w *world) withUsers() string {
 func TestAProductionAccountRefusesANATSWithoutALogin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

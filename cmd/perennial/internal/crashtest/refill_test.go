@@ -14,6 +14,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/streams"
 )
 
 // TestAnEmptiedEventsStreamIsNotRefilledInSilence: only the stream can prove that a
@@ -91,7 +93,7 @@ func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 // was killed at once leaves them.
 func (w *world) emptyStreams() {
 	w.t.Helper()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -101,7 +103,7 @@ func (w *world) emptyStreams() {
 		w.t.Fatal(err)
 	}
 	defer q.Close()
-	if err := q.EnsureStreams(w.t.Context(), "main", 1); err != nil {
+	if err := (streams.Wanted{Account: "main", Replicas: 1}).Ensure(w.t.Context(), q.JetStream()); err != nil {
 		w.t.Fatal(err)
 	}
 }

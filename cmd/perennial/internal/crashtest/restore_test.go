@@ -11,7 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
-	"perennial/queue"
+	"perennial/queue/embedded"
 )
 
 func (w *world) ledgerFile() string { return filepath.Join(w.dir, "data", "main.ledger.db") }
@@ -165,7 +165,7 @@ func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
 
 func TestTrap13ALostDiskIsRestoredFromExternalNATSEvents(t *testing.T) {
 	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func (w *world) restoresOldWhileNATSIsAway() {
 }
 
 // settledOn is settled where the events are not in the data directory.
-func (w *world) settledOn(server *queue.Embedded, run *process) {
+func (w *world) settledOn(server *embedded.Server, run *process) {
 	w.t.Helper()
 	if code := run.terminate(); code != 0 {
 		w.t.Fatalf("run ended with %d\n%s", code, run.stderr)
@@ -232,7 +232,7 @@ func (w *world) settledOn(server *queue.Embedded, run *process) {
 
 func TestARestoreWhileAnotherMachineRunsTheAccountIsRefused(t *testing.T) {
 	t.Parallel()
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/service"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -24,7 +26,7 @@ func request(ctx context.Context, q *queue.Queue, verb string, question, answer 
 	if err != nil {
 		return err
 	}
-	reply, err := q.Request(ctx, "main", verb, data)
+	reply, err := service.Request(ctx, q.JetStream(), "main", verb, data)
 	if err != nil {
 		return err
 	}
@@ -43,7 +45,7 @@ func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.Comma
 				return status, nil
 			}
 		}
-		if err != nil && !errors.Is(err, queue.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
+		if err != nil && !errors.Is(err, service.ErrNoRunner) && !errors.Is(err, queue.ErrStopping) {
 			return status, err
 		}
 		select {
@@ -55,7 +57,7 @@ func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.Comma
 }
 
 // commandIn is the command that an event is about, "" for none.
-func commandIn(e queue.ReceivedEvent) string {
+func commandIn(e events.Event) string {
 	var event struct {
 		Data fact.Ref `json:"data"`
 	}

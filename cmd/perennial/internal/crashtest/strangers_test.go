@@ -10,6 +10,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/queue"
+	"perennial/queue/events"
 )
 
 // TestAStrangersEventIsNotTheEndOfAnAccount: while another client's event is on the stream
@@ -77,8 +78,8 @@ func TestAStreamThatKnowsMoreIsNotMadeAnew(t *testing.T) {
 	}
 	defer nc.Close()
 	ahead := nats.NewMsg("perennial.events.main.order.delivered")
-	ahead.Header.Set(queue.HeaderSeq, "4711")
-	ahead.Header.Set(queue.HeaderHash, strings.Repeat("ab", 32))
+	ahead.Header.Set(events.HeaderSeq, "4711")
+	ahead.Header.Set(events.HeaderHash, strings.Repeat("ab", 32))
 	if _, err := nc.RequestMsg(ahead, patience); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/outbox"
 	"perennial/schedules"
 	"perennial/upstream"
 )
@@ -38,7 +38,7 @@ type account struct {
 	recent jobs.ProviderWindow // the requests of the last minutes
 
 	webhooks    []*webhook.Sink
-	letters     sync.Mutex // one dead letter is looked after at a time
+	oneLetter   sync.Mutex // one dead letter is looked after at a time
 	corrections sync.Mutex // a second request to correct a letter finds it gone
 
 	started chan struct{} // closed when it works, or is known not to for now
@@ -72,7 +72,7 @@ type account struct {
 	probedStreams time.Time // of probeStreams alone
 
 	publishedLast uint64 // of probeEvents alone
-	publishedBy   *queue.Outbox
+	publishedBy   *outbox.Outbox
 	publishedAt   time.Time
 }
 
@@ -81,7 +81,7 @@ type current struct {
 	state      string // why it is not ready; "" when it is
 	runner     *jobs.Runner
 	sweeper    *schedules.Sweeper
-	outbox     *queue.Outbox
+	outbox     *outbox.Outbox
 	leading    *leading // nil while it does not lead
 	holding    holding
 	unfollowed string // why a standby cannot follow the account's events; "" when it does

@@ -13,7 +13,8 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 func (a *account) journal() journal { return a.journalOf(a.Ledger()) }
@@ -29,7 +30,7 @@ const lookAgain = time.Second
 // an event of a later version, or cannot use the provider and another one can, it does not
 // ask for the lease: a runner that can work must not wait for it. It ends with
 // errLedgerBefore or errLedgerUnusable when the ledger has to be made again first.
-func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
+func (a *account) stand(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() {
@@ -56,7 +57,7 @@ func (a *account) stand(ctx context.Context) (*queue.Lease, error) {
 }
 
 // ask waits for the account's lease in turn, until changed is closed, or this runner defers.
-func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*queue.Lease, error) {
+func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*lease.Lease, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	go func() {
@@ -67,7 +68,7 @@ func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*queue.Leas
 		}
 		giveUp()
 	}()
-	return a.host.Queue.AcquireLeaseInTurn(ctx, a.Name, a.host.holder, LeaseTTL, queue.Turn{
+	return a.host.leases.Acquire(ctx, a.Name, a.host.holder, LeaseTTL, lease.Turn{
 		Yields: func() bool { return a.host.peers.leaves(a.host.standing(), a.Name, time.Now()) },
 		Waits: func() {
 			a.setState(waitsForLease)
@@ -134,7 +135,7 @@ func (a *account) takeOver(ctx context.Context) error {
 // lead has what the runner appends published before it is committed, until end. The
 // context that it returns ends, with jobs.ErrLost as its cause, when the lease or the
 // right to append is lost. lease is nil on the embedded server, where none is needed.
-func (a *account) lead(ctx context.Context, lease *queue.Lease, outbox *queue.Outbox) (context.Context, func(), error) {
+func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
 	}
@@ -165,7 +166,7 @@ func (a *account) lead(ctx context.Context, lease *queue.Lease, outbox *queue.Ou
 // leading is the right to append to the account's history, and what publishes it.
 type leading struct {
 	*ledger.Leadership
-	outbox *queue.Outbox
+	outbox *outbox.Outbox
 }
 
 // setLeading notes that the runner leads; nil: it leads no longer, and another one

@@ -22,6 +22,10 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/events"
+	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // taken is an account whose events another runner has written, and which this one takes
@@ -41,7 +45,7 @@ func newTaken(t *testing.T) *taken {
 	dir := t.TempDir()
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "nats")})
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "nats")})
 	must(t, err)
 	t.Cleanup(server.Shutdown)
 	q, err := queue.Connect(queue.ConnectConfig{URL: server.URL(), Log: quiet})
@@ -51,7 +55,7 @@ func newTaken(t *testing.T) *taken {
 	must(t, err)
 	t.Cleanup(nc.Close)
 	x := &taken{t: t, account: &account{
-		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
+		Name: "main", host: &Host{Config: &config.Config{}, Queue: q, leases: lease.New(q.JetStream(), 1), holder: "this"}, config: &config.Account{Replicas: 1}, log: quiet.WithField("account", "main"),
 		started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{},
 	}, other: followed(t, filepath.Join(dir, "other.ledger.db"))}
 	x.ledger.Store(followed(t, filepath.Join(dir, "this.ledger.db")))
@@ -130,7 +134,7 @@ func (x *taken) later() {
 	r.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, r.Operation), r.Data)))
 	events, err := (&Source{Account: "main"}).render([]ledger.Row{r})
 	must(x.t, err)
-	must(x.t, queue.NewOutbox(x.host.Queue, "main", nil).Publish(x.t.Context(), events))
+	must(x.t, outbox.New(x.host.Queue.JetStream(), "main", nil).Publish(x.t.Context(), events))
 }
 
 // TestATakeOverFoldsToTheEnd: with the lease alone nothing of what others wrote is there;
@@ -155,10 +159,10 @@ func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
 	must(t, err)
 	defer leads.End()
 	err = x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) })
-	if _, fenced := errors.AsType[*queue.FencedError](err); !fenced || !ledger.Ended(err) {
+	if _, fenced := errors.AsType[*outbox.FencedError](err); !fenced || !ledger.Ended(err) {
 		t.Errorf("%v", err)
 	}
-	if last, _, err := x.host.Queue.LastRow(t.Context(), "main"); err != nil || last.Seq != takenRows || x.head() != 0 {
+	if last, _, err := events.Of(x.host.Queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != takenRows || x.head() != 0 {
 		t.Errorf("the stream ends with %d (%v), the ledger with %d", last.Seq, err, x.head())
 	}
 }
@@ -168,9 +172,9 @@ func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
 func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	x := newTaken(t)
 	x.later()
-	lease, err := x.host.Queue.AcquireLease(t.Context(), "main", "this", LeaseTTL)
+	taken, err := lease.New(x.host.Queue.JetStream(), 1).Acquire(t.Context(), "main", "this", LeaseTTL, lease.Turn{})
 	must(t, err)
-	if err := x.serveUnder(t.Context(), lease); !isLater(err) {
+	if err := x.serveUnder(t.Context(), taken); !isLater(err) {
 		t.Errorf("it serves until: %v", err)
 	}
 	stream, err := x.js.Stream(t.Context(), queue.CommandsStream("main"))
@@ -178,7 +182,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	if consumers := stream.CachedInfo().State.Consumers; consumers != 0 {
 		t.Errorf("%d consumers were made for commands", consumers)
 	}
-	if last, _, err := x.host.Queue.LastRow(t.Context(), "main"); err != nil || last.Seq != takenRows+1 || x.head() != takenRows {
+	if last, _, err := events.Of(x.host.Queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != takenRows+1 || x.head() != takenRows {
 		t.Errorf("the stream ends with %d (%v), the ledger with %d", last.Seq, err, x.head())
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -192,7 +196,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if holder, err := x.host.Queue.LeaseHolder(t.Context(), "main"); err != nil || holder != "" {
+	if holder, err := lease.Holder(t.Context(), x.host.Queue.JetStream(), "main"); err != nil || holder != "" {
 		t.Errorf("%q has the lease: %v", holder, err)
 	}
 	if why := x.notReady(); why == "" {
@@ -218,10 +222,10 @@ func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	rows, err := x.other.Rows(t.Context(), 20, 5)
 	must(t, err)
 	err = x.journal().foldRows(t.Context(), rows)
-	if _, diverged := errors.AsType[*queue.DivergedError](err); !diverged || errors.Is(err, errLedgerBefore) {
+	if _, diverged := errors.AsType[*outbox.DivergedError](err); !diverged || errors.Is(err, errLedgerBefore) {
 		t.Errorf("rows that are all there: %v", err)
 	}
-	must(t, x.host.Queue.BoundEvents(t.Context(), queue.Bounding{Account: "main", First: 15, Alone: func(context.Context) error { return nil }}))
+	must(t, events.Of(x.host.Queue.JetStream(), "main").Bound(t.Context(), events.Bounding{First: 15, Alone: func(context.Context) error { return nil }}))
 	err = x.journal().foldRows(t.Context(), rows)
 	if !errors.Is(err, errLedgerBefore) || final(err) {
 		t.Errorf("rows that went: %v", err)

@@ -22,7 +22,7 @@ const mayHaveLost = time.Minute
 // them: from a shorter ledger the history would lack what the other one sent. Only the
 // holder of the lease calls it, with a ledger that has all that is on the stream.
 func (a *account) leaveToLongest(ctx context.Context) error {
-	last, found, err := a.host.Queue.LastRow(ctx, a.Name)
+	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 		return err
 	}
 	name, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())
-	if last, _, err = a.host.Queue.LastRow(ctx, a.Name); err != nil || row <= max(head, int64(last.StreamSeq)) {
+	if last, _, err = a.events().LastRow(ctx); err != nil || row <= max(head, int64(last.StreamSeq)) {
 		return err
 	}
 	a.shorter = true
@@ -70,7 +70,7 @@ func (a *account) awaitWords(ctx context.Context) error {
 // lease again, until that ledger's rows are on the stream or its runner is gone.
 func (a *account) awaitLongest(ctx context.Context) error {
 	for a.shorter {
-		last, _, err := a.host.Queue.LastRow(ctx, a.Name)
+		last, _, err := a.events().LastRow(ctx)
 		if err == nil { // else it is asked again
 			head, _, err := a.Ledger().Head(ctx)
 			if err != nil {

@@ -13,7 +13,8 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // run serves the account until ctx ends, or until it must not be served (final).
@@ -33,7 +34,7 @@ func (a *account) run(ctx context.Context) error {
 // noteRefused notes as firm what this process saw on a stream that has lost it: the
 // next start has to refuse that stream too.
 func (a *account) noteRefused(ctx context.Context, err error) {
-	diverged, ok := errors.AsType[*queue.DivergedError](err)
+	diverged, ok := errors.AsType[*outbox.DivergedError](err)
 	if !ok || diverged.StreamSeq >= a.acknowledged {
 		return
 	}
@@ -75,7 +76,7 @@ const (
 // provider's account, or the history on the stream, is not that of its ledger.
 func final(err error) bool {
 	var binding *jobs.BindingError
-	var diverged *queue.DivergedError
+	var diverged *outbox.DivergedError
 	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
 }
 
@@ -102,13 +103,13 @@ func (a *account) turn(ctx context.Context) error {
 		a.setState(why)
 		a.hasStarted()
 	}
-	if err := a.host.Queue.AwaitConnected(ctx); err != nil {
+	if err := a.js().AwaitConnected(ctx); err != nil {
 		return err
 	}
 	if err := a.host.refuseAnonymous(); err != nil {
 		return err
 	}
-	if most := a.host.Queue.MaxPayload(); most < RequiredPayload {
+	if most := a.js().MaxPayload(); most < RequiredPayload {
 		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
@@ -147,12 +148,12 @@ const streamsTimeout = 10 * time.Second
 func (a *account) ensureStreams(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamsTimeout)
 	defer cancel()
-	return a.host.Queue.EnsureStreams(ctx, a.Name, a.config.Replicas)
+	return a.streams().Ensure(ctx, a.js())
 }
 
 var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)
 
-func (a *account) serveUnder(ctx context.Context, lease *queue.Lease) error {
+func (a *account) serveUnder(ctx context.Context, lease *lease.Lease) error {
 	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})

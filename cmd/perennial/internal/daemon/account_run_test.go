@@ -15,6 +15,9 @@ import (
 	"perennial/jobs"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/lease"
+	"perennial/queue/outbox"
 )
 
 // TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
@@ -55,14 +58,14 @@ func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 // TestOnlyABindingOrAHistoryEndsAnAccount: whatever else goes wrong is waited out.
 func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{&jobs.BindingError{}, &queue.DivergedError{}, errTwoNames} {
+	for _, err := range []error{&jobs.BindingError{}, &outbox.DivergedError{}, errTwoNames} {
 		if !final(fmt.Errorf("serve: %w", err)) {
 			t.Errorf("%T is waited out", err)
 		}
 	}
 	for _, err := range []error{
 		nil, errLeaseLost, nats.ErrNoServers, nats.ErrAuthorization, nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, io.EOF,
-		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, queue.ErrIntakeClosed, &queue.StreamError{}, &queue.LeaseHeldError{},
+		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, intake.ErrIntakeClosed, &queue.StreamError{}, &lease.HeldError{},
 	} {
 		if final(err) {
 			t.Errorf("%v ends an account", err)

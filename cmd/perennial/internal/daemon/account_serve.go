@@ -14,7 +14,11 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/intake"
+	"perennial/queue/lease"
+	"perennial/queue/letters"
+	"perennial/queue/outbox"
+	"perennial/queue/service"
 	"perennial/schedules"
 )
 
@@ -23,12 +27,12 @@ const publishAtEnd = 10 * time.Second
 
 // serve binds the account to its provider and works. Events go on being
 // published until the last fact is out. lease is nil on the embedded server.
-func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
-	intake, err := a.host.Queue.Commands(ctx, a.Name)
+func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
+	commands, err := a.takeCommands(ctx)
 	if err != nil {
 		return err
 	}
-	defer intake.Close()
+	defer commands.Close()
 	held, err := a.checkHistory(ctx)
 	if err != nil {
 		return err
@@ -47,7 +51,7 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 	}
 	defer end()
 	counted := a.counts.following(a.Ledger(), a.log)
-	runner := a.newRunner(ctx, intake, counted)
+	runner := a.newRunner(ctx, commands, counted)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)
 	if err != nil {
@@ -72,7 +76,7 @@ func (a *account) serve(ctx context.Context, lease *queue.Lease) error {
 }
 
 // newOutbox makes what publishes the journal.
-func (a *account) newOutbox(ctx context.Context, held queue.Held) (outbox *queue.Outbox, err error) {
+func (a *account) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
 	outbox = a.journal().outbox()
 	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), RefillAdvice
 	outbox.Begins = EventsBegin(a.Ledger())
@@ -93,7 +97,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	for i, v := range served {
 		served[i].Metadata = a.host.metadata[v.Name]
 	}
-	return a.host.Queue.ServeAccount(ctx, queue.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
+	return service.Serve(ctx, a.js(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
 // refills says whether `run --refill-events` is still to be done.
@@ -103,8 +107,8 @@ func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refil
 // anything is written or sent: a stream that is ahead, or differs, belongs to a
 // ledger that knows of sends that this one does not.
 // For a stream that lost what it held see queue.Held.
-func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error) {
-	last, found, err := a.host.Queue.LastRow(ctx, a.Name)
+func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error) {
+	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
 		return held, err
 	}
@@ -120,7 +124,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 		return held, strange(a.Name, last)
 	}
 	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
-		return held, &queue.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
+		return held, &outbox.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
 	}
 	if !found {
 		return held, nil
@@ -136,7 +140,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 	if err != nil {
 		return held, err
 	}
-	return held, &queue.DivergedError{
+	return held, &outbox.DivergedError{
 		Account: a.Name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
 		Reason: historyReason(hash, seq, last.Seq),
 	}
@@ -145,7 +149,7 @@ func (a *account) checkHistory(ctx context.Context) (held queue.Held, err error)
 // checkBegin refuses an events stream that has lost more of its first events than
 // this ledger knows to have been removed.
 func (a *account) checkBegin(ctx context.Context) error {
-	state, err := a.host.Queue.EventsState(ctx, a.Name)
+	state, err := a.events().State(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,13 +157,13 @@ func (a *account) checkBegin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if why := queue.MissingBefore(state.First, uint64(latest)); why != "" {
-		return &queue.DivergedError{Account: a.Name, StreamSeq: state.First, LedgerSeq: state.Last, Reason: why}
+	if why := outbox.MissingBefore(state.First, uint64(latest)); why != "" {
+		return &outbox.DivergedError{Account: a.Name, StreamSeq: state.First, LedgerSeq: state.Last, Reason: why}
 	}
 	return nil
 }
 
-func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbox *queue.Outbox, sweeper *schedules.Sweeper) error {
+func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbox *outbox.Outbox, sweeper *schedules.Sweeper) error {
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
 	published := make(chan struct{})
@@ -241,7 +245,7 @@ func (a *account) keepConsumers(ctx context.Context) error {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
 			return err
 		}
-		if _, err := a.host.Queue.RenewConsumers(ctx, a.Name); err != nil && ctx.Err() == nil {
+		if _, err := intake.RenewConsumers(ctx, a.js(), a.Name); err != nil && ctx.Err() == nil {
 			a.log.WithError(err).Warn("the account's consumers could not be compared with its commands")
 		}
 	}
@@ -252,7 +256,7 @@ const noteEvery = time.Minute
 
 // keepNote notes in the ledger how far the outbox has published: at the first
 // acknowledgement, and from then on regularly.
-func (a *account) keepNote(ctx context.Context, outbox *queue.Outbox) error {
+func (a *account) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
 		return err
 	}
@@ -269,7 +273,7 @@ const stillRunning = false
 
 // notePublished notes how far the outbox has published; stopped says that the account
 // stops in good order behind it.
-func (a *account) notePublished(ctx context.Context, outbox *queue.Outbox, stopped bool) {
+func (a *account) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()
 	if seq == 0 {
 		return
@@ -280,7 +284,7 @@ func (a *account) notePublished(ctx context.Context, outbox *queue.Outbox, stopp
 }
 
 // publishRest waits for the last facts to be on the events stream.
-func (a *account) publishRest(ctx context.Context, outbox *queue.Outbox) {
+func (a *account) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
 	defer cancel()
 	seq, _, err := a.Ledger().Head(ctx)
@@ -296,13 +300,13 @@ func (a *account) publishRest(ctx context.Context, outbox *queue.Outbox) {
 // askEvery is how often a provider without other traffic is asked.
 const askEvery = 5 * time.Second
 
-func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *following) *jobs.Runner {
+func (a *account) newRunner(ctx context.Context, commands *intake.Intake, counted *following) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
 		address = embeddedAddress
 	}
 	return jobs.NewRunner(jobs.Config{
-		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: intake,
+		Account: a.Name, Ledger: a.Ledger(), Provider: a.Client, Address: address, Commands: commands,
 		DeadLetter: a.deadLetter, MayBind: a.mayBind,
 		Taken:     counted.take,
 		Answer:    a.answerInbox,
@@ -315,8 +319,8 @@ func (a *account) newRunner(ctx context.Context, intake *queue.Intake, counted *
 }
 
 // deadLetter puts what is no command on the stream for it.
-func (a *account) deadLetter(ctx context.Context, dead queue.Dead) error {
-	err := a.host.Queue.DeadLetter(ctx, a.Name, dead)
+func (a *account) deadLetter(ctx context.Context, dead letters.Dead) error {
+	err := a.letters().Store(ctx, dead)
 	if err == nil {
 		a.counts.deadLetters.WithLabelValues(a.Name).Inc()
 	}

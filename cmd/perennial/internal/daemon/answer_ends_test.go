@@ -11,6 +11,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/queue"
+	"perennial/queue/embedded"
+	"perennial/queue/roles"
 )
 
 // TestOneUsersInboxesLeaveRoomForAnothers: while one user has all the places that it can
@@ -21,9 +23,9 @@ func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 	a, said, log := waitingAccount(t), &strings.Builder{}, logrus.New()
 	log.SetOutput(said)
 	a.log = log.WithField("account", "main")
-	grants := []queue.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}
-	server, err := queue.StartEmbedded(queue.EmbeddedConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: log,
-		Users: []queue.User{{Name: "greedy", Password: "pw", Grants: grants}, {Name: "calm", Password: "pw", Grants: grants}}})
+	grants := []roles.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}
+	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Log: log,
+		Users: []roles.User{{Name: "greedy", Password: "pw", Grants: grants}, {Name: "calm", Password: "pw", Grants: grants}}})
 	must(t, err)
 	t.Cleanup(server.Shutdown)
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: server, Log: log})

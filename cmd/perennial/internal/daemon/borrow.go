@@ -14,6 +14,8 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/lease"
+	"perennial/queue/nodes"
 )
 
 // borrowWithin is how long a holder may take to hand an account over to a command.
@@ -34,10 +36,10 @@ type Borrower struct {
 // runner has the account, at once. giveBack ends it. The holder finishes what is under way
 // first; one that does not hand over in two minutes keeps the account, and the error says
 // who that is.
-func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack func(context.Context), err error) {
-	lease, err = b.Queue.TryAcquireLease(ctx, b.Account, b.Name, LeaseTTL)
-	if _, held := errors.AsType[*queue.LeaseHeldError](err); !held {
-		return lease, func(ctx context.Context) { _ = lease.Release(ctx) }, err
+func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack func(context.Context), err error) {
+	taken, err = lease.New(b.Queue.JetStream(), 1).TryAcquire(ctx, b.Account, b.Name, LeaseTTL)
+	if _, held := errors.AsType[*lease.HeldError](err); !held {
+		return taken, func(ctx context.Context) { _ = taken.Release(ctx) }, err
 	}
 	b.started = time.Now().UTC()
 	saying, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -46,11 +48,11 @@ func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack fun
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
-		_ = b.Queue.DropNode(ctx, b.Name) // else its word runs out
+		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // else its word runs out
 	}
 	limited, cancel := context.WithTimeout(ctx, borrowWithin)
 	defer cancel()
-	lease, err = b.Queue.AcquireLease(limited, b.Account, b.Name, LeaseTTL)
+	taken, err = lease.New(b.Queue.JetStream(), 1).Acquire(limited, b.Account, b.Name, LeaseTTL, lease.Turn{})
 	if err != nil {
 		end(context.WithoutCancel(ctx))
 		return nil, nil, fmt.Errorf("account %s was not handed over: %w", b.Account, err)
@@ -58,9 +60,9 @@ func (b *Borrower) Borrow(ctx context.Context) (lease *queue.Lease, giveBack fun
 	b.mu.Lock()
 	b.holds = true
 	b.mu.Unlock()
-	return lease, func(ctx context.Context) {
+	return taken, func(ctx context.Context) {
 		end(ctx)
-		_ = lease.Release(ctx)
+		_ = taken.Release(ctx)
 	}, nil
 }
 
@@ -74,7 +76,7 @@ func (b *Borrower) say(ctx context.Context) {
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
 		if text, err := json.Marshal(n); err == nil {
-			_ = b.Queue.PostNode(limited, b.Name, text) // what NATS refuses is said again
+			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // what NATS refuses is said again
 		}
 		cancel()
 		if sleep.For(ctx, time.Second) != nil {

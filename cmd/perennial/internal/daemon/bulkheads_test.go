@@ -21,6 +21,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/upstream/sandbox"
 )
 
@@ -95,7 +96,7 @@ func isolated(t *testing.T, random *rand.Rand) {
 	}
 	for _, a := range h.Accounts {
 		order := fmt.Sprintf(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}],"labels":{"account":%q}}`, a.Name)
-		if err := h.Queue.PublishCommand(ctx, a.Name, queue.KindOrderCreate, []byte(order)); err != nil {
+		if err := publish.New(h.Queue.JetStream()).Publish(ctx, a.Name, publish.Outgoing{Kind: queue.KindOrderCreate, Data: []byte(order)}); err != nil {
 			t.Fatal(err)
 		}
 	}

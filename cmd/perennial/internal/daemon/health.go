@@ -14,9 +14,13 @@ import (
 	"syscall"
 	"time"
 
+	"perennial/cmd/perennial/internal/datadir"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/lease"
+	"perennial/queue/outbox"
+	"perennial/queue/streams"
 )
 
 // check is one thing that an account depends on.
@@ -138,8 +142,11 @@ func (a *account) probeStreams(ctx context.Context) {
 	}
 	a.probedStreams = time.Now()
 	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error {
+		if why := a.host.Queue.Down(); why != "" { // of the connection, and not of a stream
+			return errors.New(why)
+		}
 		had := a.onStream(ctx)
-		first, last, err := a.host.Queue.ProbeStreams(ctx, a.Name)
+		first, last, err := streams.Probe(ctx, a.js(), a.Name)
 		if err == nil && last < had {
 			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
 		}
@@ -147,7 +154,7 @@ func (a *account) probeStreams(ctx context.Context) {
 			err = errors.New(why)
 		}
 		if err == nil && a.host.Embedded == nil {
-			err = a.host.Queue.CheckLeases(ctx)
+			err = lease.Check(ctx, a.js())
 		}
 		return err
 	})
@@ -161,7 +168,7 @@ func (a *account) lostFront(ctx context.Context, first, last uint64) string {
 		return ""
 	}
 	begin, err := a.Ledger().EventsBegin(ctx)
-	why := queue.MissingBefore(first, uint64(begin))
+	why := outbox.MissingBefore(first, uint64(begin))
 	if err != nil || why == "" {
 		return ""
 	}
@@ -188,11 +195,11 @@ func (a *account) probeSettings(ctx context.Context) {
 	if a.role() == roleActive {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		wrong = a.host.Queue.CheckStreams(limited, a.Name, a.config.Replicas, a.host.Embedded != nil)
+		wrong = a.streams().Check(limited, a.js())
 		if wrong == nil && a.host.Embedded == nil {
-			wrong = a.host.Queue.CheckQuota(limited, a.Name, a.config.Replicas)
+			wrong = a.streams().CheckQuota(limited, a.js())
 		}
-		if wrong != nil && !queue.Unlike(wrong) {
+		if wrong != nil && !streams.Unlike(wrong) {
 			return
 		}
 	}
@@ -373,7 +380,7 @@ func (a *account) ledgerFailing() string {
 func unusable(err error) bool {
 	_, lost := errors.AsType[*ledger.LostError](err)
 	_, damaged := errors.AsType[*ledger.DamagedError](err)
-	return lost || damaged || errors.Is(err, queue.ErrDirectoryLocked)
+	return lost || damaged || errors.Is(err, datadir.ErrLocked)
 }
 
 // notReady is why the account does not work, a line for each reason; "" when it does.

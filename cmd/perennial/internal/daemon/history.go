@@ -17,10 +17,12 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/objects"
 )
 
 // Bodies are the events themselves, as they were published.
-func Bodies(received iter.Seq2[queue.ReceivedEvent, error]) iter.Seq2[[]byte, error] {
+func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for e, err := range received {
 			if !yield(e.Data, err) || err != nil {
@@ -34,22 +36,22 @@ func Bodies(received iter.Seq2[queue.ReceivedEvent, error]) iter.Seq2[[]byte, er
 // with event 1: the newest snapshot beside it that one of its events vouches for, with
 // what opens it. It is nil where the stream begins with event 1, or has none.
 func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
-	state, err := q.EventsState(ctx, account)
+	state, err := events.Of(q.JetStream(), account).State(ctx)
 	if err != nil || state.First <= 1 {
 		return nil, nil, err
 	}
-	stored, err := q.Snapshots(ctx, account)
+	stored, err := objects.SnapshotsOf(q.JetStream(), account).List(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	vouched, err := ledger.VouchedSnapshots(Bodies(q.HistoryOf(ctx, account, fact.LedgerArchived{}.FactType())))
+	vouched, err := ledger.VouchedSnapshots(Bodies(events.Of(q.JetStream(), account).HistoryOf(ctx, fact.LedgerArchived{}.FactType())))
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, o := range stored {
 		s := ledger.Snapshot{Head: ledger.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
 		if slices.Contains(vouched, s) {
-			return &s, func() (io.ReadCloser, error) { return q.ReadSnapshot(ctx, account, o) }, nil
+			return &s, func() (io.ReadCloser, error) { return objects.SnapshotsOf(q.JetStream(), account).Read(ctx, o) }, nil
 		}
 	}
 	return nil, nil, nil
@@ -109,7 +111,7 @@ func (a *account) makeLedger(ctx context.Context) error {
 	out, err := ledger.Restore{
 		Path: c.Path, Clock: c.Clock, Replace: true, Follows: true, Replaces: bound, Snapshot: snapshot, Content: content,
 		Events: func(first int64) iter.Seq2[[]byte, error] {
-			return Bodies(a.host.Queue.History(ctx, a.Name, uint64(max(first, 1))))
+			return Bodies(a.events().History(ctx, uint64(max(first, 1))))
 		},
 		Replacing: func() error {
 			a.shut = true
@@ -164,7 +166,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 	if !errors.Is(why, errLedgerUnusable) { // another process has the directory, and works on the file
 		return fmt.Errorf("the ledger is not touched: %w", why)
 	}
-	last, _, err := a.host.Queue.LastRow(ctx, a.Name)
+	last, _, err := a.events().LastRow(ctx)
 	if err != nil {
 		return errors.Join(why, err)
 	}

@@ -20,11 +20,16 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/schema"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
+	"perennial/queue/broker"
+	"perennial/queue/embedded"
+	"perennial/queue/lease"
+	"perennial/queue/roles"
 	"perennial/upstream/sandbox"
 )
 
@@ -36,13 +41,14 @@ const embeddedAddress = "sandbox:embedded"
 type Host struct {
 	Config    *config.Config
 	log       *logrus.Logger
-	lock      *queue.DirLock
+	lock      *datadir.Lock
 	name      name   // its name among the runners
 	holder    string // the name under which leases are held
 	instance  string // of this process alone: InstanceHeader
-	Embedded  *queue.Embedded
-	local     queue.User // of the program's own commands, where the embedded server has users
+	Embedded  *embedded.Server
+	local     roles.User // of the program's own commands, where the embedded server has users
 	Queue     *queue.Queue
+	leases    *lease.Leases
 	Sandbox   *sandbox.Server
 	Accounts  []*account
 	damaged   []damagedAccount
@@ -97,7 +103,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, er
 }
 
 func (h *Host) start(ctx context.Context) (err error) {
-	if h.lock, err = queue.LockDir(h.Config.DataDir); err != nil {
+	if h.lock, err = datadir.Acquire(h.Config.DataDir); err != nil {
 		return err
 	}
 	if h.metadata, err = schema.VerbMetadata(); err != nil {
@@ -118,6 +124,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 	if err := h.connect(); err != nil {
 		return err
 	}
+	h.leases = lease.New(h.Queue.JetStream(), h.replicas())
 	if len(h.Config.Accounts) > 1 { // half of the cores: what else a command needs is done beside the writers
 		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}
@@ -166,7 +173,7 @@ func (h *Host) connect() error {
 		if err != nil {
 			return err
 		}
-		target.LeaseReplicas, target.Log, target.Wait = h.replicas(), h.log, true
+		target.Log, target.Wait = h.log, true
 		target.Reconnected = func() { now := time.Now(); h.connected.Store(&now) }
 		h.Queue, err = queue.Connect(target)
 		if err == nil && h.Queue.Down() == "" {
@@ -187,7 +194,7 @@ func (h *Host) connect() error {
 		h.local = config.LocalUser(h.Config.AccountNames())
 		users = append(users, h.local)
 	}
-	h.Embedded, err = queue.StartEmbedded(queue.EmbeddedConfig{
+	h.Embedded, err = embedded.Start(embedded.Config{
 		Listen: n.Listen, StoreDir: filepath.Join(h.Config.DataDir, "nats"), Users: users, Verbs: verbs.Served(), Log: h.log,
 	})
 	if err != nil {
@@ -275,7 +282,7 @@ func (h *Host) serveBrokers() (stop func(), err error) {
 		}
 	}
 	for _, name := range h.Config.AccountNames() {
-		one, err := h.Queue.ServeBroker(name)
+		one, err := broker.Serve(h.Queue.JetStream(), name)
 		if err != nil {
 			return stop, err
 		}

@@ -15,6 +15,8 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/outbox"
 )
 
 // journal is an account's events stream with the ledger that follows it.
@@ -35,7 +37,7 @@ func (j journal) missing(ctx context.Context) (head int64, missing bool, err err
 	if head, _, err = j.ledger.Head(ctx); err != nil {
 		return head, false, err
 	}
-	state, err := j.queue.EventsState(ctx, j.account)
+	state, err := events.Of(j.queue.JetStream(), j.account).State(ctx)
 	if errors.Is(err, queue.ErrNoAccount) {
 		return head, false, nil
 	}
@@ -78,7 +80,7 @@ func (j journal) follow(ctx context.Context, folded func()) error {
 
 // read sends the stream's rows from a sequence on, until ctx ends.
 func (j journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) error {
-	for e, err := range j.queue.Events(ctx, j.account, queue.WatchFrom{Seq: from}) {
+	for e, err := range events.Of(j.queue.JetStream(), j.account).Follow(ctx, events.From{Seq: from}) {
 		row, err := j.row(e, err)
 		if err != nil {
 			return err
@@ -146,7 +148,7 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 		advice = fmt.Sprintf(restoredAdvice, at.UTC().Format(time.RFC3339))
 	}
 	head, hash, headErr := j.ledger.Head(ctx)
-	return errors.Join(&queue.DivergedError{
+	return errors.Join(&outbox.DivergedError{
 		Account: j.account, StreamSeq: uint64(broken.Seq), LedgerSeq: uint64(head), LedgerHash: hash,
 		Reason: "what the events stream holds does not follow the ledger: " + broken.Detail + "\n" + advice,
 	}, headErr)
@@ -154,7 +156,7 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 
 // row is the journal row of a message of the stream. One that no runner published ends
 // the account.
-func (j journal) row(e queue.ReceivedEvent, err error) (ledger.Row, error) {
+func (j journal) row(e events.Event, err error) (ledger.Row, error) {
 	if err != nil {
 		return ledger.Row{}, err
 	}
@@ -165,14 +167,14 @@ func (j journal) row(e queue.ReceivedEvent, err error) (ledger.Row, error) {
 }
 
 // strange is the error of a message that is no row of the journal.
-func strange(account string, e queue.ReceivedEvent) error {
-	return &queue.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
+func strange(account string, e events.Event) error {
+	return &outbox.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
 		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 }
 
 // foldToEnd folds what the stream holds now, as its leader knows it.
 func (j journal) foldToEnd(ctx context.Context) error {
-	last, found, err := j.queue.LastRow(ctx, j.account)
+	last, found, err := events.Of(j.queue.JetStream(), j.account).LastRow(ctx)
 	if err != nil || !found {
 		return err
 	}
@@ -200,8 +202,8 @@ func (j journal) foldToEnd(ctx context.Context) error {
 
 // outbox publishes what the ledger holds: before it is committed where the stream is the
 // journal that the ledger follows, and after it elsewhere.
-func (j journal) outbox() *queue.Outbox {
-	x := queue.NewOutbox(j.queue, j.account, &Source{Ledger: j.ledger, Account: j.account})
+func (j journal) outbox() *outbox.Outbox {
+	x := outbox.New(j.queue.JetStream(), j.account, &Source{Ledger: j.ledger, Account: j.account})
 	x.Before = j.ledger.Follows()
 	return x
 }
@@ -209,8 +211,8 @@ func (j journal) outbox() *queue.Outbox {
 // lead lets the ledger append, as the outbox publishes each group's rows first. Before,
 // it publishes what the ledger holds after the stream's end: rows of a time when its own
 // file was the journal.
-func (j journal) lead(ctx context.Context, outbox *queue.Outbox) (*ledger.Leadership, error) {
-	last, _, err := j.queue.LastRow(ctx, j.account)
+func (j journal) lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leadership, error) {
+	last, _, err := events.Of(j.queue.JetStream(), j.account).LastRow(ctx)
 	if err != nil {
 		return nil, err
 	}

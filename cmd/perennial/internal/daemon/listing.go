@@ -82,7 +82,7 @@ func (a *account) carryOnce(ctx context.Context, carried *carriedListing) error 
 		}
 		return a.storeListing(ctx, own, carried)
 	case roleStandby:
-		stored, err := a.host.Queue.FleetAsOf(ctx, a.Name)
+		stored, err := a.stored().AsOf(ctx)
 		if err != nil || stored.IsZero() || stored.Equal(own.Finished) || stored.Equal(carried.asOf) {
 			return err
 		}
@@ -117,7 +117,7 @@ func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carr
 	}
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(a.writeListing(ctx, in, listing)) }()
-	err = a.host.Queue.StoreFleet(ctx, a.Name, a.config.Replicas, listing.Finished, asOf, out)
+	err = a.stored().Store(ctx, a.config.Replicas, listing.Finished, asOf, out)
 	_ = out.Close() // the writer ends, too
 	if err == nil {
 		now.took = time.Since(now.at)
@@ -155,7 +155,7 @@ func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.
 // account over reads a proxy again before it pays for it. It ends with ErrLeads when the
 // runner begins to hold the account.
 func (a *account) takeListing(ctx context.Context, pass int64) error {
-	content, err := a.host.Queue.Fleet(ctx, a.Name)
+	content, err := a.stored().Read(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/queue/intake"
 	"perennial/schedules"
 )
 
@@ -177,7 +178,7 @@ func (a *account) measureHealth(ctx context.Context, set setter) {
 	}
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	if n, err := a.host.Queue.Waiting(limited, a.Name); err == nil {
+	if n, err := intake.Waiting(limited, a.js(), a.Name); err == nil {
 		set(waitingNow, float64(n))
 	}
 }

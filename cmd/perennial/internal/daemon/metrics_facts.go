@@ -15,7 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/outbox"
 )
 
 // Values of attempts_total's label.
@@ -34,7 +34,7 @@ const takenMost = 1 << 16
 type following struct {
 	counts *counts
 	ledger *ledger.Ledger
-	outbox *queue.Outbox
+	outbox *outbox.Outbox
 
 	mu    sync.Mutex
 	taken map[string]arrived // commands that came in this turn and have not ended
@@ -77,7 +77,7 @@ func (f *following) take(id string, kind fact.Kind, published time.Time) {
 }
 
 // start counts the rows behind one until stop is called.
-func (f *following) start(outbox *queue.Outbox, after int64) (stop func()) {
+func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	f.outbox = outbox
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger/sleep"
 	"perennial/queue"
+	"perennial/queue/nodes"
 )
 
 // Node is a runner of the configuration, as `nodes -o json` prints it.
@@ -62,7 +63,7 @@ func (h *Host) node(ctx context.Context) Node {
 }
 
 // nodeEvery is how often a runner says that it lives.
-const nodeEvery = queue.NodeLife / 3
+const nodeEvery = nodes.NodeLife / 3
 
 // sayAgain is how long a runner waits before it says at once what has changed.
 const sayAgain = 100 * time.Millisecond
@@ -81,13 +82,13 @@ func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = h.Queue.DropNode(limited, h.name.get()) // else its word runs out
+		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.get()) // else its word runs out
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
 		text, err := json.Marshal(h.node(limited))
 		if err == nil {
-			err = h.Queue.PostNode(limited, h.name.get(), text) // that NATS is away is the matter of a check
+			err = nodes.Post(limited, h.Queue.JetStream(), h.name.get(), text, h.replicas()) // that NATS is away is the matter of a check
 		}
 		cancel()
 		if err != nil { // the others wait for this word once NATS is back
@@ -117,7 +118,7 @@ func (h *Host) awaitChange(ctx context.Context) error {
 
 // Nodes are the living runners, in the order of their names.
 func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
-	said, err := q.Nodes(ctx)
+	said, err := nodes.All(ctx, q.JetStream())
 	if err != nil {
 		return nil, err
 	}

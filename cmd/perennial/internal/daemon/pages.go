@@ -18,6 +18,9 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/queue"
+	"perennial/queue/letters"
+	"perennial/queue/publish"
+	"perennial/queue/service"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -82,7 +85,7 @@ func (p pageAccount) Health() []web.Check {
 // Letters implements web.Account.
 func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Letter, error] {
 	return func(yield func(web.Letter, error) bool) {
-		for l, err := range p.host.Queue.Letters(ctx, p.Name, after) {
+		for l, err := range p.letters().After(ctx, after) {
 			if !yield(letterShown(l), err) {
 				return
 			}
@@ -92,8 +95,8 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 
 // Letter implements web.Account.
 func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
-	l, err := p.host.Queue.Letter(ctx, p.Name, seq)
-	if errors.Is(err, queue.ErrNoLetter) {
+	l, err := p.letters().Read(ctx, seq)
+	if errors.Is(err, letters.ErrNone) {
 		err = web.ErrNoLetter
 	}
 	return letterShown(l), err
@@ -105,8 +108,8 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()
-	letter, err := p.host.Queue.Letter(ctx, p.Name, seq)
-	if errors.Is(err, queue.ErrNoLetter) {
+	letter, err := p.letters().Read(ctx, seq)
+	if errors.Is(err, letters.ErrNone) {
 		err = web.ErrNoLetter
 	}
 	if err != nil {
@@ -127,10 +130,10 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 	if err := p.Ask(ctx, verbs.DeadRequeue.Name, verbs.DeadRequest{Seq: seq, By: by, Reason: reason, ContentHash: command.MessageHash(content)}, &noted); err != nil {
 		return err
 	}
-	if err := p.host.Queue.PublishCommand(ctx, p.Name, kind, content); err != nil {
+	if err := publish.New(p.js()).Publish(ctx, p.Name, publish.Outgoing{Kind: kind, Data: content}); err != nil {
 		return fmt.Errorf("publish it: %w; whether it was published is not known, and the dead letter is still there: send the same id again", err)
 	}
-	if err := p.host.Queue.DropLetter(ctx, p.Name, seq); err != nil && !errors.Is(err, queue.ErrNoLetter) {
+	if err := p.letters().Drop(ctx, seq); err != nil && !errors.Is(err, letters.ErrNone) {
 		return fmt.Errorf("it is published, and its dead letter cannot be removed: %w", err)
 	}
 	return nil
@@ -186,7 +189,7 @@ func (p webhooksOf) Replay(ctx context.Context, name string, seq uint64, since t
 	return r.String(), nil
 }
 
-func letterShown(l queue.Letter) web.Letter {
+func letterShown(l letters.Letter) web.Letter {
 	return web.Letter{Seq: l.Seq, Published: l.Dead.Published, Subject: l.Dead.Subject, Reason: l.Dead.Reason, Bytes: len(l.Dead.Data), Text: l.Dead.Text()}
 }
 
@@ -227,8 +230,8 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	if err != nil {
 		return err
 	}
-	data, err := p.host.Queue.Request(ctx, p.Name, verb, body)
-	if refused, ok := errors.AsType[*queue.ServiceError](err); ok {
+	data, err := service.Request(ctx, p.js(), p.Name, verb, body)
+	if refused, ok := errors.AsType[*service.Error](err); ok {
 		if refused.Code == CodeUnconfirmed {
 			return fmt.Errorf("%w: %s", web.ErrUnconfirmed, refused.Description)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"perennial/cmd/perennial/internal/placement"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/nodes"
 )
 
 const (
@@ -47,7 +47,7 @@ func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
-			limited, cancel := context.WithTimeout(ctx, queue.NodeLife) // a bucket made anew is found
+			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a bucket made anew is found
 			_ = watch(limited)                                          // that NATS is away is the matter of a check
 			ended := limited.Err() != nil
 			cancel()
@@ -58,7 +58,7 @@ func (h *Host) followPeers(ctx context.Context) {
 	}
 	both.Go(func() {
 		again(func(ctx context.Context) error {
-			return h.Queue.WatchNodes(ctx, func(said [][]byte) {
+			return nodes.Watch(ctx, h.Queue.JetStream(), func(said [][]byte) {
 				if all, err := nodesSaid(said); err == nil {
 					if h.name.hear(all, h.holder) {
 						h.log.WithField("node", h.name.get()).Error("another runner on a machine of the same name has the same data_dir: give the machines different host names. This runner calls itself by a longer name now")
@@ -72,7 +72,9 @@ func (h *Host) followPeers(ctx context.Context) {
 			})
 		})
 	})
-	both.Go(func() { again(func(ctx context.Context) error { return h.Queue.WatchPins(ctx, h.peers.setPins) }) })
+	both.Go(func() {
+		again(func(ctx context.Context) error { return nodes.WatchPins(ctx, h.Queue.JetStream(), h.peers.setPins) })
+	})
 	both.Wait()
 }
 

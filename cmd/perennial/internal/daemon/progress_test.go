@@ -13,7 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
-	"perennial/queue"
+	"perennial/queue/outbox"
 )
 
 var _ = flag.Bool("update", false, "write the tables of progress and of metrics into docs")
@@ -74,7 +74,7 @@ func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	t.Parallel()
 	x := newTaken(t)
 	x.ledger.Store(x.other)
-	x.outbox = queue.NewOutbox(x.host.Queue, x.Name, &Source{Ledger: x.other, Account: x.Name})
+	x.outbox = outbox.New(x.host.Queue.JetStream(), x.Name, &Source{Ledger: x.other, Account: x.Name})
 	look := func() string {
 		x.probeEvents(t.Context())
 		return x.host.probed.get(needsEvents + x.Name)
@@ -110,7 +110,7 @@ func TestAStreamThatAcknowledgesNothingIsSaid(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	a := &account{Name: "main", host: &Host{}, current: current{leading: &leading{leads, &queue.Outbox{}}}}
+	a := &account{Name: "main", host: &Host{}, current: current{leading: &leading{leads, &outbox.Outbox{}}}}
 	go func() {
 		written <- l.Write(context.Background(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})

@@ -17,7 +17,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // CodeNotFound is the error code of an id that the account does not know.
@@ -36,8 +36,8 @@ func hashAt(hashes []string, i int) string {
 }
 
 // verbs are the verbs of the account's service with their handlers.
-func (a *account) verbs() []queue.Verb {
-	return []queue.Verb{
+func (a *account) verbs() []service.Verb {
+	return []service.Verb{
 		serve(verbs.Status, a.status),
 		serve(verbs.States, a.states),
 		serve(verbs.Wait, a.wait),
@@ -94,12 +94,12 @@ func (a *account) inLetter(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
 	quoted, looked := []byte(strconv.Quote(id)), 0
-	for l, err := range a.host.Queue.Letters(ctx, a.Name, 0) {
+	for l, err := range a.letters().After(ctx, 0) {
 		if looked++; err != nil || looked > lettersLooked {
 			return nil
 		}
 		if bytes.Contains(l.Dead.Data, quoted) {
-			return &queue.ServiceError{Code: CodeNotFound, Description: InLetter(id, l.Seq, l.Dead.Reason)}
+			return &service.Error{Code: CodeNotFound, Description: InLetter(id, l.Seq, l.Dead.Reason)}
 		}
 	}
 	return nil
@@ -136,11 +136,11 @@ func (a *account) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Ch
 }
 
 // bound refuses a verb that needs the provider's account before that was read.
-func (a *account) bound(v queue.Verb) queue.Verb {
+func (a *account) bound(v service.Verb) service.Verb {
 	do := v.Handle
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if x := a.snapshot(); x.sweeper == nil {
-			return nil, &queue.ServiceError{Code: "refused", Description: "the account does not work yet: " + x.state}
+			return nil, &service.Error{Code: "refused", Description: "the account does not work yet: " + x.state}
 		}
 		return do(ctx, data)
 	}

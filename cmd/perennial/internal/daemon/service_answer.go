@@ -11,22 +11,22 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/service"
 	"perennial/schedules"
 )
 
 // serve is a declared verb with its handler.
-func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error)) queue.Verb {
+func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error)) service.Verb {
 	served := v.Verb
 	served.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
-		ctx = fact.WithUser(ctx, queue.Caller(ctx))
+		ctx = fact.WithUser(ctx, service.Caller(ctx))
 		var q Q
 		if err := command.DecodeRequest(data, &q); err != nil {
-			return nil, &queue.ServiceError{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
+			return nil, &service.Error{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
 		}
 		if bounded, ok := any(q).(interface{ Check() error }); ok {
 			if err := bounded.Check(); err != nil {
-				return nil, &queue.ServiceError{Code: "bad_request", Description: err.Error()}
+				return nil, &service.Error{Code: "bad_request", Description: err.Error()}
 			}
 		}
 		out, err := do(ctx, q)
@@ -46,22 +46,22 @@ const NothingOfID = "there is no command or operation of that id"
 // refusal gives an error its code; an error that has none is as it was.
 func refusal(err error) error {
 	var refused *command.RefusedError
-	if answered, ok := errors.AsType[*queue.ServiceError](err); ok {
+	if answered, ok := errors.AsType[*service.Error](err); ok {
 		return answered
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		return &queue.ServiceError{Code: CodeNotFound, Description: NothingOfID}
+		return &service.Error{Code: CodeNotFound, Description: NothingOfID}
 	case errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
-		return &queue.ServiceError{Code: CodeNotFound, Description: err.Error()}
+		return &service.Error{Code: CodeNotFound, Description: err.Error()}
 	case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget), errors.Is(err, schedules.ErrBegun):
-		return &queue.ServiceError{Code: "refused", Description: err.Error()}
+		return &service.Error{Code: "refused", Description: err.Error()}
 	case errors.As(err, &refused) && refused.Unknown:
-		return &queue.ServiceError{Code: CodeNotFound, Description: refused.Reason}
+		return &service.Error{Code: CodeNotFound, Description: refused.Reason}
 	case errors.As(err, &refused) && refused.Unconfirmed:
-		return &queue.ServiceError{Code: CodeUnconfirmed, Description: refused.Reason}
+		return &service.Error{Code: CodeUnconfirmed, Description: refused.Reason}
 	case errors.As(err, &refused):
-		return &queue.ServiceError{Code: "refused", Description: refused.Reason}
+		return &service.Error{Code: "refused", Description: refused.Reason}
 	}
 	return err
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // TestEveryVerbHasAHandlerAndARole: one that is declared and not served would be in the
 // schemas and in the rights of users, and have no answer.
 func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
-	names := func(all []queue.Verb) (names []string) {
+	names := func(all []service.Verb) (names []string) {
 		for _, v := range all {
 			names = append(names, v.Name)
 		}
@@ -38,10 +38,10 @@ func TestVerbsRefuseNegativeNumbers(t *testing.T) {
 		verbs.List.Name: {`{"limit":-1}`}, verbs.Proxies.Name: {`{"limit":-1}`}, verbs.Lines.Name: {`{"id":"x","limit":-1}`, `{"id":"x","after":-5}`},
 		verbs.Wait.Name: {`{"id":"x","timeout_seconds":-1}`},
 	} {
-		of := slices.IndexFunc(served, func(v queue.Verb) bool { return v.Name == verb })
+		of := slices.IndexFunc(served, func(v service.Verb) bool { return v.Name == verb })
 		for _, request := range requests {
 			_, err := served[of].Handle(t.Context(), []byte(request))
-			refused, ok := errors.AsType[*queue.ServiceError](err)
+			refused, ok := errors.AsType[*service.Error](err)
 			if !ok || refused.Code != "bad_request" || !strings.Contains(refused.Description, "must be 0") {
 				t.Errorf("%s %s: %v", verb, request, err)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/outbox"
 )
 
 // Source shows the ledger's journal to the outbox.
@@ -23,7 +23,7 @@ type Source struct {
 }
 
 // Events implements queue.Source.
-func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]queue.Event, error) {
+func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]outbox.Event, error) {
 	rows, err := s.Ledger.Rows(ctx, int64(after), limit)
 	if err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]queue.E
 
 // render renders rows into one buffer, which the next call uses again: under
 // load it would be the most memory that anything here asks for.
-func (s *Source) render(rows []ledger.Row) (_ []queue.Event, err error) {
-	events := make([]queue.Event, 0, len(rows))
+func (s *Source) render(rows []ledger.Row) (_ []outbox.Event, err error) {
+	events := make([]outbox.Event, 0, len(rows))
 	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
 		s.text = nil // some facts were large: that much is not kept for the usual ones
 	}
@@ -43,7 +43,7 @@ func (s *Source) render(rows []ledger.Row) (_ []queue.Event, err error) {
 		if s.text, err = r.AppendEvent(s.text, s.Account); err != nil {
 			return nil, err
 		}
-		event := queue.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: s.text[begin:len(s.text):len(s.text)]}
+		event := outbox.Event{Seq: uint64(r.Seq), Hash: r.Hash, Type: r.Type, Payload: s.text[begin:len(s.text):len(s.text)]}
 		trace, err := r.Trace()
 		if err != nil {
 			return nil, err
@@ -97,8 +97,8 @@ const RefillAdvice = "prove the ledger first, with a head that was kept elsewher
 	"then publish everything again from it with `perennial run --refill-events`"
 
 // HeldFromNote is what the stream has held, by the ledger's note.
-func HeldFromNote(noted ledger.Published) queue.Held {
-	return queue.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
+func HeldFromNote(noted ledger.Published) outbox.Held {
+	return outbox.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
 }
 
 // EventsBegin returns a function that gives the row with which the ledger's events

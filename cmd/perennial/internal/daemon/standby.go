@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
+	"perennial/queue/lease"
 )
 
 const (
@@ -78,13 +79,13 @@ func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err erro
 	if err != nil {
 		return look, err
 	}
-	state, err := a.host.Queue.EventsState(ctx, a.Name)
+	state, err := a.events().State(ctx)
 	if err != nil {
 		return look, err
 	}
-	holder := a.host.Queue.HeardHolder(a.Name)
+	holder := a.host.leases.Heard(a.Name)
 	if holder == "" {
-		holder, err = a.host.Queue.LeaseHolder(ctx, a.Name)
+		holder, err = lease.Holder(ctx, a.js(), a.Name)
 	}
 	return standbyLook{at: time.Now(), head: uint64(head), last: state.Last, held: holder != ""}, err
 }

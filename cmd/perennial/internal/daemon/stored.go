@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/outbox"
 )
 
 // AwaitStored returns when every account works and its events stream has acknowledged the
@@ -34,7 +34,7 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 }
 
 // awaitOutbox waits until the account publishes what its ledger holds.
-func (a *account) awaitOutbox(ctx context.Context) (*queue.Outbox, error) {
+func (a *account) awaitOutbox(ctx context.Context) (*outbox.Outbox, error) {
 	for {
 		outbox := a.snapshot().outbox
 		if outbox != nil {

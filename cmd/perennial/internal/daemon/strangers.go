@@ -8,7 +8,8 @@ import (
 	"errors"
 	"fmt"
 
-	"perennial/queue"
+	"perennial/queue/outbox"
+	"perennial/queue/streams"
 )
 
 // clearStrangers makes the events stream anew where others have published on it, or have
@@ -25,7 +26,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 		return err
 	}
 	lost := a.checkBegin(ctx)
-	if _, diverged := errors.AsType[*queue.DivergedError](lost); lost != nil && !diverged {
+	if _, diverged := errors.AsType[*outbox.DivergedError](lost); lost != nil && !diverged {
 		return lost
 	}
 	if strangers == 0 && lost == nil {
@@ -39,7 +40,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	} else {
 		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
 	}
-	if err := a.host.Queue.RemoveEvents(ctx, a.Name); err != nil {
+	if err := streams.RemoveEvents(ctx, a.js(), a.Name); err != nil {
 		return err
 	}
 	return a.ensureStreams(ctx)
@@ -49,7 +50,7 @@ func (a *account) clearStrangers(ctx context.Context) error {
 // that this ledger does not have is an error.
 func (a *account) strangers(ctx context.Context) (n int, err error) {
 	own := &Source{Ledger: a.Ledger()}
-	for e, err := range a.host.Queue.History(ctx, a.Name, 1) {
+	for e, err := range a.events().History(ctx, 1) {
 		if err != nil {
 			return n, fmt.Errorf("look for messages of others among the events: %w", err)
 		}
@@ -62,7 +63,7 @@ func (a *account) strangers(ctx context.Context) (n int, err error) {
 			return n, fmt.Errorf("row %d, which is on the events stream: %w", e.Seq, err)
 		}
 		if !known || hash != e.Hash {
-			return n, &queue.DivergedError{
+			return n, &outbox.DivergedError{
 				Account: a.Name, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, StreamHash: e.Hash, LedgerHash: hash,
 				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
 			}

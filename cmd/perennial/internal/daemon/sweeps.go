@@ -10,6 +10,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger/fact"
+	"perennial/queue/publish"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -19,7 +20,7 @@ import (
 // stream; its listings pass the account's rate gate, after every other request but for their share.
 func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
-		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: a.host.Queue, Clock: time.Now, ProviderTime: runner.ProviderTime,
+		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: publish.New(a.js()), Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass: runner.PassListing, ListEvery: a.listEvery(),
 		Schedules: a.host.Config.SchedulesOf(a.Name), Log: a.log, WarnBefore: a.config.WarnBefore,
 		LossPercent: a.config.ListingLossPercent, LossMin: a.config.ListingLossMin,

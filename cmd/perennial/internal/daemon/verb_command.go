@@ -13,34 +13,36 @@ import (
 
 	"perennial/jobs"
 	"perennial/queue"
+	"perennial/queue/publish"
+	"perennial/queue/service"
 )
 
 // carryOut publishes a command to the commands stream, as its producer could, and answers
 // with what it came to. The request is a NATS request, so that it is kept nowhere until
 // it is published: a producer that gets no answer asks again, with the same id.
-func (a *account) carryOut(v queue.Verb) queue.Verb {
+func (a *account) carryOut(v service.Verb) service.Verb {
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {
-			return nil, &queue.ServiceError{Code: "bad_request", Description: fmt.Sprintf("the command has %d bytes of at most %d", len(data), queue.MaxCommandBytes)}
+			return nil, &service.Error{Code: "bad_request", Description: fmt.Sprintf("the command has %d bytes of at most %d", len(data), queue.MaxCommandBytes)}
 		}
-		outgoing := queue.Outgoing{Kind: queue.Kind(v.Name), Data: data, Header: nats.Header{}}
+		outgoing := publish.Outgoing{Kind: queue.Kind(v.Name), Data: data, Header: nats.Header{}}
 		for _, name := range []string{"traceparent", "tracestate"} {
-			if value := queue.RequestHeader(ctx, name); value != "" {
+			if value := service.RequestHeader(ctx, name); value != "" {
 				outgoing.Header.Set(name, value)
 			}
 		}
 		bounded, cancel := context.WithTimeout(ctx, mostParked)
 		defer cancel()
-		answer, err := a.host.Queue.CarryOut(bounded, a.Name, outgoing)
+		answer, err := publish.New(a.js()).CarryOut(bounded, a.Name, outgoing)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return nil, &queue.ServiceError{Code: "not_finished", Description: "the command is published and not over yet: ask for its end with the verb wait"}
+			return nil, &service.Error{Code: "not_finished", Description: "the command is published and not over yet: ask for its end with the verb wait"}
 		}
 		if err != nil {
 			return nil, err
 		}
 		var refused jobs.Refusal
 		if err := json.Unmarshal(answer, &refused); err == nil && refused.Error != "" {
-			return nil, &queue.ServiceError{Code: refused.Error, Description: refused.Reason, Body: answer}
+			return nil, &service.Error{Code: refused.Error, Description: refused.Reason, Body: answer}
 		}
 		return answer, nil
 	}

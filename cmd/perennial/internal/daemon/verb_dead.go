@@ -16,6 +16,8 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/queue"
+	"perennial/queue/letters"
+	"perennial/queue/publish"
 )
 
 // Points at which a test ends the process, between the steps of a requeue.
@@ -35,8 +37,8 @@ const (
 // message id would guard no better: the stream forgets it after its duplicate window,
 // which is at its minimum.
 func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
-	a.letters.Lock() // a second request for the letter finds it gone
-	defer a.letters.Unlock()
+	a.oneLetter.Lock() // a second request for the letter finds it gone
+	defer a.oneLetter.Unlock()
 	letter, err := a.letterOf(ctx, &q)
 	if err != nil {
 		return verbs.Changed{}, err
@@ -57,7 +59,7 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 		return verbs.Changed{}, err
 	}
 	failpoint.Reached(ctx, reachedRequeueFact)
-	if err := a.host.Queue.PublishCommand(ctx, a.Name, kind, letter.Dead.Data); err != nil {
+	if err := publish.New(a.js()).Publish(ctx, a.Name, publish.Outgoing{Kind: kind, Data: letter.Dead.Data}); err != nil {
 		return verbs.Changed{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
 	}
 	failpoint.Reached(ctx, reachedRequeuePublished)
@@ -67,8 +69,8 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 // deadDrop removes a dead command for good, behind the fact that says who did: an end
 // between both leaves the letter, and it can be dropped again.
 func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
-	a.letters.Lock()
-	defer a.letters.Unlock()
+	a.oneLetter.Lock()
+	defer a.oneLetter.Unlock()
 	if _, err := a.letterOf(ctx, &q); err != nil {
 		return verbs.Changed{}, err
 	}
@@ -82,12 +84,12 @@ func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Chan
 }
 
 // letterOf is the letter that a request names, if the request says who asks and why.
-func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Letter, error) {
+func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Letter, error) {
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
-		return queue.Letter{}, err
+		return letters.Letter{}, err
 	}
-	letter, err := a.host.Queue.Letter(ctx, a.Name, q.Seq)
-	if errors.Is(err, queue.ErrNoLetter) {
+	letter, err := a.letters().Read(ctx, q.Seq)
+	if errors.Is(err, letters.ErrNone) {
 		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead-letters list` shows them", q.Seq)
 	}
 	return letter, err
@@ -95,8 +97,8 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (queue.Let
 
 // dropLetter removes a letter; one that is gone was removed by another request.
 func (a *account) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
-	err := a.host.Queue.DropLetter(ctx, a.Name, seq)
-	if err != nil && !errors.Is(err, queue.ErrNoLetter) {
+	err := a.letters().Drop(ctx, seq)
+	if err != nil && !errors.Is(err, letters.ErrNone) {
 		return verbs.Changed{}, err
 	}
 	return verbs.Changed{Changed: 1}, nil

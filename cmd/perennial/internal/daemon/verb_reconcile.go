@@ -12,7 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
-	"perennial/queue"
+	"perennial/queue/service"
 )
 
 func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconciliation, error) {
@@ -20,7 +20,7 @@ func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcil
 	defer cancel()
 	x, err := a.runner.Reconcile(ctx)
 	if _, refused := errors.AsType[*command.RefusedError](err); err != nil && !refused {
-		err = &queue.ServiceError{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
+		err = &service.Error{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
 	}
 	return x, err
 }

@@ -116,7 +116,7 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 	v.Role, v.NotReady = a.role(), a.notReady()
 	v.Ready = v.NotReady == ""
 	x := a.snapshot()
-	if letters, err := a.host.Queue.CountLetters(ctx, a.Name); err == nil {
+	if letters, err := a.letters().Count(ctx); err == nil {
 		v.Needs.DeadLetters = &letters
 	}
 	if x.runner != nil {

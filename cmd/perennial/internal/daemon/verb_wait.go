@@ -11,7 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
-	"perennial/queue"
+	"perennial/queue/service"
 )
 
 // Bounds of one request. A client that has gone is not noticed: its request is answered,
@@ -28,7 +28,7 @@ func (a *account) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnsw
 	case q.ID == "":
 		return verbs.WaitAnswer{}, errNoID
 	case q.TimeoutSeconds < 0 || q.TimeoutSeconds > int64(longestWait/time.Second):
-		return verbs.WaitAnswer{}, &queue.ServiceError{Code: "bad_request", Description: fmt.Sprintf("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))}
+		return verbs.WaitAnswer{}, &service.Error{Code: "bad_request", Description: fmt.Sprintf("timeout_seconds %d must be 0 to %d", q.TimeoutSeconds, int64(longestWait/time.Second))}
 	}
 	over := time.NewTimer(min(time.Duration(q.TimeoutSeconds)*time.Second, mostParked))
 	defer over.Stop()
@@ -55,7 +55,7 @@ func (a *account) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnsw
 	}
 }
 
-var errNoID = &queue.ServiceError{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
+var errNoID = &service.Error{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
 // cameTo is the answer as things stand.
 func (a *account) cameTo(ctx context.Context, id string) (verbs.WaitAnswer, error) {
@@ -179,7 +179,7 @@ func (f *finishes) stop(all bool) bool {
 
 // answerInbox sends an answer. It may be lost with the connection, and is not kept.
 func (a *account) answerInbox(inbox string, data []byte) {
-	if err := a.host.Queue.Answer(a.Name, inbox, data); err != nil {
+	if err := a.js().Answer(a.Name, inbox, data); err != nil {
 		a.log.WithError(err).Warn("the answer to a command's inbox was not sent")
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/positions"
 )
 
 // newWebhooks makes the sinks of the account's webhooks. A secret that cannot be read is an
@@ -43,7 +44,7 @@ func (a *account) runWebhooks(ctx context.Context) {
 		running.Go(func() { sink.Run(ctx) })
 	}
 	for ctx.Err() == nil { // without it a position that was moved is noticed with the next event
-		err := a.host.Queue.WatchWebhooks(ctx, a.Name, a.webhookWritten)
+		err := a.positions().Watch(ctx, a.webhookWritten)
 		if ctx.Err() == nil {
 			a.log.WithError(err).Debug("watching the positions of webhooks begins again")
 			_ = sleep.For(ctx, time.Second)
@@ -87,13 +88,13 @@ func (a *account) measureWebhooks(ctx context.Context, set setter) error {
 type webhookEvents struct{ *account }
 
 // Read implements webhook.Events.
-func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[queue.ReceivedEvent, error] {
-	return e.host.Queue.Events(ctx, e.Name, queue.WatchFrom{Seq: from})
+func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error] {
+	return e.events().Follow(ctx, events.From{Seq: from})
 }
 
 // Ends implements webhook.Events: the stream may not have the last rows of the ledger yet.
 func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
-	state, err := e.host.Queue.EventsState(ctx, e.Name)
+	state, err := e.events().State(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -108,7 +109,7 @@ func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, er
 	if found || err != nil {
 		return hash, found, err
 	}
-	event, found, err := e.host.Queue.EventAt(ctx, e.Name, seq)
+	event, found, err := e.events().At(ctx, seq)
 	return event.Hash, found, err
 }
 
@@ -120,14 +121,14 @@ type webhookPositions struct {
 }
 
 // Load implements webhook.Positions.
-func (p webhookPositions) Load(ctx context.Context) (queue.WebhookPosition, uint64, error) {
-	if err := p.host.Queue.EnsureWebhooks(ctx, p.Name, p.config.Replicas); err != nil {
-		return queue.WebhookPosition{}, 0, err
+func (p webhookPositions) Load(ctx context.Context) (positions.Position, uint64, error) {
+	if err := p.positions().Ensure(ctx, p.config.Replicas); err != nil {
+		return positions.Position{}, 0, err
 	}
-	return p.host.Queue.WebhookPosition(ctx, p.Name, p.webhook)
+	return p.positions().Read(ctx, p.webhook)
 }
 
 // Save implements webhook.Positions.
-func (p webhookPositions) Save(ctx context.Context, position queue.WebhookPosition, revision uint64) (uint64, error) {
-	return p.host.Queue.StoreWebhook(ctx, p.Name, p.webhook, position, revision)
+func (p webhookPositions) Save(ctx context.Context, position positions.Position, revision uint64) (uint64, error) {
+	return p.positions().Write(ctx, p.webhook, position, revision)
 }

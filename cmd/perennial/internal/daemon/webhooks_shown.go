@@ -16,6 +16,8 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/positions"
 )
 
 // States of a webhook, as `webhooks list` shows them.
@@ -30,11 +32,11 @@ const (
 // WebhooksOf lists the webhooks of an account by name: those that are configured, and those
 // that have a position.
 func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]webhook.Status, error) {
-	positions, err := q.WebhookPositions(ctx, account)
+	positions, err := positions.Of(q.JetStream(), account).All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	state, err := q.EventsState(ctx, account)
+	state, err := events.Of(q.JetStream(), account).State(ctx)
 	if errors.Is(err, queue.ErrNoAccount) {
 		return NewWebhooks(c, account), nil
 	}
@@ -58,7 +60,7 @@ func NewWebhooks(c *config.Config, account string) (all []webhook.Status) {
 	return all
 }
 
-func webhookAt(c *config.Config, account, name string, p queue.WebhookPosition, last uint64) webhook.Status {
+func webhookAt(c *config.Config, account, name string, p positions.Position, last uint64) webhook.Status {
 	l := webhook.Status{
 		Name: name, Account: account, State: webhookDelivering, Seq: p.Seq, Lag: p.Behind(last), Undelivered: len(p.Undelivered),
 		LastError: p.LastError, NextAttempt: p.NextAttempt,
@@ -127,12 +129,12 @@ const replayTries = 10
 // ReplayWebhook moves the position of a webhook back.
 func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Replay) (r Replayed, err error) {
 	if !x.Time.IsZero() {
-		if x.Seq, err = q.FirstEventSince(ctx, w.Account, x.Time); err != nil {
+		if x.Seq, err = events.Of(q.JetStream(), w.Account).FirstSince(ctx, x.Time); err != nil {
 			return r, err
 		}
 	}
 	for range replayTries {
-		p, revision, err := q.WebhookPosition(ctx, w.Account, w.Name)
+		p, revision, err := positions.Of(q.JetStream(), w.Account).Read(ctx, w.Name)
 		if err != nil {
 			return r, err
 		}
@@ -143,21 +145,21 @@ func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Repl
 		if err != nil {
 			return r, err
 		}
-		_, err = q.StoreWebhook(ctx, w.Account, w.Name, moved, revision)
+		_, err = positions.Of(q.JetStream(), w.Account).Write(ctx, w.Name, moved, revision)
 		if err == nil {
 			return Replayed{w.Name, x.Seq, p.Seq}, nil
 		}
-		if !errors.Is(err, queue.ErrWebhookMoved) {
+		if !errors.Is(err, positions.ErrMoved) {
 			return r, err
 		}
 	}
-	return r, fmt.Errorf("webhook %s: %w, %d times\ntry again", w.Name, queue.ErrWebhookMoved, replayTries)
+	return r, fmt.Errorf("webhook %s: %w, %d times\ntry again", w.Name, positions.ErrMoved, replayTries)
 }
 
 // movedTo is the position from which an event is delivered, and what follows it. It never
 // leaves out what is not delivered.
-func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p queue.WebhookPosition, x Replay) (queue.WebhookPosition, error) {
-	state, err := q.EventsState(ctx, w.Account)
+func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p positions.Position, x Replay) (positions.Position, error) {
+	state, err := events.Of(q.JetStream(), w.Account).State(ctx)
 	if err != nil {
 		return p, err
 	}
@@ -167,14 +169,14 @@ func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p queue.Webh
 	if x.Seq > p.Seq+1 {
 		return p, &ReplayError{fmt.Sprintf("webhook %s has delivered everything up to event %d only, and event %d would leave out what lies between\na replay only goes back", w.Name, p.Seq, x.Seq)}
 	}
-	to := queue.EventMark{Seq: x.Seq - 1}
+	to := positions.Mark{Seq: x.Seq - 1}
 	if to.Seq >= max(state.First, 1) { // else nothing names it
-		before, _, err := q.EventAt(ctx, w.Account, to.Seq)
+		before, _, err := events.Of(q.JetStream(), w.Account).At(ctx, to.Seq)
 		if err != nil {
 			return p, err
 		}
 		to.Hash = before.Hash
 	}
-	marks := slices.DeleteFunc(p.Marks, func(m queue.EventMark) bool { return m.Seq >= x.Seq })
-	return queue.WebhookPosition{EventMark: to, Read: to, Marks: marks, By: x.By, Reason: x.Reason}, nil
+	marks := slices.DeleteFunc(p.Marks, func(m positions.Mark) bool { return m.Seq >= x.Seq })
+	return positions.Position{Mark: to, Read: to, Marks: marks, By: x.By, Reason: x.Reason}, nil
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/service"
 )
 
 // headersOf refers to the headers of a kind of message.
@@ -22,8 +24,8 @@ func headerSchemas() object {
 		"tracestate":  header("The vendors' part of the trace context."),
 	}
 	event := object{
-		queue.HeaderSeq:         header("The row of the journal; data.ledger.seq."),
-		queue.HeaderHash:        header("The row's hash; data.ledger.hash."),
+		events.HeaderSeq:        header("The row of the journal; data.ledger.seq."),
+		events.HeaderHash:       header("The row's hash; data.ledger.hash."),
 		"content-type":          object{"const": "application/cloudevents+json", "description": "A CloudEvent in structured JSON."},
 		nats.ExpectedLastSeqHdr: header("What the stream's last sequence had to be: the row before."),
 		"traceparent":           trace["traceparent"],
@@ -39,20 +41,20 @@ func headerSchemas() object {
 				"the stream drops a second message with the same header within a tenth of a second."),
 			"traceparent": trace["traceparent"], "tracestate": trace["tracestate"],
 		}),
-		"headers.event": headers("Headers of an event.", []string{queue.HeaderSeq, queue.HeaderHash, "content-type"}, event),
+		"headers.event": headers("Headers of an event.", []string{events.HeaderSeq, events.HeaderHash, "content-type"}, event),
 		"headers.dead": headers("Headers of a dead letter.", []string{nats.MsgIdHdr}, object{
 			nats.MsgIdHdr: header("`<sequence>-<nanoseconds>`: where and when the commands stream stored the command."),
 		}),
 		"headers.request": headers("Headers of a request.", nil, object{
-			queue.HeaderParts: object{"const": "1", "description": "The client takes an answer in several messages."},
+			service.HeaderParts: object{"const": "1", "description": "The client takes an answer in several messages."},
 		}),
 		"headers.carryOut": headers("Headers of a request that is a command.", nil, trace),
 		"headers.answer": headers("Headers of an answer.", nil, object{
-			queue.HeaderParts: header("`<number>/<how many>`: the message is a part of the answer, to be joined in this order."), queue.HeaderUser: user,
+			service.HeaderParts: header("`<number>/<how many>`: the message is a part of the answer, to be joined in this order."), service.HeaderUser: user,
 		}),
 		"headers.error": headers("Headers of an answer that is an error.", []string{micro.ErrorCodeHeader, micro.ErrorHeader}, object{
 			micro.ErrorCodeHeader: header("Short and stable, for programs: bad_request, not_found, refused, busy, unproven, too_large, stopping, unreachable, failed; of a command also unreadable, conflict, not_finished."),
-			micro.ErrorHeader:     header("One line, for people."), queue.HeaderUser: user,
+			micro.ErrorHeader:     header("One line, for people."), service.HeaderUser: user,
 		}),
 	}
 }

@@ -13,16 +13,18 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
+	"perennial/queue/letters"
+	"perennial/queue/service"
 )
 
 // serviceSchemas are the schemas of what is neither a command nor an event: requests and
 // answers of verbs, dead letters, and what comes to the inbox of a command.
 func (d describer) serviceSchemas() map[string]any {
 	all := map[string]any{
-		"dead":           d.part("dead", "A dead letter.", reflect.TypeFor[queue.KeptLetter]()),
+		"dead":           d.part("dead", "A dead letter.", reflect.TypeFor[letters.Kept]()),
 		"inbox.finished": d.part("inbox.finished", "What a command came to.", reflect.TypeFor[fact.CommandFinished]()),
 		"inbox.refused":  d.part("inbox.refused", "Why a command is not carried out.", reflect.TypeFor[jobs.Refusal]()),
-		"svc.error":      d.part("svc.error", "An error of the service.", reflect.TypeFor[queue.ErrorBody]()),
+		"svc.error":      d.part("svc.error", "An error of the service.", reflect.TypeFor[service.ErrorBody]()),
 	}
 	answers := describer{d.words, true}
 	for _, v := range verbs.All() {
@@ -77,7 +79,7 @@ func (d *api) addVerb(v verbs.Spec) {
 	d.channel("receive", queue.ServiceSubject("{account}", v.Name), "service",
 		"A verb of the NATS micro service perennial-{account}, for the roles "+rolesText(v)+".", message, object{
 			"summary":  v.Help,
-			"bindings": object{"nats": object{"queue": queue.ServiceQueue, "bindingVersion": "0.1.0"}},
+			"bindings": object{"nats": object{"queue": service.ServiceQueue, "bindingVersion": "0.1.0"}},
 			"reply":    object{"channel": object{"$ref": "#/channels/inbox"}, "messages": inboxRefs(answers...)},
 		})
 }

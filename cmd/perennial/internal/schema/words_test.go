@@ -23,7 +23,8 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/queue"
+	"perennial/queue/letters"
+	"perennial/queue/service"
 )
 
 // describer gives each schema of a type the words and the bounds of its fields. With nulls
@@ -131,8 +132,8 @@ func publishedTypes() map[string]reflect.Type {
 		}
 	}
 	add(reflect.TypeFor[ledger.Place]())
-	add(reflect.TypeFor[queue.KeptLetter]())
-	add(reflect.TypeFor[queue.ErrorBody]())
+	add(reflect.TypeFor[letters.Kept]())
+	add(reflect.TypeFor[service.ErrorBody]())
 	add(reflect.TypeFor[jobs.Refusal]())
 	for _, v := range verbs.All() {
 		add(v.Request)

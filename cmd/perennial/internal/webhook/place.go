@@ -8,7 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"perennial/queue"
+	"perennial/queue/positions"
 )
 
 // Where a webhook that has no position begins.
@@ -18,7 +18,7 @@ const (
 )
 
 // open reads the position, or makes it, and finds the place behind which events are read.
-func (s *Sink) open(ctx context.Context) (p queue.WebhookPosition, revision uint64, err error) {
+func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64, err error) {
 	s.written.Store(0) // a bucket that was made anew begins with revision 1
 	p, revision, err = s.Positions.Load(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Sink) open(ctx context.Context) (p queue.WebhookPosition, revision uint
 
 // begin is the position of a webhook that has none. One that this process has known was
 // taken away with its bucket, and goes on.
-func (s *Sink) begin(ctx context.Context) (p queue.WebhookPosition, err error) {
+func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	if s.last != nil {
 		s.Log.Warn("the webhook's position is gone from NATS, and is written again")
 		return *s.last, nil
@@ -59,7 +59,7 @@ func (s *Sink) begin(ctx context.Context) (p queue.WebhookPosition, err error) {
 			return p, err
 		}
 	}
-	p.Read = p.EventMark
+	p.Read = p.Mark
 	s.Log.WithField("stream_seq", p.Seq).Info("the webhook is new, and begins behind this event")
 	return p, nil
 }
@@ -67,12 +67,12 @@ func (s *Sink) begin(ctx context.Context) (p queue.WebhookPosition, err error) {
 // place is the position at which the account's history still is what was delivered. Behind
 // a restore that lost rows, others have their sequences: what follows the newest mark that
 // both have in common is delivered, as each row's hash names all before it.
-func (s *Sink) place(ctx context.Context, p queue.WebhookPosition) (queue.WebhookPosition, error) {
+func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
 		return p, err
 	}
-	agrees := func(m queue.EventMark) (bool, error) {
+	agrees := func(m positions.Mark) (bool, error) {
 		if m.Seq == 0 || m.Hash == "" { // it names nothing
 			return true, nil
 		}
@@ -85,7 +85,7 @@ func (s *Sink) place(ctx context.Context, p queue.WebhookPosition) (queue.Webhoo
 	if same, err := agrees(p.Read); err != nil || same {
 		return p, err
 	}
-	for _, m := range slices.Backward(append(slices.Clone(p.Marks), p.EventMark)) {
+	for _, m := range slices.Backward(append(slices.Clone(p.Marks), p.Mark)) {
 		same, err := agrees(m)
 		if err != nil {
 			return p, err
@@ -94,21 +94,21 @@ func (s *Sink) place(ctx context.Context, p queue.WebhookPosition) (queue.Webhoo
 			return s.cutTo(p, m), nil
 		}
 	}
-	return s.cutTo(p, queue.EventMark{}), nil
+	return s.cutTo(p, positions.Mark{}), nil
 }
 
 // cutTo goes back to a mark: what was delivered behind it is of another history.
-func (s *Sink) cutTo(p queue.WebhookPosition, m queue.EventMark) queue.WebhookPosition {
+func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position {
 	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
 		Warn("the account's history is another one behind this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
-	marks := slices.DeleteFunc(slices.Clone(p.Marks), func(x queue.EventMark) bool { return x.Seq >= m.Seq })
-	return queue.WebhookPosition{EventMark: m, Read: m, Marks: marks}
+	marks := slices.DeleteFunc(slices.Clone(p.Marks), func(x positions.Mark) bool { return x.Seq >= m.Seq })
+	return positions.Position{Mark: m, Read: m, Marks: marks}
 }
 
 // marksBehind keeps of older marks, and a new one, the oldest of each power of two of
 // distances: some forty reach back over any journal.
-func marksBehind(marks []queue.EventMark, was queue.EventMark, now uint64) []queue.EventMark {
-	var kept []queue.EventMark
+func marksBehind(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
+	var kept []positions.Mark
 	taken := map[int]bool{}
 	for _, m := range append(slices.Clone(marks), was) {
 		if m.Seq == 0 || m.Hash == "" || m.Seq >= now {

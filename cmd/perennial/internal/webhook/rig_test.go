@@ -19,7 +19,8 @@ import (
 	"github.com/sirupsen/logrus"
 	"go.uber.org/goleak"
 
-	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/positions"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +31,7 @@ const testSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 type history struct {
 	mu      sync.Mutex
 	first   uint64 // the stream begins with it
-	events  []queue.ReceivedEvent
+	events  []events.Event
 	changed chan struct{}
 }
 
@@ -48,7 +49,7 @@ func (h *history) happen(command, eventType string) uint64 {
 	hash := hex.EncodeToString(sum[:])
 	data := fmt.Appendf(nil, `{"specversion":"1.0","id":"main/%s/%d","time":"2026-11-24T00:00:00.000000Z","type":"perennial.%s.v1","data":{"command_id":%q,"ledger":{"seq":%d,"prev_hash":%q}}}`,
 		hash[:16], seq, eventType, command, seq, prev)
-	h.events = append(h.events, queue.ReceivedEvent{StreamSeq: seq, Seq: seq, Type: eventType, Hash: hash, Data: data})
+	h.events = append(h.events, events.Event{StreamSeq: seq, Seq: seq, Type: eventType, Hash: hash, Data: data})
 	close(h.changed)
 	h.changed = make(chan struct{})
 	return seq
@@ -68,12 +69,12 @@ func (h *history) cut(last uint64) {
 	h.events = h.events[:last]
 }
 
-func (h *history) Read(ctx context.Context, from uint64) iter.Seq2[queue.ReceivedEvent, error] {
-	return func(yield func(queue.ReceivedEvent, error) bool) {
+func (h *history) Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error] {
+	return func(yield func(events.Event, error) bool) {
 		for {
 			h.mu.Lock()
 			from = max(from, h.first)
-			var next []queue.ReceivedEvent
+			var next []events.Event
 			if from <= uint64(len(h.events)) {
 				next = slices.Clone(h.events[from-1:])
 			}
@@ -91,7 +92,7 @@ func (h *history) Read(ctx context.Context, from uint64) iter.Seq2[queue.Receive
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				yield(queue.ReceivedEvent{}, ctx.Err())
+				yield(events.Event{}, ctx.Err())
 				return
 			}
 		}
@@ -116,22 +117,22 @@ func (h *history) HashAt(_ context.Context, seq uint64) (string, bool, error) {
 // kept is a position in memory.
 type kept struct {
 	mu       sync.Mutex
-	p        queue.WebhookPosition
+	p        positions.Position
 	revision uint64
 	saves    int
 }
 
-func (k *kept) Load(context.Context) (queue.WebhookPosition, uint64, error) {
+func (k *kept) Load(context.Context) (positions.Position, uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.p, k.revision, nil
 }
 
-func (k *kept) Save(_ context.Context, p queue.WebhookPosition, revision uint64) (uint64, error) {
+func (k *kept) Save(_ context.Context, p positions.Position, revision uint64) (uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if revision != k.revision {
-		return 0, queue.ErrWebhookMoved
+		return 0, positions.ErrMoved
 	}
 	k.p = p
 	k.revision++
@@ -139,7 +140,7 @@ func (k *kept) Save(_ context.Context, p queue.WebhookPosition, revision uint64)
 	return k.revision, nil
 }
 
-func (k *kept) now() queue.WebhookPosition {
+func (k *kept) now() positions.Position {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.p

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/positions"
 )
 
 const (
@@ -46,8 +47,8 @@ type round struct {
 	*Sink
 
 	window  *window
-	resumed queue.WebhookPosition // what the session began with
-	skip    map[uint64]bool       // events up to resumed.Read that are undelivered; the others are delivered
+	resumed positions.Position // what the session began with
+	skip    map[uint64]bool    // events up to resumed.Read that are undelivered; the others are delivered
 
 	send     context.Context //nolint:containedctx // of the attempts, which outlive a stop for a moment
 	cut      context.CancelFunc
@@ -57,7 +58,7 @@ type round struct {
 	quiet    time.Time // until when the endpoint asked for none
 	stuck    int       // events with stuckAfter attempts
 
-	stored   queue.WebhookPosition
+	stored   positions.Position
 	revision uint64
 	dirty    bool
 	saves    chan saved
@@ -65,8 +66,8 @@ type round struct {
 	nextSave time.Time
 }
 
-func newRound(s *Sink, p queue.WebhookPosition, revision uint64) *round {
-	r := &round{Sink: s, window: newWindow(p.EventMark), resumed: p, skip: map[uint64]bool{}, stored: p, revision: revision,
+func newRound(s *Sink, p positions.Position, revision uint64) *round {
+	r := &round{Sink: s, window: newWindow(p.Mark), resumed: p, skip: map[uint64]bool{}, stored: p, revision: revision,
 		attempts: make(chan attempt, s.Concurrency), saves: make(chan saved, 1)}
 	for _, seq := range p.Undelivered {
 		r.skip[seq] = true
@@ -75,7 +76,7 @@ func newRound(s *Sink, p queue.WebhookPosition, revision uint64) *round {
 }
 
 // run delivers until ctx ends or the session has to begin again.
-func (r *round) run(ctx context.Context, events <-chan queue.ReceivedEvent, ended <-chan error) (err error) {
+func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-chan error) (err error) {
 	r.send, r.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.cut()
 	timer := time.NewTimer(0)
@@ -116,8 +117,8 @@ func (r *round) run(ctx context.Context, events <-chan queue.ReceivedEvent, ende
 }
 
 // take takes an event that was read. One without a row's sequence is a stranger's.
-func (r *round) take(e queue.ReceivedEvent) error {
-	mark, before := queue.EventMark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
+func (r *round) take(e events.Event) error {
+	mark, before := positions.Mark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
 	if e.StreamSeq > before.Seq+1 {
 		r.Log.WithField("was_seq", before.Seq).WithField("stream_seq", e.StreamSeq).Error("events between these were removed from the stream before the webhook had delivered them")
 	}
@@ -233,9 +234,9 @@ func (r *round) untilNext() time.Duration {
 
 // position is what is to be stored; ok is false before the session has read what the one
 // before it had: less would be known of what is delivered.
-func (r *round) position() (p queue.WebhookPosition, ok bool) {
+func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
-	p.Marks = marksBehind(r.stored.Marks, r.stored.EventMark, p.Seq)
+	p.Marks = marksBehind(r.stored.Marks, r.stored.Mark, p.Seq)
 	return p, p.Read.Seq >= r.resumed.Read.Seq
 }
 
@@ -275,7 +276,7 @@ func (r *round) wasSaved(x saved) error {
 // moved is ErrWebhookMoved when another client has written the position.
 func (r *round) moved() error {
 	if !r.saving && r.written.Load() > r.revision {
-		return queue.ErrWebhookMoved
+		return positions.ErrMoved
 	}
 	return nil
 }

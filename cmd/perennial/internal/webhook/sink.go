@@ -14,7 +14,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/positions"
 )
 
 // Status is a webhook as `webhooks list -o json` prints it, and a page shows it.
@@ -34,7 +35,7 @@ type Status struct {
 type Events interface {
 	// Read yields the events from a sequence on, in order, and waits for more until ctx
 	// ends. It ends behind an error.
-	Read(ctx context.Context, from uint64) iter.Seq2[queue.ReceivedEvent, error]
+	Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error]
 	// Ends are the first event that the stream holds, and the last of the history.
 	Ends(ctx context.Context) (first, last uint64, err error)
 	// HashAt is the hash of an event of the history; found is false where neither ledger
@@ -45,10 +46,10 @@ type Events interface {
 // Positions keeps the position of one webhook.
 type Positions interface {
 	// Load reads it; revision 0: there is none.
-	Load(ctx context.Context) (p queue.WebhookPosition, revision uint64, err error)
+	Load(ctx context.Context) (p positions.Position, revision uint64, err error)
 	// Save writes it if it has this revision, and returns the new one; else it returns
 	// [queue.ErrWebhookMoved].
-	Save(ctx context.Context, p queue.WebhookPosition, revision uint64) (uint64, error)
+	Save(ctx context.Context, p positions.Position, revision uint64) (uint64, error)
 }
 
 // Sink delivers the events of an account to one endpoint. At most 1,000 events, or 32 MiB
@@ -68,10 +69,10 @@ type Sink struct {
 	// Attempted is called behind each attempt; nil: nothing is.
 	Attempted func(Reply)
 
-	last    *queue.WebhookPosition // that this process knows; of Run alone
-	gone    bool                   // the endpoint said 410; of Run alone
-	written atomic.Uint64          // the newest revision that the bucket has shown
-	wake    chan struct{}          // written has changed
+	last    *positions.Position // that this process knows; of Run alone
+	gone    bool                // the endpoint said 410; of Run alone
+	written atomic.Uint64       // the newest revision that the bucket has shown
+	wake    chan struct{}       // written has changed
 	once    sync.Once
 
 	mu    sync.Mutex
@@ -140,7 +141,7 @@ func (s *Sink) Run(ctx context.Context) {
 			s.Log.WithError(err).WithField("url", s.Endpoint.Host()).
 				Error("the webhook is stopped: nothing more is sent to it before the runner is started again. Where it is not needed any more, take it out of the configuration")
 			continue
-		case !errors.Is(err, queue.ErrWebhookMoved):
+		case !errors.Is(err, positions.ErrMoved):
 			s.Log.WithError(err).Warn("the webhook finds its place again")
 		}
 		if s.Clock().Sub(began) > sessionMost {
@@ -161,7 +162,7 @@ func (s *Sink) session(ctx context.Context) error {
 	}
 	s.last = &p
 	reading, stop := context.WithCancel(ctx)
-	events, ended := make(chan queue.ReceivedEvent), make(chan error, 1)
+	events, ended := make(chan events.Event), make(chan error, 1)
 	var reader sync.WaitGroup
 	reader.Go(func() { ended <- s.read(reading, p.Seq+1, events) })
 	defer func() { stop(); reader.Wait() }()
@@ -169,7 +170,7 @@ func (s *Sink) session(ctx context.Context) error {
 }
 
 // read hands over what it reads until ctx ends or reading fails.
-func (s *Sink) read(ctx context.Context, from uint64, to chan<- queue.ReceivedEvent) error {
+func (s *Sink) read(ctx context.Context, from uint64, to chan<- events.Event) error {
 	for e, err := range s.Events.Read(ctx, from) {
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"perennial/queue"
+	"perennial/queue/positions"
 )
 
 // TestEventsOfOneCommandArriveInOrder at an endpoint that fails, drops replies and is slow at
@@ -248,7 +248,7 @@ func TestThePositionIsWrittenOnceASecond(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		if r.k.saves < 10 || r.k.saves > 14 || r.k.now().Seq != 2000 {
-			t.Errorf("%d writes in ten seconds, to %+v", r.k.saves, r.k.now().EventMark)
+			t.Errorf("%d writes in ten seconds, to %+v", r.k.saves, r.k.now().Mark)
 		}
 	})
 }
@@ -386,7 +386,7 @@ func TestAHistoryThatWasCutIsDeliveredFromTheCut(t *testing.T) {
 func TestTheHistoryOfAnotherLedgerIsDeliveredAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
-		r.k.p, r.k.revision = queue.WebhookPosition{EventMark: queue.EventMark{Seq: 3, Hash: "x"}, Read: queue.EventMark{Seq: 4, Hash: "y"}}, 1
+		r.k.p, r.k.revision = positions.Position{Mark: positions.Mark{Seq: 3, Hash: "x"}, Read: positions.Mark{Seq: 4, Hash: "y"}}, 1
 		r.h.progress(6)
 		r.runFor(t, time.Minute)
 		if got := r.e.firsts(); len(got) != 6 || r.k.now().Seq != 6 {
@@ -402,9 +402,9 @@ func TestAPositionThatAPersonMovedIsTakenUp(t *testing.T) {
 		r.h.progress(10)
 		stop := r.start(t)
 		time.Sleep(time.Minute)
-		before := queue.EventMark{Seq: 7, Hash: r.h.events[6].Hash}
+		before := positions.Mark{Seq: 7, Hash: r.h.events[6].Hash}
 		_, revision, _ := r.k.Load(t.Context())
-		revision, err := r.k.Save(t.Context(), queue.WebhookPosition{EventMark: before, Read: before, By: "ada", Reason: "restored"}, revision)
+		revision, err := r.k.Save(t.Context(), positions.Position{Mark: before, Read: before, By: "ada", Reason: "restored"}, revision)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +434,7 @@ func TestAPositionThatIsTakenAwayIsWrittenAgain(t *testing.T) {
 		r.h.happen("a", "order.progressed")
 		time.Sleep(time.Minute)
 		r.k.mu.Lock()
-		r.k.p, r.k.revision = queue.WebhookPosition{}, 0
+		r.k.p, r.k.revision = positions.Position{}, 0
 		r.k.mu.Unlock()
 		r.h.progress(5)
 		time.Sleep(time.Minute)
@@ -462,9 +462,9 @@ func TestWhatAnArchiveRemovedIsSaid(t *testing.T) {
 
 // TestMarksReachFarBackAndAreFew whatever the length of the journal.
 func TestMarksReachFarBackAndAreFew(t *testing.T) {
-	var marks []queue.EventMark
+	var marks []positions.Mark
 	for seq := uint64(1); seq < 3_000_000; seq += 13 {
-		marks = marksBehind(marks, queue.EventMark{Seq: seq, Hash: "x"}, seq+13)
+		marks = marksBehind(marks, positions.Mark{Seq: seq, Hash: "x"}, seq+13)
 	}
 	if len(marks) > 40 || marks[0].Seq > 100 {
 		t.Fatalf("%d marks from %d on", len(marks), marks[0].Seq)

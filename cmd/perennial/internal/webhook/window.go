@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"perennial/ledger/sleep"
-	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/positions"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 
 // event is one that is to be delivered.
 type event struct {
-	queue.EventMark
+	positions.Mark
 
 	id    string
 	order string // events of one order are sent one behind the other
@@ -40,7 +41,7 @@ type event struct {
 // parse reads what a delivery needs of an event. Events of one command are of one order, so
 // that command.finished comes behind those of its operations; those of no command are
 // ordered by what they are about, such as a proxy, or by the account.
-func parse(e queue.ReceivedEvent) (*event, error) {
+func parse(e events.Event) (*event, error) {
 	var of struct {
 		ID      string    `json:"id"`
 		Subject string    `json:"subject"`
@@ -55,7 +56,7 @@ func parse(e queue.ReceivedEvent) (*event, error) {
 	if err := json.Unmarshal(e.Data, &of); err != nil || of.ID == "" {
 		return nil, fmt.Errorf("event %d cannot be read: %w", e.StreamSeq, err)
 	}
-	x := &event{EventMark: queue.EventMark{Seq: e.StreamSeq, Hash: e.Hash}, id: of.ID, prev: of.Data.Ledger.PrevHash, at: of.Time, body: e.Data}
+	x := &event{Mark: positions.Mark{Seq: e.StreamSeq, Hash: e.Hash}, id: of.ID, prev: of.Data.Ledger.PrevHash, at: of.Time, body: e.Data}
 	if x.order = "command " + of.Data.CommandID; of.Data.CommandID == "" {
 		x.order = "subject " + of.Subject
 	}
@@ -70,7 +71,7 @@ type lane struct {
 
 // window is everything that is undelivered, and how far was read.
 type window struct {
-	read        queue.EventMark
+	read        positions.Mark
 	undelivered *list.List // of *event, in the journal's order
 	bytes       int
 	lanes       map[string]*lane
@@ -82,18 +83,18 @@ type window struct {
 	lastError   string
 }
 
-func newWindow(read queue.EventMark) *window {
+func newWindow(read positions.Mark) *window {
 	return &window{read: read, undelivered: list.New(), lanes: map[string]*lane{}}
 }
 
 func (w *window) full() bool { return w.undelivered.Len() >= windowEvents || w.bytes >= windowBytes }
 
 // pass notes an event that is not to be delivered.
-func (w *window) pass(read queue.EventMark) { w.read = read }
+func (w *window) pass(read positions.Mark) { w.read = read }
 
 // add takes an event that is to be delivered.
 func (w *window) add(x *event) {
-	w.read = x.EventMark
+	w.read = x.Mark
 	x.place = w.undelivered.PushBack(x)
 	w.bytes += len(x.body)
 	l := w.lanes[x.order]
@@ -184,10 +185,10 @@ func (w *window) first() (*event, bool) {
 }
 
 // position is how far everything is delivered, and what behind it is not.
-func (w *window) position() queue.WebhookPosition {
-	p := queue.WebhookPosition{EventMark: w.read, Read: w.read}
+func (w *window) position() positions.Position {
+	p := positions.Position{Mark: w.read, Read: w.read}
 	if first, ok := w.first(); ok {
-		p.EventMark = queue.EventMark{Seq: first.Seq - 1, Hash: first.prev}
+		p.Mark = positions.Mark{Seq: first.Seq - 1, Hash: first.prev}
 	}
 	for at := w.undelivered.Front(); at != nil; at = at.Next() {
 		if x, ok := at.Value.(*event); ok {

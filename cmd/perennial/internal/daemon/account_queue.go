@@ -1,0 +1,36 @@
+// What an account has on NATS, each bound to the account.
+
+package daemon
+
+import (
+	"context"
+
+	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/intake"
+	"perennial/queue/letters"
+	"perennial/queue/objects"
+	"perennial/queue/positions"
+	"perennial/queue/streams"
+)
+
+func (a *account) js() *queue.JetStream { return a.host.Queue.JetStream() }
+
+func (a *account) events() events.Stream { return events.Of(a.js(), a.Name) }
+
+func (a *account) letters() letters.Letters { return letters.Of(a.js(), a.Name) }
+
+func (a *account) positions() positions.Positions { return positions.Of(a.js(), a.Name) }
+
+// stored is the last listing that a runner stored for those that follow.
+func (a *account) stored() objects.Fleet { return objects.FleetOf(a.js(), a.Name) }
+
+// streams are the account's streams as they must be.
+func (a *account) streams() streams.Wanted {
+	return streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}
+}
+
+// takeCommands begins to take the account's commands.
+func (a *account) takeCommands(ctx context.Context) (*intake.Intake, error) {
+	return intake.Open(ctx, a.js(), a.Name)
+}

@@ -1,0 +1,111 @@
+// The lock of a data directory.
+
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"perennial/ledger/files"
+)
+
+// ErrDirectoryLocked says that another process works in the data directory.
+var ErrLocked = errors.New("the data directory is in use by another process")
+
+// LockName is the name of the lock inside a data directory.
+const LockName = "perennial.lock"
+
+// DirLock is the right to work in a data directory, which one process has. It is two
+// locks: one of the file, which every version asks for, and one of the directory itself,
+// which stays when the file is removed.
+type Lock struct {
+	path string
+	dir  func() error // unlocks the directory
+
+	mu   sync.Mutex
+	lock fileLock
+	file fs.FileInfo // that is locked; another one may have its name
+	lost error
+}
+
+// fileLock is the lock of a file.
+type fileLock interface {
+	Unlock() error
+	Stat() (fs.FileInfo, error)
+}
+
+// LockDir makes this process the only one that works in a data directory,
+// which is created with mode 0700 if missing. The lock ends with Unlock or
+// with the process. The error is [ErrDirectoryLocked] when another process
+// holds it, and says what, where and what to do in three lines.
+func Acquire(dir string) (*Lock, error) {
+	if err := errors.Join(files.CheckParents(dir), files.OwnDirectory(dir)); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	l := &Lock{path: filepath.Join(dir, LockName)}
+	whole, got := files.TryLockDirectory(dir)
+	if got {
+		l.dir = whole
+		var err error
+		if got, err = l.take(); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock data directory: %w", err), whole())
+		}
+	}
+	if !got {
+		err := fmt.Errorf("%w\n%s\nstop that process first (`perennial run`), or use another data_dir", ErrLocked, l.path)
+		if l.dir != nil {
+			err = errors.Join(err, l.dir())
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+// take locks the file that has the name now.
+func (l *Lock) take() (got bool, err error) {
+	lock, got, err := files.TryLock(l.path)
+	if !got || err != nil {
+		return false, err
+	}
+	file, err := lock.Stat()
+	if err != nil {
+		return false, errors.Join(err, lock.Unlock())
+	}
+	l.lock, l.file = lock, file
+	return true, nil
+}
+
+// Check is an error, from then on, when another process may work in the directory. A lock
+// file that was removed is made again.
+func (l *Lock) Check() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil {
+		return l.lost
+	}
+	now, err := os.Stat(l.path)
+	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // a disk that does not answer proves nothing
+		return nil
+	}
+	before := l.lock
+	switch got, err := l.take(); {
+	case got:
+		return before.Unlock()
+	case err != nil:
+		return fmt.Errorf("the lock %s was removed and cannot be made again: %w", l.path, err)
+	}
+	l.lost = fmt.Errorf("%w: its lock %s was removed under the running program, which writes nothing more: "+
+		"stop both processes, look whether the ledger is whole with `perennial ledger verify`, and start one", ErrLocked, l.path)
+	return l.lost
+}
+
+// Unlock ends the lock.
+func (l *Lock) Unlock() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.lock.Unlock(), l.dir())
+}

@@ -1,0 +1,117 @@
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"perennial/ledger/files"
+	"perennial/queue/natstest"
+)
+
+func TestSecondProcessIsKeptOutOfTheDataDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	lock, err := Acquire(dir)
+	natstest.Check(t, err)
+	_, err = Acquire(dir)
+	if !errors.Is(err, ErrLocked) || strings.Count(err.Error(), "\n") != 2 {
+		t.Fatal(err)
+	}
+	natstest.Check(t, lock.Unlock())
+	lock, err = Acquire(dir)
+	natstest.Check(t, err)
+	natstest.Check(t, lock.Unlock())
+}
+
+// TestARemovedLockLetsNobodyIn: it is made again, and where an older version, which asks for
+// the file alone, was faster, its holder knows from then on.
+func TestARemovedLockLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	lock, err := Acquire(dir)
+	natstest.Check(t, err)
+	path := filepath.Join(dir, LockName)
+	natstest.Check(t, lock.Check())
+	natstest.Check(t, os.Remove(path))
+	if _, err := Acquire(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second process: %v", err)
+	}
+	natstest.Check(t, lock.Check())
+	if _, got, err := files.TryLock(path); got || err != nil {
+		t.Errorf("the lock was not made again: %v", err)
+	}
+	natstest.Check(t, os.Remove(path))
+	older, got, err := files.TryLock(path)
+	if err != nil || !got {
+		t.Fatal(got, err)
+	}
+	for range 2 {
+		if err := lock.Check(); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
+			t.Errorf("while an older version works there, and after it: %v", err)
+		}
+		natstest.Check(t, older.Unlock())
+	}
+	natstest.Check(t, lock.Unlock())
+	lock, err = Acquire(dir)
+	natstest.Check(t, err)
+	natstest.Check(t, lock.Unlock())
+}
+
+// TestALockTakenWhileItIsLookedAtIsMissed: whatever the two do at the same moment, the one that
+// has no lock any more says so.
+func TestALockTakenWhileItIsLookedAtIsMissed(t *testing.T) {
+	dir := t.TempDir()
+	for range 300 {
+		lock, err := Acquire(dir)
+		natstest.Check(t, err)
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for lock.Check() == nil {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+		path, unlock := filepath.Join(dir, LockName), func() error { return nil }
+		for got := false; !got; {
+			_ = os.Remove(path)
+			older, now, err := files.TryLock(path)
+			natstest.Check(t, err)
+			if got = now; got {
+				unlock = older.Unlock
+			}
+		}
+		close(stop)
+		<-done
+		if err := lock.Check(); !errors.Is(err, ErrLocked) {
+			t.Fatalf("an older version has the lock, and: %v", err)
+		}
+		natstest.Check(t, errors.Join(unlock(), lock.Unlock()))
+	}
+}
+
+// TestALockThatIsNoFileIsRefused, at once.
+func TestALockThatIsNoFileIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, put := range map[string]func(path string) error{
+		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link": func(path string) error { return os.Symlink("elsewhere", path) },
+	} {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(dir, 0o700), put(filepath.Join(dir, LockName))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Acquire(dir); !errors.Is(err, files.ErrNotRegular) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if exists, _ := filepath.Glob(filepath.Join(dir, "elsewhere")); len(exists) > 0 {
+			t.Error("the link was followed")
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package datadir
+
+import (
+	"testing"
+
+	"perennial/ledger/testrun"
+)
+
+func TestMain(m *testing.M) { testrun.Main(m) }

@@ -1,0 +1,85 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Ensure opens a bucket, or makes it where it is missing.
+func Ensure(ctx context.Context, js jetstream.KeyValueManager, config jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	kv, err := js.KeyValue(ctx, config.Bucket)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return kv, err
+	}
+	kv, err = js.CreateKeyValue(ctx, config)
+	if errors.Is(err, jetstream.ErrBucketExists) { // another client was quicker
+		return js.KeyValue(ctx, config.Bucket)
+	}
+	return kv, err
+}
+
+// Update writes a key if its entry has a revision, and else returns ErrKeyExists. Revision 0
+// is a key that is not there.
+func Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
+	if revision == 0 {
+		return kv.Create(ctx, key, value)
+	}
+	revision, err := kv.Update(ctx, key, value, revision)
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		err = fmt.Errorf("%w: %w", jetstream.ErrKeyExists, err)
+	}
+	return revision, err
+}
+
+// Watch calls each with the last entry of each key of a bucket, then with nil, and
+// then with every entry that comes, until ctx ends.
+func Watch(ctx context.Context, js jetstream.KeyValueManager, name string, each func(jetstream.KeyValueEntry)) error {
+	kv, err := js.KeyValue(ctx, name)
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", name, err)
+	}
+	watcher, err := kv.WatchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", name, err)
+	}
+	defer func() { _ = watcher.Stop() }()
+	for {
+		select {
+		case entry, open := <-watcher.Updates():
+			if !open {
+				return ctx.Err()
+			}
+			each(entry)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// WatchAll calls changed with what a bucket holds, at once and after every change, until ctx
+// ends. The map is changed after the call. Of a bucket that is missing it holds nothing, and
+// WatchAll returns nil.
+func WatchAll(ctx context.Context, js jetstream.KeyValueManager, name string, changed func(all map[string][]byte)) error {
+	all, complete := map[string][]byte{}, false
+	err := Watch(ctx, js, name, func(entry jetstream.KeyValueEntry) {
+		switch {
+		case entry == nil:
+			complete = true
+		case entry.Operation() == jetstream.KeyValuePut:
+			all[entry.Key()] = entry.Value()
+		default:
+			delete(all, entry.Key())
+		}
+		if complete {
+			changed(all)
+		}
+	})
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		changed(nil)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+// A client that publishes without waiting: who it is, said once a minute.
+
+package embedded
+
+import (
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"perennial/queue/roles"
+)
+
+const (
+	// floodEvery is how often a flood is logged at most, floodLook how long the clients are
+	// compared to find whose it is, and floodClients how many of them.
+	floodEvery   = time.Minute
+	floodLook    = 50 * time.Millisecond
+	floodClients = 1000
+)
+
+// watch has floods of a server logged.
+func (l *serverLog) watch(s *server.Server) { l.busy.Store(s) }
+
+// flooded logs that the server refuses messages, and the user that sends most.
+func (l *serverLog) flooded(text string) {
+	s := l.busy.Swap(nil)
+	if s == nil {
+		return
+	}
+	time.AfterFunc(floodEvery, func() { l.busy.CompareAndSwap(nil, s) })
+	before := sentBy(s)
+	time.AfterFunc(floodLook, func() {
+		var most *server.ConnInfo
+		var more int64
+		for cid, c := range sentBy(s) {
+			sent := c.InMsgs
+			if was := before[cid]; was != nil && c.InMsgs > was.InMsgs {
+				sent += floodWeight * (c.InMsgs - was.InMsgs)
+			}
+			if c.AuthorizedUser != roles.RunnerUser && (most == nil || sent > more) { // the runner publishes for others
+				most, more = c, sent
+			}
+		}
+		log := l.log.WithField("error", text)
+		if most != nil {
+			log = log.WithField("user", most.AuthorizedUser).WithField("client", most.Name).WithField("remote", net.JoinHostPort(most.IP, strconv.Itoa(most.Port)))
+		}
+		log.Warn("a client publishes faster than the server stores, and is refused: have it wait for acknowledgements")
+	})
+}
+
+// floodWeight has what a client sends now count for more than what it has sent.
+const floodWeight = 1000
+
+// sentBy are the clients that have sent most.
+func sentBy(s *server.Server) map[uint64]*server.ConnInfo {
+	all := map[uint64]*server.ConnInfo{}
+	if z, err := s.Connz(&server.ConnzOptions{Username: true, Sort: server.ByInMsgs, Limit: floodClients}); err == nil {
+		for _, c := range z.Conns {
+			all[c.Cid] = c
+		}
+	}
+	return all
+}

@@ -1,0 +1,372 @@
+// The embedded NATS server.
+
+package embedded
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/sirupsen/logrus"
+
+	"perennial/ledger/files"
+	"perennial/queue"
+	"perennial/queue/roles"
+	"perennial/queue/service"
+)
+
+const (
+	// maxPayloadBytes bounds one message on the embedded server.
+	maxPayloadBytes = 2 << 20
+	// MaxBufferedMessages bounds what a stream of the embedded server has taken and not
+	// stored yet. It refuses the rest: a client that publishes without waiting would
+	// otherwise have the others wait for the syncs of all that it sent. A batch, and what
+	// the outbox publishes at once, fit in.
+	MaxBufferedMessages = 1536
+	// anyConnections bounds the connections to an embedded server without users, roomFor those
+	// of the runner and of its commands beside what the users may have.
+	anyConnections = 1024
+	roomFor        = 64
+	// serverStartTimeout bounds how long a start may take, recovery included.
+	serverStartTimeout = 2 * time.Minute
+)
+
+// Config configures the embedded NATS server.
+type Config struct {
+	Listen   string         // loopback host:port; port 0 takes a free one; default 127.0.0.1:4222
+	StoreDir string         // where JetStream keeps its files; required
+	Users    []roles.User   // default: none, so that every process of this machine may connect
+	Verbs    []service.Verb // what the roles of users may ask
+	Closed   bool           // only this process may connect, whatever Users says
+	Log      *logrus.Logger // default: logrus's standard logger
+}
+
+// Server is a NATS server with JetStream inside this process. Every write of
+// a stream is synced before it is acknowledged, except events, whose first
+// copy is the ledger.
+type Server struct {
+	options  *server.Options
+	log      *serverLog
+	user     string
+	password string
+	accounts string            // the configuration of its accounts and users; "" when there are none
+	secrets  map[string]string // by user
+
+	mu     sync.RWMutex
+	server *server.Server
+	ended  bool
+}
+
+// Start starts the embedded server and returns when clients can
+// connect. It listens on loopback only and handles no signals. Call
+// [Server.Shutdown] to stop it.
+func Start(config Config) (*Server, error) {
+	host, port, err := loopback(config.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if config.StoreDir == "" {
+		return nil, errors.New("embedded nats: no store directory given")
+	}
+	if err := files.CloseDirectory(config.StoreDir); err != nil {
+		return nil, fmt.Errorf("embedded nats: store directory: %w", err)
+	}
+	options := &server.Options{
+		ServerName: "perennial", Host: host, Port: port,
+		JetStream: true, StoreDir: config.StoreDir, SyncAlways: true,
+		JetStreamMaxStore: diskAlone, StreamMaxBufferedMsgs: MaxBufferedMessages,
+		MaxPayload: maxPayloadBytes, NoSigs: true, MaxConn: anyConnections,
+	}
+	if len(config.Users) > 0 { // each has a bound of its own
+		options.MaxConn = len(config.Users)*roles.MaxConnections + roomFor
+	}
+	embedded := &Server{options: options, log: newServerLog(config.Log)}
+	if err := embedded.separate(config); err != nil {
+		return nil, err
+	}
+	if err := embedded.start(); err != nil {
+		return nil, err
+	}
+	return embedded, nil
+}
+
+// diskAlone, in bytes, is more than any disk: without a limit of its own the server
+// takes what is free at its start for one, and on a disk that is nearly full it would
+// store nothing any more, however much Room is made.
+const diskAlone = 1 << 50
+
+// start makes a server of the options and returns when clients can connect.
+func (e *Server) start() error {
+	options, err := e.fresh()
+	if err != nil {
+		return err
+	}
+	made, err := server.NewServer(options)
+	if err != nil {
+		return fmt.Errorf("embedded nats: %w", err)
+	}
+	made.SetLoggerV2(e.log, false, false, false)
+	e.log.watch(made)
+	made.Start()
+	if err := awaitReady(made, e.log); err != nil {
+		made.Shutdown()
+		made.WaitForShutdown()
+		if strings.Contains(err.Error(), "address already in use") {
+			err = fmt.Errorf("%w\nanother program listens there, perhaps another `perennial run`: say another address with --nats-listen or nats.listen, such as 127.0.0.1:0", err)
+		}
+		return fmt.Errorf("embedded nats on %s: %w", net.JoinHostPort(e.options.Host, strconv.Itoa(max(e.options.Port, 0))), err)
+	}
+	e.server = made
+	return nil
+}
+
+// now is the server of the moment.
+func (e *Server) now() *server.Server {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.server
+}
+
+// URL is the address for clients, such as nats://127.0.0.1:4222.
+func (e *Server) URL() string { return e.now().ClientURL() }
+
+// InProcessConn implements nats.InProcessConnProvider: connections of this process
+// find the server of the moment, also behind a restart.
+func (e *Server) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
+
+// Listeners are the users whose clients wait for answers at an inbox, "" for the runner
+// and on a server without users. A user may listen to the inboxes of others.
+func (e *Server) Listeners(inbox string) (users []string) {
+	accounts := map[string]string{"": server.DEFAULT_GLOBAL_ACCOUNT}
+	for name := range e.secrets {
+		accounts[name] = queue.UserAccount(name)
+	}
+	if e.user != "" {
+		delete(accounts, e.user)
+		accounts[""] = roles.RunnerAccount
+	}
+	for name, account := range accounts {
+		if of, err := e.now().LookupAccount(account); err == nil && of.Interest(inbox) > 0 {
+			users = append(users, name)
+		}
+	}
+	return users
+}
+
+// Failing says why the server stores nothing, nil while it does: a disk that was
+// full, or gave an error, disables a stream or all of them until a restart.
+func (e *Server) Failing() error {
+	health := e.now().Healthz(&server.HealthzOptions{})
+	if health.StatusCode == 0 && health.Error == "" || health.Status == "ok" {
+		return nil
+	}
+	return fmt.Errorf("the embedded NATS stores nothing: %s", health.Error)
+}
+
+// Restart ends the server and starts it on the same address and files. Clients
+// connect again by themselves.
+func (e *Server) Restart() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return nil
+	}
+	if at, ok := e.server.Addr().(*net.TCPAddr); ok {
+		e.options.Port = at.Port
+	}
+	e.server.Shutdown()
+	e.server.WaitForShutdown()
+	return e.start()
+}
+
+// Shutdown stops the server and returns when its files are closed.
+func (e *Server) Shutdown() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+	e.server.Shutdown()
+	e.server.WaitForShutdown()
+}
+
+// ConnectOptions connect within the process: no socket, no TCP.
+func (e *Server) ConnectOptions() []nats.Option {
+	options := []nats.Option{nats.InProcessServer(e)}
+	if e.user != "" {
+		options = append(options, nats.UserInfo(e.user, e.password))
+	}
+	return options
+}
+
+// separate prepares a NATS account for each user, and one for the runner beside them
+// under a random password. Without users there is one account for all.
+func (e *Server) separate(config Config) (err error) {
+	users := config.Users
+	if config.Closed {
+		users = nil
+	}
+	if len(users) == 0 && !config.Closed {
+		return moveStore(config.StoreDir, server.DEFAULT_GLOBAL_ACCOUNT)
+	}
+	if e.accounts, err = roles.ServerConfig(users, config.Verbs, func(string) string { return `"set at the start"` }); err != nil {
+		return fmt.Errorf("embedded nats: %w", err)
+	}
+	e.user, e.password = roles.RunnerUser, rand.Text()
+	e.secrets = map[string]string{e.user: e.password}
+	for _, u := range users {
+		e.secrets[u.Name] = u.Password
+	}
+	return moveStore(config.StoreDir, roles.RunnerAccount)
+}
+
+// fresh are the options of one start. They are a copy, since a server keeps the
+// accounts in its options.
+func (e *Server) fresh() (*server.Options, error) {
+	options := e.options.Clone()
+	if e.accounts == "" {
+		return options, nil
+	}
+	if err := options.ProcessConfigString(e.accounts); err != nil {
+		return nil, fmt.Errorf("embedded nats: the accounts of its users: %w", err)
+	}
+	for _, u := range options.Users {
+		u.Password = e.secrets[u.Username]
+	}
+	return options, nil
+}
+
+// moveStore gives the streams of a server that had users and has none any more, or
+// the reverse, to the account that the runner has now.
+func moveStore(dir, account string) error {
+	other := roles.RunnerAccount
+	if account == other {
+		other = server.DEFAULT_GLOBAL_ACCOUNT
+	}
+	now, before := filepath.Join(dir, server.JetStreamStoreDir, account), filepath.Join(dir, server.JetStreamStoreDir, other)
+	if _, err := os.Stat(now); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(before, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("embedded nats: move the streams from account %s to %s: %w", other, account, err)
+	}
+	return nil
+}
+
+// awaitReady waits until clients can connect or the server gives up.
+func awaitReady(made *server.Server, log *serverLog) error {
+	const step = 50 * time.Millisecond
+	for range serverStartTimeout / step {
+		if made.ReadyForConnections(step) {
+			return nil
+		}
+		select {
+		case message := <-log.fatal:
+			return errors.New(message)
+		default:
+		}
+	}
+	return fmt.Errorf("not ready after %s", serverStartTimeout)
+}
+
+// CheckListen says what is wrong with an address for the embedded server, nil
+// when nothing is.
+func CheckListen(listen string) error {
+	_, _, err := loopback(listen)
+	return err
+}
+
+// loopback splits a listen address and refuses one that is not of this machine: the
+// embedded server has no TLS.
+func loopback(listen string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(cmp.Or(listen, "127.0.0.1:4222"))
+	if err != nil {
+		return "", 0, fmt.Errorf("nats.listen %q: %w", listen, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", 0, fmt.Errorf("nats.listen %q: the embedded server listens on loopback only (127.0.0.1); for other machines run a NATS server and set nats.url", listen)
+	}
+	port, err = strconv.Atoi(text)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("nats.listen %q: port must be 0 to 65535", listen)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// serverLog hands the server's log lines to logrus and keeps the first fatal
+// one, instead of ending the process.
+type serverLog struct {
+	log   *logrus.Entry
+	fatal chan string
+	busy  atomic.Pointer[server.Server] // nil while a flood is looked at
+}
+
+func newServerLog(log *logrus.Logger) *serverLog {
+	return &serverLog{log: cmp.Or(log, logrus.StandardLogger()).WithField("part", "nats-server"), fatal: make(chan string, 1)}
+}
+
+// Noticef goes to debug: the server's notices are about itself.
+func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
+
+// Warnf passes a warning on, but for the one about passwords in a file: this
+// server reads none, its own is made anew at every start. What follows a kill goes to debug.
+func (l *serverLog) Warnf(format string, v ...any) {
+	if strings.HasPrefix(format, "Plaintext passwords detected") {
+		return
+	}
+	text := fmt.Sprintf(format, v...)
+	if strings.HasPrefix(text, "Dropping messages due to") {
+		l.flooded(text)
+		return
+	}
+	if indexIsOld(text) {
+		l.log.Debug(text)
+		return
+	}
+	l.log.Warn(text)
+}
+
+// indexIsOld reports whether a line says that the server found its index older than its
+// data, as after every kill, and reads the data: nothing is lost, and nothing is to be done.
+func indexIsOld(text string) bool {
+	return strings.HasPrefix(text, "Filestore [") && (strings.HasSuffix(text, ", will rebuild") || strings.HasSuffix(text, "prior state file"))
+}
+
+// Errorf passes an error on. That a client may not do something is no error of the
+// server's: a warning.
+func (l *serverLog) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	if strings.Contains(text, " Violation - ") || strings.Contains(text, "authentication error") {
+		l.log.Warn(text)
+		return
+	}
+	l.log.Error(text)
+}
+
+// Debugf goes to trace.
+func (l *serverLog) Debugf(format string, v ...any) { l.log.Tracef(format, v...) }
+
+// Tracef drops protocol traces: they would carry message bodies.
+func (l *serverLog) Tracef(string, ...any) {}
+
+// Fatalf keeps the message for Start and does not end the process.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+		l.log.Errorf(format, v...)
+	}
+}

@@ -1,0 +1,69 @@
+package embedded
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/queue"
+	"perennial/queue/natstest"
+	"perennial/queue/publish"
+	"perennial/queue/roles"
+	"perennial/queue/streams"
+)
+
+// TestAUserLeavesTheOthersTheirConnections: each is a descriptor of the server.
+func TestAUserLeavesTheOthersTheirConnections(t *testing.T) {
+	viewer := []roles.Grant{{Role: queue.RoleViewer, Accounts: []string{"main"}}}
+	s := start(t, t.TempDir(), roles.User{Name: "one", Password: "pw", Grants: viewer}, roles.User{Name: "two", Password: "pw", Grants: viewer})
+	connect := func(user string) error {
+		nc, err := nats.Connect(s.URL(), nats.UserInfo(user, "pw"))
+		if err == nil {
+			t.Cleanup(nc.Close)
+		}
+		return err
+	}
+	for range roles.MaxConnections {
+		if err := connect("one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := connect("one"); err == nil {
+		t.Error("there is no end of them")
+	}
+	if err := connect("two"); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+}
+
+// TestStreamsStayWhenUsersComeAndGo: the runner's NATS account has another name then.
+func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
+	dir, users := t.TempDir(), []roles.User{{Name: "app", Password: "pw", Grants: []roles.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}}}
+	for stored, users := range [][]roles.User{nil, users, users, nil, users} {
+		s, err := Start(Config{Listen: "127.0.0.1:0", StoreDir: dir, Users: users, Log: natstest.Quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := connect(t, s)
+		if err := (streams.Wanted{Account: "main", Replicas: 1, Embedded: true}).Ensure(natstest.Within(t), q.JetStream()); err != nil {
+			t.Fatal(err)
+		}
+		if err := publish.New(q.JetStream()).Publish(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindProxyRenew, Data: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := q.JetStream().Stream(natstest.Within(t), queue.CommandsStream("main"))
+		if err != nil || stream.CachedInfo().State.Msgs != uint64(stored+1) {
+			t.Errorf("start %d: %v %v", stored+1, stream, err)
+		}
+		q.Close()
+		s.Shutdown()
+	}
+}
+
+// TestAServerWithAWrongUserDoesNotStart, rather than with a user of other rights.
+func TestAServerWithAWrongUserDoesNotStart(t *testing.T) {
+	wrong := []roles.User{{Name: "app", Grants: []roles.Grant{{Role: queue.RoleViewer}}}}
+	if _, err := Start(Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: wrong, Log: natstest.Quiet()}); err == nil {
+		t.Error("it starts")
+	}
+}

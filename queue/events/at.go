@@ -1,0 +1,66 @@
+// Single events of an account's stream, by their sequence and by their time.
+
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// At is the event with a sequence; found is false where the stream does not hold it.
+func (s Stream) At(ctx context.Context, seq uint64) (event Event, found bool, err error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return Event{}, false, err
+	}
+	return eventAt(ctx, stream, s.account, seq)
+}
+
+func eventAt(ctx context.Context, stream jetstream.Stream, account string, seq uint64) (event Event, found bool, err error) {
+	msg, err := stream.GetMsg(ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Event{}, false, nil
+	}
+	if err != nil {
+		return Event{}, false, fmt.Errorf("event %d of account %s: %w", seq, account, err)
+	}
+	return received(account, msg.Subject, msg.Sequence, msg.Header, msg.Data), true, nil
+}
+
+// FirstSince is the sequence of the first event whose fact is of an instant or later;
+// the one behind the stream's last where there is none. Facts are in the order of their
+// times, but for clocks that were set back.
+func (s Stream) FirstSince(ctx context.Context, at time.Time) (uint64, error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	state := stream.CachedInfo().State
+	from, to := max(state.FirstSeq, 1), state.LastSeq+1
+	for from < to {
+		middle := from + (to-from)/2
+		event, found, err := eventAt(ctx, stream, s.account, middle)
+		if err != nil {
+			return 0, err
+		}
+		var of struct {
+			Time time.Time `json:"time"`
+		}
+		if found {
+			if err := json.Unmarshal(event.Data, &of); err != nil {
+				return 0, fmt.Errorf("event %d of account %s: %w", middle, s.account, err)
+			}
+		}
+		if of.Time.Before(at) {
+			from = middle + 1
+		} else {
+			to = middle
+		}
+	}
+	return from, nil
+}

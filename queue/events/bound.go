@@ -1,0 +1,191 @@
+// How the first events of a stream are removed. The stream denies deletes and purges,
+// and no update changes that, so they are removed by a limit: the stream is closed to publications,
+// its limit is set to as many messages as stay, and it is opened again without
+// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
+
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger/failpoint"
+	"perennial/queue"
+	"perennial/queue/streams"
+)
+
+// boundTimeout bounds one change of the stream: the server answers when it has
+// removed what has to go.
+const boundTimeout = 10 * time.Minute
+
+// State is what an account's events stream holds. Of an empty stream Last
+// is 0.
+type State struct {
+	First, Last, Messages, Bytes uint64
+	// Cut says that removing events from its front was begun and not ended: it
+	// takes no event before [Stream.Open], which EnsureStreams includes.
+	Cut bool
+}
+
+// State looks at an account's events stream.
+func (s Stream) State(ctx context.Context) (State, error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	return eventsState(stream.CachedInfo()), nil
+}
+
+func eventsState(info *jetstream.StreamInfo) State {
+	s := info.State
+	return State{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: streams.IsCut(info.Config)}
+}
+
+// Unread is a durable consumer of an events stream, or a webhook ([WebhookOf]), and the
+// first event that it may not have acknowledged, or delivered.
+type Unread struct {
+	Consumer string
+	First    uint64
+}
+
+// Unread lists the durable consumers of an account's events stream that
+// have not acknowledged all that they are to get, and its webhooks that have not delivered
+// all. An ephemeral consumer keeps no
+// place, and is not among them. A consumer that does not answer is an error: what
+// it needs is not known.
+func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := stream.ConsumerNames(ctx)
+	answer := map[string]bool{}
+	for name := range names.Name() {
+		answer[name] = false
+	}
+	infos := stream.ListConsumers(ctx)
+	var all []Unread
+	for info := range infos.Info() {
+		answer[info.Name] = true
+		if first := firstUnread(info); first > 0 {
+			all = append(all, Unread{Consumer: info.Name, First: first})
+		}
+	}
+	if err := errors.Join(names.Err(), infos.Err()); err != nil {
+		return nil, fmt.Errorf("consumers of account %s's events: %w", s.account, err)
+	}
+	for name, answered := range answer {
+		if answered {
+			continue
+		}
+		if _, err := stream.Consumer(ctx, name); !errors.Is(err, jetstream.ErrConsumerNotFound) { // it did not end meanwhile
+			return nil, errors.Join(fmt.Errorf("consumer %s of stream %s does not answer: what it has not read is not known", name, queue.EventsStream(s.account)), err)
+		}
+	}
+	webhooks, err := s.unreadWebhooks(ctx, stream.CachedInfo().State.LastSeq)
+	return append(all, webhooks...), err
+}
+
+// firstUnread is the first event that a durable consumer may still need, 0 for
+// none.
+func firstUnread(c *jetstream.ConsumerInfo) uint64 {
+	switch {
+	case c.Config.Durable == "", c.NumPending == 0 && c.NumAckPending == 0:
+		return 0
+	case c.Config.AckPolicy == jetstream.AckNonePolicy:
+		return c.Delivered.Stream + 1
+	default:
+		return c.AckFloor.Stream + 1
+	}
+}
+
+// Bounding removes the first events of an account's stream.
+type Bounding struct {
+	First uint64 // the event that the stream begins with afterwards
+	// Alone is asked right before anything is removed: an error says that another
+	// runner may publish. Required.
+	Alone func(context.Context) error
+}
+
+// Bound removes the events before b.First, exactly those, or says why it
+// did not. The caller must prevent an outbox from publishing meanwhile. After a crash
+// half way the stream refuses events until [Stream.Open], and no other events
+// are lost.
+func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
+	defer cancel()
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return err
+	}
+	config := streams.CutConfig(stream.CachedInfo().Config, b.First)
+	closed, err := s.setLimits(ctx, config) // nothing is published behind it: what is counted stays so
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Open(ctx)) }()
+	failpoint.Reached(ctx, "archive.events_closed")
+	state := eventsState(closed)
+	if err := boundable(s.account, b, state); err != nil || state.First >= b.First {
+		return err
+	}
+	config.MaxMsgs, config.Discard = int64(state.Last-b.First+1), jetstream.DiscardOld
+	if err := b.Alone(ctx); err != nil {
+		return err
+	}
+	cut, err := s.setLimits(ctx, config)
+	if err != nil {
+		return err
+	}
+	failpoint.Reached(ctx, "archive.events_removed")
+	if is := eventsState(cut); is.First != b.First || is.Last != state.Last || is.Messages != state.Last-b.First+1 {
+		return fmt.Errorf("stream %s: events %d to %d were to stay and %d to %d (%d messages) are there: check with `perennial ledger verify --against-events`",
+			config.Name, b.First, state.Last, is.First, is.Last, is.Messages)
+	}
+	return nil
+}
+
+// boundable refuses a stream in which a limit by count would remove other events
+// than those before the first that stays.
+func boundable(account string, b Bounding, s State) error {
+	switch {
+	case b.First > s.Last:
+		return fmt.Errorf("events of account %s: event %d is to be the first and the stream ends with %d", account, b.First, s.Last)
+	case s.Messages != s.Last-s.First+1:
+		return fmt.Errorf("events of account %s: the stream counts %d messages from %d to %d: some were removed in between, by another program", account, s.Messages, s.First, s.Last)
+	}
+	return nil
+}
+
+// setLimits updates the stream and says what it holds then.
+func (s Stream) setLimits(ctx context.Context, config jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	limited, cancel := context.WithTimeout(ctx, boundTimeout)
+	defer cancel()
+	if _, err := s.js.UpdateStream(limited, config); err != nil {
+		return nil, fmt.Errorf("set the limits of stream %s: %w", config.Name, err)
+	}
+	stream, err := s.js.Stream(limited, config.Name)
+	if err != nil {
+		return nil, fmt.Errorf("look up stream %s: %w", config.Name, err)
+	}
+	return stream.CachedInfo(), nil
+}
+
+// Open ends what a Bound that was killed has begun: the stream takes
+// events again and keeps them all. It removes nothing.
+func (s Stream) Open(ctx context.Context) error {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return err
+	}
+	open, cut := streams.OpenConfig(stream.CachedInfo().Config)
+	if !cut {
+		return nil
+	}
+	_, err = s.setLimits(ctx, open)
+	return err
+}

@@ -1,0 +1,229 @@
+// Following the events stream: all events, live ones, and the last one.
+
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"perennial/ledger/sleep"
+	"perennial/queue"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// HeaderSeq and HeaderHash carry a row's place in the journal beside the
+	// event, so that an outbox finds its place without reading bodies.
+	HeaderSeq  = "Perennial-Seq"
+	HeaderHash = "Perennial-Hash"
+)
+
+// Stream is the events stream of one account, as others read it.
+type Stream struct {
+	js      *queue.JetStream
+	account string
+}
+
+// Of is the events stream of an account.
+func Of(js *queue.JetStream, account string) Stream { return Stream{js, account} }
+
+// From says where [Stream.Follow] begins: with what is published from now
+// on, or with stream sequence Seq (0 and 1 both mean the first event kept).
+// Types, such as "order.delivered" or "order.*", leaves out every other event.
+type From struct {
+	Seq   uint64
+	New   bool
+	Types []string
+}
+
+// Event is an event as it stands in the stream. Seq and Hash are the
+// journal row's; Seq is 0 on a message that no outbox published.
+type Event struct {
+	StreamSeq uint64
+	Subject   string
+	Type      string // "order.delivered"
+	Data      []byte // CloudEvents JSON
+	Seq       uint64
+	Hash      string
+}
+
+// Follow yields an account's events in order, and waits for more, until ctx
+// ends or the caller stops. Lost connections are bridged: no event is left
+// out or given twice. It ends after yielding an error: ctx's, or one that
+// waiting does not mend, such as a missing stream ([ErrNoAccount]).
+func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		next, err := s.firstWatched(ctx, from)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
+		for {
+			stopped, err := s.watch(ctx, from.Types, &next, delay, yield)
+			if stopped {
+				return
+			}
+			if ctx.Err() == nil && !permanent(err) {
+				s.js.Log().WithError(err).WithField("account", s.account).Debug("watching events begins again")
+				err = delay.Wait(ctx)
+			}
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+		}
+	}
+}
+
+// Live yields an account's events of the given types as they are published, by
+// a plain subscription that costs the server the least. Unlike Follow it
+// looks at no stream: what passes while the connection is lost is left out.
+func (s Stream) Live(ctx context.Context, types ...string) (iter.Seq2[Event, error], error) {
+	if err := queue.ValidAccount(s.account); err != nil {
+		return nil, err
+	}
+	messages := make(chan *nats.Msg, liveBuffer)
+	var subs []*nats.Subscription
+	stop := func() {
+		for _, sub := range subs {
+			_ = sub.Unsubscribe()
+		}
+	}
+	for _, t := range types {
+		sub, err := s.js.Conn().ChanSubscribe(queue.EventSubject(s.account, t), messages)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("subscribe to %s of account %s: %w", t, s.account, err)
+		}
+		subs = append(subs, sub)
+	}
+	if err := s.js.Conn().FlushTimeout(queue.PublishTimeout); err != nil {
+		stop()
+		return nil, err
+	}
+	return func(yield func(Event, error) bool) {
+		defer stop()
+		for {
+			select {
+			case m := <-messages:
+				if !yield(received(s.account, m.Subject, 0, m.Header, m.Data), nil) {
+					return
+				}
+			case <-ctx.Done():
+				yield(Event{}, ctx.Err())
+				return
+			}
+		}
+	}, nil
+}
+
+// liveBuffer is how many events wait for who follows; more are dropped by the
+// client, as with every plain subscription.
+const liveBuffer = 65536
+
+// PullAhead bounds what the server has sent ahead.
+const PullAhead = 256
+
+// PullHeartbeat is how often the server says that a consumer is there while it has
+// nothing to deliver. After two that did not come the consumer is made anew.
+const PullHeartbeat = time.Second
+
+// permanent says whether trying again is of no use.
+func permanent(err error) bool {
+	return errors.Is(err, queue.ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
+}
+
+// Last is the last event in an account's stream; found is false when
+// there is none yet.
+func (s Stream) Last(ctx context.Context) (event Event, found bool, err error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return Event{}, false, err
+	}
+	msg, err := stream.GetLastMsgForSubject(ctx, queue.EventSubject(s.account, ">"))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Event{}, false, nil
+	}
+	if err != nil {
+		return Event{}, false, fmt.Errorf("last event of account %s: %w", s.account, err)
+	}
+	return received(s.account, msg.Subject, msg.Sequence, msg.Header, msg.Data), true, nil
+}
+
+func (s Stream) stream(ctx context.Context) (jetstream.Stream, error) {
+	return s.js.StreamOf(ctx, s.account, queue.EventsStream(s.account), "events stream")
+}
+
+// firstWatched turns "new" into a sequence at once, so that a reconnect later
+// on leaves nothing out.
+func (s Stream) firstWatched(ctx context.Context, from From) (uint64, error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if from.New {
+		return stream.CachedInfo().State.LastSeq + 1, nil
+	}
+	return max(from.Seq, 1), nil
+}
+
+// watch yields from *next on until something fails; stopped says that the
+// caller wants no more.
+func (s Stream) watch(ctx context.Context, types []string, next *uint64, delay *sleep.Backoff, yield func(Event, error) bool) (stopped bool, err error) {
+	if _, err := s.stream(ctx); err != nil {
+		return false, err
+	}
+	var filter []string
+	for _, t := range types {
+		filter = append(filter, queue.EventSubject(s.account, t))
+	}
+	consumer, err := s.js.OrderedConsumer(ctx, queue.EventsStream(s.account), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *next,
+		FilterSubjects: filter, InactiveThreshold: 30 * time.Second,
+	})
+	if err != nil {
+		return false, err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(PullAhead), jetstream.PullHeartbeat(PullHeartbeat))
+	if err != nil {
+		return false, err
+	}
+	defer messages.Stop()
+	for {
+		msg, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return false, err
+		}
+		meta, err := msg.Metadata()
+		if err != nil {
+			return false, err
+		}
+		if meta.Sequence.Stream < *next {
+			continue
+		}
+		*next = meta.Sequence.Stream + 1
+		delay.Reset()
+		if !yield(received(s.account, msg.Subject(), meta.Sequence.Stream, msg.Headers(), msg.Data()), nil) {
+			return true, nil
+		}
+	}
+}
+
+func received(account, subject string, streamSeq uint64, header nats.Header, data []byte) Event {
+	event := Event{StreamSeq: streamSeq, Subject: subject, Type: queue.EventTypeOf(account, subject),
+		Data: data, Hash: header.Get(HeaderHash)}
+	if seq, err := strconv.ParseUint(header.Get(HeaderSeq), 10, 64); err == nil {
+		event.Seq = seq
+	}
+	return event
+}

@@ -1,0 +1,304 @@
+// Acknowledgements of commands, gathered into purges of the commands stream.
+
+package intake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+)
+
+const (
+	// ackInterval is how long an acknowledgement may be held back, ackGather
+	// how many are gathered before that, and ackMany from how many on one purge
+	// is cheaper than single acknowledgements.
+	ackInterval = 50 * time.Millisecond
+	ackGather   = 1024
+	ackMany     = 16
+	// maxAckIntervals is for how many intervals an acknowledged command may wait
+	// for an earlier one that is not.
+	maxAckIntervals = 10
+	// maxTracked bounds the commands remembered in one run.
+	maxTracked = 16384
+	// purgeTimeout bounds one purge or look at the stream.
+	purgeTimeout = 5 * time.Second
+)
+
+// acks gathers acknowledgements. Where every write is synced, the server syncs the
+// disk once for each single acknowledgement (3,300 a second measured), but only a
+// few times for a purge of any length. So a long prefix of acknowledged
+// commands is removed by one purge up to its last sequence.
+//
+// Each line of commands has its own run, consumer and purges: a purge is of the
+// line's subject, unless the stream holds no other one.
+//
+// A purge may only ever remove what was acknowledged here. That is so when
+// nothing of the line exists below the run's first command (the stream says so),
+// and when the run has no gap: the server numbers its deliveries, new commands are
+// delivered in stream order, so that between two new ones with unbroken
+// delivery numbers no command was left out. A delivery that breaks these rules begins
+// a new run, and the old run is acknowledged singly.
+type acks struct {
+	js      *queue.JetStream
+	account string
+	line    queue.Line // only commands of this line are removed
+	stream  jetstream.Stream
+	created time.Time     // of the stream; another stream is not purged
+	wake    chan struct{} // something was acknowledged
+	full    chan struct{} // an early flush is due
+
+	removing sync.Mutex // held during a purge and while a command is put back
+
+	mu       sync.Mutex
+	returned map[uint64]struct{} // put back and not seen again yet
+	run      []*tracked          // first deliveries not yet sent off, ascending by sequence
+	last     uint64              // sequence of the run's last command, 0 before the first
+	waiting  int                 // commands of run acknowledged here and not at the server
+	delivery uint64              // the last delivery number seen
+	number   int                 // of the run
+	alone    bool                // nothing unacknowledged exists below the run
+	ended    bool                // flush has returned for good
+}
+
+// tracked is one command of a run.
+type tracked struct {
+	seq    uint64
+	msg    jetstream.Msg
+	acked  bool // here
+	sent   bool // the server knows
+	single bool // its run is over: acknowledged at once
+	waits  int  // flushes waited for an earlier command
+}
+
+func newAcks(js *queue.JetStream, account string, line queue.Line, stream jetstream.Stream) *acks {
+	return &acks{js: js, account: account, line: line, stream: stream, created: stream.CachedInfo().Created, returned: map[uint64]struct{}{},
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1)}
+}
+
+// track notes a delivery; nil means that it is acknowledged singly.
+func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seq, again := meta.Sequence.Stream, meta.NumDelivered > 1
+	follows := meta.Sequence.Consumer == a.delivery+1
+	a.delivery = meta.Sequence.Consumer
+	delete(a.returned, seq)
+	// New commands lie beyond the run, those delivered again do not.
+	if beyond := seq > a.last; !follows || again == beyond || len(a.run) >= maxTracked {
+		a.breakRun()
+	}
+	if again {
+		return a.find(seq, msg)
+	}
+	entry := &tracked{seq: seq, msg: msg}
+	a.run, a.last = append(a.run, entry), seq
+	return entry
+}
+
+// find returns the command of the run that is delivered again.
+func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
+	at, found := slices.BinarySearchFunc(a.run, seq, func(t *tracked, seq uint64) int {
+		return cmp.Compare(t.seq, seq)
+	})
+	if !found {
+		return nil
+	}
+	// Acknowledged here, and yet it came again: singly this time.
+	a.run[at].msg, a.run[at].sent = msg, false
+	return a.run[at]
+}
+
+// breakRun ends the run: its commands are acknowledged singly.
+func (a *acks) breakRun() {
+	for _, entry := range a.run {
+		entry.single = true
+		entry.send(a.js)
+	}
+	a.run, a.last, a.waiting, a.alone = nil, 0, 0, false
+	a.number++
+	clear(a.returned)
+}
+
+// putBack asks for another delivery of a command. A purge makes the server drop that
+// request and deliver only after the ack wait of a minute, so there is no purge until
+// the command was delivered again.
+func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error {
+	a.removing.Lock()
+	defer a.removing.Unlock()
+	a.mu.Lock()
+	a.returned[seq] = struct{}{}
+	a.mu.Unlock()
+	return msg.NakWithDelay(delay)
+}
+
+// allBack says whether every command put back was delivered again.
+func (a *acks) allBack() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.returned) == 0
+}
+
+// send acknowledges singly what was acknowledged here.
+func (t *tracked) send(js *queue.JetStream) {
+	if !t.acked || t.sent {
+		return
+	}
+	t.sent = true
+	if err := t.msg.Ack(); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+		js.Log().WithError(err).Debug("an acknowledgement is lost, the command comes again")
+	}
+}
+
+// ack acknowledges a delivery, at once or together with others.
+func (a *acks) ack(entry *tracked, msg jetstream.Msg) error {
+	if entry == nil {
+		return msg.Ack()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended || entry.single {
+		entry.acked, entry.sent = true, true
+		return msg.Ack()
+	}
+	if entry.acked {
+		return nil
+	}
+	entry.acked = true
+	a.waiting++
+	signal(a.wake)
+	if a.waiting >= ackGather {
+		signal(a.full)
+	}
+	return nil
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// work flushes until ctx ends; after that every acknowledgement goes singly.
+func (a *acks) work(ctx context.Context) {
+	tick := time.NewTimer(ackInterval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if a.idle() {
+			select {
+			case <-a.wake:
+			case <-ctx.Done():
+			}
+		}
+		tick.Reset(ackInterval)
+		select {
+		case <-ctx.Done():
+		case <-a.full:
+		case <-tick.C:
+		}
+		a.flush(context.WithoutCancel(ctx))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.breakRun()
+	a.ended = true
+}
+
+func (a *acks) idle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waiting == 0
+}
+
+// flush sends off the acknowledged prefix, and singly what waited too long.
+func (a *acks) flush(ctx context.Context) {
+	prefix, number, alone := a.takePrefix()
+	if len(prefix) >= ackMany && a.purge(ctx, prefix, alone) {
+		a.mu.Lock()
+		a.alone = a.alone || number == a.number
+		a.mu.Unlock()
+		return
+	}
+	for _, entry := range prefix {
+		entry.send(a.js)
+	}
+}
+
+// takePrefix cuts the acknowledged prefix off the run. Its entries belong to
+// the caller alone from then on.
+func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for n < len(a.run) && a.run[n].acked {
+		n++
+	}
+	prefix = slices.Clone(a.run[:n])
+	a.run = slices.Delete(a.run, 0, n)
+	a.waiting = 0
+	for _, entry := range a.run {
+		if !entry.acked || entry.sent {
+			continue
+		}
+		if entry.waits++; entry.waits >= maxAckIntervals {
+			entry.send(a.js)
+			continue
+		}
+		a.waiting++
+	}
+	return prefix, a.number, a.alone
+}
+
+// purge removes the prefix from the stream at once, if nothing else can be
+// below its end. False means that it must be acknowledged singly.
+func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
+	a.removing.Lock()
+	defer a.removing.Unlock()
+	if !a.allBack() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
+	defer cancel()
+	subject := a.line.Subject(a.account)
+	others, ok := a.mayPurge(ctx, prefix[0].seq, alone)
+	if !ok {
+		return false
+	}
+	options := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSequence(prefix[len(prefix)-1].seq + 1)}
+	if others {
+		options = append(options, jetstream.WithPurgeSubject(subject))
+	}
+	if err := a.stream.Purge(ctx, options...); err != nil {
+		a.js.Log().WithError(err).WithField("account", a.account).Debug("acknowledged commands are removed singly")
+		return false
+	}
+	return true
+}
+
+// mayPurge asks the stream whether commands of the line, or of other lines, are below
+// a sequence: a purge that need not select by subject costs the server a small part
+// of one that does. What is published after that has a higher sequence.
+func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
+	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
+	if err != nil || !info.Created.Equal(a.created) {
+		return false, false
+	}
+	subject := a.line.Subject(a.account)
+	_, has := info.State.Subjects[subject]
+	others = len(info.State.Subjects) > 1 || !has
+	if alone || info.State.FirstSeq >= first {
+		return others, true
+	}
+	if !others {
+		return false, false
+	}
+	lowest, err := a.stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(subject))
+	return true, err == nil && lowest.Sequence >= first
+}

@@ -1,0 +1,184 @@
+// The JetStream of a connection, as the packages under queue use it: with what the server
+// refuses in words, and requests that end where the user has no permission.
+
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+
+	"perennial/queue/quota"
+)
+
+// JetStream is what a part asks of the server: JetStream, and by Conn the connection below
+// it. It says in words what the server refuses to make.
+type JetStream struct {
+	jetstream.JetStream
+
+	api      string // what the subjects of its API begin with
+	ownInbox bool   // the connection's inboxes do not begin with _INBOX
+	where    string // the address that the configuration names, without credentials
+	log      *logrus.Entry
+	denials  denials
+}
+
+// API is what the subjects of JetStream's API begin with.
+func (j *JetStream) API() string { return j.api }
+
+// OwnInbox reports whether the inboxes of the connection have another name than NATS's own.
+func (j *JetStream) OwnInbox() bool { return j.ownInbox }
+
+// Log is where the parts write their lines.
+func (j *JetStream) Log() *logrus.Entry { return j.log }
+
+// URL is the address of the server that the connection is on, or of the one that
+// is to be reached.
+func (j *JetStream) URL() string {
+	if at := j.Conn().ConnectedUrl(); at != "" {
+		return Redacted(at)
+	}
+	return j.where
+}
+
+// MaxPayload is how many bytes one message may have on the server.
+func (j *JetStream) MaxPayload() int64 { return j.Conn().MaxPayload() }
+
+// Clustered says whether the server that the connection is on is one of a cluster.
+func (j *JetStream) Clustered() bool { return j.Conn().ConnectedClusterName() != "" }
+
+// AwaitConnected returns when the connection is up, or with ctx's error.
+func (j *JetStream) AwaitConnected(ctx context.Context) error {
+	up := j.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer j.Conn().RemoveStatusListener(up)
+	for !j.Conn().IsConnected() {
+		select {
+		case <-up:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if j.Conn().IsClosed() {
+			return nats.ErrConnectionClosed
+		}
+	}
+	return nil
+}
+
+// WhileConnected ends with [ErrStopping] when the connection is lost: an answer
+// that was on its way does not come any more.
+func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()) {
+	lost := j.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lost:
+			cancel(ErrStopping)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		j.Conn().RemoveStatusListener(lost)
+	}
+}
+
+// Look looks a stream up. Unlike Stream it ends with a [DeniedError] where the user may not
+// look, instead of waiting for ctx.
+func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+name)
+	defer forget()
+	stream, err := j.Stream(ctx, name)
+	return stream, Denied(ctx, err)
+}
+
+// LookBucket is Look of a key-value bucket.
+func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
+	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+KeyValueStream(name))
+	defer forget()
+	bucket, err := j.KeyValue(ctx, name)
+	return bucket, Denied(ctx, err)
+}
+
+// StreamOf looks up one of an account's streams; what names it in the error for an
+// account without it.
+func (j *JetStream) StreamOf(ctx context.Context, account, name, what string) (jetstream.Stream, error) {
+	if err := ValidAccount(account); err != nil {
+		return nil, err
+	}
+	stream, err := j.Look(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("account %s: %w: it has no %s", account, ErrNoAccount, what)
+	}
+	return stream, err
+}
+
+// leaderTimeout bounds the wait for a leader's answer. A stream without a leader, and
+// one whose leader is changing, gives none.
+const leaderTimeout = 3 * time.Second
+
+// Ask sends one request of the JetStream API, which the leader of its stream answers, and
+// reads the answer. It waits for 3 s at most.
+func (j *JetStream) Ask(ctx context.Context, operation string, request, answer any) error {
+	subject := j.api + operation
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+	defer cancel()
+	ctx, forget := j.Allowed(ctx, subject)
+	defer forget()
+	reply, err := j.Conn().RequestWithContext(ctx, subject, body)
+	if err = Denied(ctx, err); err != nil {
+		return fmt.Errorf("%s: %w", operation, err)
+	}
+	if err := json.Unmarshal(reply.Data, answer); err != nil {
+		return fmt.Errorf("%s: not an answer of JetStream: %w", operation, err)
+	}
+	return nil
+}
+
+// CreateStream makes a stream.
+func (j *JetStream) CreateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := j.JetStream.CreateStream(ctx, c)
+	return s, quota.InWords(err)
+}
+
+// UpdateStream changes a stream.
+func (j *JetStream) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := j.JetStream.UpdateStream(ctx, c)
+	return s, quota.InWords(err)
+}
+
+// CreateKeyValue makes a key-value bucket.
+func (j *JetStream) CreateKeyValue(ctx context.Context, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	b, err := j.JetStream.CreateKeyValue(ctx, c)
+	return b, quota.InWords(err)
+}
+
+// CreateObjectStore makes an object store.
+func (j *JetStream) CreateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
+	b, err := j.JetStream.CreateObjectStore(ctx, c)
+	return b, quota.InWords(err)
+}
+
+// CreateOrUpdateConsumer makes a consumer, or changes one.
+func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
+	return made, quota.InWords(err)
+}
+
+// Answer sends what a command came to to its inbox, in the runner's NATS account and to
+// those of its producers. It is sent at least once while the inbox is there, and not kept.
+func (j *JetStream) Answer(account, inbox string, data []byte) error {
+	return errors.Join(j.Conn().Publish(inbox, data), j.Conn().Publish(ReplySubject(account, inbox), data))
+}

@@ -1,0 +1,45 @@
+// Who holds an account, for those who only look.
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+)
+
+// Check says that the bucket of the leases is gone: the holder of each account loses it
+// within seconds, and makes the bucket anew. For a user without permission to look it returns nil.
+func Check(ctx context.Context, js *queue.JetStream) error {
+	_, err := js.Look(ctx, queue.KeyValueStream(queue.LeaseBucket))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("bucket %s, which says who runs which account, is gone: see who deleted it; a runner makes it anew within a minute (`perennial doctor`)", queue.LeaseBucket)
+	}
+	return nil
+}
+
+// Holder names the runner that holds an account's lease, "" when none does.
+func Holder(ctx context.Context, js *queue.JetStream, account string) (string, error) {
+	if err := queue.ValidAccount(account); err != nil {
+		return "", err
+	}
+	bucket, err := js.KeyValue(ctx, queue.LeaseBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("bucket %s: %w", queue.LeaseBucket, err)
+	}
+	entry, err := bucket.Get(ctx, account)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("lease of account %s: %w", account, err)
+	}
+	return keyOf(entry).holder, nil
+}

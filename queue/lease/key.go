@@ -1,0 +1,261 @@
+// The key of an account's lease, and the rule by which it changes hands. On a server
+// that lets others write it, a key can hold anything, or be deleted.
+//
+//   - A runner's value begins with mark. Any other value, or a deletion, takes
+//     nothing from the holder: it writes its own again, as long as its last write is
+//     young enough for the lease.
+//   - A holder that finds another runner's value has lost, and stops.
+//   - A runner that waits takes a key that was given back, or that has run out, at once;
+//     one that another client wrote or deleted, only when no runner has written it for
+//     a whole time to live.
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/bucket"
+)
+
+// mark begins what a runner writes: it is followed by its holder, and by nothing
+// where the account was given back.
+const mark = "perennial "
+
+// record is what an account's key holds. The zero value is a key that is not there.
+type record struct {
+	revision uint64
+	holder   string // of a runner
+	free     bool   // given back by a runner
+	stranger string // what another client did to it: "overwritten" or "deleted"
+}
+
+// by names the holder of the key, for messages.
+func (k record) by() string {
+	if k.stranger != "" {
+		return "a client that is no runner (the key was " + k.stranger + ")"
+	}
+	return k.holder
+}
+
+// read reads an account's key. ctx must be bounded: a bucket whose stream has no
+// leader does not answer.
+func read(ctx context.Context, kv jetstream.KeyValue, account string) (record, error) {
+	entries, err := kv.History(ctx, account) // which knows of a deletion; Get does not
+	switch {
+	case ctx.Err() != nil: // where ctx ended half way it gives no error, and may be without its last entry
+		return record{}, ctx.Err()
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return record{}, nil
+	case err != nil:
+		return record{}, err
+	}
+	return keyOf(entries[len(entries)-1]), nil
+}
+
+func keyOf(entry jetstream.KeyValueEntry) record {
+	key := record{revision: entry.Revision()}
+	value, marked := strings.CutPrefix(string(entry.Value()), mark)
+	switch {
+	case entry.Operation() != jetstream.KeyValuePut:
+		key.stranger = "deleted"
+	case !marked:
+		key.stranger = "overwritten"
+	case value == "":
+		key.free = true
+	default:
+		key.holder = value
+	}
+	return key
+}
+
+// write writes the key if it is as it was read, and else returns ErrKeyExists.
+func write(ctx context.Context, kv jetstream.KeyValue, account, holder string, read record) (uint64, error) {
+	return bucket.Update(ctx, kv, account, []byte(mark+holder), read.revision)
+}
+
+// contender is a runner that waits for an account's lease.
+type contender struct {
+	leases          *Leases
+	account, holder string
+	bucket          jetstream.KeyValue
+	keys            *listener // nil where the lease is not waited for
+	ttl             time.Duration
+	last            uint64          // revision of the last key of another runner that was seen
+	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was
+	forget          context.CancelFunc
+
+	read   uint64          // revision of the key as take found it
+	yields func() bool     // see Turn
+	left   context.Context // ends when the account was left to another runner for long enough; nil: it is not left
+	forgo  context.CancelFunc
+}
+
+// lookTime bounds each request to the bucket while a lease is waited for: a bucket whose
+// stream has no leader does not answer.
+func lookTime(ttl time.Duration) time.Duration { return max(ttl/4, time.Second) }
+
+// saw notes that another runner may hold the account from now on for a time to live.
+func (c *contender) saw() {
+	c.calm()
+	c.recent, c.forget = context.WithTimeout(context.Background(), c.ttl)
+}
+
+func (c *contender) calm() {
+	c.notFree()
+	if c.forget != nil {
+		c.forget()
+	}
+}
+
+// notFree forgets that the account was free.
+func (c *contender) notFree() {
+	if c.forgo != nil {
+		c.forgo()
+	}
+	c.left, c.forgo = nil, nil
+}
+
+// try takes the account if the rule lets this runner have it.
+func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) {
+	if err := queue.ValidAccount(c.account); err != nil {
+		return nil, err
+	}
+	if c.holder == "" || ttl < time.Second {
+		return nil, fmt.Errorf("lease of account %s: needs a holder and at least one second, not %q and %s", c.account, c.holder, ttl)
+	}
+	look, cancel := context.WithTimeout(ctx, lookTime(ttl))
+	defer cancel()
+	var err error
+	if c.bucket, c.ttl, err = c.leases.bucket(look, ttl); err != nil {
+		return nil, err
+	}
+	// Begun before the key is written: this clock must not run behind the
+	// server's.
+	expiry := time.NewTimer(safeTime(c.ttl))
+	revision, err := c.take(ctx)
+	if err != nil {
+		expiry.Stop()
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	lease := &Lease{log: c.leases.js.Log().WithField("account", c.account), bucket: c.bucket, account: c.account, holder: c.holder, ttl: c.ttl, revision: revision,
+		stop: stop, done: make(chan struct{}), lost: make(chan struct{})}
+	go lease.keep(run, expiry)
+	return lease, nil
+}
+
+// take writes the key, or says who has it. One that this holder has made already, and
+// whose answer was lost, is written again: its age counts from now.
+func (c *contender) take(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime(c.ttl))
+	defer cancel()
+	key, err := read(ctx, c.bucket, c.account)
+	if err != nil {
+		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)
+	}
+	c.read = key.revision
+	c.note(key)
+	held := &HeldError{Account: c.account, Holder: key.by()}
+	if key.holder != "" && key.holder != c.holder {
+		return 0, held
+	}
+	if key.stranger != "" && c.recent.Err() == nil {
+		return 0, held
+	}
+	if key.holder != c.holder && c.leaves() {
+		held.Holder = "none, and is left to another runner"
+		return 0, held
+	}
+	revision, err := write(ctx, c.bucket, c.account, c.holder, key)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		held.Holder = "another runner"
+		return 0, held
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("NATS answers and stores nothing (is its disk full?): %w", err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("lease of account %s: %w", c.account, err)
+	}
+	return revision, nil
+}
+
+// note counts a time to live from each new key of another runner, and from the first
+// sight of a stranger's: before that, a runner may have written it.
+func (c *contender) note(key record) {
+	if key.holder != "" && key.holder != c.holder {
+		c.notFree()
+	}
+	others := key.holder != "" && key.holder != c.holder && key.revision != c.last
+	if others {
+		c.last = key.revision
+	}
+	if others || key.stranger != "" && c.recent == nil {
+		c.saw()
+	}
+}
+
+// leaves reports whether the account, which is free, is left to another runner for now.
+func (c *contender) leaves() bool {
+	if c.yields == nil {
+		return false
+	}
+	if c.left == nil {
+		c.left, c.forgo = context.WithTimeout(context.Background(), yieldTime(c.ttl))
+	}
+	return c.left.Err() == nil && c.yields()
+}
+
+// yieldTime is for how long a free account is left to another runner. With the time to
+// live it has to stay well below what a take-over may take.
+func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
+
+// lookAgain is when the key is read again by one who waits, whatever is heard: soon while
+// it is left to another runner, or when its time to live has gone by.
+func (c *contender) lookAgain() time.Duration {
+	switch {
+	case c.left != nil || c.recent != nil && c.recent.Err() != nil:
+		return c.ttl / 20
+	case c.recent == nil:
+		return c.ttl / 4
+	}
+	return 6 * c.ttl
+}
+
+// awaitFree returns when the account may be free: its key was given back, or its time to
+// live went by without another, for an expiry is not announced.
+func (c *contender) awaitFree(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
+	defer cancel()
+	for {
+		for _, key := range c.leases.watch.take(c.keys) {
+			c.note(key)
+			if key.free && key.revision != c.read {
+				return nil
+			}
+		}
+		select {
+		case <-c.runsOut():
+			return ctx.Err()
+		case <-limited.Done():
+			return ctx.Err()
+		case <-c.keys.ready:
+		}
+	}
+}
+
+// runsOut is closed when the last key of another runner that was seen must have run out;
+// nil when none was seen, or that is over.
+func (c *contender) runsOut() <-chan struct{} {
+	if c.recent == nil || c.recent.Err() != nil {
+		return nil
+	}
+	return c.recent.Done()
+}

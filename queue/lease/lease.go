@@ -1,0 +1,292 @@
+// The lease by which one runner at a time has an account on an external NATS.
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+
+	"perennial/queue"
+	"perennial/queue/bucket"
+)
+
+// Lease is the right to run an account, as long as [Lease.Lost] is open. It
+// is renewed in the background every third of its time to live.
+type Lease struct {
+	log     *logrus.Entry // names the account
+	bucket  jetstream.KeyValue
+	account string
+	holder  string
+	ttl     time.Duration
+
+	revision uint64 // of the key; owned by keep until done is closed
+	stop     context.CancelFunc
+	done     chan struct{}
+	lost     chan struct{}
+	once     sync.Once
+}
+
+// Leases are the leases of all accounts of a server, as one process takes them. Its runners
+// that wait share one watch of the bucket.
+type Leases struct {
+	js       *queue.JetStream
+	replicas int // copies of the bucket, where it is made
+	watch    watch
+}
+
+// New are the leases on a server.
+func New(js *queue.JetStream, replicas int) *Leases {
+	return &Leases{js: js, replicas: max(replicas, 1), watch: watch{js: js}}
+}
+
+// Turn is how a runner waits for an account's lease among others. The zero value lets none
+// go first.
+type Turn struct {
+	// Yields says that another runner should have the account, which is free: it is left
+	// to that one for a fifth of the lease's time to live, and then taken all the same.
+	// nil: it is never left.
+	Yields func() bool
+	// Waits is called when the account cannot be had at once; nil: nothing is.
+	Waits func()
+}
+
+// Acquire waits until the account is free and takes it. holder names this
+// process for people and must be unique among runners; ttl, at least a second,
+// is how long a holder that died blocks the others. The bucket's own time to
+// live, set when it was made, takes precedence. Any other error than ctx's is one of
+// NATS, such as an outage, or of an invalid holder or bucket: the caller tries again.
+func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
+	c := &contender{leases: l, account: account, holder: holder, yields: turn.Yields, keys: l.watch.listen(account)}
+	defer l.watch.end(c.keys)
+	defer c.calm()
+	for {
+		lease, err := c.try(ctx, ttl)
+		if err == nil {
+			return lease, nil
+		}
+		held, ok := errors.AsType[*HeldError](err)
+		if !ok {
+			return nil, err
+		}
+		if turn.Waits != nil {
+			turn.Waits()
+		}
+		if err := c.awaitFree(ctx); err != nil {
+			return nil, fmt.Errorf("%w (while %w)", err, held)
+		}
+	}
+}
+
+// TryAcquire takes the account if it is free, and else returns a
+// [HeldError] at once.
+func (l *Leases) TryAcquire(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
+	c := &contender{leases: l, account: account, holder: holder}
+	defer c.calm()
+	return c.try(ctx, ttl)
+}
+
+// Heard names the runner whose lease of an account was heard of in the last ten
+// seconds, "" where none was. It asks the server nothing, and hears only while this process
+// waits for a lease.
+func (l *Leases) Heard(account string) string { return l.watch.holder(account) }
+
+// bucket opens the bucket, or makes it; its time to live is returned.
+func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyValue, time.Duration, error) {
+	kv, err := bucket.Ensure(ctx, l.js, jetstream.KeyValueConfig{
+		Bucket: queue.LeaseBucket, Description: "Who runs which account of Perennial",
+		TTL: ttl, History: 1, Storage: jetstream.FileStorage, Replicas: l.replicas,
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("bucket %s: %w", queue.LeaseBucket, err)
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("bucket %s: %w", queue.LeaseBucket, err)
+	}
+	if status.TTL() < time.Second {
+		return nil, 0, &queue.StreamError{Stream: queue.KeyValueStream(queue.LeaseBucket), Field: "max_age", Have: status.TTL().String(), Want: "at least 1s"}
+	}
+	return kv, status.TTL(), nil
+}
+
+// HeldError is returned by [Leases.TryAcquire] while another runner
+// holds the account.
+type HeldError struct {
+	Account string
+	Holder  string
+}
+
+// Error names the holder.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("account %s is held by %s", e.Account, e.Holder)
+}
+
+// safeTime is after how long without a renewal the holder must consider the
+// account lost: before the server gives it to another runner.
+func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
+
+// Lost is closed as soon as the lease is not surely held any more: another runner
+// took it, or it could not be renewed in time. It is closed by
+// Release too.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Confirm asks the server whether the account is still this holder's. It waits no
+// longer than a part of the lease's time, so that the answer is not an old one.
+func (l *Lease) Confirm(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
+	defer cancel()
+	key, err := read(limited, l.bucket, l.account)
+	if err == nil && key.holder != l.holder {
+		err = jetstream.ErrKeyExists
+	}
+	select {
+	case <-l.lost:
+		err = errors.Join(errors.New("it was lost"), err)
+	default:
+	}
+	if err = errors.Join(err, limited.Err()); err != nil {
+		return fmt.Errorf("lease of account %s: %w", l.account, err)
+	}
+	return nil
+}
+
+// Release gives the account back, so that another runner can have it at once.
+// A lease lost before is left to its new holder.
+func (l *Lease) Release(ctx context.Context) error {
+	l.stop()
+	<-l.done
+	select {
+	case <-l.lost:
+		return nil
+	default:
+	}
+	l.lose()
+	if err := l.giveBack(ctx); err != nil {
+		return fmt.Errorf("release account %s: %w", l.account, err)
+	}
+	return nil
+}
+
+func (l *Lease) lose() { l.once.Do(func() { close(l.lost) }) }
+
+// keep renews until stopped or lost.
+func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
+	defer close(l.done)
+	defer func() { expiry.Stop() }()
+	renew := time.NewTicker(l.ttl / 3)
+	defer renew.Stop()
+	var failed error // of the last try
+	for {
+		switch awaitRenewalTime(ctx, expiry.C, renew.C) {
+		case stopped:
+			return
+		case expired:
+			l.lose()
+			l.log.WithError(failed).Error("the lease could not be renewed in time")
+			return
+		case due:
+		}
+		next := time.NewTimer(safeTime(l.ttl))
+		err := l.renew(ctx)
+		if err == nil {
+			expiry.Stop()
+			expiry = next
+			continue
+		}
+		next.Stop()
+		failed = err
+		if errors.Is(err, jetstream.ErrKeyExists) {
+			l.lose()
+			l.log.Error("the lease was taken away")
+			return
+		}
+	}
+}
+
+// The events for which a holder waits.
+const (
+	due     = iota // the key is to be written again
+	expired        // the last write is too old
+	stopped
+)
+
+// awaitRenewalTime waits for the first of the three. A process that was stopped finds
+// renewal and expiry over at once: the lease has expired then, for another runner may
+// have held the account meanwhile and the key may be free again.
+func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
+	select {
+	case <-ctx.Done():
+		return stopped
+	case <-expiry:
+		return expired
+	case <-renew:
+	}
+	select {
+	case <-expiry:
+		return expired
+	default:
+		return due
+	}
+}
+
+// renew writes the key again. Its error is ErrKeyExists when another runner has it, or
+// had it since. A write of its own whose answer was lost is its own, and is written
+// once more, so that its age counts from this renewal; a value that no runner wrote is
+// overwritten.
+func (l *Lease) renew(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
+	defer cancel()
+	err := l.write(limited, record{revision: l.revision})
+	for tries := 0; errors.Is(err, jetstream.ErrKeyExists) && tries < renewTries; tries++ {
+		key, readErr := read(limited, l.bucket, l.account)
+		if readErr != nil {
+			return readErr
+		}
+		if key.free || key.holder != "" && key.holder != l.holder {
+			return err
+		}
+		if key.stranger != "" {
+			l.log.Errorf("the account's lease was %s by a client that is no runner, and is taken again: "+
+				"the NATS server lets others write what is Perennial's (docs/operations.md, \"More than one machine\")", key.stranger)
+		}
+		err = l.write(limited, key)
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return errKeyContended
+	}
+	return err
+}
+
+// errKeyContended leaves the lease held until it expires: the next renewal may succeed.
+var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
+
+// renewTries bounds how often one renewal writes over a key that others write too.
+const renewTries = 5
+
+func (l *Lease) write(ctx context.Context, read record) error {
+	revision, err := write(ctx, l.bucket, l.account, l.holder, read)
+	if err == nil {
+		l.revision = revision
+	}
+	return err
+}
+
+// giveBack leaves the key to the runner that comes first, unless another has it.
+func (l *Lease) giveBack(ctx context.Context) error {
+	_, err := write(ctx, l.bucket, l.account, "", record{revision: l.revision})
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return err
+	}
+	key, err := read(ctx, l.bucket, l.account) // a renewal that was cut off may have been stored
+	if err != nil || key.free || key.holder != "" && key.holder != l.holder {
+		return err
+	}
+	_, err = write(ctx, l.bucket, l.account, "", key)
+	return err
+}

@@ -1,0 +1,147 @@
+// The keys of all leases as a process hears them: one watch of the bucket for all of its
+// runners that wait, so that waiting asks the server nothing.
+
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger/sleep"
+	"perennial/queue"
+	"perennial/queue/bucket"
+)
+
+const (
+	// watchAnew is how often the bucket is watched anew: one that was removed and made
+	// again is found. What a watch may miss in between, a key's time to live finds.
+	watchAnew = 30 * time.Second
+	// watchAgain is the wait after a watch that could not be begun.
+	watchAgain = 500 * time.Millisecond
+	// heardFor is how long Heard names a runner after its last word.
+	heardFor = 10 * time.Second
+)
+
+// watch hears the keys of the lease bucket while there is a listener.
+type watch struct {
+	js *queue.JetStream
+
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
+	stop      context.CancelFunc
+	heard     map[string]heardKey // by account; nil while there is no listener
+}
+
+// heardKey is the last key of an account that was heard.
+type heardKey struct {
+	record
+	recent context.Context // ends when it is older than heardFor
+	forget context.CancelFunc
+}
+
+// listener gets the keys of one account, each of them and in their order.
+type listener struct {
+	account string
+	ready   chan struct{} // has something while keys wait
+	keys    []record      // of watch.mu
+}
+
+// listen begins to hear the keys of an account's lease. What was heard of it last
+// comes first.
+func (w *watch) listen(account string) *listener {
+	l := &listener{account: account, ready: make(chan struct{}, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.listeners) == 0 {
+		var ctx context.Context
+		ctx, w.stop = context.WithCancel(context.Background())
+		w.listeners, w.heard = map[*listener]struct{}{}, map[string]heardKey{}
+		go w.run(ctx)
+	}
+	w.listeners[l] = struct{}{}
+	if key, heard := w.heard[account]; heard {
+		l.add(key.record)
+	}
+	return l
+}
+
+// end ends the hearing; the last listener ends the watch.
+func (w *watch) end(l *listener) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.listeners, l)
+	if len(w.listeners) == 0 && w.stop != nil {
+		w.stop()
+		for _, key := range w.heard {
+			key.forget()
+		}
+		w.stop, w.heard = nil, nil
+	}
+}
+
+// take is what has come since the last take.
+func (w *watch) take(l *listener) []record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := l.keys
+	l.keys = nil
+	return keys
+}
+
+// add needs watch.mu.
+func (l *listener) add(key record) {
+	l.keys = append(l.keys, key)
+	select {
+	case l.ready <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+func (w *watch) note(account string, key record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, known := w.heard[account]
+	if w.heard == nil || known && key.revision == before.revision {
+		return // a watch that began anew tells the old again
+	}
+	if known {
+		before.forget()
+	}
+	recent, forget := context.WithTimeout(context.Background(), heardFor)
+	w.heard[account] = heardKey{key, recent, forget}
+	for l := range w.listeners {
+		if l.account == account {
+			l.add(key)
+		}
+	}
+}
+
+// holder is the runner whose key was heard of lately.
+func (w *watch) holder(account string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key, known := w.heard[account]
+	if !known || key.recent.Err() != nil {
+		return ""
+	}
+	return key.holder
+}
+
+func (w *watch) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, watchAnew)
+		_ = bucket.Watch(limited, w.js, queue.LeaseBucket, func(entry jetstream.KeyValueEntry) { // that NATS is away is the matter of a check
+			if entry != nil {
+				w.note(entry.Key(), keyOf(entry))
+			}
+		})
+		ended := limited.Err() != nil
+		cancel()
+		if !ended {
+			_ = sleep.For(ctx, watchAgain)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+// The stream of commands that could not be read.
+
+package letters
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+)
+
+// Letters are the dead commands of one account.
+type Letters struct {
+	js      *queue.JetStream
+	account string
+}
+
+// Of are the dead commands of an account.
+func Of(js *queue.JetStream, account string) Letters { return Letters{js, account} }
+
+// Dead is a command that could not be read.
+type Dead struct {
+	Code           string // unreadable or refused; empty in letters of older versions
+	Reason         string
+	Subject        string
+	Data           []byte
+	StreamSequence uint64    // of the command in the commands stream
+	Published      time.Time // when the stream stored the command
+}
+
+// Kept is a dead letter as its stream keeps it: a command that could not be read,
+// with the reason.
+type Kept struct {
+	Code           string    `json:"code,omitempty" doc:"Unreadable or refused."`
+	Reason         string    `json:"reason" doc:"Why, for people; it may be reworded."`
+	Subject        string    `json:"subject" doc:"Where the command was published."`
+	Data           string    `json:"data" doc:"The command's bytes, as text."`
+	Encoding       string    `json:"encoding,omitempty" doc:"Base64 where 'data' is that; else 'data' is as it came."`
+	StreamSequence uint64    `json:"stream_sequence" doc:"The sequence of the command's message in the commands stream."`
+	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored it."`
+}
+
+// Store stores a command that could not be read, with the reason, and
+// returns when it is on disk; the original is acknowledged after that. Storing
+// the same command again, because the acknowledgement was lost, is absorbed for
+// a day.
+// A body that is not UTF-8, or that would take more than twice its bytes as text of
+// JSON, is kept as base64, and "encoding" says so.
+func (l Letters) Store(ctx context.Context, dead Dead) error {
+	if err := queue.ValidAccount(l.account); err != nil {
+		return err
+	}
+	body, err := dead.encode()
+	if err != nil {
+		return fmt.Errorf("dead letter: %w", err)
+	}
+	// The time beside the sequence: a commands stream that was made anew counts
+	// from 1 again, and its letters must not be taken for the old ones.
+	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
+	_, err = l.js.Store(ctx, &nats.Msg{
+		Subject: queue.DeadSubject(l.account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
+	})
+	if err != nil {
+		return fmt.Errorf("dead letter of command %s: %w", id, err)
+	}
+	return nil
+}
+
+// encode is the letter as it is stored.
+func (d Dead) encode() ([]byte, error) {
+	letter := Kept{
+		Code: d.Code, Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
+		StreamSequence: d.StreamSequence, PublishedAt: d.Published.UTC(),
+	}
+	text, err := plainJSON(letter)
+	if err != nil || utf8.Valid(d.Data) && len(text) <= 2*len(d.Data)+1<<10 {
+		return text, err
+	}
+	letter.Data, letter.Encoding = base64.StdEncoding.EncodeToString(d.Data), "base64"
+	return plainJSON(letter)
+}
+
+// plainJSON leaves <, > and & as they are: escaped, each takes six bytes.
+func plainJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimRight(text.Bytes(), "\n"), err
+}
+
+// Text is the command's bytes as text; a body that is no text is quoted as Go quotes it.
+func (d Dead) Text() string {
+	data := string(d.Data)
+	if quoted := strconv.Quote(data); strings.Contains(quoted, `\x`) {
+		return quoted
+	}
+	return data
+}
+
+// Read is a dead command in its stream. Seq names it for DropLetter.
+type Letter struct {
+	Seq  uint64
+	Dead Dead
+}
+
+// After yields an account's dead commands behind a sequence, the oldest first.
+func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		stream, err := l.stream(ctx)
+		if err != nil {
+			yield(Letter{}, err)
+			return
+		}
+		next := jetstream.WithGetMsgSubject(queue.DeadSubject(l.account)) // the first from a sequence on: dropped ones are passed over
+		for last := stream.CachedInfo().State.LastSeq; after < last; {
+			letter, err := letterAt(ctx, stream, after+1, next)
+			if errors.Is(err, ErrNone) {
+				return
+			}
+			if !yield(letter, err) || err != nil {
+				return
+			}
+			after = letter.Seq
+		}
+	}
+}
+
+// Count is how many dead commands an account has.
+func (l Letters) Count(ctx context.Context) (int64, error) {
+	stream, err := l.stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(queue.DeadSubject(l.account)))
+	if err != nil {
+		return 0, err
+	}
+	return int64(info.State.Subjects[queue.DeadSubject(l.account)]), nil
+}
+
+// ErrNone is the error for a sequence at which no dead command is stored.
+var ErrNone = errors.New("there is no such dead letter")
+
+// Read reads one dead command; ErrNone when it is not there.
+func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
+	stream, err := l.stream(ctx)
+	if err != nil {
+		return Letter{}, err
+	}
+	return letterAt(ctx, stream, seq)
+}
+
+// Drop removes one dead command for good; ErrNone when it is not there.
+func (l Letters) Drop(ctx context.Context, seq uint64) error {
+	stream, err := l.stream(ctx)
+	if err != nil {
+		return err
+	}
+	err = stream.DeleteMsg(ctx, seq)
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == 400 {
+		return fmt.Errorf("account %s, sequence %d: %w", l.account, seq, ErrNone)
+	}
+	return err
+}
+
+func (l Letters) stream(ctx context.Context) (jetstream.Stream, error) {
+	return l.js.StreamOf(ctx, l.account, queue.DeadStream(l.account), "dead letter stream")
+}
+
+func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ...jetstream.GetMsgOpt) (Letter, error) {
+	msg, err := stream.GetMsg(ctx, seq, which...)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Letter{}, fmt.Errorf("sequence %d: %w", seq, ErrNone)
+	}
+	if err != nil {
+		return Letter{}, fmt.Errorf("dead letter %d: %w", seq, err)
+	}
+	dead, err := decodeLetter(msg.Data)
+	if err != nil {
+		return Letter{}, fmt.Errorf("dead letter %d cannot be read: %w", seq, err)
+	}
+	return Letter{Seq: msg.Sequence, Dead: dead}, nil
+}
+
+// decodeLetter is the inverse of encode.
+func decodeLetter(text []byte) (d Dead, err error) {
+	var kept Kept
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return d, err
+	}
+	d = Dead{Code: kept.Code, Reason: kept.Reason, Subject: kept.Subject, Data: []byte(kept.Data), StreamSequence: kept.StreamSequence, Published: kept.PublishedAt}
+	if kept.Encoding == "base64" {
+		d.Data, err = base64.StdEncoding.DecodeString(kept.Data)
+	}
+	return d, err
+}

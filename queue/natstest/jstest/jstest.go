@@ -1,0 +1,25 @@
+// Package jstest hands a part of the queue the JetStream of a server that runs until the end
+// of a test, so that the part is built without the others.
+package jstest
+
+import (
+	"testing"
+
+	"perennial/queue"
+	"perennial/queue/natstest"
+)
+
+// Connect connects to a server until the test ends.
+func Connect(t testing.TB, url string) *queue.JetStream {
+	t.Helper()
+	q, err := queue.Connect(queue.ConnectConfig{URL: url, Log: natstest.Quiet()})
+	natstest.Check(t, err)
+	t.Cleanup(q.Close)
+	return q.JetStream()
+}
+
+// New is the JetStream of a server of its own.
+func New(t testing.TB) *queue.JetStream {
+	t.Helper()
+	return Connect(t, natstest.Serve(t, t.TempDir()).URL())
+}

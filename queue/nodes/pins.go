@@ -1,0 +1,61 @@
+// Which accounts a person has given to which runner: a key each, which stays until it is
+// taken back.
+
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/bucket"
+)
+
+// Pin has an account run on a node as long as that node lives. The bucket is made where
+// it is missing, with replicas copies.
+func Pin(ctx context.Context, js *queue.JetStream, account, node string, replicas int) error {
+	if err := queue.ValidAccount(account); err != nil {
+		return err
+	}
+	kv, err := bucket.Ensure(ctx, js, jetstream.KeyValueConfig{
+		Bucket: queue.PinsBucket, Description: "Which accounts of Perennial a person has given to which runner", History: 1,
+		Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+	})
+	if err == nil {
+		_, err = kv.PutString(ctx, account, node)
+	}
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", queue.PinsBucket, err)
+	}
+	return nil
+}
+
+// Unpin takes a pin back; where there is none it does nothing.
+func Unpin(ctx context.Context, js *queue.JetStream, account string) error {
+	kv, err := js.KeyValue(ctx, queue.PinsBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = kv.Purge(ctx, account)
+	}
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", queue.PinsBucket, err)
+	}
+	return nil
+}
+
+// WatchPins calls changed with the pinned accounts and their nodes, at once and after
+// every change, until ctx ends. It returns nil where there is no bucket.
+func WatchPins(ctx context.Context, js *queue.JetStream, changed func(pins map[string]string)) error {
+	return bucket.WatchAll(ctx, js, queue.PinsBucket, func(all map[string][]byte) {
+		pins := make(map[string]string, len(all))
+		for account, node := range all {
+			pins[account] = string(node)
+		}
+		changed(pins)
+	})
+}

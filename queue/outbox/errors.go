@@ -1,0 +1,72 @@
+// The errors of the outbox that callers match.
+
+package outbox
+
+import (
+	"fmt"
+)
+
+// DivergedError says that an account's events stream and its ledger differ. Nothing
+// was published after the difference was noticed. LedgerHash
+// is empty when the ledger has no row StreamSeq; StreamHash is empty when the
+// message in the stream was not published by an outbox.
+type DivergedError struct {
+	Account    string
+	StreamSeq  uint64 // journal seq (or stream sequence) of the stream's last message
+	LedgerSeq  uint64 // last journal seq that the outbox knows the ledger to have
+	StreamHash string
+	LedgerHash string
+	Reason     string // the difference in words
+}
+
+// Error explains the difference in one line.
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("account %s: events stream and ledger differ at %d (ledger known to %d): %s",
+		e.Account, e.StreamSeq, e.LedgerSeq, e.Reason)
+}
+
+// FencedError says that an account's events stream holds another row where
+// [Outbox.Publish] was to put one: another runner has the account, or has had it since.
+// StreamHash is empty when the message there was not published as a row, or was removed
+// from the stream's front already.
+type FencedError struct {
+	Account    string
+	Seq        uint64 // journal sequence, and stream sequence, of the row
+	StreamHash string // of the row that is there
+	OwnHash    string // of the row that was to be published
+}
+
+// Error names the row and both hashes.
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("account %s: the events stream holds another row %d (hash %q, own %q): another runner has written it",
+		e.Account, e.Seq, e.StreamHash, e.OwnHash)
+}
+
+// ShortStreamError says that an account's events stream ends before the row behind which
+// [Outbox.Publish] was to put the next: it has lost its end.
+type ShortStreamError struct {
+	Account   string
+	StreamSeq uint64 // of the stream's last message; 0: it is empty
+	Seq       uint64 // of the row that it must hold
+}
+
+// Error names both ends.
+func (e *ShortStreamError) Error() string {
+	return fmt.Sprintf("account %s: the events stream ends with row %d and must hold row %d: it has lost its end",
+		e.Account, e.StreamSeq, e.Seq)
+}
+
+// EventSizeError says that an event is larger than the NATS server takes. Publishing it
+// again does not help.
+type EventSizeError struct {
+	Account string
+	Seq     uint64
+	Bytes   int64 // with its headers
+	Most    int64 // the server's max_payload
+}
+
+// Error names the row, its size and the limit.
+func (e *EventSizeError) Error() string {
+	return fmt.Sprintf("account %s: journal row %d has %d bytes as a message, and the NATS server takes %d: raise its max_payload",
+		e.Account, e.Seq, e.Bytes, e.Most)
+}

@@ -1,0 +1,42 @@
+// The message of a journal row on the events stream, as the outbox sends it.
+
+package outbox
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/queue"
+	"perennial/queue/events"
+)
+
+// headerExpectedLast makes the stream refuse a message unless its last one has
+// this sequence.
+const headerExpectedLast = "Nats-Expected-Last-Sequence"
+
+// eventMessage is the message of a journal row, without what says where on the stream it
+// belongs. The error names a row whose type cannot be part of a subject.
+func eventMessage(account string, event *Event) (*nats.Msg, error) {
+	if !queue.ValidToken(event.Type) {
+		return nil, fmt.Errorf("journal row %d: type %q cannot be a subject", event.Seq, event.Type)
+	}
+	msg := &nats.Msg{Subject: queue.EventSubject(account, event.Type), Data: event.Payload, Header: nats.Header{
+		events.HeaderSeq:  {strconv.FormatUint(event.Seq, 10)},
+		events.HeaderHash: {event.Hash},
+		"content-type":    {"application/cloudevents+json"},
+	}}
+	if event.Traceparent != "" {
+		msg.Header.Set("traceparent", event.Traceparent)
+	}
+	if event.Tracestate != "" {
+		msg.Header.Set("tracestate", event.Tracestate)
+	}
+	return msg, nil
+}
+
+// expectLast has the stream refuse the message unless its last one has the sequence.
+func expectLast(msg *nats.Msg, last uint64) {
+	msg.Header[headerExpectedLast] = []string{strconv.FormatUint(last, 10)}
+}

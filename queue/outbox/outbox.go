@@ -1,0 +1,369 @@
+// The outbox: it publishes the journal, in order, to the events stream.
+
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"perennial/ledger/failpoint"
+	"perennial/ledger/sleep"
+	"perennial/queue"
+	"perennial/queue/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+)
+
+// Event is a journal row as it is published.
+type Event struct {
+	Seq     uint64 // journal sequence, from 1 without gaps
+	Hash    string // the row's hash
+	Type    string // "order.delivered": the last tokens of the subject
+	Payload []byte // the finished CloudEvents JSON
+	// ReplyTo is the inbox that gets Reply beside the event; "": none does.
+	ReplyTo string
+	Reply   []byte
+	// Traceparent and Tracestate are headers of the event's message; "": it has none.
+	Traceparent, Tracestate string
+}
+
+// Source is the journal, as the outbox reads it.
+type Source interface {
+	// Events returns at most limit rows with sequences after+1, after+2, …; none
+	// when there are none yet. Their payloads may be written over by the next
+	// call.
+	Events(ctx context.Context, after uint64, limit int) ([]Event, error)
+	// Changed returns a channel that is closed, or receives, once rows after
+	// the given sequence exist.
+	Changed(after uint64) <-chan struct{}
+	// HashAt returns the hash of one row; found is false when the journal has
+	// no such row.
+	HashAt(ctx context.Context, seq uint64) (hash string, found bool, err error)
+}
+
+// Outbox publishes an account's journal, in order, to its events stream. The
+// stream is for that journal alone: a row's sequence is its stream sequence, and
+// every publication states the sequence before it, so that neither a gap nor a
+// duplicate can be stored. Before says which comes first, the commit of a row or its
+// publication. Run sends the answers of the rows in either order.
+type Outbox struct {
+	// Before says that rows are published before they are committed: the committer
+	// calls Publish, and the source shows what is on the stream already. Else Run
+	// publishes what the source shows.
+	Before bool
+	// Answered is the last row whose answer was sent before this process began. It
+	// counts with Before.
+	Answered uint64
+
+	// Held is what the stream held before this process began.
+	Held Held
+	// Refill publishes all again that a stream has lost, however much it is, until what
+	// it held is there again; one that lost its tail in a power cut is filled again in any
+	// case.
+	Refill bool
+	// Begins says with which row the stream may begin at the latest: the ledger
+	// knows that what is before it was removed on purpose. Nil: with row 1.
+	Begins func(context.Context) (uint64, error)
+	// RefillAdvice is added to the error without Refill: how a person asks for it.
+	RefillAdvice string
+
+	// AnswersAgain is for how long answers to inboxes are sent once more when it is over:
+	// clients of a server that has just started are not back yet. Default: 5 seconds.
+	AnswersAgain time.Duration
+
+	js      *queue.JetStream
+	account string
+	source  Source
+	log     *logrus.Entry
+	early   earlyAnswers
+
+	mu        sync.Mutex
+	published uint64
+	most      uint64        // the greatest value that published had
+	moved     chan struct{} // closed when published grows
+	failing   error         // of the last try; nil since something was published
+}
+
+// New makes the outbox of an account. One that only publishes needs no source.
+func New(js *queue.JetStream, account string, source Source) *Outbox {
+	return &Outbox{js: js, account: account, source: source,
+		log: js.Log().WithField("part", "outbox").WithField("account", account), moved: make(chan struct{})}
+}
+
+// Published is the last journal sequence that is on the stream, and whose answer was
+// sent, or that asks for none.
+func (o *Outbox) Published() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.published
+}
+
+// Wait returns when the stream has acknowledged seq, or with ctx's error.
+func (o *Outbox) Wait(ctx context.Context, seq uint64) error {
+	for {
+		o.mu.Lock()
+		published, moved := o.published, o.moved
+		o.mu.Unlock()
+		if published >= seq {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// setPublished may also step back: a stream that lost its tail has less.
+func (o *Outbox) setPublished(seq uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if seq > o.published {
+		close(o.moved)
+		o.moved = make(chan struct{})
+	}
+	o.published, o.most, o.failing = seq, max(o.most, seq), nil
+}
+
+// Failing is why nothing could be published since the last row that was; nil where nothing
+// failed.
+func (o *Outbox) Failing() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failing
+}
+
+func (o *Outbox) setFailing(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failing = err
+}
+
+// Run publishes until ctx ends (its error) or ledger and stream have diverged
+// ([DivergedError]): then the account must stop. Whatever else fails is tried
+// again with growing delays, beginning with finding the place anew.
+func (o *Outbox) Run(ctx context.Context) error {
+	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
+	defer o.answerTwice()()
+	for {
+		before := o.Published()
+		err := o.session(ctx)
+		if _, diverged := errors.AsType[*DivergedError](err); diverged {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if o.Published() > before {
+			delay.Reset()
+		}
+		o.setFailing(err)
+		o.log.WithError(err).Warn("the outbox finds its place again")
+		if err := delay.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// session finds the place and sends rows as they appear. It returns only with an error.
+func (o *Outbox) session(ctx context.Context) (err error) {
+	done, lost := max(o.Answered, o.Published()), (chan nats.Status)(nil)
+	if !o.Before {
+		if done, err = o.findPlace(ctx); err != nil {
+			return err
+		}
+		lost = o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
+		defer o.js.Conn().RemoveStatusListener(lost)
+	}
+	o.setPublished(done)
+	for {
+		changed := o.source.Changed(done)
+		events, err := o.source.Events(ctx, done, queue.MaxBatch)
+		if err != nil {
+			return fmt.Errorf("read journal after %d: %w", done, err)
+		}
+		if len(events) > 0 {
+			if err := o.send(ctx, done, events); err != nil {
+				return err
+			}
+			done += uint64(len(events))
+			o.setPublished(done)
+			continue
+		}
+		select {
+		case <-changed:
+		case status := <-lost:
+			return fmt.Errorf("connection is %s", status)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// send sends the answers of the rows after done, and publishes them where they are not on
+// the stream yet. The answers go first: a runner that ends between the two sends both
+// again.
+func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
+	if err := o.answerAll(ctx, done, events); err != nil || o.Before {
+		return err
+	}
+	if err := o.Publish(ctx, events); err != nil {
+		return err
+	}
+	failpoint.Reached(ctx, "outbox.sent")
+	return nil
+}
+
+// findPlace reads the stream's last message and compares it with the ledger.
+func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
+	stream, err := o.js.Stream(ctx, queue.EventsStream(o.account))
+	if err != nil {
+		return 0, fmt.Errorf("events stream: %w", err)
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if err := o.checkHeld(last); err != nil {
+		return 0, err
+	}
+	if last == 0 {
+		return 0, nil
+	}
+	msg, err := stream.GetMsg(ctx, last)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, o.diverged(last, "", "", "the stream's last message is missing although the stream counts it; the events stream must deny deletes and purges by others")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("last event: %w", err)
+	}
+	if err := o.compare(ctx, last, msg.Subject, msg.Header); err != nil {
+		return 0, err
+	}
+	first := stream.CachedInfo().State.FirstSeq
+	if err := o.checkBegin(ctx, first); err != nil {
+		return 0, err
+	}
+	return last, o.compareBefore(ctx, stream, first, last)
+}
+
+// checkBegin refuses a stream that has lost more of its first events than the
+// ledger knows to have been removed.
+func (o *Outbox) checkBegin(ctx context.Context, first uint64) error {
+	if first <= 1 {
+		return nil
+	}
+	latest := uint64(1)
+	if o.Begins != nil {
+		var err error
+		if latest, err = o.Begins(ctx); err != nil {
+			return err
+		}
+	}
+	if why := MissingBefore(first, latest); why != "" {
+		return o.diverged(first, "", "", why)
+	}
+	return nil
+}
+
+// checkHeld refuses a stream that lost more than a power cut takes, and says
+// what it lost in any case.
+func (o *Outbox) checkHeld(last uint64) error {
+	o.mu.Lock()
+	held := Held{Last: max(o.Held.Last, o.most), Firm: o.Held.Firm}
+	if last == 0 && o.most > 0 {
+		held.Firm = max(held.Firm, o.most) // this process has seen it there
+	}
+	refill := o.Refill && o.most < o.Held.Last
+	o.mu.Unlock()
+	if missing := held.Missing(last); missing != "" && !refill {
+		return o.diverged(last, "", "", missing+"\n"+o.RefillAdvice)
+	}
+	if last < held.Last {
+		o.log.WithField("stream_seq", last).WithField("published_seq", held.Last).
+			Warn("the events stream has lost rows that were published: they are published again from the ledger; prove the ledger with `perennial ledger verify --expect`")
+	}
+	return nil
+}
+
+// compareBefore compares the messages that could have been in flight when the
+// stream was last written: a message that the outbox did not publish takes the place
+// of a row there, and the rows behind it match again.
+func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
+	if last > comparedMost {
+		first = max(first, last-comparedMost)
+	}
+	if first >= last {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first})
+	if err != nil {
+		return fmt.Errorf("events from %d on: %w", first, err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(events.PullAhead), jetstream.PullHeartbeat(events.PullHeartbeat))
+	if err != nil {
+		return fmt.Errorf("events from %d on: %w", first, err)
+	}
+	defer messages.Stop()
+	for seq := first; seq < last; seq++ {
+		if err := o.compareNext(ctx, seq, messages); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comparedMost is how many messages compareBefore compares: more than are published at once.
+const comparedMost = 1024
+
+// compareTimeout bounds the reading of what compareBefore compares.
+const compareTimeout = 30 * time.Second
+
+func (o *Outbox) compareNext(ctx context.Context, seq uint64, messages jetstream.MessagesContext) error {
+	msg, err := messages.Next(jetstream.NextContext(ctx))
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		return fmt.Errorf("event %d: %w", seq, err)
+	}
+	if meta.Sequence.Stream != seq {
+		return o.diverged(seq, "", "", fmt.Sprintf("the stream's message %d is missing: the next one is %d; the events stream must deny deletes and purges by others", seq, meta.Sequence.Stream))
+	}
+	return o.compare(ctx, seq, msg.Subject(), msg.Headers())
+}
+
+// compare proves that a message of the stream is the ledger's row of the same
+// sequence.
+func (o *Outbox) compare(ctx context.Context, last uint64, subject string, header nats.Header) error {
+	text, hash := header.Get(events.HeaderSeq), header.Get(events.HeaderHash)
+	seq, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || hash == "" {
+		return o.diverged(last, "", "", fmt.Sprintf("message %d on %s was not published by this program: another publisher has permission for the events subjects, revoke it", last, subject))
+	}
+	if seq != last {
+		return o.diverged(seq, hash, "", fmt.Sprintf("journal row %d is message %d of the stream: messages were added or removed by another client", seq, last))
+	}
+	own, found, err := o.source.HashAt(ctx, seq)
+	switch {
+	case err != nil:
+		return fmt.Errorf("hash of journal row %d: %w", seq, err)
+	case !found:
+		return o.diverged(seq, hash, "", "the stream is ahead of the ledger: the ledger is older than what was published, as after a restore")
+	case own != hash:
+		return o.diverged(seq, hash, own, "the stream carries another hash at this row: its history is not this ledger's")
+	}
+	return nil
+}
+
+func (o *Outbox) diverged(seq uint64, streamHash, ledgerHash, reason string) error {
+	return &DivergedError{Account: o.account, StreamSeq: seq, LedgerSeq: o.Published(),
+		StreamHash: streamHash, LedgerHash: ledgerHash, Reason: reason}
+}

@@ -1,0 +1,249 @@
+// How the outbox publishes. It tries the identical rows with the identical expected
+// sequence until a quorum has acknowledged them, or the stream has refused them and its
+// leader shows why.
+
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"perennial/ledger/sleep"
+	"perennial/queue"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+const (
+	// publishTry bounds the wait for the answer to one try of a batch, and
+	// publishMore is added to it for each MiB of the batch.
+	publishTry  = 2 * time.Second
+	publishMore = time.Second
+	// publishDelay is the wait after the first try that failed, publishMost the
+	// longest.
+	publishDelay = 50 * time.Millisecond
+	publishMost  = time.Second
+)
+
+// Publish puts rows, whose sequences follow each other, after row events[0].Seq-1 of
+// the stream, at most 1,000 at once, one part after the other's acknowledgement. With
+// Before a part is an atomic batch: the stream has all of it or none. Without, each row is
+// a message of its own, since the embedded server's stream may persist asynchronously, and
+// takes no batches. One Publish at a time.
+//
+// Nil says that a quorum has acknowledged all, or that the stream holds them already with
+// the same hashes. Its errors:
+//   - [FencedError]: another row is on the stream in the place of one;
+//   - [ShortStreamError]: the stream ends before row events[0].Seq-1;
+//   - [EventSizeError]: a row is larger than the server takes; none of its batch was sent;
+//   - ctx's, wrapped: it is not known whether rows are on the stream, or will be later;
+//   - [nats.ErrConnectionClosed], and a row that cannot be a message: as they say.
+//
+// Whatever else fails is tried again until ctx ends.
+func (o *Outbox) Publish(ctx context.Context, events []Event) error {
+	if err := queue.ValidAccount(o.account); err != nil {
+		return err
+	}
+	for n := range events {
+		if events[n].Seq == 0 || events[n].Seq != events[0].Seq+uint64(n) {
+			return fmt.Errorf("publish: row %d stands where %d follows", events[n].Seq, events[0].Seq+uint64(n))
+		}
+	}
+	for len(events) > 0 {
+		end := eventsEnd(events)
+		if err := o.publishBatch(ctx, events[:end]); err != nil {
+			return err
+		}
+		events = events[end:]
+	}
+	return nil
+}
+
+// eventsEnd cuts at the limits in messages and bytes.
+func eventsEnd(events []Event) int {
+	size, end := 0, 0
+	for end < len(events) && end < queue.MaxBatch {
+		size += len(events[end].Payload)
+		if end > 0 && size > queue.MaxBatchBytes {
+			break
+		}
+		end++
+	}
+	return end
+}
+
+// publishBatch tries one batch until it is known what became of it. What of it is found
+// on the stream is not sent again: the rest has its place behind that.
+func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
+	delay := sleep.Growing(publishDelay, publishMost)
+	look := &look{outbox: o}
+	said := ""
+	for {
+		err := o.try(ctx, events)
+		if errors.Is(err, nats.ErrReconnectBufExceeded) {
+			err = queue.ErrDisconnected // without a connection the client has no room to keep what it is given
+		}
+		o.setFailing(err)
+		if refused(err) {
+			var found int
+			if found, err = look.find(ctx, events); err == nil {
+				if events = events[found:]; len(events) > 0 {
+					continue
+				}
+			}
+		}
+		if err == nil || final(err) {
+			return err
+		}
+		if ctx.Err() == nil {
+			if text := err.Error(); text != said {
+				said = text
+				o.log.WithError(err).Warnf("rows %d to %d are published again", events[0].Seq, events[len(events)-1].Seq)
+			}
+			_ = delay.Wait(ctx) // its error is ctx's, which is looked at next
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("account %s: it is not known whether rows %d to %d are on the events stream: %w (%w)",
+				o.account, events[0].Seq, events[len(events)-1].Seq, ctx.Err(), err)
+		}
+	}
+}
+
+// errUnexpectedAck says that the stream acknowledged something else than what was sent.
+var errUnexpectedAck = errors.New("the events stream acknowledged other rows than those that were sent")
+
+// refused reports whether the answer to a try says that the stream's last message was not
+// the one expected. That alone does not say whose is there: it may be an earlier try's,
+// and it may be under way.
+func refused(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return errors.Is(err, errUnexpectedAck) || ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// final reports whether trying again is of no use.
+func final(err error) bool {
+	if _, ok := errors.AsType[*FencedError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*ShortStreamError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*EventSizeError](err); ok {
+		return true
+	}
+	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, errNoMessage)
+}
+
+// errNoMessage marks a row of which no message can be made.
+var errNoMessage = errors.New("cannot be published")
+
+// try sends a batch once, under an id of its own, and waits for the answer to its last
+// message. The others ask for none: one that is missing refuses those after it. Where they
+// are no atomic batch the first asks too: a stranger's message that took its place, as is
+// likeliest between two batches, has the sequence that the second one names.
+func (o *Outbox) try(ctx context.Context, events []Event) error {
+	if !o.js.Conn().IsConnected() {
+		if err := o.js.AwaitConnected(ctx); err != nil {
+			return err
+		}
+	}
+	messages, size, err := o.messages(events)
+	if err != nil {
+		return err
+	}
+	last := len(messages) - 1
+	first, err := o.sendFirst(messages[:last])
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTry+publishMore*time.Duration(size>>20))
+	defer cancel()
+	defer o.endWithConnection(cancel)()
+	ack, err := o.js.Store(ctx, messages[last])
+	if err != nil {
+		return err
+	}
+	if ack.Sequence != events[last].Seq || o.Before && last > 0 && ack.Count != len(messages) {
+		return fmt.Errorf("%w: %d to message %d, and not %d to row %d", errUnexpectedAck, ack.Count, ack.Sequence, len(messages), events[last].Seq)
+	}
+	if first == nil {
+		return nil
+	}
+	select {
+	case <-first.Ok(): // at the sequence that it named
+		return nil
+	case err := <-first.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sendFirst sends all messages of a try but its last one. The answer to the first of them is
+// nil where none was asked for.
+func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, err error) {
+	for n, msg := range messages {
+		if n == 0 && !o.Before {
+			first, err = o.js.PublishMsgAsync(msg)
+		} else {
+			err = o.js.Conn().PublishMsg(msg)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+		}
+	}
+	return first, nil
+}
+
+// endWithConnection ends a try whose connection is lost, until stop: its answer cannot
+// come any more.
+func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
+	lost, stopped := o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-lost:
+			end()
+		case <-stopped:
+		}
+	})
+	return func() {
+		close(stopped)
+		watching.Wait()
+		o.js.Conn().RemoveStatusListener(lost)
+	}
+}
+
+// messages makes the messages of rows, and says how many bytes they have. Each names the
+// sequence before it; of a batch only the first does: the server takes it of no other.
+func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
+	id, most, batch := nuid.Next(), o.js.MaxPayload(), o.Before && len(events) > 1
+	for n := range events {
+		msg, err := eventMessage(o.account, &events[n])
+		if err != nil {
+			return nil, 0, fmt.Errorf("%w: %w", errNoMessage, err)
+		}
+		if n == 0 || !batch {
+			expectLast(msg, events[n].Seq-1)
+		}
+		if batch {
+			msg.Header[queue.HeaderBatchID], msg.Header[queue.HeaderBatchSequence] = []string{id}, []string{strconv.Itoa(n + 1)}
+			if n == len(events)-1 {
+				msg.Header[queue.HeaderBatchCommit] = []string{"1"}
+			}
+		}
+		bytes := int64(msg.Size() - len(msg.Subject)) // headers and payload, which max_payload bounds
+		if most > 0 && bytes > most {
+			return nil, 0, &EventSizeError{Account: o.account, Seq: events[n].Seq, Bytes: bytes, Most: most}
+		}
+		messages, size = append(messages, msg), size+bytes
+	}
+	return messages, size, nil
+}

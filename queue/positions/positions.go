@@ -1,0 +1,205 @@
+// Where webhooks keep their positions: a bucket for each account, with a key for each of
+// its webhooks.
+
+package positions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/bucket"
+)
+
+// ErrMoved says that a webhook's position is not what the writer read: a person
+// moved it, or another runner has the account.
+var ErrMoved = errors.New("the webhook's position was written by another client")
+
+// Positions are those of the webhooks of one account.
+type Positions struct {
+	js      *queue.JetStream
+	account string
+}
+
+// Of are the positions of an account's webhooks.
+func Of(js *queue.JetStream, account string) Positions { return Positions{js, account} }
+
+// Mark names one event of an account's history: the hash tells it from another one
+// that has its sequence after a restore.
+type Mark struct {
+	Seq  uint64 `json:"seq"`
+	Hash string `json:"hash,omitempty"`
+}
+
+// Position is how far a webhook has delivered. The mark is the newest event up to
+// which every event was delivered, or is of a type that the webhook leaves out.
+type Position struct {
+	Mark
+
+	// Read is the newest event that was taken from the stream. What lies between both marks
+	// is delivered too, but for Undelivered.
+	Read Mark `json:"read"`
+	// Undelivered are sequences between both marks, ascending.
+	Undelivered []uint64 `json:"undelivered,omitempty"`
+	// Marks are older positions, ascending: where a history that was cut behind one of them
+	// goes on is found by them.
+	Marks []Mark `json:"marks,omitempty"`
+
+	LastError   string     `json:"last_error,omitempty"`   // of the last attempt that failed, while one is due again
+	NextAttempt *time.Time `json:"next_attempt,omitempty"` // the earliest that is due
+	Stopped     string     `json:"stopped,omitempty"`      // why nothing is sent before the next start; "": it is
+
+	// By and Reason are of the person who moved the position; what a runner wrote has none.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Behind is how many events are not delivered when the stream ends with a sequence; those
+// that were not read yet count whatever their types.
+func (p Position) Behind(last uint64) uint64 {
+	behind := uint64(len(p.Undelivered))
+	if last > p.Read.Seq {
+		behind += last - p.Read.Seq
+	}
+	return behind
+}
+
+// Ensure makes the bucket of an account's webhooks where it is missing.
+func (w Positions) Ensure(ctx context.Context, replicas int) error {
+	_, err := w.open(ctx)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return err
+	}
+	_, err = bucket.Ensure(ctx, w.js, jetstream.KeyValueConfig{
+		Bucket: queue.WebhooksBucket(w.account), Description: "How far the webhooks of the account have delivered its events", History: 1,
+		Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+	})
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", queue.WebhooksBucket(w.account), err)
+	}
+	return nil
+}
+
+func (w Positions) open(ctx context.Context) (jetstream.KeyValue, error) {
+	if err := queue.ValidAccount(w.account); err != nil {
+		return nil, err
+	}
+	kv, err := w.js.LookBucket(ctx, queue.WebhooksBucket(w.account))
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", queue.WebhooksBucket(w.account), err)
+	}
+	return kv, nil
+}
+
+// Read reads a webhook's position, and the revision with which it is written
+// again; revision 0: it has none.
+func (w Positions) Read(ctx context.Context, name string) (p Position, revision uint64, err error) {
+	kv, err := w.open(ctx)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return p, 0, nil
+	}
+	if err != nil {
+		return p, 0, err
+	}
+	return read(ctx, kv, name)
+}
+
+func read(ctx context.Context, kv jetstream.KeyValue, name string) (p Position, revision uint64, err error) {
+	entry, err := kv.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return p, 0, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(entry.Value(), &p)
+	}
+	if err != nil {
+		return p, 0, fmt.Errorf("position of webhook %s: %w", name, err)
+	}
+	return p, entry.Revision(), nil
+}
+
+// Write writes a webhook's position, if it is as it was read, and else returns
+// [ErrMoved]. The bucket must be there.
+func (w Positions) Write(ctx context.Context, name string, p Position, revision uint64) (uint64, error) {
+	kv, err := w.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return 0, err
+	}
+	revision, err = bucket.Update(ctx, kv, name, text, revision)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return 0, fmt.Errorf("position of webhook %s: %w", name, ErrMoved)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("position of webhook %s: %w", name, err)
+	}
+	return revision, nil
+}
+
+// All are the positions that an account's webhooks have, also of those that
+// are configured no more, by name.
+func (w Positions) All(ctx context.Context) (map[string]Position, error) {
+	all := map[string]Position{}
+	kv, err := w.open(ctx)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	stream, err := w.js.Stream(ctx, queue.KeyValueStream(kv.Bucket()))
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", kv.Bucket(), err)
+	}
+	keys := "$KV." + kv.Bucket() + "."
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(keys+">"))
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", kv.Bucket(), err)
+	}
+	for subject := range info.State.Subjects {
+		name := strings.TrimPrefix(subject, keys)
+		p, revision, err := read(ctx, kv, name)
+		if err != nil {
+			return nil, err
+		}
+		if revision > 0 { // else it was removed
+			all[name] = p
+		}
+	}
+	return all, nil
+}
+
+// Remove removes a webhook's position: what it has not delivered keeps no event any
+// more. Where there is none it does nothing.
+func (w Positions) Remove(ctx context.Context, name string) error {
+	kv, err := w.open(ctx)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = kv.Purge(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("position of webhook %s: %w", name, err)
+	}
+	return nil
+}
+
+// Watch calls written with each webhook's name and revision, at once and whenever
+// its position is written, until ctx ends.
+func (w Positions) Watch(ctx context.Context, written func(name string, revision uint64)) error {
+	return bucket.Watch(ctx, w.js, queue.WebhooksBucket(w.account), func(entry jetstream.KeyValueEntry) {
+		if entry != nil {
+			written(entry.Key(), entry.Revision())
+		}
+	})
+}

@@ -1,0 +1,244 @@
+// Publication of commands, singly and in atomic batches.
+
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"perennial/ledger/sleep"
+	"perennial/queue"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+const (
+	// codeTooManyBatches: more openShared batches than the stream allows at once.
+	codeTooManyBatches jetstream.ErrorCode = 10210
+	// codeGap: the stream has refused a message within the batch, as it is busy.
+	codeGap jetstream.ErrorCode = 10176
+)
+
+// Outgoing is a command to be published.
+type Outgoing struct {
+	Kind     queue.Kind
+	Data     []byte         // at most MaxCommandBytes
+	Priority queue.Priority // which of the kind's subjects; the command's own word counts for more
+	Header   nats.Header
+}
+
+func (o Outgoing) check() error {
+	return errors.Join(queue.ValidKind(o.Kind), queue.ValidPriority(o.Priority), checkSize(o.Data))
+}
+
+// message is the command with its headers, and further ones by name and value.
+func (o Outgoing) message(account string, further ...string) *nats.Msg {
+	msg := nats.NewMsg(queue.Line{Kind: o.Kind, Priority: o.Priority}.Subject(account))
+	msg.Data = o.Data
+	maps.Copy(msg.Header, o.Header)
+	for i := 0; i+1 < len(further); i += 2 {
+		msg.Header.Set(further[i], further[i+1])
+	}
+	return msg
+}
+
+// Publisher publishes commands, of any account.
+type Publisher struct{ js *queue.JetStream }
+
+// New publishes through a connection.
+func New(js *queue.JetStream) Publisher { return Publisher{js} }
+
+// Publish publishes one command and returns when the stream has it on
+// disk. The error is [ErrNoAccount] when the server takes commands of other accounts
+// alone, [ErrNotTaken] when it takes none at the moment. After any other error the command
+// may or may not be stored: publishing it again with the same id is harmless.
+func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
+	if err := errors.Join(queue.ValidAccount(account), command.check()); err != nil {
+		return err
+	}
+	return p.commandError(ctx, account, p.publishSingly(ctx, account, []Outgoing{command}))
+}
+
+// PublishCommands publishes commands in atomic batches of at most 1,000: of
+// each batch the stream has all on disk, or none, unless other publishers keep too many
+// batches openShared; then its commands go one by one. It returns when all are
+// stored, or a [BatchError] that says where it stopped.
+func (p Publisher) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
+	if err := queue.ValidAccount(account); err != nil {
+		return err
+	}
+	for n, command := range commands {
+		if err := command.check(); err != nil {
+			return fmt.Errorf("command %d: %w", n+1, err)
+		}
+	}
+	for first, batch := 0, 1; first < len(commands); batch++ {
+		end := batchEnd(commands, first)
+		if err := p.publishBatch(ctx, account, commands[first:end]); err != nil {
+			return &BatchError{Batch: batch, First: first, Last: end - 1, Err: p.commandError(ctx, account, err)}
+		}
+		first = end
+	}
+	return nil
+}
+
+// batchEnd cuts at the limits in commands and bytes.
+func batchEnd(commands []Outgoing, first int) int {
+	size, end := 0, first
+	for end < len(commands) && end-first < queue.MaxBatch {
+		size += len(commands[end].Data)
+		if end > first && size > queue.MaxBatchBytes {
+			break
+		}
+		end++
+	}
+	return end
+}
+
+// batchTries is how often a batch waits for others to end, half a second in all, before
+// its commands are stored one by one.
+const batchTries = 8
+
+// publishBatch stores one batch. It waits its turn while other publishers have
+// too many batches openShared, or keep the stream busy.
+func (p Publisher) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
+	if len(commands) == 1 {
+		return p.publishSingly(ctx, account, commands)
+	}
+	delay := sleep.Growing(20*time.Millisecond, time.Second)
+	for try := 1; ; try++ {
+		err := p.sendBatch(ctx, account, commands)
+		if !queue.HasCode(err, codeTooManyBatches) && !queue.HasCode(err, codeGap) {
+			return err
+		}
+		if try == batchTries {
+			if queue.HasCode(err, codeGap) { // also of a message that the stream does not take
+				return err
+			}
+			return p.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
+		}
+		if err := delay.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// publishSingly stores commands one by one. Those before an error are
+// stored; publishing all of them again is harmless.
+func (p Publisher) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
+	for _, command := range commands {
+		if _, err := p.js.Store(ctx, command.message(account)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendBatch sends a batch once. Its first message is a request, so that a
+// missing stream or a refused batch is known before the rest is sent; its last
+// one commits. What lies between needs no answer: a gap refuses the commit.
+func (p Publisher) sendBatch(ctx context.Context, account string, commands []Outgoing) error {
+	id := nuid.Next()
+	last := len(commands) - 1
+	for n, command := range commands {
+		msg := command.message(account, queue.HeaderBatchID, id, queue.HeaderBatchSequence, strconv.Itoa(n+1))
+		var err error
+		switch n {
+		case 0:
+			_, err = p.js.Store(ctx, msg)
+		case last:
+			msg.Header.Set(queue.HeaderBatchCommit, "1")
+			err = p.commitBatch(ctx, msg, len(commands))
+		default:
+			err = p.js.Conn().PublishMsg(msg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Publisher) commitBatch(ctx context.Context, msg *nats.Msg, count int) error {
+	ack, err := p.js.Store(ctx, msg)
+	if err != nil {
+		return err
+	}
+	if ack.Count != count {
+		return fmt.Errorf("the stream confirmed %d of %d commands: atomic batches need nats-server 2.12 or later", ack.Count, count)
+	}
+	return nil
+}
+
+func checkSize(data []byte) error {
+	if len(data) > queue.MaxCommandBytes {
+		return fmt.Errorf("command of %d bytes: at most %d are accepted", len(data), queue.MaxCommandBytes)
+	}
+	return nil
+}
+
+// commandError puts the errors of a publication into words.
+func (p Publisher) commandError(ctx context.Context, account string, err error) error {
+	switch {
+	case queue.Disconnected(err):
+		return fmt.Errorf("account %s: %w (%w)\nsubmit again when it answers: that is harmless, an id is done once", account, queue.ErrDisconnected, err)
+	case errors.Is(err, nats.ErrNoResponders) && p.lacks(ctx, account):
+		return fmt.Errorf("account %s: %w\ncheck its name: other accounts have their streams there", account, queue.ErrNoAccount)
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("account %s: %w\nsee that its runner has started once, that the NATS server stores, and that a leaf node reaches its hub (`perennial doctor`)", account, ErrNotTaken)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("account %s: NATS does not say that it has stored the command: %w\nsee that its disk has room and most of its servers run; then submit again under the same id, which is done once", account, err)
+	}
+	return err
+}
+
+// lacksTimeout bounds the question which accounts have streams.
+const lacksTimeout = 5 * time.Second
+
+// lacks reports whether JetStream has commands streams, and none of this account. Where it
+// does not answer, has none at all or may not be asked, the streams can be on a hub that is
+// away, or in the NATS account that the commands are imported from.
+func (p Publisher) lacks(ctx context.Context, account string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
+	defer cancel()
+	ctx, forget := p.js.Allowed(ctx, p.js.API()+"STREAM.NAMES")
+	defer forget()
+	names := p.js.StreamNames(ctx, jetstream.WithStreamListSubject("perennial.commands.>"))
+	others := false
+	for name := range names.Name() {
+		if name == queue.CommandsStream(account) {
+			return false
+		}
+		others = true
+	}
+	return others && names.Err() == nil
+}
+
+// BatchError says which atomic batch of [Publisher.PublishCommands] was refused or
+// left without an answer. Batches before it are stored, batches after it were
+// not sent. First and Last are indexes into the given commands, inclusive.
+type BatchError struct {
+	Batch int // counted from 1
+	First int
+	Last  int
+	Err   error
+}
+
+// Error names the batch and the range of commands in it.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("batch %d (commands %d to %d): %v", e.Batch, e.First+1, e.Last+1, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// ErrNotTaken says that nothing takes the commands of an account at the moment: no
+// runner has made its streams yet, they have no leader, or the hub of a leaf node is
+// away. Nothing was published; publishing again may work.
+var ErrNotTaken = errors.New("nothing takes the account's commands at the moment")

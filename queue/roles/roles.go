@@ -1,0 +1,261 @@
+// Users, what their grants come to, and the server configuration that gives it.
+
+package roles
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"perennial/queue"
+	"perennial/queue/broker"
+	"perennial/queue/service"
+)
+
+// Grant gives one role for some accounts.
+type Grant struct {
+	Role     queue.Role
+	Accounts []string
+}
+
+// User may connect to the embedded server, with the rights of its grants. Without
+// users every process of this machine may, and has every right.
+type User struct {
+	Name     string
+	Password string // plain, or a bcrypt hash
+	Grants   []Grant
+}
+
+// RunnerAccount is the NATS account of the runner, where the streams are.
+const RunnerAccount = "PERENNIAL"
+
+// RunnerUser is the name of the runner's own user, and LocalUser that of the commands
+// on the machine of the run.
+const (
+	RunnerUser = "perennial"
+	LocalUser  = "local"
+)
+
+var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// CheckUser says what is wrong with a user, nil when nothing is.
+func CheckUser(u User) error {
+	if !userName.MatchString(u.Name) || u.Name == RunnerUser {
+		return fmt.Errorf("user %.70q must be 1 to 64 of a-z, A-Z, 0-9, - and _, begin with a letter or digit, and not be %s", u.Name, RunnerUser)
+	}
+	if len(u.Grants) == 0 {
+		return fmt.Errorf("user %s has no roles, and could do nothing: add roles, such as [{role: producer, accounts: [main]}]", u.Name)
+	}
+	for _, g := range u.Grants {
+		if !slices.Contains([]queue.Role{queue.RoleProducer, queue.RoleSubscriber, queue.RoleViewer, queue.RoleOperator}, g.Role) {
+			return fmt.Errorf("user %s has the role %.40q: it must be producer, subscriber, viewer or operator", u.Name, g.Role)
+		}
+		if len(g.Accounts) == 0 {
+			return fmt.Errorf("user %s is %s of no account: add accounts", u.Name, g.Role)
+		}
+		for _, a := range g.Accounts {
+			if err := queue.ValidAccount(a); err != nil {
+				return fmt.Errorf("user %s: %w", u.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// right is one import of a user's account.
+type right struct {
+	subject  string // in the runner's account
+	local    string // in the user's; "": the same
+	stream   bool   // messages that come, instead of requests that go
+	answers  bool   // more than one answer to a request
+	identity bool   // the server tells the runner who asks
+}
+
+func (r right) here() string { return cmp.Or(r.local, r.subject) }
+
+// rights are what a user's grants come to, without repetition. verbs are those of an
+// account's service.
+func (u User) rights(verbs []service.Verb) []right {
+	var all []right
+	for _, g := range u.Grants {
+		for _, a := range g.Accounts {
+			all = append(all, rightsOf(g.Role, a, verbs)...)
+		}
+	}
+	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.subject, b.subject) })
+	taken := map[string]bool{} // one import for each subject: two would ask twice
+	return slices.DeleteFunc(all, func(r right) bool {
+		again := taken[r.here()]
+		taken[r.here()] = true
+		return again
+	})
+}
+
+// rightsOf are what a role comes to for an account.
+func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
+	var all []right
+	for _, v := range verbs {
+		if slices.Contains(v.Roles, r) {
+			all = append(all, right{subject: queue.ServiceSubject(account, v.Name), answers: true, identity: true})
+		}
+	}
+	switch r {
+	case queue.RoleProducer:
+		for _, subject := range queue.CommandSubjects(account) {
+			all = append(all, right{subject: subject})
+		}
+		all = append(all, right{subject: queue.ReplySubject(account, queue.AllInboxes), local: queue.AllInboxes, stream: true})
+	case queue.RoleSubscriber, queue.RoleViewer:
+		all = append(all, eventRights(account)...)
+	case queue.RoleOperator:
+		stream := queue.EventsStream(account)
+		// In the place of a subscriber's, before which it sorts.
+		all = append(all, right{subject: broker.BrokerSubject(account, broker.AnyOf+broker.ConsumerDelete(stream)), local: "$JS.API." + broker.ConsumerDelete(stream), identity: true})
+		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
+		all = append(all, eventRights(account)...)
+		all = append(all, deadRights(account)...)
+		all = append(all, webhookRights(account)...)
+	}
+	return all
+}
+
+// eventRights read an account's events: as they come, by direct reads, and by
+// consumers that are made through the broker, which refuses a deliver subject.
+func eventRights(account string) []right {
+	stream := queue.EventsStream(account)
+	all := append(apiRights("STREAM.INFO."+stream, "STREAM.MSG.GET."+stream,
+		"CONSUMER.INFO."+stream+".*", "CONSUMER.MSG.NEXT."+stream+".*"),
+		right{subject: queue.EventSubject(account, ">"), stream: true}, right{subject: "$JS.ACK." + stream + ".>"})
+	for _, op := range broker.Brokered(stream) {
+		all = append(all, right{subject: broker.BrokerSubject(account, op), local: "$JS.API." + op, identity: true})
+	}
+	return all
+}
+
+// deadRights read and drop an account's dead letters, and look at its streams.
+func deadRights(account string) []right {
+	dead := queue.DeadStream(account)
+	return apiRights("STREAM.INFO."+dead, "DIRECT.GET."+dead, "STREAM.MSG.GET."+dead, "STREAM.MSG.DELETE."+dead,
+		"STREAM.INFO."+queue.CommandsStream(account), "STREAM.INFO."+queue.ObjectsStream(queue.SnapshotsBucket(account)))
+}
+
+// webhookRights read, move and remove the positions of an account's webhooks.
+func webhookRights(account string) []right {
+	bucket := queue.WebhooksBucket(account)
+	return append(apiRights("STREAM.INFO."+queue.KeyValueStream(bucket), "DIRECT.GET."+queue.KeyValueStream(bucket)+".>"),
+		right{subject: "$KV." + bucket + ".*"})
+}
+
+// apiRights are requests of JetStream's API, as they are.
+func apiRights(ops ...string) []right {
+	all := make([]right, len(ops))
+	for i, op := range ops {
+		all[i] = right{subject: "$JS.API." + op, answers: true}
+	}
+	return all
+}
+
+// Bounds of one user, so that it leaves Room for the others.
+const (
+	MaxConnections   = 256
+	maxSubscriptions = 16 * MaxConnections
+)
+
+// ServerConfig is the part of a NATS server's configuration that gives the users
+// their roles, and the runner its own user and account. secret gives what stands
+// behind `password:` for a user, quoted or as a variable.
+func ServerConfig(users []User, verbs []service.Verb, secret func(user string) string) (string, error) {
+	for _, u := range users {
+		if err := CheckUser(u); err != nil {
+			return "", err
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [{user: %q, password: %s}]\n    exports: [\n", RunnerAccount, RunnerUser, secret(RunnerUser))
+	writeExports(&b, users, verbs)
+	b.WriteString("    ]\n  }\n")
+	for _, u := range users {
+		u.write(&b, verbs, secret(u.Name))
+	}
+	b.WriteString("}\n")
+	return b.String(), nil
+}
+
+// writeExports exports each subject to the accounts that have a right to it.
+func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
+	type export struct {
+		subject         string
+		stream, answers bool
+	}
+	to := map[export][]string{}
+	var order []export
+	for _, u := range users {
+		for _, r := range u.rights(verbs) {
+			e := export{r.subject, r.stream, r.answers}
+			if to[e] == nil {
+				order = append(order, e)
+			}
+			to[e] = append(to[e], fmt.Sprintf("%q", queue.UserAccount(u.Name)))
+		}
+	}
+	for _, e := range order {
+		kind, more := "service", ""
+		if e.stream {
+			kind = "stream"
+		}
+		if e.answers {
+			more = ", response_type: stream"
+		}
+		fmt.Fprintf(b, "      {%s: %q, accounts: [%s]%s}\n", kind, e.subject, strings.Join(to[e], ", "), more)
+	}
+}
+
+// userInfo asks the server what the user of the connection may do; see [Queue.Separation].
+const userInfo = "$SYS.REQ.USER.INFO"
+
+// subjects are what the user may publish on and subscribe to in its own account.
+func (u User) subjects(verbs []service.Verb) (publish, subscribe []string) {
+	publish, subscribe = []string{userInfo}, []string{queue.AllInboxes}
+	for _, r := range u.rights(verbs) {
+		if r.stream {
+			if r.here() != queue.AllInboxes {
+				subscribe = append(subscribe, r.here())
+			}
+		} else {
+			publish = append(publish, r.here())
+		}
+	}
+	return publish, subscribe
+}
+
+// write writes the user's account: its imports, and permissions for nothing else.
+func (u User) write(b *strings.Builder, verbs []service.Verb, secret string) {
+	fmt.Fprintf(b, "  %s {\n    limits: {max_connections: %d, max_subscriptions: %d}\n    imports: [\n", queue.UserAccount(u.Name), MaxConnections, maxSubscriptions)
+	for _, r := range u.rights(verbs) {
+		kind, more := "service", ""
+		if r.stream {
+			kind = "stream"
+		}
+		if r.local != "" {
+			more += fmt.Sprintf(", to: %q", r.local)
+		}
+		if r.identity {
+			more += ", share: true"
+		}
+		fmt.Fprintf(b, "      {%s: {account: %s, subject: %q}%s}\n", kind, RunnerAccount, r.subject, more)
+	}
+	publish, subscribe := u.subjects(verbs)
+	fmt.Fprintf(b, "    ]\n    users: [{user: %q, password: %s, permissions: {\n      publish: {allow: [%s]}\n      subscribe: {allow: [%s]}\n    }}]\n  }\n",
+		u.Name, secret, quoted(publish), quoted(subscribe))
+}
+
+// quoted is a list of a server's configuration.
+func quoted(words []string) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = fmt.Sprintf("%q", w)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,204 @@
+// The service as NATS discovers it: $SRV.PING, $SRV.INFO and $SRV.STATS, with the counts
+// and durations of each verb.
+
+package service
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/nats-io/nuid"
+
+	"perennial/queue"
+	"perennial/queue/caller"
+)
+
+// discovery is one instance of a service, by version 1 of NATS's protocol for them. It
+// takes the place of micro.Service, which measures until a handler returns: requests of a
+// verb are answered side by side, behind handlers that have returned
+// (docs/decisions/0018-the-service-counts-for-itself.md).
+type discovery struct {
+	js          *queue.JetStream
+	identity    micro.ServiceIdentity
+	description string
+	clock       func() time.Time
+	started     time.Time
+
+	mu        sync.Mutex
+	endpoints []*endpoint
+	asked     []*nats.Subscription // to what discovers
+	stopped   bool
+}
+
+// endpoint is one verb, with what became of its requests.
+type endpoint struct {
+	info micro.EndpointInfo
+	sub  *nats.Subscription
+
+	mu      sync.Mutex
+	stats   micro.EndpointStats
+	dropped int // requests that the client library dropped, as far as they are counted
+}
+
+// discoverable subscribes to what discovers services.
+func discoverable(js *queue.JetStream, name, version, description string, metadata map[string]string, clock func() time.Time) (*discovery, error) {
+	d := &discovery{
+		js: js, description: description, clock: clock, started: clock().UTC(),
+		identity: micro.ServiceIdentity{Name: name, ID: nuid.Next(), Version: version, Metadata: metadata},
+	}
+	for verb, answer := range map[micro.Verb]func() []byte{micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats} {
+		if err := d.answers(verb, answer); err != nil {
+			return nil, errors.Join(err, d.Stop())
+		}
+	}
+	return d, nil
+}
+
+// answers answers a verb of discovery for all services, for those of the name, and for
+// this instance.
+func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
+	for _, of := range [][2]string{{}, {d.identity.Name}, {d.identity.Name, d.identity.ID}} {
+		subject, err := micro.ControlSubject(verb, of[0], of[1])
+		if err != nil {
+			return err
+		}
+		sub, err := d.js.Conn().Subscribe(subject, func(m *nats.Msg) {
+			if !caller.MayAnswer(m.Reply) {
+				return
+			}
+			if err := m.Respond(answer()); err != nil {
+				d.js.Log().WithError(err).WithField("subject", m.Subject).Warn("answer not sent")
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("subscribe to %s: %w", subject, err)
+		}
+		d.asked = append(d.asked, sub)
+	}
+	return nil
+}
+
+// add serves a verb. handle has to return at once, and to end each request.
+func (d *discovery) add(verb, subject string, metadata map[string]string, handle func(*request)) error {
+	e := &endpoint{info: micro.EndpointInfo{Name: strings.ReplaceAll(verb, ".", "-"), Subject: subject, QueueGroup: ServiceQueue, Metadata: metadata}}
+	e.stats = micro.EndpointStats{Name: e.info.Name, Subject: subject, QueueGroup: ServiceQueue}
+	var err error
+	e.sub, err = d.js.Conn().QueueSubscribe(subject, ServiceQueue, func(m *nats.Msg) {
+		handle(&request{Msg: m, endpoint: e, clock: d.clock, came: d.clock()})
+	})
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endpoints = append(d.endpoints, e)
+	return e.sub.SetPendingLimits(caller.MaxWaiting, maxWaitingBytes)
+}
+
+// Stop takes the subscriptions back. Requests that have come are still handled.
+func (d *discovery) Stop() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return nil
+	}
+	subs := slices.Clone(d.asked)
+	for _, e := range d.endpoints {
+		subs = append(subs, e.sub)
+	}
+	for _, sub := range subs {
+		if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			return fmt.Errorf("take back %s: %w", sub.Subject, err)
+		}
+	}
+	d.stopped = true
+	return nil
+}
+
+func (d *discovery) ping() []byte {
+	text, _ := json.Marshal(micro.Ping{ServiceIdentity: d.identity, Type: micro.PingResponseType}) // texts alone
+	return text
+}
+
+// info has the metadata of the endpoints, as far as the server takes so long a message.
+func (d *discovery) info() []byte {
+	info := micro.Info{ServiceIdentity: d.identity, Type: micro.InfoResponseType, Description: d.description, Endpoints: []micro.EndpointInfo{}}
+	d.mu.Lock()
+	for _, e := range d.endpoints {
+		info.Endpoints = append(info.Endpoints, e.info)
+	}
+	d.mu.Unlock()
+	text, _ := json.Marshal(info) // texts alone
+	if int64(len(text)) <= d.js.Conn().MaxPayload() {
+		return text
+	}
+	for i := range info.Endpoints {
+		info.Endpoints[i].Metadata = nil
+	}
+	text, _ = json.Marshal(info)
+	return text
+}
+
+func (d *discovery) stats() []byte {
+	stats := micro.Stats{ServiceIdentity: d.identity, Type: micro.StatsResponseType, Started: d.started, Endpoints: []*micro.EndpointStats{}}
+	d.mu.Lock()
+	for _, e := range d.endpoints {
+		stats.Endpoints = append(stats.Endpoints, e.counted())
+	}
+	d.mu.Unlock()
+	text, _ := json.Marshal(stats) // texts and numbers
+	return text
+}
+
+// counted is a copy of the endpoint's counts, with the requests that were dropped because
+// too many waited.
+func (e *endpoint) counted() *micro.EndpointStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if dropped, err := e.sub.Dropped(); err == nil && dropped > e.dropped {
+		e.stats.NumRequests += dropped - e.dropped
+		e.stats.NumErrors += dropped - e.dropped
+		e.stats.LastError = codeBusy + ":requests were dropped: too many waited"
+		e.dropped = dropped
+	}
+	stats := e.stats
+	if stats.NumRequests > 0 {
+		stats.AverageProcessingTime = stats.ProcessingTime / time.Duration(stats.NumRequests)
+	}
+	return &stats
+}
+
+// request is one request of a verb.
+type request struct {
+	*nats.Msg
+
+	endpoint *endpoint
+	clock    func() time.Time
+	came     time.Time
+	ended    bool
+}
+
+// end counts the request, and how long it took, before its answer is sent: a client that
+// has the answer finds it counted. failure is what went wrong, "" where nothing did; an
+// answer that could not be sent fails behind its end.
+func (r *request) end(failure string) {
+	e := r.endpoint
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !r.ended {
+		r.ended = true
+		e.stats.NumRequests++
+		e.stats.ProcessingTime += max(r.clock().Sub(r.came), 0)
+	}
+	if failure != "" {
+		e.stats.NumErrors++
+		e.stats.LastError = failure
+	}
+}

@@ -1,0 +1,9 @@
+package service
+
+import (
+	"testing"
+
+	"perennial/queue/natstest"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }

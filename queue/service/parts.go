@@ -1,0 +1,125 @@
+// Answers of the service that are longer than the NATS server's max_payload, sent in
+// parts.
+
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"perennial/queue"
+	"perennial/queue/caller"
+)
+
+// The plan of a large sweep has megabytes, and a default server takes one. A client that asks with the header
+// Perennial-Parts gets it in parts, each with its number and how many there are;
+// one that asks without is answered at once that it cannot be sent.
+const (
+	// HeaderParts asks for an answer in parts, and numbers them.
+	HeaderParts = "Perennial-Parts"
+	// partRoom is left in a message for its headers.
+	partRoom = 4 << 10
+	// maxAnswer bounds what is put together from parts.
+	maxAnswer = 256 << 20
+	// codeTooLarge answers a request whose answer cannot be sent.
+	codeTooLarge = "too_large"
+)
+
+// HeaderUser of a service's answer is the user that asked, as the server proved it.
+const HeaderUser = "Perennial-User"
+
+// respond sends an answer, in parts where it is long. What cannot be sent is an
+// error for the client that asked.
+func (s *serving) respond(request *request, data []byte) {
+	most := int(s.js.Conn().MaxPayload())
+	var err error
+	switch {
+	case len(data)+partRoom <= most:
+		request.end("")
+		err = s.send(request, nats.Header{}, data)
+	case request.Header.Get(HeaderParts) == "" || most <= partRoom || len(data) > maxAnswer:
+		err = nats.ErrMaxPayload
+	default:
+		request.end("")
+		err = s.respondInParts(request, data, most-partRoom)
+	}
+	if err == nil {
+		return
+	}
+	s.js.Log().WithError(err).WithField("subject", request.Subject).WithField("bytes", len(data)).Warn("answer not sent")
+	s.refuse(request, &Error{Code: codeTooLarge, Description: fmt.Sprintf(
+		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, HeaderParts)})
+}
+
+// send sends one message of an answer, with the name of the user that asked.
+func (s *serving) send(request *request, header nats.Header, data []byte) error {
+	if user := caller.Of(request.Header, request.Reply); user != "" {
+		header.Set(HeaderUser, user)
+	}
+	return s.js.Conn().PublishMsg(&nats.Msg{Subject: request.Reply, Header: header, Data: data})
+}
+
+func (s *serving) respondInParts(request *request, data []byte, size int) error {
+	parts := (len(data) + size - 1) / size
+	for n := range parts {
+		header := nats.Header{HeaderParts: []string{fmt.Sprintf("%d/%d", n+1, parts)}}
+		if err := s.send(request, header, data[n*size:min((n+1)*size, len(data))]); err != nil {
+			return fmt.Errorf("part %d of %d: %w", n+1, parts, err)
+		}
+	}
+	return nil
+}
+
+// requestParts asks, and puts the answer together from its parts.
+func requestParts(ctx context.Context, js *queue.JetStream, subject string, data []byte) (*nats.Msg, error) {
+	inbox := js.Conn().NewInbox()
+	answers, err := js.Conn().SubscribeSync(inbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err := answers.SetPendingLimits(-1, maxAnswer); err != nil {
+		return nil, err
+	}
+	ask := nats.NewMsg(subject)
+	ask.Reply, ask.Data = inbox, data
+	ask.Header.Set(HeaderParts, "1")
+	if err := js.Conn().PublishMsg(ask); err != nil {
+		return nil, err
+	}
+	var whole *nats.Msg
+	for read := 1; ; read++ {
+		part, err := answers.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		text := part.Header.Get(HeaderParts)
+		if text == "" { // short, or an error in the middle
+			return part, nil
+		}
+		n, of, err := partOf(text)
+		if err != nil || n != read {
+			return nil, fmt.Errorf("part %d of the answer says that it is %.20q: ask again", read, text)
+		}
+		if whole == nil {
+			whole = part
+		} else {
+			whole.Data = append(whole.Data, part.Data...)
+		}
+		if n == of {
+			return whole, nil
+		}
+	}
+}
+
+func partOf(text string) (n, of int, err error) {
+	first, second, _ := strings.Cut(text, "/")
+	n, errN := strconv.Atoi(first)
+	of, errOf := strconv.Atoi(second)
+	return n, of, errors.Join(errN, errOf)
+}

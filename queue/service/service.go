@@ -1,0 +1,332 @@
+// The NATS service of an account: its verbs, their limits and errors.
+
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"perennial/queue"
+	"perennial/queue/caller"
+)
+
+// maxServing bounds the requests of one account that are worked on at once, and
+// maxChanging those of them that change something at once: these have Room of their own,
+// so that an operator's pause waits for no list, plan or reconciliation.
+const (
+	maxServing  = 16
+	maxChanging = 8
+	// maxSlow bounds the requests that read the provider, which may take minutes each, and
+	// go on for a client that has gone: they take no Room of those that read the ledger.
+	maxSlow = 16
+	// maxParked bounds the requests that wait for something to happen, and maxParkedOfUser
+	// those of one user: they cost memory and no work.
+	maxParked       = 4096
+	maxParkedOfUser = 512
+)
+
+// ServiceQueue is the queue group of every verb.
+const ServiceQueue = micro.DefaultQueueGroup
+
+// Pace is how long the requests of a verb take, and so which Room they are given.
+type Pace int
+
+// The paces of verbs.
+const (
+	Quick  Pace = iota // reads or writes the ledger
+	Slow               // reads the provider, which may take minutes
+	Parked             // answers when something has happened
+)
+
+// Verb is a verb of an account's service as NATS has it: its name, who may ask it, and,
+// where it is served, its handler.
+type Verb struct {
+	Name  string
+	Roles []queue.Role
+	Pace  Pace
+	// Metadata is what $SRV.INFO shows of it, such as its schemas; nil: nothing.
+	Metadata map[string]string
+	Handle   Handler
+}
+
+// Changes reports whether the verb changes something: it is for operators alone.
+func (v Verb) Changes() bool { return slices.Equal(v.Roles, []queue.Role{queue.RoleOperator}) }
+
+// Handler answers one kind of request. A [Error] chooses code and body of
+// an error; any other error is answered with code "failed" and its text.
+type Handler = func(ctx context.Context, data []byte) ([]byte, error)
+
+type (
+	callerKey  struct{}
+	headersKey struct{}
+)
+
+// RequestHeader is a header of the request that a verb answers, whatever the case that
+// its name is written in.
+func RequestHeader(ctx context.Context, name string) string {
+	h, _ := ctx.Value(headersKey{}).(nats.Header)
+	return queue.Header(h, name)
+}
+
+// Caller is the user whose request a verb answers, as the NATS server proves it; ""
+// where users have no NATS accounts of their own, so that any client could claim a name.
+func Caller(ctx context.Context) string {
+	caller, _ := ctx.Value(callerKey{}).(string)
+	return caller
+}
+
+var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+
+// Service is what an account's service serves.
+type Service struct {
+	Account string
+	// Version is the program's; one that is not a semantic version is shown as 0.0.0.
+	Version string
+	Verbs   []Verb
+	Clock   func() time.Time
+}
+
+// Serve answers perennial.svc.<account>.<verb> until stop, as a NATS
+// micro service named perennial-<account>. When it returns the server knows the verbs,
+// unless the connection was lost. stop refuses new requests,
+// cancels the contexts of those under way, which have the values of ctx, and returns when they are done.
+func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() error, err error) {
+	if err := queue.ValidAccount(s.Account); err != nil {
+		return nil, err
+	}
+	metadata := map[string]string{"version": s.Version}
+	if !semanticVersion.MatchString(s.Version) {
+		s.Version = "0.0.0"
+	}
+	found, err := discoverable(js, "perennial-"+s.Account, s.Version, "Perennial's account "+s.Account, metadata, s.Clock)
+	if err != nil {
+		return nil, fmt.Errorf("service of account %s: %w", s.Account, err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	serving := &serving{js: js, ctx: ctx, all: caller.NewRoom(maxServing, caller.MaxOfUser), changing: caller.NewRoom(maxChanging, caller.MaxOfUser), parked: caller.NewRoom(maxParked, maxParkedOfUser), slow: caller.NewRoom(maxSlow, caller.MaxOfUser)}
+	stop = sync.OnceValue(func() error {
+		err := stopService(js, found)
+		cancel()
+		serving.wait()
+		return err
+	})
+	for _, v := range s.Verbs {
+		if err := serving.add(found, s.Account, v); err != nil {
+			return nil, errors.Join(err, stop())
+		}
+	}
+	if js.Conn().IsConnected() { // nats.go subscribes again what an outage has cut off
+		_ = js.Conn().FlushTimeout(queue.PublishTimeout)
+	}
+	return stop, nil
+}
+
+// stopService removes the service's subscriptions. While the connection is down they
+// cannot be removed at the server, and nats.go subscribes them again at the reconnect,
+// so that the server would send requests to a service that is gone. So they are
+// removed once the connection is up; until then requests are refused as stopping.
+func stopService(js *queue.JetStream, service *discovery) error {
+	if js.Conn().IsConnected() || js.Conn().IsClosed() {
+		return service.Stop()
+	}
+	up := js.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED)
+	go func() {
+		<-up
+		js.Conn().RemoveStatusListener(up)
+		if err := service.Stop(); err != nil && !js.Conn().IsClosed() {
+			js.Log().WithError(err).Warn("the service of before an outage could not be taken back")
+		}
+	}()
+	return nil
+}
+
+// maxWaitingBytes bounds the requests of one verb that were not taken in yet, as
+// MaxWaiting does: requests beyond that are dropped and get no answer.
+const maxWaitingBytes = 8 << 20
+
+// serving counts the requests under way.
+type serving struct {
+	js  *queue.JetStream
+	ctx context.Context
+	all *caller.Room
+	// changing is the Room of verbs that change something and are quick.
+	changing *caller.Room
+	parked   *caller.Room
+	slow     *caller.Room
+	mu       sync.Mutex
+	ended    bool
+	work     sync.WaitGroup
+}
+
+// roomOf is the Room that the requests of a verb take.
+func (s *serving) roomOf(v Verb) *caller.Room {
+	switch {
+	case v.Pace == Parked:
+		return s.parked
+	case v.Pace == Slow:
+		return s.slow
+	case v.Changes():
+		return s.changing
+	}
+	return s.all
+}
+
+func (s *serving) add(service *discovery, account string, v Verb) error {
+	if !queue.ValidToken(v.Name) {
+		return fmt.Errorf("verb %q cannot be a subject", v.Name)
+	}
+	room := s.roomOf(v)
+	err := service.add(v.Name, queue.ServiceSubject(account, v.Name), v.Metadata, func(request *request) {
+		if !caller.MayAnswer(request.Reply) {
+			request.end("refused:it asks for its answer on a subject of NATS or of Perennial, or for none")
+			s.js.Log().WithField("subject", request.Subject).Warn("a request was left alone: it asks for its answer on a subject of NATS or of Perennial, or for none")
+			return
+		}
+		user := caller.Of(request.Header, request.Reply)
+		if user == "" && caller.Crossed(request.Reply) {
+			s.refuse(request, &Error{Code: codeUnproven, Description: "the headers of the request hide who asks: send it as a client of NATS does"})
+			return
+		}
+		share := room.Admit(user)
+		if share == nil {
+			s.refuse(request, &Error{Code: codeBusy, Description: "too many requests of this user wait for their answers: ask again when some are there"})
+			return
+		}
+		started := s.start(func() {
+			if !room.Work(s.ctx, share, func() { s.answer(request, v.Handle) }) {
+				s.refuse(request, stopping())
+			}
+		})
+		if !started {
+			s.refuse(request, stopping())
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("verb %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+// start runs work unless the service has ended.
+func (s *serving) start(work func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.work.Go(work)
+	return true
+}
+
+func (s *serving) wait() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+func (s *serving) answer(request *request, answer Handler) {
+	user := caller.Of(request.Header, request.Reply)
+	ctx := context.WithValue(context.WithValue(s.ctx, callerKey{}, user), headersKey{}, request.Header)
+	data, err := answer(ctx, request.Data)
+	if err == nil {
+		s.respond(request, data)
+		return
+	}
+	refused := &Error{Code: "failed", Description: err.Error()}
+	errors.As(err, &refused)
+	if s.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		refused = stopping()
+	}
+	s.refuse(request, refused)
+}
+
+func stopping() *Error {
+	return &Error{Code: codeStopping, Description: queue.ErrStopping.Error()}
+}
+
+// maxDescription bounds what an answer says for people, in bytes: it may name an id of any
+// length, and stands in a header too, so that an answer could outgrow its message.
+const maxDescription = 1000
+
+// bounded is an error as it is sent.
+func bounded(refused Error) Error {
+	if len(refused.Description) > maxDescription {
+		refused.Description = strings.ToValidUTF8(refused.Description[:maxDescription], "") + "…"
+	}
+	return refused
+}
+
+func (s *serving) refuse(request *request, because *Error) {
+	refused := bounded(*because)
+	request.end(refused.Code + ":" + refused.Description)
+	body := refused.Body
+	if len(body) == 0 {
+		body, _ = json.Marshal(ErrorBody{refused.Code, refused.Description}) // texts alone
+	}
+	header := nats.Header{micro.ErrorCodeHeader: []string{refused.Code}, micro.ErrorHeader: []string{refused.Description}}
+	if err := s.send(request, header, body); err != nil {
+		s.js.Log().WithError(err).WithField("subject", request.Subject).Warn("answer not sent")
+	}
+}
+
+// codeUnproven answers a request of a user whose name the headers hide.
+const codeUnproven = "unproven"
+
+// codeBusy answers a request beyond a user's Share.
+const codeBusy = "busy"
+
+// codeStopping answers a request that the end of the runner cut off.
+const codeStopping = "stopping"
+
+// Request asks an account's runner and returns its answer. Errors: what the
+// runner answered ([Error]), [ErrNoRunner] when no runner holds the
+// account, [ErrStopping], or ctx's; without a deadline it waits for half a minute.
+func Request(ctx context.Context, js *queue.JetStream, account, verb string, data []byte) ([]byte, error) {
+	if err := queue.ValidAccount(account); err != nil {
+		return nil, err
+	}
+	if !queue.ValidToken(verb) {
+		return nil, fmt.Errorf("verb %q cannot be a subject", verb)
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, queue.PublishTimeout)
+		defer cancel()
+	}
+	ctx, release := js.WhileConnected(ctx)
+	defer release()
+	ctx, forget := js.Allowed(ctx, queue.ServiceSubject(account, verb))
+	defer forget()
+	reply, err := requestParts(ctx, js, queue.ServiceSubject(account, verb), data)
+	if refused, ok := errors.AsType[*queue.DeniedError](queue.Denied(ctx, err)); ok {
+		return nil, fmt.Errorf("account %s, %s: %w", account, verb, refused)
+	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, fmt.Errorf("account %s: %w: start it with `perennial run`, check the name, or see on its /readyz why it does not work (%s)", account, ErrNoRunner, verb)
+	}
+	if err != nil && (errors.Is(context.Cause(ctx), queue.ErrStopping) || queue.Disconnected(err)) {
+		return nil, fmt.Errorf("account %s: the connection to nats was lost: %w: ask again (%s)", account, queue.ErrStopping, verb)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("request %s of account %s: %w", verb, account, err)
+	}
+	code := reply.Header.Get(micro.ErrorCodeHeader)
+	if code == codeStopping {
+		return nil, fmt.Errorf("account %s: %w: ask again (%s)", account, queue.ErrStopping, verb)
+	}
+	if code != "" {
+		return nil, &Error{Code: code, Description: reply.Header.Get(micro.ErrorHeader), Body: reply.Data}
+	}
+	return reply.Data, nil
+}

@@ -1,0 +1,81 @@
+// What the limits of a NATS account leave to the streams of an account.
+
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/quota"
+)
+
+// CheckQuota compares the limits of the NATS account with what an account of Perennial
+// needs beyond what it has, and changes nothing: a [quota.Error] names the first limit that
+// is too low, or the stream of others that takes its subjects.
+func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
+	info, err := js.AccountInfo(ctx)
+	if err != nil {
+		return fmt.Errorf("look up the limits of the NATS account: %w", err)
+	}
+	missing, err := missing(ctx, js, w.Account)
+	if err != nil {
+		return err
+	}
+	tier := info.Tier
+	if len(info.Tiers) > 0 {
+		var ok bool
+		if tier, ok = info.Tiers[fmt.Sprintf("R%d", max(w.Replicas, 1))]; !ok {
+			return quota.NoTier()
+		}
+	}
+	if err := quota.TooLittle(tier, len(missing)); err != nil {
+		return err
+	}
+	for _, want := range w.configs() {
+		if slices.Contains(missing, want.Name) {
+			if err := overlapping(ctx, js, want, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// missing are the streams that an account's first start makes, and that do not exist.
+func missing(ctx context.Context, js *queue.JetStream, account string) ([]string, error) {
+	wanted := []string{queue.CommandsStream(account), queue.EventsStream(account), queue.DeadStream(account),
+		queue.ObjectsStream(queue.FleetBucket(account)), queue.KeyValueStream(queue.LeaseBucket), queue.KeyValueStream(queue.NodesBucket)}
+	names := js.StreamNames(ctx)
+	for name := range names.Name() {
+		wanted = slices.DeleteFunc(wanted, func(w string) bool { return w == name })
+	}
+	if err := names.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+		return nil, fmt.Errorf("look up the streams of the NATS account: %w", err)
+	}
+	return wanted, nil
+}
+
+// overlapping names the streams that take subjects of one that is to be made; nil where none
+// does, or where it was refused for another reason.
+func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig, refused error) error {
+	if refused != nil && !quota.IsOverlap(refused) {
+		return nil
+	}
+	var others []string
+	for _, subject := range want.Subjects {
+		names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		for name := range names.Name() {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	return quota.Overlap(slices.Compact(others), want.Name, refused)
+}

@@ -1,0 +1,283 @@
+// The streams of an account: their settings, creation and checks.
+
+package streams
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/queue"
+	"perennial/queue/quota"
+)
+
+const (
+	// maxCommandMessageBytes leaves room for headers beside the largest body;
+	// the stream refuses what is larger when it is published.
+	maxCommandMessageBytes = queue.MaxCommandBytes + 4<<10
+	// duplicateWindow is the smallest that the server allows: the ledger's
+	// command table decides what a duplicate is, not the stream.
+	duplicateWindow = 100 * time.Millisecond
+	// deadWindow is for how long a dead letter stored twice is absorbed.
+	deadWindow = 24 * time.Hour
+)
+
+// Wanted is what the streams of an account must be.
+type Wanted struct {
+	Account  string
+	Replicas int  // copies on a cluster; 0 and 1 both mean one
+	Embedded bool // the server is the one inside a running host
+}
+
+// Ensure creates an account's three streams where they are missing and
+// checks those that exist, and the bucket of snapshots if there is one. Settings that would
+// lose data are refused with a [StreamError]; harmless differences (a description, more
+// replicas) stay.
+func (w Wanted) Ensure(ctx context.Context, js *queue.JetStream) error {
+	if err := queue.ValidAccount(w.Account); err != nil {
+		return err
+	}
+	for _, want := range w.configs() {
+		if err := ensure(ctx, js, want); err != nil {
+			return err
+		}
+	}
+	return CheckSnapshots(ctx, js, w.Account, w.Replicas)
+}
+
+func (w Wanted) configs() []jetstream.StreamConfig {
+	replicas := max(w.Replicas, 1)
+	return []jetstream.StreamConfig{commandsConfig(w.Account, replicas), eventsConfig(w.Account, replicas, w.Embedded), deadConfig(w.Account, replicas)}
+}
+
+// Check looks at an account's three streams, the consumers of its commands, and
+// the bucket of snapshots if there is one, and changes nothing:
+// [ErrNoAccount] when a stream is missing, a [StreamError] for settings that would
+// lose data, a [ConsumerError] for a consumer that is paused or was changed.
+func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
+	if err := queue.ValidAccount(w.Account); err != nil {
+		return err
+	}
+	for _, want := range w.configs() {
+		stream, err := js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("stream %s: %w", want.Name, queue.ErrNoAccount)
+		}
+		if err != nil {
+			return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
+		}
+		have, _ := OpenConfig(stream.CachedInfo().Config) // the next start opens it
+		if err := checkStream(have, want); err != nil {
+			return err
+		}
+		if want.Retention == jetstream.WorkQueuePolicy {
+			if err := checkConsumers(ctx, js, w.Account, stream); err != nil {
+				return err
+			}
+		}
+	}
+	return CheckSnapshots(ctx, js, w.Account, w.Replicas)
+}
+
+// Unlike reports whether an error of [Wanted.Check] or [Wanted.CheckQuota] is of a
+// stream, a consumer or a limit that was seen and is not as it must be.
+func Unlike(err error) bool {
+	_, stream := errors.AsType[*queue.StreamError](err)
+	_, consumer := errors.AsType[*ConsumerError](err)
+	_, quota := errors.AsType[*quota.Error](err)
+	return stream || consumer || quota
+}
+
+// commonConfig is what the streams have in common: they are on disk and without a limit,
+// and refuse what does not fit.
+func commonConfig(name, description string, replicas int, subjects ...string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              name,
+		Description:       description,
+		Subjects:          subjects,
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           jetstream.FileStorage,
+		MaxMsgs:           -1,
+		MaxBytes:          -1,
+		MaxMsgsPerSubject: -1,
+		MaxConsumers:      -1,
+		MaxMsgSize:        -1,
+		Discard:           jetstream.DiscardNew,
+		Replicas:          replicas,
+		Duplicates:        duplicateWindow,
+		AllowDirect:       true,
+	}
+}
+
+func commandsConfig(account string, replicas int) jetstream.StreamConfig {
+	config := commonConfig(queue.CommandsStream(account), "Commands to Perennial, until they are in the ledger", replicas, queue.CommandSubjects(account)...)
+	config.Retention = jetstream.WorkQueuePolicy
+	config.MaxMsgSize = maxCommandMessageBytes
+	config.AllowAtomicPublish = true
+	return config
+}
+
+// eventsConfig asks for asynchronous persistence only where the ledger, synced before
+// anything is published, is on the same machine, and never with replicas. On any other
+// server rows are published before they are committed, in atomic batches
+// ([Outbox.Publish]).
+func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
+	config := commonConfig(queue.EventsStream(account), "Facts of Perennial's journal, in order, for good", replicas, queue.EventSubject(account, ">"))
+	config.DenyDelete, config.DenyPurge = true, true
+	config.AllowAtomicPublish = !embedded
+	if embedded && replicas == 1 {
+		config.PersistMode = jetstream.AsyncPersistMode
+	}
+	return config
+}
+
+func deadConfig(account string, replicas int) jetstream.StreamConfig {
+	config := commonConfig(queue.DeadStream(account), "Commands that could not be read, with the reason", replicas, queue.DeadSubject(account))
+	config.Duplicates = deadWindow
+	return config
+}
+
+func ensure(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig) error {
+	stream, err := js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if _, err = js.CreateStream(ctx, want); err == nil {
+			return nil
+		}
+		// Another runner may have created it at the same moment: check that one.
+		if stream, _ = js.Stream(ctx, want.Name); stream == nil {
+			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(overlapping(ctx, js, want, err), err))
+		}
+	} else if err != nil {
+		return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
+	}
+	have, cut := OpenConfig(stream.CachedInfo().Config)
+	if err := checkStream(have, want); err != nil {
+		return err
+	}
+	return adjust(ctx, js, have, want, cut)
+}
+
+// RemoveEvents removes an account's events stream, with its consumers.
+func RemoveEvents(ctx context.Context, js *queue.JetStream, account string) error {
+	if err := queue.ValidAccount(account); err != nil {
+		return err
+	}
+	if err := js.DeleteStream(ctx, queue.EventsStream(account)); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("remove stream %s: %w", queue.EventsStream(account), err)
+	}
+	return nil
+}
+
+// adjust changes what can be changed without losing anything. cut says that
+// removing events was begun there and not ended.
+func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.StreamConfig, cut bool) error {
+	lacks := len(have.Subjects) < len(want.Subjects)
+	if !cut && !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
+		return nil
+	}
+	if lacks { // a stream that an earlier version made
+		have.Subjects = want.Subjects
+	}
+	have.Duplicates = min(have.Duplicates, want.Duplicates)
+	have.AllowAtomicPublish = have.AllowAtomicPublish || want.AllowAtomicPublish
+	if _, err := js.UpdateStream(ctx, have); err != nil {
+		return fmt.Errorf("adjust stream %s: %w", have.Name, err)
+	}
+	js.Log().WithField("stream", have.Name).Info("stream settings adjusted: subjects, duplicate window, atomic publishing, limits that an archiving left")
+	return nil
+}
+
+// checkStream refuses settings under which messages could be lost, forged or
+// left out.
+func checkStream(have, want jetstream.StreamConfig) error {
+	mirror, transform := "none", "none"
+	if have.Mirror != nil {
+		mirror = have.Mirror.Name
+	}
+	if have.SubjectTransform != nil {
+		transform = have.SubjectTransform.Source
+	}
+	otherSubjects := !sameSubjects(have.Subjects, want.Subjects) && !olderSubjects(have, want)
+	small := have.MaxMsgSize > 0 && (want.MaxMsgSize <= 0 || have.MaxMsgSize < want.MaxMsgSize)
+	async := have.PersistMode == jetstream.AsyncPersistMode && want.PersistMode != jetstream.AsyncPersistMode
+	for _, setting := range []struct {
+		refused    bool
+		field      string
+		have, want any
+	}{
+		{have.Storage != want.Storage, "storage", have.Storage, want.Storage},
+		{have.Retention != want.Retention, "retention", have.Retention, want.Retention},
+		{have.Mirror != nil, "mirror", mirror, "none"},
+		{len(have.Sources) > 0, "sources", len(have.Sources), "none"},
+		{have.SubjectTransform != nil, "subject_transform", transform, "none"},
+		{have.Sealed, "sealed", true, false},
+		{have.NoAck, "no_ack", true, false},
+		{otherSubjects, "subjects", have.Subjects, want.Subjects},
+		{have.Replicas < want.Replicas, "num_replicas", have.Replicas, want.Replicas},
+		{have.MaxAge > 0, "max_age", have.MaxAge, 0},
+		{have.MaxMsgs > 0, "max_msgs", have.MaxMsgs, -1},
+		{have.MaxBytes > 0, "max_bytes", have.MaxBytes, -1},
+		{have.MaxMsgsPerSubject > 0, "max_msgs_per_subject", have.MaxMsgsPerSubject, -1},
+		{small, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize},
+		{have.AllowMsgTTL, "allow_msg_ttl", true, false},
+		{have.AllowRollup, "allow_rollup_hdrs", true, false},
+		{want.DenyDelete && !have.DenyDelete, "deny_delete", false, true},
+		{want.DenyPurge && !have.DenyPurge, "deny_purge", false, true},
+		{async, "persist_mode", have.PersistMode, want.PersistMode},
+	} {
+		if setting.refused {
+			return &queue.StreamError{Stream: have.Name, Field: setting.field, Have: fmt.Sprint(setting.have), Want: fmt.Sprint(setting.want)}
+		}
+	}
+	return nil
+}
+
+// olderSubjects reports a commands stream of before there were priorities, which gets the
+// subjects that it lacks.
+func olderSubjects(have, want jetstream.StreamConfig) bool {
+	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(have.Subjects, func(s string) bool { return !slices.Contains(want.Subjects, s) })
+}
+
+// sameSubjects compares without regard to order.
+func sameSubjects(have, want []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(want)))
+}
+
+// CheckSnapshots looks at the bucket's stream as checkStream does at others.
+// A bucket that is not there is made when the first snapshot is stored.
+func CheckSnapshots(ctx context.Context, js *queue.JetStream, account string, replicas int) error {
+	name := queue.ObjectsStream(queue.SnapshotsBucket(account))
+	stream, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up stream %s: %w", name, err)
+	}
+	have := stream.CachedInfo().Config
+	have.AllowRollup = false // objects are replaced by rollups
+	bucket := queue.SnapshotsBucket(account)
+	return checkStream(have, jetstream.StreamConfig{
+		Name: name, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"}, Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
+	})
+}
+
+// ConsumerError refuses a consumer of the commands stream that somebody paused or changed:
+// commands are delivered late, in part, or not at all.
+type ConsumerError struct {
+	Stream, Consumer string
+	Why, Do          string
+}
+
+// Error names the consumer, what is wrong, and the command that mends it.
+func (e *ConsumerError) Error() string {
+	return fmt.Sprintf("consumer %s of stream %s %s: run `", e.Consumer, e.Stream, e.Why) + e.Do + "`"
+}
