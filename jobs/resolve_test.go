@@ -114,6 +114,24 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	}
 }
 
+// The wallet of the evidence is the newest, though what is in review keeps the books from
+// agreeing with it.
+func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
+	before, err := h.client.Wallet(t.Context())
+	check(t, err)
+	h.wallet(500)
+	e, err := h.runner.Evidence(t.Context(), id)
+	check(t, err)
+	if e.WalletAfter != nil || e.WalletNow == nil || e.WalletNow.ProviderCents != before.BalanceCents+500 || e.WalletNow.At.IsZero() {
+		t.Errorf("after %+v, now %+v, want %d", e.WalletAfter, e.WalletNow, before.BalanceCents+500)
+	}
+}
+
 // A restored account that stays paused for one order goes on by itself once a
 // person has said whose that order is.
 func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
@@ -62,7 +64,7 @@ func (a *app) printEvidence(e inspect.Evidence) error {
 	if e.Verdict != nil {
 		fmt.Fprintf(a.stdout, "verdict   %s\n", e.Verdict.Text)
 	}
-	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency))
+	fmt.Fprintf(a.stdout, "wallet    before %s, after %s%s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency), walletNowText(e.WalletNow, e.Currency, time.Now()))
 	for _, n := range e.Notes {
 		fmt.Fprintf(a.stdout, "note      %s\n", n)
 	}
@@ -108,6 +110,14 @@ func walletText(x *ledger.Reconciled, currency string) string {
 		return "not known"
 	}
 	return fmt.Sprintf("%s at %s", money(x.ProviderCents, currency), x.At.Format(time.RFC3339))
+}
+
+// walletNowText is the newest reading of the wallet with its age; "" where there is none.
+func walletNowText(x *inspect.WalletRead, currency string, now time.Time) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf(", now %s, read %s", money(x.ProviderCents, currency), humanize.RelTime(x.At, now, "ago", "from now"))
 }
 
 func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {
