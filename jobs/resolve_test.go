@@ -114,6 +114,27 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	}
 }
 
+// An answer that was corrected is not shown as the last word: neither in the evidence nor in
+// the status.
+func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	o := h.hangs("other")
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "seen"}))
+	rows, err := h.ledger.RowsOf(t.Context(), o.ID)
+	check(t, err)
+	h.recorded(Recording{CorrectsSeq: rows[len(rows)-1].Seq})
+	e, err := h.runner.Evidence(t.Context(), o.ID)
+	check(t, err)
+	s, err := inspect.Status(t.Context(), h.ledger, o.ID)
+	check(t, err)
+	for what, shown := range map[string]inspect.OperationStatus{"evidence": e.OperationStatus, "status": s.Operations[0]} {
+		if shown.StateText() != "resolved, corrected" || shown.NetText() != "0.00 USD" || len(shown.Corrected) != 1 || !strings.HasPrefix(shown.Corrected[0], "refund 6.00 USD, by ") {
+			t.Errorf("%s: %s, net %s, corrected %q", what, shown.StateText(), shown.NetText(), shown.Corrected)
+		}
+	}
+}
+
 // The wallet of the evidence is the newest, though what is in review keeps the books from
 // agreeing with it.
 func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {

@@ -136,6 +136,9 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 		h := entryOf(f, e.Currency)
 		h.Seq, h.Time, h.Type = r.Seq, r.Instant(), r.Type
 		e.History = append(e.History, h)
+		if text := correctionText(f, e.Currency); text != "" {
+			e.Corrected = append(e.Corrected, text)
+		}
 	}
 	if e.WalletBefore, _, err = l.ReconciledAround(ctx, rows[0].Seq); err != nil {
 		return err

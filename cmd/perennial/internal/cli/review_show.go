@@ -60,7 +60,13 @@ func (a *app) printEvidence(e inspect.Evidence) error {
 		return printJSON(a.stdout, e)
 	}
 	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
-		e.OperationID, e.Kind, e.State, e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+		e.OperationID, e.Kind, e.StateText(), e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+	if e.ChargedCents > 0 {
+		fmt.Fprintf(a.stdout, "charged   %s, refunded %s, net %s\n", money(e.ChargedCents, e.Currency), money(e.RefundedCents, e.Currency), money(e.ChargedCents-e.RefundedCents, e.Currency))
+	}
+	for _, text := range e.Corrected {
+		fmt.Fprintf(a.stdout, "corrected %s\n", printable(text))
+	}
 	if e.Verdict != nil {
 		fmt.Fprintf(a.stdout, "verdict   %s\n", e.Verdict.Text)
 	}
