@@ -29,7 +29,7 @@ type Evidence struct {
 	Orders       []OrderEvidence    `json:"unknown_orders"`
 	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
 	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
-	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As the provider shows it now; left out where it was not read."`
+	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, where it was read."`
 	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing where nothing is."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`

@@ -48,7 +48,7 @@ type OperationStatus struct {
 	IdempotencyKey string               `json:"idempotency_key" doc:"The key under which the provider does the operation once."`
 	State          fact.State           `json:"state" doc:"The state."`
 	Reason         string               `json:"reason" doc:"Why, for people; it may be reworded."`
-	Corrected      []string             `json:"corrected,omitempty" doc:"What people recorded to correct an answer to its review; lists leave it out."`
+	Corrected      []string             `json:"corrected,omitempty" doc:"Corrections of an answer to its review; not in lists."`
 	Code           string               `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
 	Attempts       int64                `json:"attempts" doc:"How often its operations were sent."`
 	Ambiguous      int64                `json:"ambiguous_attempts" doc:"How many of the attempts may have been carried out without a reply."`
