@@ -114,6 +114,45 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	}
 }
 
+// An answer that was corrected is not shown as the last word: neither in the evidence nor in
+// the status.
+func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	o := h.hangs("other")
+	check(t, h.runner.Resolve(t.Context(), Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "seen"}))
+	rows, err := h.ledger.RowsOf(t.Context(), o.ID)
+	check(t, err)
+	h.recorded(Recording{CorrectsSeq: rows[len(rows)-1].Seq})
+	e, err := h.runner.Evidence(t.Context(), o.ID)
+	check(t, err)
+	s, err := inspect.Status(t.Context(), h.ledger, o.ID)
+	check(t, err)
+	for what, shown := range map[string]inspect.OperationStatus{"evidence": e.OperationStatus, "status": s.Operations[0]} {
+		if shown.StateText() != "resolved, corrected" || shown.NetText() != "0.00 USD" || len(shown.Corrected) != 1 || !strings.HasPrefix(shown.Corrected[0], "refund 6.00 USD, by ") {
+			t.Errorf("%s: %s, net %s, corrected %q", what, shown.StateText(), shown.NetText(), shown.Corrected)
+		}
+	}
+}
+
+// The wallet of the evidence is the newest, though what is in review keeps the books from
+// agreeing with it.
+func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
+	before, err := h.client.Wallet(t.Context())
+	check(t, err)
+	h.wallet(500)
+	e, err := h.runner.Evidence(t.Context(), id)
+	check(t, err)
+	if e.WalletAfter != nil || e.WalletNow == nil || e.WalletNow.ProviderCents != before.BalanceCents+500 || e.WalletNow.At.IsZero() {
+		t.Errorf("after %+v, now %+v, want %d", e.WalletAfter, e.WalletNow, before.BalanceCents+500)
+	}
+}
+
 // A restored account that stays paused for one order goes on by itself once a
 // person has said whose that order is.
 func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {

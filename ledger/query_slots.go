@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"perennial/ledger/fact"
@@ -62,6 +63,7 @@ type SlotResult struct {
 	Skipped       int64       `json:"skipped" doc:"How many were due and are not in its plan."`
 	ChargedCents  int64       `json:"charged_cents" doc:"What its renewals have cost until now, without what was refunded."`
 	Reason        string      `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+	Continues     *time.Time  `json:"continues,omitempty" doc:"The first slot of the run that it continues."`
 
 	OverLimit int `json:"-"` // of Skipped: what a limit of money left out
 }
@@ -72,6 +74,14 @@ func (x SlotResult) Cost() fact.Sum {
 		return fact.Sum{}
 	}
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
+}
+
+// Why is its reason, after the run that it continues.
+func (x SlotResult) Why() string {
+	if x.Continues == nil {
+		return x.Reason
+	}
+	return strings.TrimSuffix("continues the run of "+x.Continues.UTC().Format(time.RFC3339)+"; "+x.Reason, "; ")
 }
 
 // heldOf joins a slot's plan with the limits that left proxies out of it: they are written
@@ -95,9 +105,13 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		return x, err
 	}
 	var planned, budgets int64
+	var of string
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0),
-		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; '), '')
-		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.OverLimit, &budgets, &x.Reason)
+		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; '), ''), coalesce(p.data ->> '$.of', '')
+		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.OverLimit, &budgets, &x.Reason, &of)
+	if at, wrong := time.Parse(time.RFC3339Nano, of); wrong == nil {
+		x.Continues = &at
+	}
 	if x.Skipped = due - planned; slot.State == "held" {
 		x.Skipped = int64(x.OverLimit) // a later slot with the same plan does not repeat its commands
 	}

@@ -156,6 +156,15 @@ func TestASweepGoesOnOnceItsCanaryHasAPrice(t *testing.T) {
 		if waited := time.Since(canary); waited > remainderEvery+time.Second {
 			t.Fatalf("the rest waited for %s", waited)
 		}
+		synctest.Wait()
+		slots := b.slots(2)
+		rest, err := b.Ledger.SlotResult(t.Context(), slots[0])
+		check(t, err)
+		first, err := b.Ledger.SlotResult(t.Context(), slots[1])
+		check(t, err)
+		want(t, "the first continues none", first.Continues, nil)
+		want(t, "the rest continues the first", rest.Continues, &slots[1].At)
+		want(t, "why", rest.Why(), "continues the run of "+slots[1].At.Format(time.RFC3339))
 	})
 }
 

@@ -28,6 +28,7 @@ type Evidence struct {
 	Orders       []OrderEvidence    `json:"unknown_orders"`
 	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
 	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
+	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, where it was read."`
 	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing where nothing is."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
@@ -35,6 +36,13 @@ type Evidence struct {
 	OrdersRead bool `json:"-"` // all of the provider's orders were read and compared
 
 	asked bool // the provider was
+}
+
+// WalletRead is the provider's wallet as it was last read. Something may be under way that
+// it does not show yet.
+type WalletRead struct {
+	ProviderCents int64     `json:"provider_cents" doc:"What the provider says that the wallet holds."`
+	At            time.Time `json:"at" doc:"When it was read."`
 }
 
 // HistoryEntry is one fact of the operation: a send, a reply, a decision.
@@ -127,6 +135,9 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 		h := entryOf(f, e.Currency)
 		h.Seq, h.Time, h.Type = r.Seq, r.Instant(), r.Type
 		e.History = append(e.History, h)
+		if text := correctionText(f, e.Currency); text != "" {
+			e.Corrected = append(e.Corrected, text)
+		}
 	}
 	if e.WalletBefore, _, err = l.ReconciledAround(ctx, rows[0].Seq); err != nil {
 		return err
@@ -170,10 +181,22 @@ func decidedText(outcome string, cents int64, currency, proxyID, by, user, reaso
 	return text + ", by " + fact.Signed(by, user) + ": " + reason
 }
 
-// fromProvider asks for the expiries now and for unknown orders.
+// readWallet reads the provider's wallet now: an agreement may be long in coming, since what
+// is in review is under way.
+func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler) {
+	wallet, err := reconcile.Fetch(ctx, c, c.Statements.Wallet)
+	if err != nil {
+		e.Notes = append(e.Notes, fmt.Sprintf("the wallet could not be read: %v", err))
+		return
+	}
+	e.WalletNow = &WalletRead{wallet.BalanceCents, c.Clock().UTC()}
+}
+
+// fromProvider asks for the wallet and the expiries now, and for unknown orders.
 func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	p := &reconcile.Pass{Reconciler: c, Left: c.Reads, Fresh: map[string]bool{}}
 	e.asked = true
+	e.readWallet(ctx, c)
 	for i := range e.Expiries {
 		x := &e.Expiries[i]
 		if !p.May() {

@@ -48,6 +48,7 @@ type OperationStatus struct {
 	IdempotencyKey string               `json:"idempotency_key" doc:"The key under which the provider does the operation once."`
 	State          fact.State           `json:"state" doc:"The state."`
 	Reason         string               `json:"reason" doc:"Why, for people; it may be reworded."`
+	Corrected      []string             `json:"corrected,omitempty" doc:"Corrections of an answer to its review; not in lists."`
 	Code           string               `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
 	Attempts       int64                `json:"attempts" doc:"How often its operations were sent."`
 	Ambiguous      int64                `json:"ambiguous_attempts" doc:"How many of the attempts may have been carried out without a reply."`
@@ -164,6 +165,11 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, curr
 	if one.Reason, err = signedReason(ctx, l, o); err != nil {
 		return one, err
 	}
+	if o.State == fact.StateResolved {
+		if one.Corrected, err = corrections(ctx, l, o.ID, currency); err != nil {
+			return one, err
+		}
+	}
 	if o.Kind.OfProxies() {
 		one.Lines, err = l.Lines(ctx, o.ID)
 	}
@@ -200,6 +206,50 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (stri
 		}
 	}
 	return o.Reason, err
+}
+
+// corrections are what people recorded to correct an answer to an operation's review. What is
+// in an archive that is not at hand is left out.
+func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency string) (said []string, err error) {
+	rows, err := l.RowsOf(ctx, operationID)
+	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
+		return nil, nil
+	}
+	for _, r := range rows {
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
+		if err != nil {
+			return nil, err
+		}
+		if text := correctionText(decoded, currency); text != "" {
+			said = append(said, text)
+		}
+	}
+	return said, err
+}
+
+// correctionText is what a fact corrects; "" for one that corrects nothing.
+func correctionText(f fact.Fact, currency string) string {
+	x, recorded := f.(fact.LedgerRecorded)
+	if !recorded || x.Corrects == 0 {
+		return ""
+	}
+	return decidedText(x.Movement, x.AmountCents, currency, x.ProxyID, x.By, x.User, x.Reason)
+}
+
+// StateText is the state for people: an answer that was corrected is not the last word.
+func (o OperationStatus) StateText() string {
+	if len(o.Corrected) > 0 {
+		return string(o.State) + ", corrected"
+	}
+	return string(o.State)
+}
+
+// NetText is what was charged and what is left of it, where something came back; "" else.
+func (o OperationStatus) NetText() string {
+	if o.RefundedCents == 0 {
+		return ""
+	}
+	return fact.Amount(o.ChargedCents-o.RefundedCents, o.Currency)
 }
 
 // acceptance is what a command asked for. Where an archive holds it that is not

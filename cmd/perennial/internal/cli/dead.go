@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs/command"
 	"perennial/queue"
 	"perennial/queue/letters"
 	"perennial/queue/publish"
@@ -120,6 +121,11 @@ func (a *app) deadRequeue() *cobra.Command {
 			data, err := a.corrected(ctx, file, l.Dead.Data)
 			if err != nil {
 				return err
+			}
+			noted := q
+			noted.ContentHash = command.MessageHash(data)
+			if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, noted); answered && err != nil {
+				return fmt.Errorf("nothing was published: %w", err)
 			}
 			kind := queue.KindOf(r.account, l.Dead.Subject)
 			if err := publish.New(r.JetStream()).Publish(ctx, r.account, publish.Outgoing{Kind: kind, Data: data}); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
@@ -58,11 +60,17 @@ func (a *app) printEvidence(e inspect.Evidence) error {
 		return printJSON(a.stdout, e)
 	}
 	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
-		e.OperationID, e.Kind, e.State, e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+		e.OperationID, e.Kind, e.StateText(), e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+	if e.ChargedCents > 0 {
+		fmt.Fprintf(a.stdout, "charged   %s, refunded %s, net %s\n", money(e.ChargedCents, e.Currency), money(e.RefundedCents, e.Currency), money(e.ChargedCents-e.RefundedCents, e.Currency))
+	}
+	for _, text := range e.Corrected {
+		fmt.Fprintf(a.stdout, "corrected %s\n", printable(text))
+	}
 	if e.Verdict != nil {
 		fmt.Fprintf(a.stdout, "verdict   %s\n", e.Verdict.Text)
 	}
-	fmt.Fprintf(a.stdout, "wallet    before %s, after %s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency))
+	fmt.Fprintf(a.stdout, "wallet    before %s, after %s%s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency), walletNowText(e.WalletNow, e.Currency, time.Now()))
 	for _, n := range e.Notes {
 		fmt.Fprintf(a.stdout, "note      %s\n", n)
 	}
@@ -108,6 +116,14 @@ func walletText(x *ledger.Reconciled, currency string) string {
 		return "not known"
 	}
 	return fmt.Sprintf("%s at %s", money(x.ProviderCents, currency), x.At.Format(time.RFC3339))
+}
+
+// walletNowText is the newest reading of the wallet with its age; "" where there is none.
+func walletNowText(x *inspect.WalletRead, currency string, now time.Time) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf(", now %s, read %s", money(x.ProviderCents, currency), humanize.RelTime(x.At, now, "ago", "from now"))
 }
 
 func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {

@@ -122,7 +122,7 @@ func runwayText(r *verbs.Runway) string {
 	basis := map[string]string{"forecast": "by the schedules' forecast", "spending": "as spent in the last 7 days"}
 	switch {
 	case r == nil:
-		return "not known: nothing was spent, or prices are not known"
+		return "not known: too little was spent to tell, or prices are not known"
 	case r.More:
 		return fmt.Sprintf("more than %d days (%s)", r.Days, basis[r.Basis])
 	}

@@ -56,7 +56,7 @@ func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	proxies, shown := 0, all[:min(len(all), statusShown)]
 	for _, o := range shown {
-		fmt.Fprintf(w, "\n%s  %s\n", o.OperationID, o.State)
+		fmt.Fprintf(w, "\n%s  %s\n", o.OperationID, o.StateText())
 		for _, line := range operationDetails(o) {
 			if line[1] != "" {
 				fmt.Fprintf(w, "  %-16s %s\n", line[0], line[1])
@@ -113,7 +113,7 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 	return [][2]string{
 		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
-		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)},
+		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)}, {"net", o.NetText()}, {"corrected", printable(strings.Join(o.Corrected, "; "))},
 		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", nextStep(o)},
 	}
 }

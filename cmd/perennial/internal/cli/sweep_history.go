@@ -127,7 +127,7 @@ func (a *app) printSlots(ctx context.Context, l *ledger.Ledger, schedule string,
 		if x.Due != nil {
 			estimate = x.Cost().Text(currency)
 		}
-		cells := append(resultCells(&x, currency), estimate, s.Plan, x.Reason)
+		cells := append(resultCells(&x, currency), estimate, s.Plan, x.Why())
 		if err := list.add("", SlotHistory{s, x}, append([]string{stamp(&s.At), x.Outcome}, cells...)...); err != nil {
 			return err
 		}

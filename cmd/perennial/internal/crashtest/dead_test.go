@@ -40,6 +40,9 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	waitForEvent(t, line.NATS, "renewal.completed", "mended")
+	if out := w.mustCLI("audit"); !strings.Contains(out, "dead.requeued") {
+		t.Errorf("the audit does not say that it was published again:\n%s", out)
+	}
 	if out, errs, code = w.cli("dead", "drop", "2"); code != 0 || out != "deleted: dead letter 2, perennial.commands.main.proxy.renew\n" {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -114,5 +115,24 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 		if !strings.Contains(page.String(), ">"+c.says+"</h2>") {
 			t.Errorf("the page of the money does not say %q:\n%s", c.says, page.String())
 		}
+	}
+}
+
+// TestAChangeSaysWhatItChanged: and that it changed nothing.
+func TestAChangeSaysWhatItChanged(t *testing.T) {
+	none, one, due, cents := 0, 1, 4, int64(496880)
+	for want, x := range map[string]changeAnswer{
+		"":                               {Changed: &one},
+		"4 due, 2 renewals published.":   {Due: &due, State: "finished", Included: make([]json.RawMessage, 2)},
+		"4 due. The plan needs approval": {Due: &due, State: "held"},
+		"The wallet has 4,968.80 USD.":   {Changed: &one, Currency: "USD", WalletCents: &cents},
+		"it was paused already":          {Changed: &one, Warning: "it was paused already"},
+	} {
+		if said, err := x.said(); err != nil || !strings.HasPrefix(said, want) || want == "" && said != "" {
+			t.Errorf("%q, %v, want %q", said, err, want)
+		}
+	}
+	if _, err := (changeAnswer{Changed: &none, Warning: "the account is paused already"}).said(); err == nil || err.Error() != "nothing was changed: the account is paused already" {
+		t.Errorf("%v", err)
 	}
 }

@@ -3,7 +3,9 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,9 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
 	"perennial/ledger/fact"
+	"perennial/schedules"
 )
 
 // change is one kind of change: from a form to what is done, and to the command that does
@@ -42,12 +47,40 @@ type signature struct {
 func asks(verb verbs.Spec, question map[string]any) deed {
 	return func(ctx context.Context, a Account, by signature) (string, error) {
 		question["by"], question["reason"] = by.name, by.reason
-		var answer struct {
-			Warning string `json:"warning"`
+		var x changeAnswer
+		if err := a.Ask(ctx, verb.Name, question, &x); err != nil {
+			return "", err
 		}
-		err := a.Ask(ctx, verb.Name, question, &answer)
-		return answer.Warning, err
+		return x.said()
 	}
+}
+
+// changeAnswer is what verbs that change something answer, each a part of it.
+type changeAnswer struct {
+	Changed     *int              `json:"changed"`
+	Warning     string            `json:"warning"`
+	Currency    string            `json:"currency"`
+	WalletCents *int64            `json:"wallet_cents"`
+	Due         *int              `json:"due"` // of a run, as the next two
+	Included    []json.RawMessage `json:"included"`
+	State       string            `json:"state"`
+}
+
+// said is what was changed; the error says that nothing was.
+func (x changeAnswer) said() (string, error) {
+	switch {
+	case x.Changed != nil && *x.Changed == 0 && x.Warning != "":
+		return "", errors.New("nothing was changed: " + x.Warning)
+	case x.Changed != nil && *x.Changed == 0:
+		return "", errors.New("nothing was changed: it was so already")
+	case x.Due != nil && x.State == schedules.StateHeld:
+		return fmt.Sprintf("%d due. The plan needs approval: nothing was published.", *x.Due), nil
+	case x.Due != nil:
+		return fmt.Sprintf("%d due, %s published.", *x.Due, english.Plural(len(x.Included), "renewal", "")), nil
+	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // a wallet of an unknown currency says nothing
+		return "The wallet has " + fact.Amount(*x.WalletCents, x.Currency) + ".", nil
+	}
+	return x.Warning, nil
 }
 
 // byID is a change of what one field names.
@@ -285,6 +318,7 @@ func reinstate(form func(string) string) (deed, []string, error) {
 // changedView says what was done, or why it was not.
 type changedView struct {
 	Does    string
+	About   string // what was changed: an id
 	Done    bool
 	Unknown bool // it may have been done, or may be yet
 	Why     string
@@ -311,7 +345,7 @@ func (s *Server) change(q accountRequest) {
 	}
 	v := s.view(q.session, "Change", "")
 	v.Account = name
-	out := changedView{Does: c.does, Back: localPath(form("back"))}
+	out := changedView{Does: c.does, About: cmp.Or(form("id"), form("command_id")), Back: localPath(form("back"))}
 	do, command, err := c.takes(form)
 	reason := form("reason")
 	if err == nil && reason == "" && !c.unsigned {

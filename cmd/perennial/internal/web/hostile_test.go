@@ -73,7 +73,7 @@ func hostileData(text string) map[string]any {
 		},
 		"statement": statementView{Month: text, Earlier: text, Later: text, Made: Made[*ledger.Statement]{At: noon, Value: &ledger.Statement{Currency: text, HeadNote: text, Labels: []ledger.SubjectTotal{{Subject: text}}, Outstanding: []ledger.Outstanding{{OperationID: text, OrderNo: text, State: fact.State(text)}}, Days: []ledger.SubjectTotal{{Subject: text}}}}},
 		"log":       decisionsView{Rows: []ledger.Decision{{Fact: text, About: text, By: text, User: text, Reason: text, Outcome: text}}},
-		"changed":   changedView{Does: text, Why: text, Warning: text, Back: "/"},
+		"changed":   changedView{Does: text, About: text, Why: text, Warning: text, Back: "/"},
 		"dead":      deadView{Rows: []Letter{{Subject: text, Reason: text}}, Next: text},
 		"letter":    letterView{Letter: Letter{Subject: text, Reason: text, Text: text}},
 		"runners":   runnersView{Rows: []Runner{{Name: text, Version: text, Accounts: []RunnerAccount{{Account: text, Role: text}}}}},

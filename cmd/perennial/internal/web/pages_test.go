@@ -120,7 +120,7 @@ func TestWebhooksAreLookedAfter(t *testing.T) {
 	wants(t, page, "crm retrying https://crm.example 40 2 now", "&lt;script&gt;")
 	fields := map[string]string{"form": formOf(t, page), "id": "crm", "back": "/a/main/webhooks"}
 	_, page = h.post(h.client, "/a/main/change/webhook-test", h.server.URL, fields)
-	wants(t, page, "Done: send a test event. 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
+	wants(t, page, "Done: send a test event (crm). 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
 	fields["reason"] = "the customer lost them"
 	for from, want := range map[string]string{"42": "a replay only goes back", "yesterday": "say from where on", "": "say from where on", "0": "say from where on", "41": "--from-seq 41 --by ada --reason"} {
 		fields["from"] = from
