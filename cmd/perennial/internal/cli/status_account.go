@@ -78,6 +78,9 @@ func (a *app) printSummary(v verbs.Summary) error {
 		state = "NOT READY: " + strings.ReplaceAll(v.NotReady, "\n", "; ")
 	}
 	rows := [][]string{{"state", state}}
+	if v.ConfigChanged != "" {
+		rows = append(rows, []string{"configuration", v.ConfigChanged})
+	}
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + daemon.UntilText(p)})
 	}

@@ -59,6 +59,7 @@ type Host struct {
 	tracer    *tracer                      // nil: no traces are sent
 	metadata  map[string]map[string]string // what $SRV.INFO shows of each verb of the accounts' services
 	probed    probed
+	reread    reread
 	peers     peers         // on an external NATS: the other runners
 	changed   chan struct{} // what this runner says of itself has changed
 	stopping  atomic.Bool

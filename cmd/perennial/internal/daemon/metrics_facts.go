@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/sirupsen/logrus"
 
 	"perennial/jobs/decide"
@@ -225,7 +226,12 @@ func (f *following) countRare(r ledger.Row, x fact.Fact) {
 func (f *following) say(x fact.Fact) {
 	switch x := x.(type) {
 	case fact.RunnerStarted:
-		f.log.WithField("recovered", x.Recovered).Info("the account works")
+		log := f.log.WithField("recovered", x.Recovered)
+		if x.Recovered > 0 {
+			log.Infof("the account works, and continues %s of an earlier run", english.Plural(x.Recovered, "operation", ""))
+			return
+		}
+		log.Info("the account works")
 	case fact.OperationReview:
 		f.about(x.Ref).WithField("code", x.Code).Warn("in review: " + x.Reason)
 	case fact.OperationResolved:

@@ -115,6 +115,7 @@ func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error
 	}
 	v.Role, v.NotReady = a.role(), a.notReady()
 	v.Ready = v.NotReady == ""
+	v.ConfigChanged = a.host.configChanged(a.Name)
 	x := a.snapshot()
 	if letters, err := a.letters().Count(ctx); err == nil {
 		v.Needs.DeadLetters = &letters

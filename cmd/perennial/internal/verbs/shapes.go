@@ -244,16 +244,17 @@ func (q LinesRequest) Check() error {
 
 // Summary is an account at a glance. What is not known is null.
 type Summary struct {
-	Account   string         `json:"account" doc:"The short name of the account."`
-	Ready     bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
-	Role      string         `json:"role,omitempty" doc:"active or standby; missing where no runner answers."`
-	NotReady  string         `json:"not_ready,omitempty" doc:"Why the account does not work, a line for each reason."`
-	Paused    []ledger.Pause `json:"paused" doc:"What is paused, and why."`
-	Needs     Needs          `json:"needs" doc:"What needs a person."`
-	Schedules *int64         `json:"schedules,omitempty" doc:"How many are configured; left out where no runner says."`
-	Expiring  *Expiring      `json:"expiring" doc:"Proxies by their expiry; null before the first complete listing."`
-	Runway    *Runway        `json:"runway" doc:"How long the wallet lasts; null where that is not known."`
-	Books     Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
+	Account       string         `json:"account" doc:"The short name of the account."`
+	Ready         bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
+	Role          string         `json:"role,omitempty" doc:"active or standby; missing where no runner answers."`
+	NotReady      string         `json:"not_ready,omitempty" doc:"Why the account does not work, a line for each reason."`
+	ConfigChanged string         `json:"config_changed,omitempty" doc:"That the configuration file has changed since the runner read it."`
+	Paused        []ledger.Pause `json:"paused" doc:"What is paused, and why."`
+	Needs         Needs          `json:"needs" doc:"What needs a person."`
+	Schedules     *int64         `json:"schedules,omitempty" doc:"How many are configured; left out where no runner says."`
+	Expiring      *Expiring      `json:"expiring" doc:"Proxies by their expiry; null before the first complete listing."`
+	Runway        *Runway        `json:"runway" doc:"How long the wallet lasts; null where that is not known."`
+	Books         Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
 }
 
 // Needs counts what needs a person. A count that is not known is null, and not in Total.

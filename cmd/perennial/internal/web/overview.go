@@ -25,21 +25,22 @@ const spentOver = 7 * 24 * time.Hour
 type accountCard struct {
 	booksView
 
-	Name      string
-	Role      string
-	Problems  []Check
-	Runway    time.Duration // as spending was measured; 0: nothing was spent
-	Forecast  Made[schedules.Forecast]
-	Week      fact.Sum // of the forecast, what the first seven days charge
-	Lasts     int      // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
-	Expiries  Made[[]bucket]
-	Uncovered Made[uncovered]
-	Needs     *verbs.Needs // nil: its runner does not say
-	List      attentionView
-	Schedules []schedules.Status
-	NoRunner  string // why schedules cannot be shown
-	Provider  *jobs.ProviderRecent
-	Broken    string // why the ledger cannot be read
+	Name          string
+	Role          string
+	Problems      []Check
+	Runway        time.Duration // as spending was measured; 0: nothing was spent
+	Forecast      Made[schedules.Forecast]
+	Week          fact.Sum // of the forecast, what the first seven days charge
+	Lasts         int      // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
+	Expiries      Made[[]bucket]
+	Uncovered     Made[uncovered]
+	Needs         *verbs.Needs // nil: its runner does not say
+	ConfigChanged string       // "": it has not
+	List          attentionView
+	Schedules     []schedules.Status
+	NoRunner      string // why schedules cannot be shown
+	Provider      *jobs.ProviderRecent
+	Broken        string // why the ledger cannot be read
 }
 
 // NeedsLevel is the colour of what needs a person.
@@ -166,7 +167,7 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
 	card.booksView = booksOf(p.WithUnbooked(), glance, shown)
 	if glance.problem() == "" {
-		card.Needs = &glance.Value.Needs
+		card.Needs, card.ConfigChanged = &glance.Value.Needs, glance.Value.ConfigChanged
 	}
 	card.List, err = s.needs(ctx, a)
 	keep(err)

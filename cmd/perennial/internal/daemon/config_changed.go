@@ -1,0 +1,53 @@
+// Whether the configuration file has changed since the runner read it.
+
+package daemon
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"perennial/cmd/perennial/internal/config"
+)
+
+// reread is the configuration file as it was looked at last. Its zero value has not looked.
+type reread struct {
+	mu     sync.Mutex
+	at     time.Time // the file's modification time then
+	config *config.Config
+	err    error
+}
+
+// read reads the file again where it was modified.
+func (r *reread) read(file string) (*config.Config, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.at.Equal(info.ModTime()) {
+		r.at = info.ModTime()
+		r.config, r.err = config.Load(file)
+	}
+	return r.config, r.err
+}
+
+// configChanged says what has become of an account in the configuration file since this
+// runner read it; "" where its settings and schedules are the same. Nothing of the file is in
+// effect before a restart.
+func (h *Host) configChanged(account string) string {
+	if h.Config.File == "" {
+		return ""
+	}
+	now, err := h.reread.read(h.Config.File)
+	switch {
+	case err != nil:
+		return "the configuration file has changed since the runner read it, and a restart would fail: " + err.Error()
+	case now.Accounts[account] == nil:
+		return "the configuration file no longer has this account: restart the runner to apply that"
+	case now.SettingsOf(account) != h.Config.SettingsOf(account):
+		return "the configuration file has changed since the runner read it: restart the runner to apply it"
+	}
+	return ""
+}
