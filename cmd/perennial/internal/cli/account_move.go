@@ -33,7 +33,7 @@ type move struct {
 	timeout     time.Duration
 }
 
-func (a *app) accountMove() *cobra.Command {
+func (a operateCommands) accountMove() *cobra.Command {
 	var m move
 	c := &cobra.Command{
 		Use: "move NAME (--to NODE | --anywhere)", Short: "Pin an account to a runner", Args: cobra.ExactArgs(1),
@@ -54,7 +54,7 @@ func (a *app) accountMove() *cobra.Command {
 	return c
 }
 
-func (a *app) moveAccount(ctx context.Context, m move) error {
+func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (a *app) moveAccount(ctx context.Context, m move) error {
 	if !a.externalNATS(c) {
 		return usage("account move: with the embedded NATS server there is one runner, and it runs every account\nsay nats.url to have several")
 	}
-	one := *a
+	one := *a.app
 	one.account = m.account
 	r, err := one.connect()
 	if err != nil {
@@ -150,7 +150,7 @@ func awaitActive(ctx context.Context, r *remote, m move) error {
 	}
 }
 
-func (a *app) printMoved(m Moved) error {
+func (a operateCommands) printMoved(m Moved) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, m)
 	}

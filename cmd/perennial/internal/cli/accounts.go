@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/verbs"
+
+	"github.com/spf13/cobra"
 )
 
 // eachAccount runs do for every account that the command looks at, in the order
@@ -133,4 +136,68 @@ func (l *listing) end(err error) error {
 		heading = append([]string{"ACCOUNT"}, heading...)
 	}
 	return errors.Join(l.app.table(heading, l.rows), err)
+}
+
+func (a operateCommands) accountsCommand() *cobra.Command {
+	show := &cobra.Command{
+		Use: "show [NAME]", Short: "Show an account: provider, pauses, event lag", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.nameAccount(args); err != nil {
+				return err
+			}
+			v, err := askOnce(cmd.Context(), a.app, verbs.Show, struct{}{})
+			if err != nil {
+				return err
+			}
+			return a.printAccount(v)
+		},
+	}
+	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume, move and rotate accounts"},
+		a.accountsList(), show, a.accountRotate(), a.accountMove(),
+		a.accountChange("pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause),
+		a.accountChange("resume", "Start sending again (ends all pauses)", "resumed account %s", verbs.Resume))
+}
+
+func (a operateCommands) accountsList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the accounts", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := a.listing("NAME", "STATUS", "ENVIRONMENT", "ADDRESS", "PAUSED", "NOT READY")
+			err := a.eachAccount(cmd.Context(), func(one *app, _ string) error {
+				v, err := askOnce(cmd.Context(), one, verbs.Show, struct{}{})
+				if err != nil {
+					return err
+				}
+				var paused []string
+				for _, p := range v.Paused {
+					paused = append(paused, p.Scope)
+				}
+				return list.add("", v, v.Account, v.Status, v.Environment, v.BaseURL, strings.Join(paused, ", "), v.NotReady)
+			})
+			return list.end(err)
+		},
+	}
+}
+
+// accountChange is a change of one account, which only its name or --account may choose where
+// there are several.
+func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+	var q verbs.OperatorRequest
+	c := &cobra.Command{
+		Use: use + " [NAME]", Short: short, Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.nameAccount(args); err != nil {
+				return err
+			}
+			r, err := a.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			changed, err := ask(cmd.Context(), r, v, q)
+			return a.printChange(changed, fmt.Sprintf(done, r.account), err)
+		},
+	}
+	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	return c
 }

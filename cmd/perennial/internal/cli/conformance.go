@@ -30,7 +30,7 @@ type conformanceFlags struct {
 	currency   string // of the sums, once the plan is known
 }
 
-func (a *app) conformanceCommand() *cobra.Command {
+func (a conformanceCommand) conformanceCommand() *cobra.Command {
 	var in conformanceFlags
 	c := &cobra.Command{
 		Use:   "conformance --base-url URL --app-id ID",
@@ -107,7 +107,7 @@ func (in *conformanceFlags) read() error {
 }
 
 // announcePlan says what may be spent, before anything is.
-func (a *app) announcePlan(p conformance.Plan) {
+func (a conformanceCommand) announcePlan(p conformance.Plan) {
 	out := a.stdout
 	if a.output == "json" {
 		out = a.stderr // stdout is for the report
@@ -115,7 +115,7 @@ func (a *app) announcePlan(p conformance.Plan) {
 	fmt.Fprintf(out, "%d checks in %s; spends at most %s\n", p.Checks, p.Environment, money(p.MaxCents, p.Currency))
 }
 
-func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
+func (a conformanceCommand) conformance(cmd *cobra.Command, in *conformanceFlags) error {
 	report, err := conformance.Run(cmd.Context(), in.cfg)
 	switch {
 	case errors.Is(err, conformance.ErrConfig):
@@ -141,7 +141,7 @@ func (a *app) conformance(cmd *cobra.Command, in *conformanceFlags) error {
 }
 
 // printReport prints the table by section, and once more at its end what differs.
-func (a *app) printReport(report *conformance.Report, currency string) error {
+func (a conformanceCommand) printReport(report *conformance.Report, currency string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, report)
 	}
@@ -170,7 +170,7 @@ func (a *app) printReport(report *conformance.Report, currency string) error {
 	return err
 }
 
-func (a *app) listChecks() error {
+func (a conformanceCommand) listChecks() error {
 	list := a.listing("SECTION", "CHECK", "SENTENCE")
 	for _, c := range conformance.List() {
 		if err := list.add("", c, c.Section, c.ID, c.Sentence); err != nil {

@@ -23,7 +23,7 @@ import (
 	"perennial/queue/service"
 )
 
-func (a *app) deadLettersCommand() *cobra.Command {
+func (a operateCommands) deadLettersCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "dead-letters", Aliases: []string{"dead-letter", "dead", "dlq"}, Short: "List, show, requeue and drop unreadable commands"},
 		a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
 }
@@ -43,7 +43,7 @@ func lineOf(l letters.Letter) letterLine {
 	return letterLine{Seq: l.Seq, PublishedAt: l.Dead.Published.UTC(), Subject: l.Dead.Subject, Code: l.Dead.Code, Reason: l.Dead.Reason, Data: l.Dead.Text()}
 }
 
-func (a *app) deadList() *cobra.Command {
+func (a operateCommands) deadList() *cobra.Command {
 	limit := math.MaxInt
 	c := &cobra.Command{
 		Use: "list", Short: "List commands that could not be read, with the reason", Args: cobra.NoArgs,
@@ -74,7 +74,7 @@ func (a *app) deadList() *cobra.Command {
 }
 
 // withLetter runs do on the dead command whose sequence is the argument.
-func (a *app) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) func(*cobra.Command, []string) error {
+func (a operateCommands) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil {
@@ -93,7 +93,7 @@ func (a *app) withLetter(do func(ctx context.Context, r *remote, l letters.Lette
 	}
 }
 
-func (a *app) deadShow() *cobra.Command {
+func (a operateCommands) deadShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show SEQ", Short: "Show a dead letter in full", Args: cobra.ExactArgs(1),
 		RunE: a.withLetter(func(_ context.Context, _ *remote, l letters.Letter) error {
@@ -107,7 +107,7 @@ func (a *app) deadShow() *cobra.Command {
 	}
 }
 
-func (a *app) deadRequeue() *cobra.Command {
+func (a operateCommands) deadRequeue() *cobra.Command {
 	var file string
 	var q verbs.DeadRequest
 	c := &cobra.Command{
@@ -141,7 +141,7 @@ func (a *app) deadRequeue() *cobra.Command {
 	return c
 }
 
-func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, error) {
+func (a operateCommands) corrected(ctx context.Context, file string, data []byte) ([]byte, error) {
 	switch file {
 	case "":
 		return data, nil
@@ -157,7 +157,7 @@ func (a *app) corrected(ctx context.Context, file string, data []byte) ([]byte, 
 	return text, nil
 }
 
-func (a *app) deadDrop() *cobra.Command {
+func (a operateCommands) deadDrop() *cobra.Command {
 	var q verbs.DeadRequest
 	var which letterFilter
 	c := &cobra.Command{
@@ -213,7 +213,7 @@ func (w *letterFilter) matches(d letters.Dead) bool {
 
 // dropLetters drops what the filter chooses of the letters that exist when it begins, the
 // oldest first. Each has a fact of its own, so that a second call continues after a kill.
-func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadRequest) error {
+func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadRequest) error {
 	r, err := a.connect()
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (a *app) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadR
 }
 
 // printLetter says what was done to a dead letter.
-func (a *app) printLetter(done string, l letters.Letter, err error) error {
+func (a operateCommands) printLetter(done string, l letters.Letter, err error) error {
 	if err != nil || a.output == "json" {
 		return a.printChange(verbs.Changed{Changed: 1}, done, err)
 	}

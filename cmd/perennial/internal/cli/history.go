@@ -98,7 +98,7 @@ func (h *history) closeOn(err *error) {
 
 // locked runs do for the account that --account names, while no other process has the
 // data directory.
-func (a *app) locked(do func(c *config.Config, account string) error) (err error) {
+func (a ledgerCommands) locked(do func(c *config.Config, account string) error) (err error) {
 	c, account, err := a.configured()
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-func (a *app) ledgerCommand() *cobra.Command {
+func (a ledgerCommands) ledgerCommand() *cobra.Command {
 	c := &cobra.Command{Use: "ledger", Short: "Balances, entries, statements and reconciliation"}
 	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(),
 		a.ledgerReconcile(), a.ledgerRecord(), a.ledgerRebuild(), a.ledgerBackup(), a.ledgerRestore(), a.ledgerArchive())
@@ -78,7 +78,7 @@ func (a *app) withLedgerAs(mode schemaMode, do func(ctx context.Context, l *ledg
 	}
 }
 
-func (a *app) ledgerBalance() *cobra.Command {
+func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	var by string
 	var limit int
 	c := &cobra.Command{
@@ -109,7 +109,7 @@ func (a *app) ledgerBalance() *cobra.Command {
 // countedBy is what ledger.BookTotal counts, by the way of summing.
 var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
 
-func (a *app) listTotals(ctx context.Context, by string, limit int) error {
+func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) error {
 	heading := strings.ToUpper(by)
 	if by == "day" {
 		heading += " (UTC)"
@@ -138,7 +138,7 @@ func (a *app) listTotals(ctx context.Context, by string, limit int) error {
 	}))
 }
 
-func (a *app) printBalance(b ledger.Balance) error {
+func (a ledgerCommands) printBalance(b ledger.Balance) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, b)
 	}
@@ -162,7 +162,7 @@ func unbookedText(u ledger.Unbooked, currency string) string {
 	return fmt.Sprintf("%s by %d operations (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), u.Operations)
 }
 
-func (a *app) ledgerEntries() *cobra.Command {
+func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	var from int64
 	var limit int
 	c := &cobra.Command{
@@ -194,7 +194,7 @@ func (a *app) ledgerEntries() *cobra.Command {
 }
 
 // entriesContinue says, where a list ends at its limit, with which row the next one begins.
-func (a *app) entriesContinue(next int64) error {
+func (a ledgerCommands) entriesContinue(next int64) error {
 	if next == 0 {
 		return nil
 	}
@@ -202,7 +202,7 @@ func (a *app) entriesContinue(next int64) error {
 	return err
 }
 
-func (a *app) printPostings(entries []ledger.Posting, currency string) error {
+func (a ledgerCommands) printPostings(entries []ledger.Posting, currency string) error {
 	rows := make([][]string, 0, len(entries))
 	for _, p := range entries {
 		about := p.OrderNo

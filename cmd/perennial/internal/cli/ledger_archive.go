@@ -16,7 +16,7 @@ import (
 	"perennial/queue/events"
 )
 
-func (a *app) ledgerArchive() *cobra.Command {
+func (a ledgerCommands) ledgerArchive() *cobra.Command {
 	var before, dir string
 	var e eventsChoice
 	c := &cobra.Command{
@@ -60,7 +60,7 @@ type ArchiveResult struct {
 
 // archive works alone, as restore does. What the events stream does not hold is
 // not archived: the outbox could not publish it any more.
-func (a *app) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
+func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
 	h, err := a.openHistoryLocked(c, account)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (a *app) archive(ctx context.Context, c *config.Config, account string, x l
 	return a.printArchived(account, x.Before, out)
 }
 
-func (a *app) printArchived(account string, before time.Time, out ArchiveResult) error {
+func (a ledgerCommands) printArchived(account string, before time.Time, out ArchiveResult) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, out)
 	}
@@ -126,7 +126,7 @@ func (a *app) printArchived(account string, before time.Time, out ArchiveResult)
 	return a.printBounded(*out.Events)
 }
 
-func (a *app) printBounded(e boundedEvents) error {
+func (a ledgerCommands) printBounded(e boundedEvents) error {
 	if e.FirstSeq > e.WasFirstSeq {
 		fmt.Fprintf(a.stdout, "The events stream begins with event %d instead of %d and has %s instead of %s; snapshot %s is in bucket %s.\n",
 			e.FirstSeq, e.WasFirstSeq, humanize.IBytes(e.BytesAfter), humanize.IBytes(e.BytesBefore), e.Object, e.Bucket)

@@ -14,7 +14,7 @@ import (
 	"perennial/ledger"
 )
 
-func (a *app) ledgerRebuild() *cobra.Command {
+func (a ledgerCommands) ledgerRebuild() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "rebuild", Short: "Rebuild the ledger from its journal and compare", Args: cobra.NoArgs,
@@ -42,7 +42,7 @@ func (a *app) ledgerRebuild() *cobra.Command {
 	return c
 }
 
-func (a *app) ledgerBackup() *cobra.Command {
+func (a ledgerCommands) ledgerBackup() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "backup FILE", Short: "Write a verified copy of the ledger", Args: cobra.ExactArgs(1),
@@ -69,7 +69,7 @@ func (a *app) ledgerBackup() *cobra.Command {
 }
 
 // printFile says what a finished file holds, or why it was not finished.
-func (a *app) printFile(v ledger.Verified, err error, file, words string) error {
+func (a ledgerCommands) printFile(v ledger.Verified, err error, file, words string) error {
 	if err != nil {
 		return a.broken(err)
 	}

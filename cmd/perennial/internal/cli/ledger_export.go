@@ -12,7 +12,7 @@ import (
 	"perennial/ledger"
 )
 
-func (a *app) ledgerExport() *cobra.Command {
+func (a ledgerCommands) ledgerExport() *cobra.Command {
 	var from, to, format, file string
 	var included bool
 	c := &cobra.Command{
@@ -41,7 +41,7 @@ func (a *app) ledgerExport() *cobra.Command {
 	return c
 }
 
-func (a *app) ledgerStatement() *cobra.Command {
+func (a ledgerCommands) ledgerStatement() *cobra.Command {
 	var month, format, file string
 	c := &cobra.Command{
 		Use: "statement", Short: "Print a month's statement, by day and by label", Args: cobra.NoArgs,
@@ -104,7 +104,7 @@ func dayOrInstant(flag, text string) (time.Time, error) {
 
 // writeAs writes in one of the formats to a file, whole or not at all, or to the standard
 // output.
-func (a *app) writeAs(file, format, known string, formats map[string]func(io.Writer) error) error {
+func (a ledgerCommands) writeAs(file, format, known string, formats map[string]func(io.Writer) error) error {
 	write := formats[format]
 	if write == nil {
 		return usage("--format is %q: use %s", format, known)

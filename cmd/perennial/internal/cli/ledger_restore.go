@@ -21,7 +21,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-func (a *app) ledgerRestore() *cobra.Command {
+func (a ledgerCommands) ledgerRestore() *cobra.Command {
 	var from string
 	var fromEvents, replace, without bool
 	c := &cobra.Command{
@@ -48,7 +48,7 @@ func (a *app) ledgerRestore() *cobra.Command {
 
 // restore works alone: under the data directory's lock, and under the account's
 // lease where NATS is another server, since a runner may be on another machine.
-func (a *app) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
+func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
 	h, err := a.openHistoryLocked(c, account)
 	switch err {
@@ -92,7 +92,7 @@ func (a *app) restore(ctx context.Context, c *config.Config, account, from strin
 
 // withoutEvents refuses to restore without the stream where that may lose what only it, or
 // the present ledger, holds; asked says that the operator accepts the latter.
-func (a *app) withoutEvents(x ledger.Restore, asked bool, unreached error) error {
+func (a ledgerCommands) withoutEvents(x ledger.Restore, asked bool, unreached error) error {
 	if x.From == "" {
 		return unreached
 	}
@@ -151,7 +151,7 @@ func (h *history) exists(ctx context.Context) (bool, error) {
 	return !errors.Is(err, queue.ErrNoAccount), err
 }
 
-func (a *app) printRestored(account string, out ledger.Restored) error {
+func (a ledgerCommands) printRestored(account string, out ledger.Restored) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, out)
 	}

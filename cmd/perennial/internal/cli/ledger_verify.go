@@ -37,7 +37,7 @@ type proof struct {
 	temp     string
 }
 
-func (a *app) ledgerVerify() *cobra.Command {
+func (a ledgerCommands) ledgerVerify() *cobra.Command {
 	var p proof
 	c := &cobra.Command{
 		Use: "verify [FILE]", Short: "Verify the ledger's chain, balances and file", Args: cobra.MaximumNArgs(1),
@@ -80,7 +80,7 @@ func isSQLite(file string) error {
 }
 
 // withFile runs do on a backup, an archive or a rebuilt ledger.
-func (a *app) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger) error) (err error) {
+func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger) error) (err error) {
 	if err := isSQLite(file); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func verifyIn(temp, file string) (string, error) {
 	return "", fmt.Errorf("%s is verified with a second ledger of its size, which cannot be made beside it: %w\nuse --temp DIR, a directory that has room for it, or set TMPDIR", file, err)
 }
 
-func (a *app) verify(ctx context.Context, l *ledger.Ledger, file, name string, p proof) error {
+func (a ledgerCommands) verify(ctx context.Context, l *ledger.Ledger, file, name string, p proof) error {
 	room, err := verifyIn(p.temp, file)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (a *app) verify(ctx context.Context, l *ledger.Ledger, file, name string, p
 	return a.printVerified(name, out)
 }
 
-func (a *app) printVerified(name string, v verified) error {
+func (a ledgerCommands) printVerified(name string, v verified) error {
 	_, err := fmt.Fprintf(a.stdout, "%s: %d rows, schema, chain, balances and projections hold; head %s\n", name, v.Rows, v.Head)
 	if v.Behind != nil {
 		fmt.Fprintf(a.stdout, "%s: they follow row %d %s, which was archived: prove it from row 1 with --archive FILE for each archive\n", name, v.Behind.Seq, v.Behind.Hash)
@@ -169,7 +169,7 @@ func (a *app) printVerified(name string, v verified) error {
 	return err
 }
 
-func (a *app) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Against, error) {
+func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*ledger.Against, error) {
 	c, account, err := a.configured()
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 }
 
 // broken prints the first thing that does not hold; the exit code is 1.
-func (a *app) broken(err error) error {
+func (a ledgerCommands) broken(err error) error {
 	broken, ok := errors.AsType[*ledger.BrokenError](err)
 	if !ok {
 		return err

@@ -19,7 +19,7 @@ import (
 	"perennial/cmd/perennial/internal/web"
 )
 
-func (a *app) runnersCommand() *cobra.Command {
+func (a operateCommands) runnersCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes", "node"}, Short: "List runners: active and standby, per account"}, &cobra.Command{
 		Use: "list", Short: "List runners: active and standby, per account", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,7 +36,7 @@ func (a *app) runnersCommand() *cobra.Command {
 const nodesTimeout = 10 * time.Second
 
 // nodes asks the external NATS of the configuration, else the run of its data directory.
-func (a *app) nodes(ctx context.Context) ([]daemon.Node, error) {
+func (a operateCommands) nodes(ctx context.Context) ([]daemon.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	c, err := config.Load(a.configFile)
@@ -46,7 +46,7 @@ func (a *app) nodes(ctx context.Context) ([]daemon.Node, error) {
 	if !a.externalNATS(c) {
 		return nodesOfRun(ctx, c.DataDir)
 	}
-	one := *a
+	one := *a.app
 	if one.account == "" && len(c.Accounts) > 0 { // the runners are those of every account
 		one.account = c.AccountNames()[0]
 	}
@@ -91,7 +91,7 @@ func nodesOfRun(ctx context.Context, dataDir string) (nodes []daemon.Node, err e
 	return nodes, nil
 }
 
-func (a *app) printNodes(nodes []daemon.Node) error {
+func (a operateCommands) printNodes(nodes []daemon.Node) error {
 	var rows [][]string
 	for _, n := range nodes {
 		if a.output == "json" {

@@ -60,7 +60,7 @@ func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args 
 	}
 }
 
-func (a *app) walletCommand() *cobra.Command {
+func (a providerCommands) walletCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "wallet", Short: "Show the provider's wallet balance"}, &cobra.Command{
 		Use: "show", Aliases: []string{"list", "ls"}, Short: "Show the provider's wallet balance", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,7 +78,7 @@ func (a *app) walletCommand() *cobra.Command {
 }
 
 // printWallet prints a wallet; account is empty where there is only one.
-func (a *app) printWallet(account string, w upstream.Wallet) error {
+func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 	if a.output == "json" {
 		return a.listing().add(account, map[string]any{
 			"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
@@ -89,7 +89,7 @@ func (a *app) printWallet(account string, w upstream.Wallet) error {
 	})
 }
 
-func (a *app) offersCommand() *cobra.Command {
+func (a providerCommands) offersCommand() *cobra.Command {
 	var f upstream.OfferFilter
 	c := &cobra.Command{
 		Use: "list", Short: "List offers and prices", Args: cobra.NoArgs,
@@ -142,7 +142,7 @@ func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 	return w.Currency
 }
 
-func (a *app) ordersCommand() *cobra.Command {
+func (a providerCommands) ordersCommand() *cobra.Command {
 	short := "List the provider's orders, including those made elsewhere"
 	return noun(&cobra.Command{Use: "orders", Short: short}, &cobra.Command{
 		Use: "list", Short: short, Args: cobra.NoArgs,
@@ -165,7 +165,7 @@ func (a *app) ordersCommand() *cobra.Command {
 }
 
 // ordersGet shows one order whole, but for its credentials.
-func (a *app) ordersGet() *cobra.Command {
+func (a providerCommands) ordersGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get ORDER_NO", Short: "Show an order as the provider has it now", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
@@ -220,12 +220,12 @@ func orderObject(o upstream.Order, ids []string) map[string]any {
 	return object
 }
 
-func (a *app) proxiesCommand() *cobra.Command {
+func (a providerCommands) proxiesCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "proxies", Aliases: []string{"proxy"}, Short: "List, show and retire proxies"},
 		a.proxiesList(), a.proxiesGet(), a.proxiesRetire())
 }
 
-func (a *app) proxiesList() *cobra.Command {
+func (a providerCommands) proxiesList() *cobra.Command {
 	var within time.Duration
 	var live, uncovered bool
 	var query proxiesQuery
@@ -257,7 +257,7 @@ func (a *app) proxiesList() *cobra.Command {
 }
 
 // listLive adds the proxies that the provider lists now.
-func (a *app) listLive(cmd *cobra.Command, list *listing) error {
+func (a providerCommands) listLive(cmd *cobra.Command, list *listing) error {
 	return a.eachAccount(cmd.Context(), func(one *app, account string) error {
 		return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			for p, err := range client.Proxies(ctx, 0) {
@@ -288,7 +288,7 @@ func addProxy(list *listing, account string, p ledger.Proxy) error {
 	return list.add(account, verbs.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
 
-func (a *app) proxiesGet() *cobra.Command {
+func (a providerCommands) proxiesGet() *cobra.Command {
 	var reveal bool
 	c := &cobra.Command{
 		Use: "get ID…", Short: "Show proxies as the provider has them now", Args: cobra.MinimumNArgs(1),
@@ -318,7 +318,7 @@ func unknownThere(kind, id string, err error) error {
 	return fmt.Errorf("the provider has no %s %q (%s, trace_id %s)", kind, id, string(refused.Code), refused.TraceID)
 }
 
-func (a *app) proxyGet(ctx context.Context, client *upstream.Client, id string, reveal bool) error {
+func (a providerCommands) proxyGet(ctx context.Context, client *upstream.Client, id string, reveal bool) error {
 	p, err := client.Proxy(ctx, id)
 	if err != nil {
 		return unknownThere("proxy", id, err)
@@ -340,8 +340,8 @@ func (a *app) proxyGet(ctx context.Context, client *upstream.Client, id string, 
 }
 
 // outlookOf is what a runner says of a proxy's renewals, where one answers.
-func (a *app) outlookOf(ctx context.Context, id string) [][2]string {
-	v, answered, err := askRunning(ctx, a, verbs.Proxy, verbs.ProxyRequest{ProxyID: id})
+func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string {
+	v, answered, err := askRunning(ctx, a.app, verbs.Proxy, verbs.ProxyRequest{ProxyID: id})
 	switch {
 	case err != nil:
 		return [][2]string{{"renewal", "not known: " + err.Error()}}
@@ -361,7 +361,7 @@ func (a *app) outlookOf(ctx context.Context, id string) [][2]string {
 }
 
 // printFacts prints named texts as an object, or one a line.
-func (a *app) printFacts(facts [][2]string) error {
+func (a providerCommands) printFacts(facts [][2]string) error {
 	if a.output == "json" {
 		object := map[string]string{}
 		for _, f := range facts {

@@ -76,7 +76,7 @@ func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Cove
 
 // listKnown prints the proxies of the ledger that a query asks for, and says what that list is
 // not.
-func (a *app) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
+func (a providerCommands) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ type listNote struct {
 }
 
 // printNote prints it under a table, and beside JSON on stderr.
-func (a *app) printNote(n listNote) error {
+func (a providerCommands) printNote(n listNote) error {
 	if a.output == "json" {
 		return printJSON(a.stderr, n)
 	}

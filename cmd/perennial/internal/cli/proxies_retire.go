@@ -11,14 +11,14 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-func (a *app) proxiesRetire() *cobra.Command {
+func (a providerCommands) proxiesRetire() *cobra.Command {
 	var q verbs.RetireRequest
 	c := &cobra.Command{
 		Use: "retire ID…", Short: "Stop renewing proxies", Args: cobra.RangeArgs(1, verbs.MaxRetired),
 		Long: "Takes proxies out of every sweep. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ProxyIDs = args
-			changed, err := askOnce(cmd.Context(), a, verbs.Retire, q)
+			changed, err := askOnce(cmd.Context(), a.app, verbs.Retire, q)
 			done := "sweeps let %s expire"
 			if q.Undo {
 				done = "sweeps renew %s again"

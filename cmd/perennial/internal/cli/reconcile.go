@@ -27,7 +27,7 @@ import (
 	"perennial/upstream"
 )
 
-func (a *app) ledgerReconcile() *cobra.Command {
+func (a ledgerCommands) ledgerReconcile() *cobra.Command {
 	return &cobra.Command{
 		Use: "reconcile", Short: "Compare the books with the provider", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,11 +55,11 @@ func (a *app) ledgerReconcile() *cobra.Command {
 const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
 
 // reconcileNow asks the runner; where none is running it looks by itself.
-func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
+func (a ledgerCommands) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
 	defer a.sayWhatTakesTime(reconcileNotice)()
-	if x, answered, err := askRunning(ctx, a, verbs.Reconcile, struct{}{}); answered {
+	if x, answered, err := askRunning(ctx, a.app, verbs.Reconcile, struct{}{}); answered {
 		return x, err
 	}
 	return a.reconcileAlone(ctx)
@@ -67,7 +67,7 @@ func (a *app) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error
 
 // reconcileAlone opens the ledger for reading and asks the provider with the
 // configured credentials. It writes nothing.
-func (a *app) reconcileAlone(ctx context.Context) (x reconcile.Reconciliation, err error) {
+func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconciliation, err error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {
 		return x, err
@@ -118,7 +118,7 @@ func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) erro
 	return nil
 }
 
-func (a *app) printReconciliation(x reconcile.Reconciliation) error {
+func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, x)
 	}
@@ -172,7 +172,7 @@ func boundsText(x reconcile.Reconciliation) string {
 		moneyOr("any", x.Wallet.LowCents, x.Currency), moneyOr("any", x.Wallet.HighCents, x.Currency), english.Plural(len(x.Wallet.UnderWay), "operation", ""))
 }
 
-func (a *app) ledgerRecord() *cobra.Command {
+func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	var x jobs.Recording
 	var confirm int64
 	c := &cobra.Command{

@@ -15,7 +15,7 @@ func TestAWalletThatDiffersIsNotToTheCent(t *testing.T) {
 		var out bytes.Buffer
 		x := reconcile.Reconciliation{Quiet: true, Currency: "USD"}
 		x.Wallet.ProviderCents, x.Wallet.BookCents = provider, 1744700
-		if err := (&app{stdout: &out, output: "table"}).printReconciliation(x); err != nil || !strings.Contains(out.String(), want) {
+		if err := (ledgerCommands{&app{stdout: &out, output: "table"}}).printReconciliation(x); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%v: %s", err, out.String())
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,12 +17,12 @@ import (
 	"perennial/ledger"
 )
 
-func (a *app) reviewsCommand() *cobra.Command {
+func (a reviewCommands) reviewsCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "reviews", Aliases: []string{"review"}, Short: "List, show, resolve and correct operations with an unknown outcome"},
 		a.reviewList(), a.reviewShow(), a.reviewResolve(), a.reviewCorrect(), hidden(a.auditCommand("log")))
 }
 
-func (a *app) reviewList() *cobra.Command {
+func (a reviewCommands) reviewList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List operations and lines whose outcome is not known", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +48,7 @@ func (a *app) reviewList() *cobra.Command {
 	}
 }
 
-func (a *app) reviewShow() *cobra.Command {
+func (a reviewCommands) reviewShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show the evidence and the possible answers", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +61,7 @@ func (a *app) reviewShow() *cobra.Command {
 	}
 }
 
-func (a *app) reviewResolve() *cobra.Command {
+func (a reviewCommands) reviewResolve() *cobra.Command {
 	var x jobs.Resolution
 	var notCharged bool
 	var confirm int64
@@ -99,8 +98,8 @@ func (a *app) reviewResolve() *cobra.Command {
 }
 
 // sendResolution sends an answer to a review, and prints what was booked and the wallet.
-func (a *app) sendResolution(ctx context.Context, x jobs.Resolution) error {
-	changed, err := askOnce(ctx, a, verbs.Resolve, x)
+func (a reviewCommands) sendResolution(ctx context.Context, x jobs.Resolution) error {
+	changed, err := askOnce(ctx, a.app, verbs.Resolve, x)
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
 		return a.printChange(changed, "answered "+x.ID, err)
 	}
@@ -110,70 +109,6 @@ func (a *app) sendResolution(ctx context.Context, x jobs.Resolution) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
 	return err
-}
-
-func (a *app) accountsCommand() *cobra.Command {
-	show := &cobra.Command{
-		Use: "show [NAME]", Short: "Show an account: provider, pauses, event lag", Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.nameAccount(args); err != nil {
-				return err
-			}
-			v, err := askOnce(cmd.Context(), a, verbs.Show, struct{}{})
-			if err != nil {
-				return err
-			}
-			return a.printAccount(v)
-		},
-	}
-	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume, move and rotate accounts"},
-		a.accountsList(), show, a.accountRotate(), a.accountMove(),
-		a.accountChange("pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause),
-		a.accountChange("resume", "Start sending again (ends all pauses)", "resumed account %s", verbs.Resume))
-}
-
-func (a *app) accountsList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the accounts", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := a.listing("NAME", "STATUS", "ENVIRONMENT", "ADDRESS", "PAUSED", "NOT READY")
-			err := a.eachAccount(cmd.Context(), func(one *app, _ string) error {
-				v, err := askOnce(cmd.Context(), one, verbs.Show, struct{}{})
-				if err != nil {
-					return err
-				}
-				var paused []string
-				for _, p := range v.Paused {
-					paused = append(paused, p.Scope)
-				}
-				return list.add("", v, v.Account, v.Status, v.Environment, v.BaseURL, strings.Join(paused, ", "), v.NotReady)
-			})
-			return list.end(err)
-		},
-	}
-}
-
-// accountChange is a change of one account, which only its name or --account may choose where
-// there are several.
-func (a *app) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
-	var q verbs.OperatorRequest
-	c := &cobra.Command{
-		Use: use + " [NAME]", Short: short, Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.nameAccount(args); err != nil {
-				return err
-			}
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			changed, err := ask(cmd.Context(), r, v, q)
-			return a.printChange(changed, fmt.Sprintf(done, r.account), err)
-		},
-	}
-	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
-	return c
 }
 
 // nameAccount takes the account from an argument.

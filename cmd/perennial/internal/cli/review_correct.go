@@ -16,7 +16,7 @@ import (
 )
 
 // reviewCorrect books the opposite of an answer, or the difference to it.
-func (a *app) reviewCorrect() *cobra.Command {
+func (a reviewCommands) reviewCorrect() *cobra.Command {
 	x := jobs.Recording{}
 	var charge, refund, confirm int64
 	c := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 )
 
 // auditCommand is `audit`, and `reviews log` as it was called.
-func (a *app) auditCommand(name string) *cobra.Command {
+func (a reviewCommands) auditCommand(name string) *cobra.Command {
 	var from, to string
 	c := &cobra.Command{
 		Use: name, Short: "List who changed what, and why", Args: cobra.NoArgs,

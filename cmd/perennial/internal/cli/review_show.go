@@ -21,10 +21,10 @@ import (
 
 // readEvidence asks the runner, which asks the provider; where none is running
 // it reads what the ledger alone knows.
-func (a *app) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
+func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 	defer cancel()
-	e, answered, err := askRunning(asking, a, verbs.Evidence, verbs.OperatorRequest{ID: id})
+	e, answered, err := askRunning(asking, a.app, verbs.Evidence, verbs.OperatorRequest{ID: id})
 	if answered {
 		return e, err
 	}
@@ -55,7 +55,7 @@ func atStake(x ledger.Review, currency string) string {
 	return money(x.AtStakeCents.Or(0), currency)
 }
 
-func (a *app) printEvidence(e inspect.Evidence) error {
+func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, e)
 	}

@@ -44,8 +44,8 @@ type RotationResult struct {
 	Ambiguous  int    `json:"ambiguous_operations"` // under the old App ID
 }
 
-func (a *app) accountRotate() *cobra.Command {
-	r := &rotation{app: a, secret: setup{app: a}}
+func (a operateCommands) accountRotate() *cobra.Command {
+	r := &rotation{app: a.app, secret: setup{app: a.app}}
 	c := &cobra.Command{
 		Use: "rotate", Aliases: []string{"rotate-key"}, Short: "Check new credentials and write them to the configuration", Args: cobra.NoArgs,
 		Long: "Proves with GETs that the new key is of the same account and environment, writes its secret to a file of its own\n" +

@@ -20,7 +20,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-func (a *app) schedulesCommand() *cobra.Command {
+func (a scheduleCommands) schedulesCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "schedules", Aliases: []string{"schedule", "sweep"}, Short: "List, plan, run, approve, decline, pause and resume schedules"},
 		a.sweepList(),
 		a.sweepShow(),
@@ -34,20 +34,20 @@ func (a *app) schedulesCommand() *cobra.Command {
 		a.schedulesResume())
 }
 
-func (a *app) sweepApprove() *cobra.Command {
+func (a scheduleCommands) sweepApprove() *cobra.Command {
 	var q verbs.SweepRequest
 	c := &cobra.Command{
 		Use: "approve PLAN", Short: "Approve a plan that is on hold", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return sendChange(cmd.Context(), a, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now")
+			return sendChange(cmd.Context(), a.app, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now")
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
 	return c
 }
 
-func (a *app) sweepDecline() *cobra.Command {
+func (a scheduleCommands) sweepDecline() *cobra.Command {
 	var q verbs.SweepRequest
 	c := &cobra.Command{
 		Use: "decline PLAN", Short: "Decline a plan that is on hold", Args: cobra.ExactArgs(1),
@@ -57,14 +57,14 @@ func (a *app) sweepDecline() *cobra.Command {
 			if q.Plan = args[0]; q.Reason == "" {
 				return usage("say why: --reason TEXT is kept with your name")
 			}
-			return sendChange(cmd.Context(), a, verbs.Decline, q, "declined plan "+q.Plan+": nothing of it is renewed; the next run plans again what is due then")
+			return sendChange(cmd.Context(), a.app, verbs.Decline, q, "declined plan "+q.Plan+": nothing of it is renewed; the next run plans again what is due then")
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who declines it", "")
 	return c
 }
 
-func (a *app) sweepList() *cobra.Command {
+func (a scheduleCommands) sweepList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List schedules with their last and next run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,7 +82,7 @@ func (a *app) sweepList() *cobra.Command {
 	}
 }
 
-func (a *app) sweepShow() *cobra.Command {
+func (a scheduleCommands) sweepShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,7 +105,7 @@ func (a *app) sweepShow() *cobra.Command {
 			if err != nil || s.Plan == "" {
 				return err
 			}
-			plan, err := askOnce(cmd.Context(), a, verbs.Plan, verbs.SweepRequest{Plan: s.Plan})
+			plan, err := askOnce(cmd.Context(), a.app, verbs.Plan, verbs.SweepRequest{Plan: s.Plan})
 			if err != nil {
 				return err
 			}
@@ -230,7 +230,7 @@ func leftText(x fact.SweepLeft) string {
 	return text
 }
 
-func (a *app) sweepRun() *cobra.Command {
+func (a scheduleCommands) sweepRun() *cobra.Command {
 	var q verbs.SweepRequest
 	c := a.sweepOne("run SCHEDULE", "Run a schedule now", verbs.Sweep, &q)
 	signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
@@ -238,14 +238,14 @@ func (a *app) sweepRun() *cobra.Command {
 }
 
 // sweepOne asks for a plan of one schedule: looked at, or carried out.
-func (a *app) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
+func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
 			q.Schedule = args[0]
-			plan, err := askOnce(ctx, a, v, *q)
+			plan, err := askOnce(ctx, a.app, v, *q)
 			if err != nil {
 				return err
 			}
@@ -269,7 +269,7 @@ func sweepExit(p plans.Plan) error {
 	return nil
 }
 
-func (a *app) schedulesPause() *cobra.Command {
+func (a scheduleCommands) schedulesPause() *cobra.Command {
 	var q verbs.SchedulePauseRequest
 	var until string
 	c := &cobra.Command{
@@ -292,7 +292,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 				}
 				q.Until = &at
 			}
-			return sendChange(cmd.Context(), a, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
+			return sendChange(cmd.Context(), a.app, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
 		},
 	}
 	c.Flags().StringVar(&until, "until", "", "end by itself: an instant, or a time from now such as 8h (default: until it is resumed)")
@@ -300,13 +300,13 @@ the pause ends, one sweep at once serves every slot that passed.`,
 	return c
 }
 
-func (a *app) schedulesResume() *cobra.Command {
+func (a scheduleCommands) schedulesResume() *cobra.Command {
 	var q verbs.SchedulePauseRequest
 	c := &cobra.Command{
 		Use: "resume SCHEDULE", Short: "Resume a schedule and catch up missed runs", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
-			return sendChange(cmd.Context(), a, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)
+			return sendChange(cmd.Context(), a.app, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who asks for it", "resumed on the command line")

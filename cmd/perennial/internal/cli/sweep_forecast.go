@@ -17,7 +17,7 @@ import (
 	"perennial/schedules"
 )
 
-func (a *app) sweepForecast() *cobra.Command {
+func (a scheduleCommands) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
@@ -31,7 +31,7 @@ func (a *app) sweepForecast() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
 			defer cancel()
-			f, err := askOnce(ctx, a, verbs.Forecast, q)
+			f, err := askOnce(ctx, a.app, verbs.Forecast, q)
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func (a *app) sweepForecast() *cobra.Command {
 }
 
 // printForecast leaves out the days on which nothing comes due.
-func (a *app) printForecast(f schedules.Forecast) error {
+func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)
 	}

@@ -26,7 +26,7 @@ type SlotHistory struct {
 	ledger.SlotResult
 }
 
-func (a *app) sweepHistory() *cobra.Command {
+func (a scheduleCommands) sweepHistory() *cobra.Command {
 	var limit int64
 	var skipped bool
 	c := &cobra.Command{
@@ -57,7 +57,7 @@ type SkippedByRun struct {
 
 // printSkipped lists the proxies that the last run of a schedule skipped, the nearest expiry
 // first.
-func (a *app) printSkipped(ctx context.Context, l *ledger.Ledger, account, schedule string, limit int) error {
+func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, account, schedule string, limit int) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	return text
 }
 
-func (a *app) printSlots(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
+func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
 	slots, err := l.SlotsOf(ctx, schedule, limit)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-func (a *app) printPlan(p plans.Plan) error {
+func (a scheduleCommands) printPlan(p plans.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
@@ -66,7 +66,7 @@ func walletAfter(cents int64, unpriced int, currency string) string {
 
 // printPlanMoney says what the plan does to the wallet, what it is short of, and
 // what else is to be done about it.
-func (a *app) printPlanMoney(p plans.Plan) {
+func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced, p.Currency))
 	}

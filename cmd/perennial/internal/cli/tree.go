@@ -18,13 +18,13 @@ func (a *app) tree(root *cobra.Command) {
 	}{
 		{"Get started", []*cobra.Command{a.demoCommand(), a.initCommand(), a.doctorCommand(), a.runCommand()}},
 		{"Buy and renew", []*cobra.Command{a.orderCommand(), a.renewCommand(), a.submitCommand(), a.cancelCommand(), a.retryCommand(), a.releaseCommand()}},
-		{"Watch", []*cobra.Command{a.statusCommand(), a.operationsCommand(), a.eventsCommand(), a.proxiesCommand()}},
-		{"Needs attention", []*cobra.Command{a.reviewsCommand(), a.deadLettersCommand()}},
-		{"Schedules", []*cobra.Command{a.schedulesCommand()}},
-		{"Money", []*cobra.Command{a.ledgerCommand(), a.auditCommand("audit")}},
-		{"Provider", []*cobra.Command{a.walletCommand(), a.offersCommand(), a.ordersCommand()}},
-		{"Operate", []*cobra.Command{a.accountsCommand(), a.runnersCommand(), a.webhooksCommand(), a.webCommand(), a.configCommand(), a.natsConfigCommand()}},
-		{"Develop", []*cobra.Command{a.sandboxCommand(), a.schemaCommand(), a.conformanceCommand(), a.benchCommand(), a.versionCommand()}},
+		{"Watch", []*cobra.Command{a.statusCommand(), a.operationsCommand(), a.eventsCommand(), providerCommands{a}.proxiesCommand()}},
+		{"Needs attention", []*cobra.Command{reviewCommands{a}.reviewsCommand(), operateCommands{a}.deadLettersCommand()}},
+		{"Schedules", []*cobra.Command{scheduleCommands{a}.schedulesCommand()}},
+		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), reviewCommands{a}.auditCommand("audit")}},
+		{"Provider", []*cobra.Command{providerCommands{a}.walletCommand(), providerCommands{a}.offersCommand(), providerCommands{a}.ordersCommand()}},
+		{"Operate", []*cobra.Command{operateCommands{a}.accountsCommand(), operateCommands{a}.runnersCommand(), operateCommands{a}.webhooksCommand(), a.webCommand(), a.configCommand(), a.natsConfigCommand()}},
+		{"Develop", []*cobra.Command{a.sandboxCommand(), a.schemaCommand(), conformanceCommand{a}.conformanceCommand(), a.benchCommand(), a.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {

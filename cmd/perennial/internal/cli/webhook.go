@@ -18,12 +18,12 @@ import (
 	"perennial/queue/positions"
 )
 
-func (a *app) webhooksCommand() *cobra.Command {
+func (a operateCommands) webhooksCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "webhooks", Aliases: []string{"webhook"}, Short: "List, test, replay and remove webhooks"},
 		a.webhookList(), a.webhookTest(), a.webhookReplay(), a.webhookRemove())
 }
 
-func (a *app) webhookList() *cobra.Command {
+func (a operateCommands) webhookList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List webhooks with their position and last error", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,8 +57,8 @@ func (a *app) webhookList() *cobra.Command {
 }
 
 // withEvents runs do on the NATS of the accounts, with or without a running `run`.
-func (a *app) withEvents(c *config.Config, account string, do func(*queue.Queue) error) error {
-	one := *a
+func (a operateCommands) withEvents(c *config.Config, account string, do func(*queue.Queue) error) error {
+	one := *a.app
 	one.account = account
 	h, err := one.openHistory(c, account)
 	if err != nil {
@@ -89,7 +89,7 @@ type webhookTested struct {
 	TookMS  int64  `json:"took_ms"`
 }
 
-func (a *app) webhookTest() *cobra.Command {
+func (a operateCommands) webhookTest() *cobra.Command {
 	return &cobra.Command{
 		Use: "test NAME", Short: "Send one signed test event", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -117,7 +117,7 @@ func (a *app) webhookTest() *cobra.Command {
 }
 
 // namedWebhook is a webhook of the configuration.
-func (a *app) namedWebhook(name string) (c *config.Config, w config.Webhook, err error) {
+func (a operateCommands) namedWebhook(name string) (c *config.Config, w config.Webhook, err error) {
 	if c, err = config.Load(a.configFile); err != nil {
 		return nil, w, err
 	}
@@ -128,7 +128,7 @@ func (a *app) namedWebhook(name string) (c *config.Config, w config.Webhook, err
 	return c, w, nil
 }
 
-func (a *app) printTested(t webhookTested) error {
+func (a operateCommands) printTested(t webhookTested) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, t)
 	}
@@ -136,7 +136,7 @@ func (a *app) printTested(t webhookTested) error {
 	return err
 }
 
-func (a *app) webhookRemove() *cobra.Command {
+func (a operateCommands) webhookRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"delete"}, Short: "Delete the position of a webhook that was removed", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -157,7 +157,7 @@ func (a *app) webhookRemove() *cobra.Command {
 	}
 }
 
-func (a *app) removeWebhook(ctx context.Context, q *queue.Queue, accounts []string, name string) error {
+func (a operateCommands) removeWebhook(ctx context.Context, q *queue.Queue, accounts []string, name string) error {
 	for _, account := range accounts {
 		_, revision, err := positions.Of(q.JetStream(), account).Read(ctx, name)
 		if err == nil && revision > 0 {
@@ -173,7 +173,7 @@ func (a *app) removeWebhook(ctx context.Context, q *queue.Queue, accounts []stri
 	return errors.New("no webhook " + name + " has begun\n`perennial webhooks list` shows those that have")
 }
 
-func (a *app) webhookReplay() *cobra.Command {
+func (a operateCommands) webhookReplay() *cobra.Command {
 	var x daemon.Replay
 	var since string
 	c := &cobra.Command{
@@ -202,7 +202,7 @@ func (a *app) webhookReplay() *cobra.Command {
 	return c
 }
 
-func (a *app) replayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x daemon.Replay) error {
+func (a operateCommands) replayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x daemon.Replay) error {
 	r, err := daemon.ReplayWebhook(ctx, q, w, x)
 	if refused, ok := errors.AsType[*daemon.ReplayError](err); ok {
 		return usage("%w", refused)
