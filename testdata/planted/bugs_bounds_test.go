@@ -44,7 +44,7 @@ var boundBugs = []bug{
 		old: "if !t.finishing {", new: "if t.finishing {"},
 	{name: "an answer for all lines is of none", in: "ledger.shareAnswer", run: "TestLinesSumToTheTotals",
 		old: "answered = append(answered, i)", new: "_ = i"},
-	{name: "a command that arrives during a wait is not found", in: "daemon.account.wait", run: "TestACommandThatArrivesDuringAWait",
+	{name: "a command that arrives during a wait is not found", in: "daemon.answers.wait", run: "TestACommandThatArrivesDuringAWait",
 		old: "return a.cameTo(ctx, q.ID) // it may", new: "return answer, err // it may"},
 	{name: "the lines of a review are not in the sum", in: "ledger.Tx.bookedBy", run: "TestBookedSums",
 		old: "b = f.Settlement.Books()", new: "b = fact.Booked{}"},

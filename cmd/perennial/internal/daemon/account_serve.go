@@ -93,7 +93,7 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	a.mu.Lock()
 	a.runner, a.outbox, a.sweeper = runner, nil, nil
 	a.mu.Unlock()
-	served := a.verbs()
+	served := answers{a}.verbs()
 	for i, v := range served {
 		served[i].Metadata = a.host.metadata[v.Name]
 	}

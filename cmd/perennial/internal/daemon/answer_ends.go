@@ -62,7 +62,7 @@ func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 	}
 	go func() {
 		defer a.answering.leave(p, h)
-		if answer, err := a.wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
+		if answer, err := (answers{a}).wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
 			a.answerFinished(ctx, inbox, id)
 		}
 	}()
@@ -70,7 +70,7 @@ func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 
 // answerFinished answers an inbox if its command has ended.
 func (a *account) answerFinished(ctx context.Context, inbox, id string) bool {
-	answer, err := a.cameTo(ctx, id)
+	answer, err := answers{a}.cameTo(ctx, id)
 	if err != nil || !answer.Finished {
 		return false
 	}

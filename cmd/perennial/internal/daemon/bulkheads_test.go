@@ -122,7 +122,7 @@ func (a *account) ends(ctx context.Context, id string) (answer verbs.WaitAnswer,
 		if headErr != nil {
 			return answer, headErr
 		}
-		if answer, err = a.wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: 120}); err == nil {
+		if answer, err = (answers{a}).wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: 120}); err == nil {
 			return answer, nil
 		}
 		select {

@@ -23,6 +23,9 @@ import (
 	"perennial/queue/streams"
 )
 
+// probes are what an account is asked for /readyz.
+type probes struct{ *account }
+
 // check is one thing that an account depends on.
 type check struct {
 	Name   string    `json:"name"`
@@ -105,15 +108,15 @@ func (h *Host) watch(ctx context.Context) {
 		loops.Go(func() { h.handOvers(ctx) })
 	}
 	for _, a := range h.Accounts {
-		every(a.probeStreams)
-		every(a.probeEvents)
+		every(probes{a}.probeStreams)
+		every(probes{a}.probeEvents)
 		loops.Go(func() {
 			for sleep.For(ctx, settingsEvery) == nil {
-				a.probeSettings(ctx)
+				probes{a}.probeSettings(ctx)
 			}
 		})
 		every(func(ctx context.Context) {
-			h.probe(ctx, needsLedger+a.Name, a.probeLedger)
+			h.probe(ctx, needsLedger+a.Name, probes{a}.probeLedger)
 		})
 		every(func(context.Context) { a.checks() })
 		if h.Embedded == nil {
@@ -136,7 +139,7 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 // probeStreams asks whether the account's streams answer, and whether the events stream
 // still has what it acknowledged; on a standby every few times only, for there is one for
 // each account and runner.
-func (a *account) probeStreams(ctx context.Context) {
+func (a probes) probeStreams(ctx context.Context) {
 	if a.role() == roleStandby && time.Since(a.probedStreams) < standbyEvery {
 		return
 	}
@@ -162,7 +165,7 @@ func (a *account) probeStreams(ctx context.Context) {
 
 // lostFront says that the events stream lacks first events that no archiving removed, by a
 // ledger that has all that is on it; "" where it does not, or that cannot be read.
-func (a *account) lostFront(ctx context.Context, first, last uint64) string {
+func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 	head, _, err := a.Ledger().Head(ctx)
 	if err != nil || uint64(head) < last { // the row that says so may be among those to come
 		return ""
@@ -177,7 +180,7 @@ func (a *account) lostFront(ctx context.Context, first, last uint64) string {
 }
 
 // probeLedger looks whether the ledger's file is still there and whole, and notes its newest row.
-func (a *account) probeLedger(ctx context.Context) error {
+func (a probes) probeLedger(ctx context.Context) error {
 	if err := a.unusable(); err != nil {
 		return err
 	}
@@ -190,7 +193,7 @@ func (a *account) probeLedger(ctx context.Context) error {
 // probeSettings compares the settings of the account's streams and consumers, which an
 // administrator may have changed, with what they must be. What does not answer is found
 // by probeStreams.
-func (a *account) probeSettings(ctx context.Context) {
+func (a probes) probeSettings(ctx context.Context) {
 	var wrong error
 	if a.role() == roleActive {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -208,7 +211,7 @@ func (a *account) probeSettings(ctx context.Context) {
 
 // onStream is the newest row of which this runner knows that the events stream has
 // acknowledged it; 0 where it knows of none, as when the ledger cannot be read.
-func (a *account) onStream(ctx context.Context) uint64 {
+func (a probes) onStream(ctx context.Context) uint64 {
 	outbox := a.snapshot().outbox
 	switch {
 	case a.role() == roleStandby || outbox == nil:
@@ -276,7 +279,7 @@ func (h *Host) heal(context.Context) {
 
 // probeEvents looks whether facts go out: a head that is ahead of the stream for a
 // while means that they do not, whatever the stream says.
-func (a *account) probeEvents(ctx context.Context) {
+func (a probes) probeEvents(ctx context.Context) {
 	outbox := a.snapshot().outbox
 	if outbox == nil {
 		a.host.probed.set(needsEvents+a.Name, nil)

@@ -76,7 +76,7 @@ func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	x.ledger.Store(x.other)
 	x.outbox = outbox.New(x.host.Queue.JetStream(), x.Name, &Source{Ledger: x.other, Account: x.Name})
 	look := func() string {
-		x.probeEvents(t.Context())
+		probes{x.account}.probeEvents(t.Context())
 		return x.host.probed.get(needsEvents + x.Name)
 	}
 	if said := look(); said != "" {

@@ -20,6 +20,9 @@ import (
 	"perennial/queue/service"
 )
 
+// answers are what an account answers to the verbs of its service.
+type answers struct{ *account }
+
 // CodeNotFound is the error code of an id that the account does not know.
 const CodeNotFound = "not_found"
 
@@ -36,7 +39,7 @@ func hashAt(hashes []string, i int) string {
 }
 
 // verbs are the verbs of the account's service with their handlers.
-func (a *account) verbs() []service.Verb {
+func (a answers) verbs() []service.Verb {
 	return []service.Verb{
 		serve(verbs.Status, a.status),
 		serve(verbs.States, a.states),
@@ -74,7 +77,7 @@ func (a *account) verbs() []service.Verb {
 	}
 }
 
-func (a *account) status(ctx context.Context, q verbs.OperatorRequest) (inspect.CommandStatus, error) {
+func (a answers) status(ctx context.Context, q verbs.OperatorRequest) (inspect.CommandStatus, error) {
 	id, as := q.Of()
 	s, err := inspect.StatusAs(ctx, a.Ledger(), id, as)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -90,7 +93,7 @@ const (
 
 // inLetter is the error for an id that only a dead letter has: why the command was refused,
 // and where it is. nil for none. Letters that cannot be read say nothing of the id.
-func (a *account) inLetter(ctx context.Context, id string) error {
+func (a answers) inLetter(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
 	quoted, looked := []byte(strconv.Quote(id)), 0
@@ -110,18 +113,18 @@ func InLetter(id string, seq uint64, reason string) string {
 	return fmt.Sprintf("command %.80q was refused: %s; see it with `perennial dead-letters show %d`, and requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
 }
 
-func (a *account) list(ctx context.Context, q verbs.ListRequest) ([]inspect.OperationStatus, error) {
+func (a answers) list(ctx context.Context, q verbs.ListRequest) ([]inspect.OperationStatus, error) {
 	return inspect.List(ctx, a.Ledger(), inspect.ListQuery{
 		Unfinished: !q.All, State: fact.State(q.State), Kind: fact.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), verbs.MaxListed),
 	})
 }
 
-func (a *account) balance(ctx context.Context, _ struct{}) (ledger.Balance, error) {
+func (a answers) balance(ctx context.Context, _ struct{}) (ledger.Balance, error) {
 	p, err := a.Ledger().Position(ctx, a.Name)
 	return p.WithUnbooked(), err
 }
 
-func (a *account) pause(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
+func (a answers) pause(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
 	before, paused := a.runner.PausedByHand()
 	err := a.runner.PauseByHand(ctx, asked(ctx, q.By), q.Reason)
 	if err == nil && paused {
@@ -130,13 +133,13 @@ func (a *account) pause(ctx context.Context, q verbs.OperatorRequest) (verbs.Cha
 	return verbs.Changed{Changed: 1}, err
 }
 
-func (a *account) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
+func (a answers) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
 	n, err := a.runner.ResumeByHand(ctx, asked(ctx, q.By), q.Reason)
 	return verbs.Changed{Changed: n}, err
 }
 
 // bound refuses a verb that needs the provider's account before that was read.
-func (a *account) bound(v service.Verb) service.Verb {
+func (a answers) bound(v service.Verb) service.Verb {
 	do := v.Handle
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if x := a.snapshot(); x.sweeper == nil {
@@ -156,7 +159,7 @@ func changing(do func(ctx context.Context, id, by, reason string, as ...inspect.
 	}
 }
 
-func (a *account) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Changed, error) {
+func (a answers) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Changed, error) {
 	if q.UnlessRepeated {
 		return changing(a.runner.RetryUnrepeated)(ctx, q.OperatorRequest)
 	}
@@ -186,7 +189,7 @@ func changeOne(ctx context.Context, by *string, reason string, change func() err
 }
 
 // states gives the states of commands; an unknown id is left out.
-func (a *account) states(ctx context.Context, q verbs.StatesRequest) (map[string]string, error) {
+func (a answers) states(ctx context.Context, q verbs.StatesRequest) (map[string]string, error) {
 	if len(q.IDs) > verbs.MaxStates {
 		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), verbs.MaxStates)}
 	}
@@ -215,7 +218,7 @@ func (a *account) show(ctx context.Context, _ struct{}) (verbs.AccountView, erro
 		return verbs.AccountView{}, err
 	}
 	v := verbs.AccountView{
-		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
+		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: (probes{a}).notReady(),
 		Provider: a.heardLately(),
 	}
 	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {

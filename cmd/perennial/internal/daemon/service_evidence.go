@@ -58,7 +58,7 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 }
 
 // resolve books an answer to a review, and returns the wallet after it.
-func (a *account) resolve(ctx context.Context, x jobs.Resolution) (verbs.Changed, error) {
+func (a answers) resolve(ctx context.Context, x jobs.Resolution) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	var err error
 	id, as := verbs.OperatorRequest{ID: x.ID, OperationID: x.OperationID, CommandID: x.CommandID}.Of()
@@ -86,7 +86,7 @@ func FirstFew(ids []string) string {
 
 // evidence is the verb: what is known of an operation in review, the provider's answers
 // among it.
-func (a *account) evidence(ctx context.Context, q verbs.OperatorRequest) (inspect.Evidence, error) {
+func (a answers) evidence(ctx context.Context, q verbs.OperatorRequest) (inspect.Evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
 	defer cancel()
 	id, as := q.Of()

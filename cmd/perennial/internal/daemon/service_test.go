@@ -20,7 +20,7 @@ func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	declared, served := verbs.Served(), (&account{}).verbs()
+	declared, served := verbs.Served(), answers{&account{}}.verbs()
 	if !slices.Equal(names(declared), names(served)) {
 		t.Errorf("served are %q, and declared %q", names(served), names(declared))
 	}
@@ -33,7 +33,7 @@ func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
 
 // A negative number is no "as many as there are".
 func TestVerbsRefuseNegativeNumbers(t *testing.T) {
-	served := (&account{}).verbs()
+	served := answers{&account{}}.verbs()
 	for verb, requests := range map[string][]string{
 		verbs.List.Name: {`{"limit":-1}`}, verbs.Proxies.Name: {`{"limit":-1}`}, verbs.Lines.Name: {`{"id":"x","limit":-1}`, `{"id":"x","after":-5}`},
 		verbs.Wait.Name: {`{"id":"x","timeout_seconds":-1}`},

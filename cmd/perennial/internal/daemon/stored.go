@@ -18,7 +18,7 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 		return nil
 	}
 	for _, a := range h.Accounts {
-		outbox, err := a.awaitOutbox(ctx)
+		outbox, err := probes{a}.awaitOutbox(ctx)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 }
 
 // awaitOutbox waits until the account publishes what its ledger holds.
-func (a *account) awaitOutbox(ctx context.Context) (*outbox.Outbox, error) {
+func (a probes) awaitOutbox(ctx context.Context) (*outbox.Outbox, error) {
 	for {
 		outbox := a.snapshot().outbox
 		if outbox != nil {

@@ -109,33 +109,33 @@ func (a *account) failingSweeps() []fact.SweepFailed {
 	return sweeper.Failing()
 }
 
-func (a *account) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, error) {
+func (a answers) sweeps(ctx context.Context, _ struct{}) ([]schedules.Status, error) {
 	return a.sweeper.List(ctx)
 }
 
-func (a *account) plan(ctx context.Context, q verbs.SweepRequest) (plans.Plan, error) {
+func (a answers) plan(ctx context.Context, q verbs.SweepRequest) (plans.Plan, error) {
 	if q.Plan != "" {
 		return a.sweeper.HeldPlan(ctx, q.Plan)
 	}
 	return a.sweeper.PlanNow(ctx, q.Schedule)
 }
 
-func (a *account) sweepNow(ctx context.Context, q verbs.SweepRequest) (plans.Plan, error) {
+func (a answers) sweepNow(ctx context.Context, q verbs.SweepRequest) (plans.Plan, error) {
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return plans.Plan{}, err
 	}
 	return a.sweeper.RunNow(ctx, q.Schedule, q.By, q.Reason)
 }
 
-func (a *account) approve(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {
+func (a answers) approve(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Approve(ctx, q.Plan, q.By, q.Reason) })
 }
 
-func (a *account) decline(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {
+func (a answers) decline(ctx context.Context, q verbs.SweepRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Decline(ctx, q.Plan, q.By, q.Reason) })
 }
 
-func (a *account) pauseSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
+func (a answers) pauseSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
 	before, err := a.sweeper.PauseOf(ctx, q.Schedule)
 	if err != nil {
 		return verbs.Changed{}, err
@@ -147,10 +147,10 @@ func (a *account) pauseSchedule(ctx context.Context, q verbs.SchedulePauseReques
 	return done, err
 }
 
-func (a *account) resumeSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
+func (a answers) resumeSchedule(ctx context.Context, q verbs.SchedulePauseRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error { return a.sweeper.Resume(ctx, q.Schedule, q.By, q.Reason) })
 }
 
-func (a *account) forecast(ctx context.Context, q verbs.ForecastRequest) (schedules.Forecast, error) {
+func (a answers) forecast(ctx context.Context, q verbs.ForecastRequest) (schedules.Forecast, error) {
 	return a.sweeper.Forecast(ctx, q.Schedule, q.Days)
 }

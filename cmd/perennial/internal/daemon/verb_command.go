@@ -20,7 +20,7 @@ import (
 // carryOut publishes a command to the commands stream, as its producer could, and answers
 // with what it came to. The request is a NATS request, so that it is kept nowhere until
 // it is published: a producer that gets no answer asks again, with the same id.
-func (a *account) carryOut(v service.Verb) service.Verb {
+func (a answers) carryOut(v service.Verb) service.Verb {
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {
 			return nil, &service.Error{Code: "bad_request", Description: fmt.Sprintf("the command has %d bytes of at most %d", len(data), queue.MaxCommandBytes)}

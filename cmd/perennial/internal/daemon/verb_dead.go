@@ -36,7 +36,7 @@ const (
 // absorbed, and one that is refused without an id costs nothing and is a letter again. A
 // message id would guard no better: the stream forgets it after its duplicate window,
 // which is at its minimum.
-func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
+func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock() // a second request for the letter finds it gone
 	defer a.oneLetter.Unlock()
 	letter, err := a.letterOf(ctx, &q)
@@ -68,7 +68,7 @@ func (a *account) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.C
 
 // deadDrop removes a dead command for good, behind the fact that says who did: an end
 // between both leaves the letter, and it can be dropped again.
-func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
+func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock()
 	defer a.oneLetter.Unlock()
 	if _, err := a.letterOf(ctx, &q); err != nil {
@@ -84,7 +84,7 @@ func (a *account) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Chan
 }
 
 // letterOf is the letter that a request names, if the request says who asks and why.
-func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Letter, error) {
+func (a answers) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Letter, error) {
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return letters.Letter{}, err
 	}
@@ -96,7 +96,7 @@ func (a *account) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.L
 }
 
 // dropLetter removes a letter; one that is gone was removed by another request.
-func (a *account) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
+func (a answers) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
 	err := a.letters().Drop(ctx, seq)
 	if err != nil && !errors.Is(err, letters.ErrNone) {
 		return verbs.Changed{}, err

@@ -18,7 +18,7 @@ import (
 )
 
 // proxy says what the ledger knows of a proxy, and whether sweeps renew it.
-func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.ProxyAnswer, err error) {
+func (a answers) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.ProxyAnswer, err error) {
 	l := a.Ledger()
 	from := schedules.RenewalOutlookFrom{
 		Now: time.Now(),
@@ -66,7 +66,7 @@ func (a *account) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pr
 	return out, err
 }
 
-func (a *account) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.ProxiesAnswer, error) {
+func (a answers) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.ProxiesAnswer, error) {
 	limit := q.Limit
 	if limit == 0 || limit > mostLines {
 		limit = mostLines
@@ -85,7 +85,7 @@ func (a *account) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.Pr
 
 // retire changes all of the proxies or none. A proxy that is
 // retired already gets no second fact.
-func (a *account) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Changed, error) {
+func (a answers) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Changed, error) {
 	var changed verbs.Changed
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > verbs.MaxRetired {
 		return changed, &command.RefusedError{Reason: fmt.Sprintf("%d proxies: name 1 to %d", len(q.ProxyIDs), verbs.MaxRetired)}
@@ -125,7 +125,7 @@ func retireOne(ctx context.Context, tx *ledger.Tx, q verbs.RetireRequest, id str
 
 // reveal appends the fact, and answers no credential: the asker then reads them from the
 // provider, so that none goes over NATS.
-func (a *account) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
+func (a answers) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error {
 		return a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
 			if err := knowsProxy(tx, q.ProxyID); err != nil {

@@ -15,7 +15,7 @@ import (
 	"perennial/queue/service"
 )
 
-func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconciliation, error) {
+func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, ReconcileTimeout)
 	defer cancel()
 	x, err := a.runner.Reconcile(ctx)
@@ -28,7 +28,7 @@ func (a *account) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcil
 // CodeUnreachable is a runner's answer when its provider does not answer it.
 const CodeUnreachable = "unreachable"
 
-func (a *account) record(ctx context.Context, x jobs.Recording) (verbs.Changed, error) {
+func (a answers) record(ctx context.Context, x jobs.Recording) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
 }

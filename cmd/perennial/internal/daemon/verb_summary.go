@@ -108,12 +108,12 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 	return r, nil
 }
 
-func (a *account) summary(ctx context.Context, _ struct{}) (verbs.Summary, error) {
+func (a answers) summary(ctx context.Context, _ struct{}) (verbs.Summary, error) {
 	v, err := Summarize(ctx, a.Ledger(), a.Name, time.Now())
 	if err != nil {
 		return v, err
 	}
-	v.Role, v.NotReady = a.role(), a.notReady()
+	v.Role, v.NotReady = (probes{a.account}).role(), a.notReady()
 	v.Ready = v.NotReady == ""
 	v.ConfigChanged = a.host.configChanged(a.Name)
 	x := a.snapshot()

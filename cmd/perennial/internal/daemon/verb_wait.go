@@ -23,7 +23,7 @@ const (
 
 // wait answers when the command is over, or its time. An id that is not known may be on
 // its way: it is waited for too, and the error at the end is ledger.ErrNotFound.
-func (a *account) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswer, error) {
+func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswer, error) {
 	switch {
 	case q.ID == "":
 		return verbs.WaitAnswer{}, errNoID
@@ -58,14 +58,14 @@ func (a *account) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnsw
 var errNoID = &service.Error{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
 // cameTo is the answer as things stand.
-func (a *account) cameTo(ctx context.Context, id string) (verbs.WaitAnswer, error) {
+func (a answers) cameTo(ctx context.Context, id string) (verbs.WaitAnswer, error) {
 	f, err := a.Ledger().Finished(ctx, id)
 	return verbs.WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
 }
 
 const mostLines = 1000
 
-func (a *account) lines(ctx context.Context, q verbs.LinesRequest) (ledger.FinishedPage, error) {
+func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (ledger.FinishedPage, error) {
 	if q.ID == "" {
 		return ledger.FinishedPage{}, errNoID
 	}

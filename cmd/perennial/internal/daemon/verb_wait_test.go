@@ -47,12 +47,12 @@ func endOf(id string) fact.CommandCancelled {
 // known: a producer that gets another answer would send it again under another id.
 func TestACommandThatArrivesDuringAWaitIsFound(t *testing.T) {
 	a := waitingAccount(t)
-	if _, err := a.wait(t.Context(), verbs.WaitRequest{ID: "late"}); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := (answers{a}).wait(t.Context(), verbs.WaitRequest{ID: "late"}); !errors.Is(err, ledger.ErrNotFound) {
 		t.Fatalf("it has not come: %v", err)
 	}
 	arrive := time.AfterFunc(100*time.Millisecond, func() { a.append(t, acceptedAs("late")) })
 	defer arrive.Stop()
-	if answer, err := a.wait(t.Context(), verbs.WaitRequest{ID: "late", TimeoutSeconds: 2}); err != nil || answer.Finished {
+	if answer, err := (answers{a}).wait(t.Context(), verbs.WaitRequest{ID: "late", TimeoutSeconds: 2}); err != nil || answer.Finished {
 		t.Errorf("%+v %v", answer, err)
 	}
 }
@@ -68,7 +68,7 @@ func TestEveryWaiterHearsItsEnd(t *testing.T) {
 		a.append(t, acceptedAs(ids[i]))
 		for range waiters {
 			all.Go(func() {
-				answer, err := a.wait(context.WithoutCancel(t.Context()), verbs.WaitRequest{ID: ids[i], TimeoutSeconds: 120})
+				answer, err := (answers{a}).wait(context.WithoutCancel(t.Context()), verbs.WaitRequest{ID: ids[i], TimeoutSeconds: 120})
 				if err != nil || !answer.Finished || answer.Result.CommandID != ids[i] || answer.Result.State != "rejected" {
 					t.Errorf("%s: %+v %v", ids[i], answer, err)
 				}
@@ -80,7 +80,7 @@ func TestEveryWaiterHearsItsEnd(t *testing.T) {
 	}
 	all.Wait()
 	for _, q := range []verbs.WaitRequest{{}, {ID: "ca", TimeoutSeconds: -1}, {ID: "ca", TimeoutSeconds: 3601}} {
-		if _, err := a.wait(t.Context(), q); err == nil {
+		if _, err := (answers{a}).wait(t.Context(), q); err == nil {
 			t.Errorf("%+v was taken", q)
 		}
 	}
@@ -89,7 +89,7 @@ func TestEveryWaiterHearsItsEnd(t *testing.T) {
 func TestAQuestionForAnEndWritesNothing(t *testing.T) {
 	a := waitingAccount(t)
 	a.append(t, acceptedAs("old"), endOf("old"))
-	first, err := a.wait(t.Context(), verbs.WaitRequest{ID: "old"})
+	first, err := (answers{a}).wait(t.Context(), verbs.WaitRequest{ID: "old"})
 	if err != nil || !first.Finished || first.Result.Revision != 1 {
 		t.Fatalf("%+v %v", first, err)
 	}
@@ -97,7 +97,7 @@ func TestAQuestionForAnEndWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.wait(t.Context(), verbs.WaitRequest{ID: "old"}); err != nil {
+	if _, err := (answers{a}).wait(t.Context(), verbs.WaitRequest{ID: "old"}); err != nil {
 		t.Error(err)
 	}
 	if again, _, err := a.Ledger().Head(t.Context()); err != nil || again != head {
