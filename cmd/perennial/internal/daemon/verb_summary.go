@@ -113,7 +113,7 @@ func (a answers) summary(ctx context.Context, _ struct{}) (verbs.Summary, error)
 	if err != nil {
 		return v, err
 	}
-	v.Role, v.NotReady = (probes{a.account}).role(), a.notReady()
+	v.Role, v.NotReady = a.role(), a.notReady()
 	v.Ready = v.NotReady == ""
 	v.ConfigChanged = a.host.configChanged(a.Name)
 	x := a.snapshot()
