@@ -27,7 +27,7 @@ const boundTimeout = 10 * time.Minute
 type State struct {
 	First, Last, Messages, Bytes uint64
 	// Cut says that removing events from its front was begun and not ended: it
-	// takes no event before [Stream.Open], which EnsureStreams includes.
+	// takes no event before [Stream.Open], which streams.Wanted.Ensure includes.
 	Cut bool
 }
 

@@ -56,7 +56,7 @@ type Event struct {
 // Follow yields an account's events in order, and waits for more, until ctx
 // ends or the caller stops. Lost connections are bridged: no event is left
 // out or given twice. It ends after yielding an error: ctx's, or one that
-// waiting does not mend, such as a missing stream ([ErrNoAccount]).
+// waiting does not mend, such as a missing stream ([queue.ErrNoAccount]).
 func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		next, err := s.firstWatched(ctx, from)

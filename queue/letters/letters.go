@@ -110,7 +110,7 @@ func (d Dead) Text() string {
 	return data
 }
 
-// Read is a dead command in its stream. Seq names it for DropLetter.
+// Letter is a dead command in its stream. Seq names it for Drop.
 type Letter struct {
 	Seq  uint64
 	Dead Dead
