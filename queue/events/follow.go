@@ -161,7 +161,7 @@ func (s Stream) Last(ctx context.Context) (event Event, found bool, err error) {
 }
 
 func (s Stream) stream(ctx context.Context) (jetstream.Stream, error) {
-	return s.js.StreamOf(ctx, s.account, queue.EventsStream(s.account), "events stream")
+	return queue.StreamOf(ctx, s.js, s.account, queue.EventsStream(s.account), "events stream")
 }
 
 // firstWatched turns "new" into a sequence at once, so that a reconnect later

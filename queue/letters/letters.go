@@ -177,7 +177,7 @@ func (l Letters) Drop(ctx context.Context, seq uint64) error {
 }
 
 func (l Letters) stream(ctx context.Context) (jetstream.Stream, error) {
-	return l.js.StreamOf(ctx, l.account, queue.DeadStream(l.account), "dead letter stream")
+	return queue.StreamOf(ctx, l.js, l.account, queue.DeadStream(l.account), "dead letter stream")
 }
 
 func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ...jetstream.GetMsgOpt) (Letter, error) {

@@ -69,7 +69,7 @@ func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 			return fmt.Errorf("stream %s: %w", want.Name, queue.ErrNoAccount)
 		}
 		if err != nil {
-			return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
+			return fmt.Errorf("look up stream %s: %w", want.Name, queue.Explain(ctx, js, err))
 		}
 		have, _ := OpenConfig(stream.CachedInfo().Config) // the next start opens it
 		if err := checkStream(have, want); err != nil {
@@ -153,7 +153,7 @@ func ensure(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfi
 			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(overlapping(ctx, js, want, err), err))
 		}
 	} else if err != nil {
-		return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
+		return fmt.Errorf("look up stream %s: %w", want.Name, queue.Explain(ctx, js, err))
 	}
 	have, cut := OpenConfig(stream.CachedInfo().Config)
 	if err := checkStream(have, want); err != nil {
