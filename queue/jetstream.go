@@ -176,9 +176,3 @@ func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c
 	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
 	return made, quota.InWords(err)
 }
-
-// Answer sends what a command came to to its inbox, in the runner's NATS account and to
-// those of its producers. It is sent at least once while the inbox is there, and not kept.
-func Answer(j *JetStream, account, inbox string, data []byte) error {
-	return errors.Join(j.Conn().Publish(inbox, data), j.Conn().Publish(ReplySubject(account, inbox), data))
-}

@@ -1,7 +1,5 @@
-// How the first events of a stream are removed. The stream denies deletes and purges,
-// and no update changes that, so they are removed by a limit: the stream is closed to publications,
-// its limit is set to as many messages as stay, and it is opened again without
-// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
+// How the first events of a stream are removed, by a limit that closes it meanwhile
+// (streams.CutConfig).
 
 package events
 
