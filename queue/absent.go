@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"perennial/ledger/sleep"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger/sleep"
 )
 
 // AbsentError says that no JetStream answers where the configuration has the streams.
@@ -22,7 +23,7 @@ func (e *AbsentError) Error() string { return e.Seen + ": " + e.Do }
 
 // CheckPresent returns an [AbsentError] when no JetStream answers, nil when one does. Other
 // errors are those of a JetStream that is there.
-func (j *JetStream) CheckPresent(ctx context.Context) error {
+func CheckPresent(ctx context.Context, j *JetStream) error {
 	_, err := j.AccountInfo(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
@@ -45,9 +46,9 @@ func (j *JetStream) CheckPresent(ctx context.Context) error {
 }
 
 // Explain says why JetStream has not answered, if that is what an error is about.
-func (j *JetStream) Explain(ctx context.Context, err error) error {
+func Explain(ctx context.Context, j *JetStream, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
-		if absent, ok := errors.AsType[*AbsentError](j.CheckPresent(ctx)); ok {
+		if absent, ok := errors.AsType[*AbsentError](CheckPresent(ctx, j)); ok {
 			return absent
 		}
 	}
@@ -56,7 +57,7 @@ func (j *JetStream) Explain(ctx context.Context, err error) error {
 
 // AwaitPresent returns when JetStream answers, or why it does not until ctx ends. waits is
 // called once, where it does not at once.
-func (j *JetStream) AwaitPresent(ctx context.Context, waits func()) error {
+func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
 	for first := true; ; first = false {
 		limited, cancel := context.WithTimeout(ctx, electionAsk)
 		_, err := j.AccountInfo(limited)

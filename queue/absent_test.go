@@ -29,7 +29,7 @@ func TestWhyNoJetStreamAnswers(t *testing.T) {
 		q, err := queue.Connect(at)
 		natstest.Check(t, err)
 		defer q.Close()
-		for what, err := range map[string]error{"checked": q.JetStream().CheckPresent(natstest.Within(t)), "streams made": (streams.Wanted{Account: "main", Replicas: 1}).Ensure(natstest.Within(t), q.JetStream()), "streams checked": (streams.Wanted{Account: "main", Replicas: 1, Embedded: false}).Check(natstest.Within(t), q.JetStream()),
+		for what, err := range map[string]error{"checked": queue.CheckPresent(natstest.Within(t), q.JetStream()), "streams made": (streams.Wanted{Account: "main", Replicas: 1}).Ensure(natstest.Within(t), q.JetStream()), "streams checked": (streams.Wanted{Account: "main", Replicas: 1, Embedded: false}).Check(natstest.Within(t), q.JetStream()),
 			"probed": func() error { _, _, err := streams.Probe(natstest.Within(t), q.JetStream(), "main"); return err }()} {
 			if _, ok := errors.AsType[*queue.AbsentError](err); !ok || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", what, err)
@@ -44,5 +44,5 @@ func TestWhyNoJetStreamAnswers(t *testing.T) {
 	q, err := queue.Connect(queue.ConnectConfig{URL: hub, Domain: "hub", Log: natstest.Quiet()})
 	natstest.Check(t, err)
 	t.Cleanup(q.Close)
-	natstest.Check(t, q.JetStream().CheckPresent(natstest.Within(t)))
+	natstest.Check(t, queue.CheckPresent(natstest.Within(t), q.JetStream()))
 }

@@ -48,7 +48,7 @@ accounts {
 	}
 	_, err = q.JetStream().Conn().Subscribe("perennial.commands.main.order.create", func(m *nats.Msg) {
 		_ = m.Respond([]byte(`{"seq":1}`))
-		_ = q.JetStream().Answer("main", queue.ReplyTo(m.Header), []byte("done"))
+		_ = queue.Answer(q.JetStream(), "main", queue.ReplyTo(m.Header), []byte("done"))
 	})
 	natstest.Check(t, err)
 	if answer, err := publish.New(q.JetStream()).CarryOut(natstest.Within(t), "main", publish.Outgoing{Kind: queue.KindOrderCreate, Data: []byte("{}")}); string(answer) != "done" {

@@ -107,7 +107,7 @@ func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyV
 
 // StreamOf looks up one of an account's streams; what names it in the error for an
 // account without it.
-func (j *JetStream) StreamOf(ctx context.Context, account, name, what string) (jetstream.Stream, error) {
+func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (jetstream.Stream, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
 	}
@@ -175,10 +175,4 @@ func (j *JetStream) CreateObjectStore(ctx context.Context, c jetstream.ObjectSto
 func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
 	return made, quota.InWords(err)
-}
-
-// Answer sends what a command came to to its inbox, in the runner's NATS account and to
-// those of its producers. It is sent at least once while the inbox is there, and not kept.
-func (j *JetStream) Answer(account, inbox string, data []byte) error {
-	return errors.Join(j.Conn().Publish(inbox, data), j.Conn().Publish(ReplySubject(account, inbox), data))
 }

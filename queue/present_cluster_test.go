@@ -19,7 +19,7 @@ func TestJetStreamIsAwaited(t *testing.T) {
 	q, err := queue.Connect(queue.ConnectConfig{URL: servers[0].ClientURL(), Log: natstest.Quiet()})
 	natstest.Check(t, err)
 	t.Cleanup(q.Close)
-	natstest.Check(t, q.JetStream().AwaitPresent(natstest.Within(t), func() {}))
+	natstest.Check(t, queue.AwaitPresent(natstest.Within(t), q.JetStream(), func() {}))
 	for _, s := range servers[1:] {
 		s.Shutdown()
 	}
@@ -27,7 +27,7 @@ func TestJetStreamIsAwaited(t *testing.T) {
 	for { // the one that is left may be the leader for some seconds more
 		waits := 0
 		ctx, cancel := context.WithTimeout(end, time.Second)
-		err := q.JetStream().AwaitPresent(ctx, func() { waits++ })
+		err := queue.AwaitPresent(ctx, q.JetStream(), func() { waits++ })
 		cancel()
 		if err != nil {
 			if waits != 1 || end.Err() != nil {

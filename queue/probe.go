@@ -1,4 +1,4 @@
-// Checks that the connection and the streams work now.
+// Checks that the connection works now, and what its servers can keep.
 
 package queue
 

@@ -41,11 +41,9 @@ const (
 
 // PubAck is a stream's answer to a publication.
 type PubAck struct {
-	Stream    string              `json:"stream"`
-	Sequence  uint64              `json:"seq"`
-	Duplicate bool                `json:"duplicate"`
-	Count     int                 `json:"count"`
-	Error     *jetstream.APIError `json:"error"`
+	Sequence uint64              `json:"seq"`
+	Count    int                 `json:"count"` // of an atomic batch
+	Error    *jetstream.APIError `json:"error"`
 }
 
 // Store publishes a message and waits for the stream's answer, and sends it again while the

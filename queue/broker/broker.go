@@ -52,7 +52,7 @@ type broker struct {
 	ctx     context.Context // ends with the service
 	inside  *caller.Room
 	work    sync.WaitGroup
-	// Share bounds the consumers of one user, most those of all.
+	// share bounds the consumers of one user, most those of all.
 	share, most int
 }
 
@@ -319,7 +319,7 @@ const (
 	maxWaiting = 512
 )
 
-// Room refuses a consumer beyond a user's Share: each costs the server memory, and
+// checkShare refuses a consumer beyond a user's share: each costs the server memory, and
 // `ledger archive` one request.
 func (b *broker) checkShare(user string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestAUserHasNoMoreConsumersThanItsShare, and all together leave the runner Room.
+// TestAUserHasNoMoreConsumersThanItsShare, and all together leave the runner room.
 func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
 	js := newEvents(t)
 	b := &broker{js: js, account: "main", share: 3, most: 4}

@@ -17,7 +17,7 @@ import (
 // one NATS account to another.
 const requestInfo = "Nats-Request-Info"
 
-// Of is the user whose request Crossed into the runner's NATS account, as the
+// Of is the user whose request crossed into the runner's NATS account, as the
 // server proves it; "" where it did not cross, and any client may have written the
 // header. A reply subject that begins with _R_ is the server's: no client may name one.
 //

@@ -16,7 +16,7 @@ type Room struct {
 	users map[string]*Share
 }
 
-// Share is one user's part of a Room.
+// Share is one user's part of a room.
 type Share struct {
 	slots chan struct{}
 	has   int // requests that are worked on or wait
@@ -25,7 +25,7 @@ type Share struct {
 
 const (
 	// MaxOfUser bounds the requests of one user that are worked on or wait. Clients that no
-	// server names Share MaxWaiting: they cannot be distinguished.
+	// server names share MaxWaiting: they cannot be distinguished.
 	MaxOfUser = 32
 	// MaxWaiting bounds the requests of one verb that were not taken in yet.
 	MaxWaiting = 1000
@@ -37,7 +37,7 @@ func NewRoom(slots, mostOfUser int) *Room {
 	return &Room{slots: make(chan struct{}, slots), most: mostOfUser, users: map[string]*Share{}}
 }
 
-// admit admits a request of a user; nil where the user has too many already. Each
+// Admit admits a request of a user; nil where the user has too many already. Each
 // admitted request has to leave.
 func (r *Room) Admit(user string) *Share {
 	r.mu.Lock()
@@ -57,7 +57,7 @@ func (r *Room) Admit(user string) *Share {
 	return x
 }
 
-// work does what was admitted, once user and Room have a slot for it, and leaves. It
+// Work does what was admitted, once user and room have a slot for it, and leaves. It
 // reports false, and does nothing, where ctx ends before.
 func (r *Room) Work(ctx context.Context, x *Share, do func()) bool {
 	defer func() {

@@ -14,7 +14,7 @@ import (
 )
 
 // What was free when the server started is not its limit: behind a full disk it
-// starts in very little Room.
+// starts in very little room.
 func TestAServerStartedInLittleRoomUsesRoomMadeLater(t *testing.T) {
 	dir := t.TempDir()
 	err := syscall.Mount("perennial-test", dir, "tmpfs", 0, "size=24m,mode=0700")

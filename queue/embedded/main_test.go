@@ -10,7 +10,7 @@ import (
 	"perennial/queue/roles"
 )
 
-// startEmbedded runs an embedded server until the test ends, or stop is called.
+// start runs an embedded server until the test ends, or stop is called.
 func start(t testing.TB, dir string, users ...roles.User) *Server {
 	t.Helper()
 	port, err := freeport.Loopback() // some tests start the server again at its address

@@ -104,7 +104,7 @@ func Start(config Config) (*Server, error) {
 
 // diskAlone, in bytes, is more than any disk: without a limit of its own the server
 // takes what is free at its start for one, and on a disk that is nearly full it would
-// store nothing any more, however much Room is made.
+// store nothing any more, however much room is made.
 const diskAlone = 1 << 50
 
 // start makes a server of the options and returns when clients can connect.

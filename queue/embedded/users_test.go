@@ -62,8 +62,14 @@ func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
 
 // TestAServerWithAWrongUserDoesNotStart, rather than with a user of other rights.
 func TestAServerWithAWrongUserDoesNotStart(t *testing.T) {
-	wrong := []roles.User{{Name: "app", Grants: []roles.Grant{{Role: queue.RoleViewer}}}}
-	if _, err := Start(Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: wrong, Log: natstest.Quiet()}); err == nil {
-		t.Error("it starts")
+	producer := []roles.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}
+	for _, wrong := range []roles.User{
+		{Name: "", Grants: producer}, {Name: "a b", Grants: producer}, {Name: `x"}`, Grants: producer}, {Name: "a.b", Grants: producer},
+		{Name: roles.RunnerUser, Grants: producer}, {Name: "app"}, {Name: "app", Grants: []roles.Grant{{Role: "admin", Accounts: []string{"main"}}}},
+		{Name: "app", Grants: []roles.Grant{{Role: queue.RoleViewer}}}, {Name: "app", Grants: []roles.Grant{{Role: queue.RoleViewer, Accounts: []string{">"}}}},
+	} {
+		if _, err := Start(Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Users: []roles.User{wrong}, Log: natstest.Quiet()}); err == nil {
+			t.Errorf("%+v starts", wrong)
+		}
 	}
 }

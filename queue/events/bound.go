@@ -1,7 +1,5 @@
-// How the first events of a stream are removed. The stream denies deletes and purges,
-// and no update changes that, so they are removed by a limit: the stream is closed to publications,
-// its limit is set to as many messages as stay, and it is opened again without
-// one (docs/decisions/0011). A mark in its metadata says so meanwhile.
+// How the first events of a stream are removed, by a limit that closes it meanwhile
+// (streams.CutConfig).
 
 package events
 
@@ -27,7 +25,7 @@ const boundTimeout = 10 * time.Minute
 type State struct {
 	First, Last, Messages, Bytes uint64
 	// Cut says that removing events from its front was begun and not ended: it
-	// takes no event before [Stream.Open], which EnsureStreams includes.
+	// takes no event before [Stream.Open], which streams.Wanted.Ensure includes.
 	Cut bool
 }
 

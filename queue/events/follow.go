@@ -56,7 +56,7 @@ type Event struct {
 // Follow yields an account's events in order, and waits for more, until ctx
 // ends or the caller stops. Lost connections are bridged: no event is left
 // out or given twice. It ends after yielding an error: ctx's, or one that
-// waiting does not mend, such as a missing stream ([ErrNoAccount]).
+// waiting does not mend, such as a missing stream ([queue.ErrNoAccount]).
 func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		next, err := s.firstWatched(ctx, from)
@@ -161,7 +161,7 @@ func (s Stream) Last(ctx context.Context) (event Event, found bool, err error) {
 }
 
 func (s Stream) stream(ctx context.Context) (jetstream.Stream, error) {
-	return s.js.StreamOf(ctx, s.account, queue.EventsStream(s.account), "events stream")
+	return queue.StreamOf(ctx, s.js, s.account, queue.EventsStream(s.account), "events stream")
 }
 
 // firstWatched turns "new" into a sequence at once, so that a reconnect later

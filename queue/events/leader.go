@@ -16,8 +16,8 @@ import (
 
 // LastRow is the last message of an account's events stream, as the stream's leader
 // has it; found is false while there is none. A message that no outbox
-// wrote has Seq 0. The error is [ErrNoAccount] when there is no such stream, a
-// [DeniedError], or one of NATS: no answer within 3 s among them.
+// wrote has Seq 0. The error is [queue.ErrNoAccount] when there is no such stream, a
+// [queue.DeniedError], or one of NATS: no answer within 3 s among them.
 func (s Stream) LastRow(ctx context.Context) (event Event, found bool, err error) {
 	return s.leaderRow(ctx, messageRequest{LastBySubject: queue.EventSubject(s.account, ">")})
 }

@@ -1,13 +1,17 @@
-// Consumers that are made anew, so that what they have to deliver comes at once.
+// Consumers that are made anew: of a runner that is gone, so that what it had comes at once,
+// and those that would never deliver a command which the stream has.
 
 package intake
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/streams"
 )
@@ -67,4 +71,90 @@ func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Co
 		}
 	}
 	return lineConsumer(ctx, i.js, i.account, i.line)
+}
+
+const (
+	// compareTries is how often a consumer has to lack commands, one after the other: the
+	// stream and the consumer are read apart, and commands come and go in between.
+	compareTries = 3
+	compareEvery = 500 * time.Millisecond
+)
+
+// RenewConsumers compares each line's consumer with the stream: what the stream has of
+// the line is what the consumer has still to deliver, or waits to have acknowledged. Of
+// one that lacks commands, as behind a power cut that the stream and its consumers
+// survived differently, a new one is made, which delivers all of them; commands that
+// the runner holds come twice. It returns how many consumers were made.
+func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (renewed int, err error) {
+	for _, line := range queue.Lines() {
+		lacks, err := lacking(ctx, js, account, line)
+		for n := 1; n < compareTries && lacks > 0 && err == nil; n++ {
+			if err = sleep.For(ctx, compareEvery); err == nil {
+				var again uint64
+				again, err = lacking(ctx, js, account, line)
+				lacks = min(lacks, again)
+			}
+		}
+		if err != nil {
+			return renewed, fmt.Errorf("compare the consumer %s of account %s with its stream: %w", streams.ConsumerOf(line), account, err)
+		}
+		if lacks == 0 {
+			continue
+		}
+		js.Log().WithField("account", account).WithField("consumer", streams.ConsumerOf(line)).
+			Warnf("%d commands on the stream would never have been delivered, as behind a power cut: the consumer is made anew", lacks)
+		if err := deleteConsumer(ctx, js, account, streams.ConsumerOf(line)); err != nil {
+			return renewed, err
+		}
+		renewed++
+	}
+	return renewed, nil
+}
+
+// lacking is how many commands of a line the stream has beyond those that its consumer
+// knows of, whatever came or went while both were read.
+func lacking(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
+	before, err := undelivered(ctx, js, account, line)
+	if err != nil {
+		return 0, err
+	}
+	stream, err := js.Stream(ctx, queue.CommandsStream(account))
+	if err != nil {
+		return 0, err
+	}
+	subject := line.Subject(account)
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return 0, err
+	}
+	after, err := undelivered(ctx, js, account, line)
+	if err != nil {
+		return 0, err
+	}
+	stored, known := info.State.Subjects[subject], max(before, after)
+	return stored - min(stored, known), nil
+}
+
+// Waiting is how many commands are on the account's stream: those that are not
+// acknowledged, because they are in no ledger yet.
+func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, error) {
+	stream, err := js.Stream(ctx, queue.CommandsStream(account))
+	if err != nil {
+		return 0, err
+	}
+	return stream.CachedInfo().State.Msgs, nil
+}
+
+// undelivered is how many commands a line's consumer knows of; all of them where there
+// is no consumer yet.
+func undelivered(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
+	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return ^uint64(0), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	info := consumer.CachedInfo()
+	return info.NumPending + uint64(info.NumAckPending), nil
 }

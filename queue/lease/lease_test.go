@@ -14,7 +14,7 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// longTime is a time to live that no test outlasts: what is neither renewed nor expires
+// longLease is a time to live that no test outlasts: what is neither renewed nor expires
 // does not depend on how fast the machine answers.
 const longLease = 30 * time.Second
 

@@ -110,7 +110,7 @@ func (d Dead) Text() string {
 	return data
 }
 
-// Read is a dead command in its stream. Seq names it for DropLetter.
+// Letter is a dead command in its stream. Seq names it for Drop.
 type Letter struct {
 	Seq  uint64
 	Dead Dead
@@ -177,7 +177,7 @@ func (l Letters) Drop(ctx context.Context, seq uint64) error {
 }
 
 func (l Letters) stream(ctx context.Context) (jetstream.Stream, error) {
-	return l.js.StreamOf(ctx, l.account, queue.DeadStream(l.account), "dead letter stream")
+	return queue.StreamOf(ctx, l.js, l.account, queue.DeadStream(l.account), "dead letter stream")
 }
 
 func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ...jetstream.GetMsgOpt) (Letter, error) {

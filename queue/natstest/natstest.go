@@ -1,6 +1,6 @@
 // Package natstest starts NATS servers in the process of a test, and bounds what a test waits
-// for. Its servers are what the embedded one is not: leaf nodes, clusters, limits, other
-// accounts, and a proxy that loses what a server says.
+// for: a plain server with JetStream, leaf nodes, clusters, limits, other accounts, and a
+// proxy that loses what a server says.
 //
 // It knows neither queue nor what is under it, so that the tests of all of them can use it.
 package natstest
@@ -46,12 +46,13 @@ type Server struct {
 	now     *server.Server
 }
 
-// Serve runs a server with JetStream in a directory until the test ends.
+// Serve runs a server with JetStream in a directory until the test ends. Like the embedded one
+// it syncs every write.
 func Serve(t testing.TB, dir string) *Server {
 	t.Helper()
 	port, err := freeport.Loopback()
 	Check(t, err)
-	s := &Server{t: t, options: &server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, MaxPayload: 2 << 20, NoSigs: true, NoLog: true}}
+	s := &Server{t: t, options: &server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, SyncAlways: true, MaxPayload: 2 << 20, NoSigs: true, NoLog: true}}
 	s.Start()
 	t.Cleanup(s.Shutdown)
 	return s

@@ -21,7 +21,7 @@ import (
 // NodeLife is how long a runner counts as living after its last word.
 const NodeLife = 10 * time.Second
 
-// PostNode says that a runner lives, and data of it. The bucket is made where it is missing,
+// Post says that a runner lives, and data of it. The bucket is made where it is missing,
 // with replicas copies.
 func Post(ctx context.Context, js *queue.JetStream, node string, data []byte, replicas int) error {
 	kv, err := bucket.Ensure(ctx, js, jetstream.KeyValueConfig{
@@ -37,7 +37,7 @@ func Post(ctx context.Context, js *queue.JetStream, node string, data []byte, re
 	return nil
 }
 
-// DropNode takes back what a runner said: it ends.
+// Drop takes back what a runner said: it ends.
 func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 	kv, err := js.KeyValue(ctx, queue.NodesBucket)
 	if err == nil {
@@ -52,7 +52,7 @@ func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 // nodeKey is a name as a key, which may not have every letter of a host's name.
 func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
-// AllNodes is what the living runners have said last, in no order.
+// All is what the living runners have said last, in no order.
 func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	kv, err := js.LookBucket(ctx, queue.NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -79,7 +79,7 @@ func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	}
 }
 
-// WatchNodes calls changed with what the runners have said last, at once and with every
+// Watch calls changed with what the runners have said last, at once and with every
 // new word, until ctx ends. What a runner said stays until it ends in good order: whether
 // it is old by now is the caller's matter. It returns nil where there is no bucket.
 func Watch(ctx context.Context, js *queue.JetStream, changed func(said [][]byte)) error {

@@ -86,7 +86,7 @@ func (o Snapshots) open(ctx context.Context) (jetstream.ObjectStore, error) {
 }
 
 // Store stores a snapshot, and makes the bucket where it is missing. A
-// bucket whose settings would lose it is refused with a [StreamError].
+// bucket whose settings would lose it is refused with a [queue.StreamError].
 func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content io.Reader) error {
 	bucket, err := o.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {

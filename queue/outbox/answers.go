@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"perennial/queue"
 )
 
 const (
@@ -63,7 +65,7 @@ func (o *Outbox) answerTwice() (stop func()) {
 	o.early.begin()
 	timer := time.AfterFunc(wait, func() {
 		for _, a := range o.early.end() {
-			if err := o.js.Answer(o.account, a.inbox, a.data); err != nil {
+			if err := queue.Answer(o.js, o.account, a.inbox, a.data); err != nil {
 				o.log.WithError(err).Warn("an answer was not sent again to its inbox")
 				return
 			}
@@ -85,7 +87,7 @@ func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) err
 		if event.ReplyTo == "" {
 			continue
 		}
-		if err := o.js.Answer(o.account, event.ReplyTo, event.Reply); err != nil {
+		if err := queue.Answer(o.js, o.account, event.ReplyTo, event.Reply); err != nil {
 			return fmt.Errorf("answer of journal row %d: %w", event.Seq, err)
 		}
 		o.early.add(event.ReplyTo, event.Reply)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// codeTooManyBatches: more openShared batches than the stream allows at once.
+	// codeTooManyBatches: more open batches than the stream allows at once.
 	codeTooManyBatches jetstream.ErrorCode = 10210
 	// codeGap: the stream has refused a message within the batch, as it is busy.
 	codeGap jetstream.ErrorCode = 10176
@@ -55,7 +55,7 @@ type Publisher struct{ js *queue.JetStream }
 func New(js *queue.JetStream) Publisher { return Publisher{js} }
 
 // Publish publishes one command and returns when the stream has it on
-// disk. The error is [ErrNoAccount] when the server takes commands of other accounts
+// disk. The error is [queue.ErrNoAccount] when the server takes commands of other accounts
 // alone, [ErrNotTaken] when it takes none at the moment. After any other error the command
 // may or may not be stored: publishing it again with the same id is harmless.
 func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
@@ -67,7 +67,7 @@ func (p Publisher) Publish(ctx context.Context, account string, command Outgoing
 
 // PublishCommands publishes commands in atomic batches of at most 1,000: of
 // each batch the stream has all on disk, or none, unless other publishers keep too many
-// batches openShared; then its commands go one by one. It returns when all are
+// batches open; then its commands go one by one. It returns when all are
 // stored, or a [BatchError] that says where it stopped.
 func (p Publisher) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
 	if err := queue.ValidAccount(account); err != nil {
@@ -106,7 +106,7 @@ func batchEnd(commands []Outgoing, first int) int {
 const batchTries = 8
 
 // publishBatch stores one batch. It waits its turn while other publishers have
-// too many batches openShared, or keep the stream busy.
+// too many batches open, or keep the stream busy.
 func (p Publisher) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
 		return p.publishSingly(ctx, account, commands)

@@ -157,7 +157,7 @@ func apiRights(ops ...string) []right {
 	return all
 }
 
-// Bounds of one user, so that it leaves Room for the others.
+// Bounds of one user, so that it leaves room for the others.
 const (
 	MaxConnections   = 256
 	maxSubscriptions = 16 * MaxConnections
@@ -212,7 +212,7 @@ func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
 	}
 }
 
-// userInfo asks the server what the user of the connection may do; see [Queue.Separation].
+// userInfo asks the server what the user of the connection may do; see [Separation].
 const userInfo = "$SYS.REQ.USER.INFO"
 
 // subjects are what the user may publish on and subscribe to in its own account.

@@ -21,13 +21,13 @@ import (
 )
 
 // maxServing bounds the requests of one account that are worked on at once, and
-// maxChanging those of them that change something at once: these have Room of their own,
+// maxChanging those of them that change something at once: these have room of their own,
 // so that an operator's pause waits for no list, plan or reconciliation.
 const (
 	maxServing  = 16
 	maxChanging = 8
 	// maxSlow bounds the requests that read the provider, which may take minutes each, and
-	// go on for a client that has gone: they take no Room of those that read the ledger.
+	// go on for a client that has gone: they take no room of those that read the ledger.
 	maxSlow = 16
 	// maxParked bounds the requests that wait for something to happen, and maxParkedOfUser
 	// those of one user: they cost memory and no work.
@@ -38,7 +38,7 @@ const (
 // ServiceQueue is the queue group of every verb.
 const ServiceQueue = micro.DefaultQueueGroup
 
-// Pace is how long the requests of a verb take, and so which Room they are given.
+// Pace is how long the requests of a verb take, and so which room they are given.
 type Pace int
 
 // The paces of verbs.
@@ -159,7 +159,7 @@ type serving struct {
 	js  *queue.JetStream
 	ctx context.Context
 	all *caller.Room
-	// changing is the Room of verbs that change something and are quick.
+	// changing is the room of verbs that change something and are quick.
 	changing *caller.Room
 	parked   *caller.Room
 	slow     *caller.Room
@@ -168,7 +168,7 @@ type serving struct {
 	work     sync.WaitGroup
 }
 
-// roomOf is the Room that the requests of a verb take.
+// roomOf is the room that the requests of a verb take.
 func (s *serving) roomOf(v Verb) *caller.Room {
 	switch {
 	case v.Pace == Parked:
@@ -283,7 +283,7 @@ func (s *serving) refuse(request *request, because *Error) {
 // codeUnproven answers a request of a user whose name the headers hide.
 const codeUnproven = "unproven"
 
-// codeBusy answers a request beyond a user's Share.
+// codeBusy answers a request beyond a user's share.
 const codeBusy = "busy"
 
 // codeStopping answers a request that the end of the runner cut off.
@@ -291,7 +291,7 @@ const codeStopping = "stopping"
 
 // Request asks an account's runner and returns its answer. Errors: what the
 // runner answered ([Error]), [ErrNoRunner] when no runner holds the
-// account, [ErrStopping], or ctx's; without a deadline it waits for half a minute.
+// account, [queue.ErrStopping], or ctx's; without a deadline it waits for half a minute.
 func Request(ctx context.Context, js *queue.JetStream, account, verb string, data []byte) ([]byte, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err

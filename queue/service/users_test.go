@@ -80,7 +80,7 @@ func rawRequest(t *testing.T, server *embedded.Server, options, header, subject 
 	return ""
 }
 
-// TestAUserThatFloodsTheServiceWaitsForItself: another user's request has Room.
+// TestAUserThatFloodsTheServiceWaitsForItself: another user's request has room.
 func TestAUserThatFloodsTheServiceWaitsForItself(t *testing.T) {
 	viewer := []roles.Grant{{Role: queue.RoleViewer, Accounts: []string{"main"}}}
 	server := startWith(t, roles.User{Name: "one", Password: "pw", Grants: viewer}, roles.User{Name: "two", Password: "pw", Grants: viewer})

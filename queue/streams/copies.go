@@ -68,7 +68,7 @@ func Probe(ctx context.Context, js *queue.JetStream, account string) (first, las
 	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
 		stream, err := js.Stream(ctx, name)
 		if err != nil {
-			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, js.Explain(ctx, err))
+			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, queue.Explain(ctx, js, err))
 		}
 		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
 			return 0, 0, fmt.Errorf("stream %s has no leader: too few of its servers are there, or they cannot store (a full disk, or max_file_store is reached)", name)

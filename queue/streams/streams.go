@@ -36,7 +36,7 @@ type Wanted struct {
 
 // Ensure creates an account's three streams where they are missing and
 // checks those that exist, and the bucket of snapshots if there is one. Settings that would
-// lose data are refused with a [StreamError]; harmless differences (a description, more
+// lose data are refused with a [queue.StreamError]; harmless differences (a description, more
 // replicas) stay.
 func (w Wanted) Ensure(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
@@ -57,7 +57,7 @@ func (w Wanted) configs() []jetstream.StreamConfig {
 
 // Check looks at an account's three streams, the consumers of its commands, and
 // the bucket of snapshots if there is one, and changes nothing:
-// [ErrNoAccount] when a stream is missing, a [StreamError] for settings that would
+// [queue.ErrNoAccount] when a stream is missing, a [queue.StreamError] for settings that would
 // lose data, a [ConsumerError] for a consumer that is paused or was changed.
 func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
@@ -69,7 +69,7 @@ func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 			return fmt.Errorf("stream %s: %w", want.Name, queue.ErrNoAccount)
 		}
 		if err != nil {
-			return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
+			return fmt.Errorf("look up stream %s: %w", want.Name, queue.Explain(ctx, js, err))
 		}
 		have, _ := OpenConfig(stream.CachedInfo().Config) // the next start opens it
 		if err := checkStream(have, want); err != nil {
@@ -125,7 +125,7 @@ func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 // eventsConfig asks for asynchronous persistence only where the ledger, synced before
 // anything is published, is on the same machine, and never with replicas. On any other
 // server rows are published before they are committed, in atomic batches
-// ([Outbox.Publish]).
+// (outbox.Outbox.Publish).
 func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
 	config := commonConfig(queue.EventsStream(account), "Facts of Perennial's journal, in order, for good", replicas, queue.EventSubject(account, ">"))
 	config.DenyDelete, config.DenyPurge = true, true
@@ -153,7 +153,7 @@ func ensure(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfi
 			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(overlapping(ctx, js, want, err), err))
 		}
 	} else if err != nil {
-		return fmt.Errorf("look up stream %s: %w", want.Name, js.Explain(ctx, err))
+		return fmt.Errorf("look up stream %s: %w", want.Name, queue.Explain(ctx, js, err))
 	}
 	have, cut := OpenConfig(stream.CachedInfo().Config)
 	if err := checkStream(have, want); err != nil {

@@ -67,6 +67,7 @@ var flags = map[string][]string{
 	"./queue":       {"-patience", "15s"},
 	"./upstream":    {"-rapid.seed", "1", "-rapid.nofailfile"},
 
+	"./queue/bucket":    {"-patience", "15s"},
 	"./queue/broker":    {"-patience", "15s"},
 	"./queue/embedded":  {"-patience", "15s"},
 	"./queue/events":    {"-patience", "15s"},

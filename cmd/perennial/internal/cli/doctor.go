@@ -292,7 +292,7 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
 	}
 	// A cluster that elects its leader may answer as if there were no JetStream.
-	if absent, ok := errors.AsType[*queue.AbsentError](q.JetStream().CheckPresent(ctx)); ok && !q.JetStream().Clustered() {
+	if absent, ok := errors.AsType[*queue.AbsentError](queue.CheckPresent(ctx, q.JetStream())); ok && !q.JetStream().Clustered() {
 		d.bad("jetstream", absent.Seen, absent.Do)
 		return false
 	}
@@ -308,7 +308,7 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	limited, cancel := context.WithTimeout(ctx, electionWait)
 	defer cancel()
 	began := time.Now()
-	err := q.JetStream().AwaitPresent(limited, func() {
+	err := queue.AwaitPresent(limited, q.JetStream(), func() {
 		d.app.logger().Warnf("JetStream of %s does not answer yet, as while a cluster elects its leader: waiting %s at most", q.URL(), electionWait)
 	})
 	if err != nil {

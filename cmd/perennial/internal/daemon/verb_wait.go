@@ -11,6 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
+	"perennial/queue"
 	"perennial/queue/service"
 )
 
@@ -179,7 +180,7 @@ func (f *finishes) stop(all bool) bool {
 
 // answerInbox sends an answer. It may be lost with the connection, and is not kept.
 func (a *account) answerInbox(inbox string, data []byte) {
-	if err := a.js().Answer(a.Name, inbox, data); err != nil {
+	if err := queue.Answer(a.js(), a.Name, inbox, data); err != nil {
 		a.log.WithError(err).Warn("the answer to a command's inbox was not sent")
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"perennial/ledger/files"
 )
 
-// ErrDirectoryLocked says that another process works in the data directory.
+// ErrLocked says that another process works in the data directory.
 var ErrLocked = errors.New("the data directory is in use by another process")
 
 // LockName is the name of the lock inside a data directory.
 const LockName = "perennial.lock"
 
-// DirLock is the right to work in a data directory, which one process has. It is two
+// Lock is the right to work in a data directory, which one process has. It is two
 // locks: one of the file, which every version asks for, and one of the directory itself,
 // which stays when the file is removed.
 type Lock struct {
@@ -38,9 +38,9 @@ type fileLock interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// LockDir makes this process the only one that works in a data directory,
+// Acquire makes this process the only one that works in a data directory,
 // which is created with mode 0700 if missing. The lock ends with Unlock or
-// with the process. The error is [ErrDirectoryLocked] when another process
+// with the process. The error is [ErrLocked] when another process
 // holds it, and says what, where and what to do in three lines.
 func Acquire(dir string) (*Lock, error) {
 	if err := errors.Join(files.CheckParents(dir), files.OwnDirectory(dir)); err != nil {

@@ -88,7 +88,7 @@ func TestCommandsBehindAPowerCutAreDeliveredAtTheStart(t *testing.T) {
 	awaitEmpty(t, js, "main")
 }
 
-// An intake that was openShared over the power cut of a server keeps its consumers.
+// An intake that was open over the power cut of a server keeps its consumers.
 func TestCommandsBehindAPowerCutAreDeliveredWhileTheIntakeRuns(t *testing.T) {
 	t.Parallel()
 	js := outrun(t)

@@ -1,8 +1,9 @@
-// Answers on the inbox that a command names: what it came to.
+// Headers of commands, and the answers on the inboxes that they name.
 
 package queue
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -41,4 +42,10 @@ func ReplyTo(h nats.Header) string {
 		}
 	}
 	return to
+}
+
+// Answer sends what a command came to to its inbox, in the runner's NATS account and to
+// those of its producers. It is sent at least once while the inbox is there, and not kept.
+func Answer(js *JetStream, account, inbox string, data []byte) error {
+	return errors.Join(js.Conn().Publish(inbox, data), js.Conn().Publish(ReplySubject(account, inbox), data))
 }
