@@ -30,7 +30,7 @@ type Recording struct {
 	OperationID string `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
 	ProxyID     string `json:"line,omitempty" doc:"Of a renewal."`
 	// ConfirmCents repeats Cents, as that of a Resolution.
-	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer, where it is more than was taken back, makes more than twice of what is expected, or exceeds the wallet."`
+	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer, where the charge in all would exceed what is expected and what was answered, or the amount the wallet."`
 	CorrectsSeq  int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row of a record, or of an answer to a review, that this one takes back or corrects."`
 }
 
@@ -140,7 +140,7 @@ type recording struct {
 	ledger  *ledger.Ledger
 	binding fact.Binding
 
-	takenBack     int64 // of the answer that is corrected
+	answered      int64 // by the answer that is corrected
 	net, expected int64 // of the operation or the line that the money is of; 0: nothing is expected
 }
 
@@ -175,7 +175,23 @@ func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	case fact.MovementRefund:
 		p.Kind = fact.MovementTopUp
 	}
-	return nil
+	return p.notAnswered(ctx)
+}
+
+// notAnswered refuses to book an order as spent elsewhere that an answer without an order
+// number may have booked already, unless the request has an id of its own.
+func (p *recording) notAnswered(ctx context.Context) error {
+	if p.Kind != fact.MovementExternal || p.ID != "" && !p.IDMade {
+		return nil
+	}
+	all, err := p.ledger.OrdersWithoutNumber(ctx)
+	for _, o := range all {
+		if o.State == fact.StateResolved && o.ChargedCents-o.RefundedCents == p.Cents {
+			return command.RefuseUnconfirmed("the answer for %s booked %s for an order without a number: if it is order %s, it is booked already. If it is another one, add an id of its own with --id",
+				o.ID, p.binding.Amount(p.Cents), p.OrderNo)
+		}
+	}
+	return err
 }
 
 // fact is the fact of the record, as the ledger stands.
@@ -209,7 +225,7 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 		return err
 	}
 	rest := booked.AmountCents - corrected
-	p.takenBack = corrected
+	p.answered = booked.AmountCents
 	if f.Movement == "" {
 		f.Movement = booked.Opposite()
 	}
@@ -327,12 +343,12 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 	}
 	var why string
 	switch {
-	case p.takenBack > 0 && f.AmountCents > p.takenBack:
-		why = p.binding.Amount(p.takenBack) + " was taken back"
-	case p.expected == 0 && p.takenBack == 0:
+	case p.expected == 0 && p.answered == 0:
 		why = "nothing is known of what it cost"
-	case p.expected > 0 && after > 2*p.expected:
-		why = p.binding.Amount(p.expected) + " is expected in all"
+	case after > max(p.expected, p.answered) && p.answered > 0:
+		why = p.binding.Amount(p.answered) + " was answered"
+	case after > max(p.expected, p.answered):
+		why = p.binding.Amount(p.expected) + " is expected"
 	case f.AmountCents > balance.WalletCents:
 		why = "the wallet has " + p.binding.Amount(balance.WalletCents)
 	default:

@@ -269,7 +269,8 @@ func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
 	}
 }
 
-// A charge that corrects an answer and looks like a slip is asked back.
+// A charge that corrects an answer and looks like a slip is asked back, whichever entries were
+// taken back and put back before it.
 func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -294,17 +295,47 @@ func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
 			t.Errorf("%d: %v", cents, err)
 		}
 	}
-	asked(301, "3.01 USD would be booked as charged for px_1, 6.01 USD in all, and 3.00 USD is expected in all")
-	h.recorded(Recording{CorrectsSeq: answer, Cents: 200}) // taken back
-	asked(201, "2.00 USD was taken back")
+	asked(301, "3.01 USD would be booked as charged for px_1, 6.01 USD in all, and 3.00 USD was answered")
+	asked(300, "6.00 USD in all, and 3.00 USD was answered")
+	back, err := h.record(Recording{CorrectsSeq: answer, Cents: 300}) // taken back
+	check(t, err)
+	h.recorded(Recording{CorrectsSeq: back.Seq}) // and put back by the record's row
+	asked(300, "6.00 USD in all, and 3.00 USD was answered")
+	h.recorded(Recording{CorrectsSeq: answer, Cents: 200})
+	asked(201, "3.01 USD in all, and 3.00 USD was answered")
 	var refused *command.RefusedError
 	if _, err := h.record(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 500, ConfirmCents: new(int64(50))}); !errors.As(err, &refused) || refused.Unconfirmed {
 		t.Errorf("another amount confirms: %v", err)
 	}
-	if n := len(h.facts("ledger.recorded")); n != 1 {
+	if n := len(h.facts("ledger.recorded")); n != 3 {
 		t.Errorf("%d records are booked", n)
 	}
 	h.recorded(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 200})
 	h.recorded(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 900, ConfirmCents: new(int64(900))})
 	h.recorded(Recording{CorrectsSeq: answer, Kind: "refund", Cents: 100})
+}
+
+// An answer without an order number has booked an order already: recording one of its price
+// as spent elsewhere is asked back.
+func TestAnOrderThatAnAnswerMayHaveBookedIsNotRecordedAgain(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	id := h.unsure("lost")
+	other := h.bought("elsewhere", "off_us_dallas", 2) // of the same price, so that the answer names none
+	err := h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"})
+	check(t, err)
+	o, err := h.ledger.Operation(t.Context(), id)
+	check(t, err)
+	if o.OrderNo != "" {
+		t.Fatalf("the answer took order %s", o.OrderNo)
+	}
+	var refused *command.RefusedError
+	x := Recording{Kind: "external", Cents: 600, OrderNo: other, ID: "cli-made", IDMade: true}
+	if _, err := h.record(x); !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, "the answer for lost/1 booked 6.00 USD for an order without a number") {
+		t.Errorf("%v", err)
+	}
+	x.Cents = 300
+	h.recorded(x) // of another price
+	x.Cents, x.ID, x.IDMade = 600, "it-is-another", false
+	h.recorded(x)
 }

@@ -59,10 +59,13 @@ func (t *Tx) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err e
 }
 
 // Corrected is what was recorded already by a movement to take a row back, less what was
-// recorded to add to it, in cents.
+// recorded to add to it, or to put it back, in cents. What corrects a correction counts.
 func (t *Tx) Corrected(seq int64, movement string) (cents int64, err error) {
-	err = t.queryRow(`SELECT coalesce(sum(CASE t.kind WHEN ?2 THEN t.cents ELSE -t.cents END), 0)
-		FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq WHERE r.data ->> '$.corrects_seq' = ?1`, seq, kindOf(movement)).Scan(&cents)
+	err = t.queryRow(`WITH RECURSIVE corrections (seq) AS (
+			SELECT r.seq FROM (`+recordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
+			UNION SELECT r.seq FROM corrections CROSS JOIN (`+recordRows+`) r ON r.data ->> '$.corrects_seq' = corrections.seq)
+		SELECT coalesce(sum(CASE t.kind WHEN ?2 THEN t.cents ELSE -t.cents END), 0)
+		FROM corrections CROSS JOIN transfers t ON t.seq = corrections.seq`, seq, kindOf(movement)).Scan(&cents)
 	return cents, err
 }
 

@@ -90,9 +90,9 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 	}
 	sum := plans.SumOf(p.Included)
 	p.EstimateCents, p.Unpriced = sum.Total(), sum.Lacks
+	p.ListPriceCents, p.Listed = plans.SumListed(p.Included)
 	if r, unknown := s.runnerOf(p.Schedule); unknown == nil {
 		p.ApproveOverCents, p.Until = r.ApproveOverCents, p.At.Add(r.RenewBefore)
-		err = s.offers.addListPrices(ctx, r, &p)
 	}
 	return p, err
 }

@@ -57,6 +57,9 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 		if slot.State == StateHeld && len(planned.Commands) == 0 {
 			return nil, nil //nolint:nilnil // it stands for the plan of an earlier slot
 		}
+		if run.Result.Outcome == ledger.OutcomeDeclined {
+			return run, nil // nothing of it was taken
+		}
 		if err := run.take(planned); err != nil || slot.At.Equal(began) {
 			return run, err
 		}
@@ -111,6 +114,8 @@ func (x *LastRun) Text() string {
 func (x *LastRun) Why() string {
 	const unknown = "the ledger keeps no reason for each proxy, only what holds now is known"
 	switch forMoney := int64(x.Result.OverLimit); {
+	case x.Result.Outcome == ledger.OutcomeDeclined:
+		return "its plan was declined " + x.Result.Reason
 	case forMoney == 0:
 		return unknown
 	case forMoney >= x.Result.Skipped:

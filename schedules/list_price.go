@@ -87,6 +87,10 @@ func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan 
 		}
 		one.SetList(s.listPrice(ctx, p, r.DurationDays))
 	}
+	before := plan.ListPriceCents
 	plan.ListPriceCents, plan.Listed = plans.SumListed(plan.Included)
+	if plan.WalletAfterCents != nil {
+		*plan.WalletAfterCents -= plan.ListPriceCents - before
+	}
 	return nil
 }

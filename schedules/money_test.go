@@ -250,10 +250,10 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 
 // TestAPlanOfReplacementsIsNotCalledEmpty: nothing is due in it, and it orders.
 func TestAPlanOfReplacementsIsNotCalledEmpty(t *testing.T) {
-	if text := planSaid(fact.SweepPlanned{Planned: []fact.PlannedCommand{{Proxies: 1}}, Commands: make([]json.RawMessage, 1)}, "USD"); !strings.HasPrefix(text, "0 due, 1 to renew in 1 command") {
+	if text := planSaid(fact.SweepPlanned{Planned: []fact.PlannedCommand{{Proxies: 1}}, Commands: make([]json.RawMessage, 1)}, false, "USD"); !strings.HasPrefix(text, "0 due, 1 to renew in 1 command") {
 		t.Error(text)
 	}
-	if text := planSaid(fact.SweepPlanned{}, "USD"); text != "nothing was due" {
+	if text := planSaid(fact.SweepPlanned{}, false, "USD"); text != "nothing was due" {
 		t.Error(text)
 	}
 }

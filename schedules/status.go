@@ -227,7 +227,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 		switch f := f.(type) {
 		case fact.SweepPlanned:
 			if row.Seq == slot.Seq {
-				said = append(said, planSaid(f, currency))
+				said = append(said, planSaid(f, slot.State == StateHeld, currency))
 			}
 		case fact.SweepHeld:
 			switch {
@@ -270,14 +270,29 @@ func nameThen(rows []ledger.Row, slot ledger.Slot) string {
 	return slot.Schedule
 }
 
-func planSaid(f fact.SweepPlanned, currency string) string {
-	renewed, unpriced := 0, 0
+// estimateSaid is the estimate of a plan's fact, with list prices.
+func estimateSaid(f fact.SweepPlanned, currency string) string {
+	sum, listed := fact.Sum{Cents: f.EstimateCents}, int64(0)
 	for _, c := range f.Planned {
-		renewed, unpriced = renewed+c.Proxies, unpriced+c.UnknownPrice
+		if listed += c.ListPriceCents; c.ListPriceCents == 0 {
+			sum.Lacks += c.UnknownPrice
+		}
 	}
-	text := fmt.Sprintf("%d due, %d to renew in %s, about %s", f.Due, renewed, english.Plural(len(f.Commands), "command", ""), fact.Sum{Cents: f.EstimateCents, Lacks: unpriced}.Text(currency))
-	if f.Due == 0 && len(f.Commands) == 0 {
+	sum.Cents += listed
+	return sum.ListedText(listed, currency)
+}
+
+func planSaid(f fact.SweepPlanned, held bool, currency string) string {
+	renewed := 0
+	for _, c := range f.Planned {
+		renewed += c.Proxies
+	}
+	text := fmt.Sprintf("%d due, %d to renew in %s, about %s", f.Due, renewed, english.Plural(len(f.Commands), "command", ""), estimateSaid(f, currency))
+	switch {
+	case f.Due == 0 && len(f.Commands) == 0:
 		text = "nothing was due"
+	case held && len(f.Commands) == 0:
+		text = fmt.Sprintf("%d due, and the plan of an earlier run is still on hold", f.Due)
 	}
 	if f.Unusable > 0 {
 		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial schedules plan %s` names them)", f.Unusable, f.Schedule)

@@ -25,6 +25,16 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	if last := held[len(held)-1]; !strings.Contains(last.Reason, "its estimate of 3.00 (3.00 of it list price, not yet paid once) is over") {
 		t.Error(last.Reason)
 	}
+	h.config.Offers = nil // what was held is known without the provider
+	h.restart(t)
+	shown, err := h.HeldPlan(t.Context(), plan.Hash)
+	check(t, err)
+	want(t, "the plan on hold", []any{shown.ListPriceCents, shown.EstimateText()}, []any{300, "list price 3.00, not yet paid once"})
+	all, err := h.List(t.Context())
+	check(t, err)
+	if !strings.Contains(all[0].Why, "1 to renew in 1 command, about list price 3.00, not yet paid once") {
+		t.Error(all[0].Why)
+	}
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))
 	want(t, "once it is approved", h.stream.ids(), []string{"px_1"})
 }

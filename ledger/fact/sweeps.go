@@ -13,6 +13,8 @@ type PlannedCommand struct {
 	Proxies       int    `json:"proxy_count" doc:"How many proxies."`
 	EstimateCents int64  `json:"estimate_cents" doc:"Without those of unknown price."`
 	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of 'proxy_count', those whose price is not known."`
+	// ListPriceCents is what offers ask for those of unknown price, where a limit of money had it read.
+	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"What offers ask for those of unknown price, where a limit of money counts it."`
 }
 
 // SweepLeft is what is due and one plan of a sweep could not take.

@@ -67,6 +67,7 @@ func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMess
 	note := fact.PlannedCommand{CommandID: id, Proxies: len(part)}
 	sum := SumOf(part)
 	note.EstimateCents, note.UnknownPrice = sum.Cents, sum.Lacks
+	note.ListPriceCents, _ = SumListed(part)
 	data, err := encodeCommand(p.in.Schedule, id, part)
 	return data, note, err
 }
@@ -84,12 +85,12 @@ func (p *planner) total() {
 	plan, s := &p.plan, p.in.Schedule
 	sum := SumOf(plan.Included)
 	plan.EstimateCents, plan.Unpriced = sum.Total(), sum.Lacks
+	plan.ListPriceCents, plan.Listed = SumListed(plan.Included)
 	plan.Shortfall, plan.Shortfalls = p.short.Total(), shortfalls(p.limits)
 	if plan.WalletCents != nil {
-		after := *plan.WalletCents - plan.ReservedCents - sum.Cents
+		after := *plan.WalletCents - plan.ReservedCents - plan.WithListed().Cents
 		plan.WalletAfterCents = &after
 	}
-	plan.ListPriceCents, plan.Listed = SumListed(plan.Included)
 	plan.NeedsApproval = s.ApproveOverCents > 0 && len(plan.Commands) > 0 && p.in.SpentCents+sum.Cents+plan.ListPriceCents > s.ApproveOverCents
 	plan.SpentBefore = p.in.SpentCents
 	plan.Left = p.left()

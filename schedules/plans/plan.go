@@ -162,8 +162,13 @@ func (p Plan) Unpaid() int { return p.Due - p.LeftOutCounts[ReasonUnread] }
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
 
 // EstimateText is the estimate with list prices where nothing was paid yet.
-func (p Plan) EstimateText() string {
-	return p.WithListed().ListedText(p.ListPriceCents, p.Currency)
+func (p Plan) EstimateText() string { return EstimateText(p.Included, p.Currency) }
+
+// EstimateText is what proxies are expected to cost, with list prices where nothing was paid yet.
+func EstimateText(all []Included, currency string) string {
+	sum := SumOf(all)
+	listed, n := SumListed(all)
+	return fact.Sum{Cents: sum.Cents + listed, Lacks: sum.Lacks - n}.ListedText(listed, currency)
 }
 
 // WithListed is the estimate and list prices together.
@@ -480,7 +485,11 @@ func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 			cents = fact.Known(f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice))
 		}
 		for _, id := range c.ProxyIDs {
-			all = append(all, Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id], EstimateCents: cents})
+			one := Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id], EstimateCents: cents}
+			if !cents.Known() && n < len(f.Planned) && f.Planned[n].ListPriceCents > 0 { // it is alone in its command
+				one.SetList(fact.Known(f.Planned[n].ListPriceCents))
+			}
+			all = append(all, one)
 		}
 	}
 	slices.SortStableFunc(all, func(x, y Included) int { return x.ExpiresAt.Compare(y.ExpiresAt) })

@@ -53,7 +53,7 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	f := c.Flags()
 	amountVar(f, &charge, "charge", "it charged this much more than was answered, in cents (640) or with a point in dollars (6.40)")
 	amountVar(f, &refund, "refund", "it charged this much less; without --charge and --refund the whole charge is taken back")
-	amountVar(f, &confirm, "confirm-amount", "repeat --charge if it is more than was taken back, makes more than twice the expected amount, or exceeds the wallet")
+	amountVar(f, &confirm, "confirm-amount", "repeat --charge if the charge in all would exceed the expected amount and the answer, or the amount exceeds the wallet")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was answered for")
 	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
 	signed(c, &x.By, &x.Reason, "who says so", "")

@@ -99,7 +99,7 @@ func needsText(n verbs.Needs) string {
 	case len(parts) > 0:
 		return fmt.Sprintf("%s: %s", humanize.Comma(n.Total), strings.Join(parts, ", "))
 	case n.Plans == nil:
-		return "nothing that the ledger knows of"
+		return "not known without a runner; the ledger has nothing in review or on hold"
 	}
 	return "nothing"
 }

@@ -84,13 +84,13 @@ func (a scheduleCommands) sweepList() *cobra.Command {
 
 func (a scheduleCommands) sweepShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run", Args: cobra.ExactArgs(1),
+		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run, and the plan that is on hold", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, paused, err := a.sweeps(cmd.Context())
 			if err != nil {
 				return err
 			}
-			at := slices.IndexFunc(all, func(s schedules.Status) bool { return s.Schedule == args[0] })
+			at := slices.IndexFunc(all, func(s schedules.Status) bool { return s.Schedule == args[0] || s.Plan == args[0] })
 			if at < 0 {
 				return noSchedule(args[0], all)
 			}

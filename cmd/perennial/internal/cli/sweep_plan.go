@@ -68,7 +68,7 @@ func walletAfter(cents int64, unpriced int, currency string) string {
 // what else is to be done about it.
 func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
-		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced, p.Currency))
+		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced-p.Listed, p.Currency))
 	}
 	if p.Left != nil {
 		fmt.Fprintln(a.stdout, leftText(*p.Left))

@@ -3,6 +3,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -56,6 +57,7 @@ func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 type approval struct {
 	Rows []plans.Included // the first of them
 	All  int
+	Cost string
 }
 
 // approvalShown is how many proxies of a plan that needs an approval are listed.
@@ -175,7 +177,8 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan st
 		return nil, nil //nolint:nilnil // there is none
 	}
 	all := plans.PlannedProxies(f)
-	return &approval{All: len(all), Rows: all[:min(len(all), approvalShown)]}, err
+	currency, errCurrency := l.Currency(ctx)
+	return &approval{All: len(all), Rows: all[:min(len(all), approvalShown)], Cost: plans.EstimateText(all, currency)}, cmp.Or(err, errCurrency)
 }
 
 // planChange is how a plan differs from the last one of its schedule.

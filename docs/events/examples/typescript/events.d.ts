@@ -5068,6 +5068,10 @@ export interface SweepPlannedData {
      * `unknown_price` counts, of `proxy_count`, those whose price is not known.
      */
     unknown_price?: number;
+    /**
+     * What offers ask for those of unknown price, where a limit of money counts it.
+     */
+    list_price_cents?: number;
   }[];
   /**
    * `of` is the first slot of the sweep whose rest this slot takes.
