@@ -73,7 +73,8 @@ accounts:
 #     renew_before: 72h
 #     duration_days: 30
 #     match: {country_code: [US]}   # without it: every proxy
-#     budget_cents: 0        # of a run; 0: no limit
+#     budget_cents: 0        # of a run, and the next run has it again; 0: no limit
+#     daily_budget_cents: 0  # of a day
 #     approve_over_cents: 0  # a plan over it needs an approval; 0: none does
 `, s.usersYAML(users), s.account, s.baseURL, s.caLine(), s.appID, s.account+".secret", s.account)
 }

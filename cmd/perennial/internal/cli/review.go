@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/cmd/perennial/internal/web"
 	"perennial/jobs"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
 
@@ -144,7 +144,7 @@ func (a *app) printAccount(v verbs.AccountView) error {
 	}
 	rows = append(rows, []string{"reconciled", web.ReconciledText(v.Reconciled, v.Currency)})
 	for _, p := range v.Paused {
-		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + daemon.UntilText(p)})
+		rows = append(rows, []string{"paused", inspect.PauseText(p)})
 	}
 	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }

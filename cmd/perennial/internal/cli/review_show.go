@@ -101,6 +101,9 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 		}
 		fmt.Fprintln(a.stdout)
 	}
+	if len(e.Answers) > 0 {
+		fmt.Fprintf(a.stdout, "answer with: perennial reviews resolve %s ANSWER --reason TEXT\n", printable(e.OperationID))
+	}
 	return nil
 }
 

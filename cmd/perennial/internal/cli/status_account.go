@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs/inspect"
 	"perennial/queue/service"
 )
 
@@ -82,7 +83,7 @@ func (a *app) printSummary(v verbs.Summary) error {
 		rows = append(rows, []string{"configuration", v.ConfigChanged})
 	}
 	for _, p := range v.Paused {
-		rows = append(rows, []string{"paused: " + p.Scope, p.Cause + ": " + p.Detail + daemon.UntilText(p)})
+		rows = append(rows, []string{"paused", inspect.PauseText(p)})
 	}
 	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring, v.Schedules)}, []string{"runway", runwayText(v.Runway)}, []string{"books", booksText(v.Books, time.Now())})
 	return a.table([]string{"ACCOUNT", v.Account}, rows)

@@ -40,7 +40,7 @@ func (a scheduleCommands) sweepApprove() *cobra.Command {
 		Use: "approve PLAN", Short: "Approve a plan that is on hold", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return sendChange(cmd.Context(), a.app, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now")
+			return sendChange(cmd.Context(), a.app, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now, and `perennial operations list` follows them")
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
