@@ -152,8 +152,8 @@ func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, 
 	if err != nil {
 		return nil, err
 	}
-	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM (SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?)
-		WHERE type = 'sweep.finished' AND data ->> '$.plan' = ? AND data ->> '$.abandoned' = 1`, after, finishedWithin, slot.Plan), scanRow)
+	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq BETWEEN ?1 + 1 AND ?1 + ?2 AND time = ?3
+		AND type = 'sweep.finished' AND data ->> '$.plan' = ?4 AND data ->> '$.abandoned' = 1`, after, finishedWithin, ended, slot.Plan), scanRow)
 	for _, r := range rows {
 		var f fact.SweepFinished
 		if err := json.Unmarshal([]byte(r.Data), &f); err != nil {
