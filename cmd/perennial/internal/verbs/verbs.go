@@ -113,7 +113,7 @@ var (
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"the wallet was filled"}`,
 	})
 	Resolve = declare[jobs.Resolution, Changed](Spec{
-		Verb: service.Verb{Name: "resolve", Roles: forOperators}, Help: "Answer for an operation in review, by id, operation_id or command_id.",
+		Verb: service.Verb{Name: "resolve", Roles: forOperators, Pace: service.Slow}, Help: "Answer for an operation in review, by id, operation_id or command_id.",
 		Required: []string{"charged", "reason"}, Example: `{"id":"keep-7/0001","line":"px_1","charged":true,"charged_cents":300,"by":"ada","reason":"the statement has it"}`,
 	})
 	Pause = declare[OperatorRequest, Changed](Spec{

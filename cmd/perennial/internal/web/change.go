@@ -127,8 +127,8 @@ var changes = map[string]change{
 	"schedule-pause":  {does: "pause a schedule", takes: pauseSchedule},
 	"pause":           {does: "pause the account", takes: ofAccount(verbs.Pause.Spec, "accounts", "pause")},
 	"resume":          {does: "resume the account", takes: ofAccount(verbs.Resume.Spec, "accounts", "resume")},
-	"correct":         {does: "correct an answer", takes: correct},
-	"resolve":         {does: "answer a review", takes: resolve},
+	"correct":         {does: "correct an answer", takes: correct, timeout: planWithin},
+	"resolve":         {does: "answer a review", takes: resolve, timeout: planWithin},
 	"retire":          {does: "retire a proxy", takes: retire},
 	"reinstate":       {does: "reinstate a proxy", takes: reinstate},
 	"dead-requeue":    {does: "publish a dead command again", takes: ofLetter(verbs.DeadRequeue.Spec, "requeue")},
@@ -400,6 +400,7 @@ func (c change) signed(command []string, by, reason string) []string {
 func (s *Server) do(ctx context.Context, q accountRequest, c change, do deed, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()
+	defer s.figures.expire(q.account.AccountName())
 	return do(ctx, q.account, signature{q.session.Name, reason, s.Clock()})
 }
 

@@ -6,6 +6,7 @@ package web
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,8 +18,10 @@ const (
 	figureWithin = 5 * time.Minute
 	// figureShare bounds the time that is spent on one figure: a hundredth.
 	figureShare = 100
-	// quick is what needs no pause.
-	quick = 20 * time.Millisecond
+	// quick is what needs no pause, and brief what is made again after briefly at the latest.
+	quick   = 20 * time.Millisecond
+	brief   = 500 * time.Millisecond
+	briefly = 5 * time.Second
 	// failedShare is the same behind a failure, which may be over.
 	failedShare = 3
 	// figureKept is how long a figure is kept after the last request for it.
@@ -174,8 +177,22 @@ func (one *figure) pause() time.Duration {
 		return 0
 	case one.err != nil:
 		return failedShare * one.took
+	case one.took < brief:
+		return min(figureShare*one.took, briefly)
 	}
 	return figureShare * one.took
+}
+
+// expire has the figures of an account made again at their next request, whatever that takes: a
+// person has changed something.
+func (f *figures) expire(account string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, one := range f.all {
+		if strings.HasSuffix(name, " "+account) {
+			one.tried, one.took = time.Time{}, 0
+		}
+	}
 }
 
 func (f *figures) make(one *figure, produce func(context.Context) (any, error)) {

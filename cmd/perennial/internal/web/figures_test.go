@@ -50,3 +50,31 @@ func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
 		t.Errorf("made %d times", times.Load())
 	}
 }
+
+// What a person has changed shows at once: the figures of the account are made again, however
+// new they are.
+func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
+	f := newFigures(func() time.Time { return noon })
+	defer f.close()
+	made := 0
+	read := func() int {
+		t.Helper()
+		m := lately(t.Context(), f, "summary main", time.Hour, func(context.Context) (int, error) { made++; return made, nil })
+		f.work.Wait()
+		if m, _ = peek[int](f, "summary main"); !m.Known() {
+			t.Fatal("it was not made")
+		}
+		return m.Value
+	}
+	for what, want := range []int{1, 1} {
+		if got := read(); got != want {
+			t.Errorf("%d: made %d times", what, got)
+		}
+	}
+	if f.expire("other"); read() != 1 {
+		t.Error("another account's change has it made again")
+	}
+	if f.expire("main"); read() != 2 {
+		t.Error("a change does not have it made again")
+	}
+}
