@@ -59,11 +59,9 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 	made := 0
 	read := func() int {
 		t.Helper()
-		m := lately(t.Context(), f, "summary main", time.Hour, func(context.Context) (int, error) { made++; return made, nil })
+		lately(t.Context(), f, "summary main", time.Hour, func(context.Context) (int, error) { made++; return made, nil })
 		f.work.Wait()
-		if m, _ = peek[int](f, "summary main"); !m.Known() {
-			t.Fatal("it was not made")
-		}
+		m, _ := peek[int](f, "summary main")
 		return m.Value
 	}
 	for what, want := range []int{1, 1} {
