@@ -13,7 +13,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// What was free when the server started is not its limit: behind a full disk it
+// What was free when the server started is not its limit: after a full disk it
 // starts in very little room.
 func TestAServerStartedInLittleRoomUsesRoomMadeLater(t *testing.T) {
 	dir := t.TempDir()

@@ -26,7 +26,7 @@ var queueBugs = []bug{
 	{name: "a runner that waits asks all the time", in: "lease.contender.lookAgain", run: "TestWaitingForALeaseAsks",
 		old: "return 6 * c.ttl",
 		new: "return c.ttl / 4"},
-	{name: "a watch of leases is deaf behind a lower revision", in: "lease.watch.note", run: "TestAWatchHears",
+	{name: "a watch of leases is deaf after a lower revision", in: "lease.watch.note", run: "TestAWatchHears",
 		old: "known && key.revision == before.revision",
 		new: "known && key.revision <= before.revision"},
 	{name: "a runner takes a stranger's key at once", in: "lease.contender.take", run: "TestAStrangersKeyAdmits",

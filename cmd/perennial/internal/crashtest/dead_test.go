@@ -84,7 +84,7 @@ func TestARefusedCommandIsFoundByItsID(t *testing.T) {
 		t.Errorf("what was refused is not listed:\n%s", out)
 	}
 	if out := w.mustCLI("status"); !strings.Contains(out, "1 dead letter") || !strings.Contains(out, "1 command refused within 24 h") {
-		t.Errorf("what was refused needs nobody:\n%s", out)
+		t.Errorf("what was refused does not need a person:\n%s", out)
 	}
 }
 

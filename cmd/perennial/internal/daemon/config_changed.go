@@ -43,7 +43,8 @@ func (h *Host) configChanged(account string) string {
 	now, err := h.reread.read(h.Config.File)
 	switch {
 	case err != nil:
-		return "the configuration file has changed since the runner read it, and a restart would fail: " + err.Error()
+		// The error may quote the file, and whoever may look reads this.
+		return "the configuration file has changed since the runner read it, and a restart would fail: `perennial config show` says why"
 	case now.Accounts[account] == nil:
 		return "the configuration file no longer has this account: restart the runner to apply that"
 	case now.SettingsOf(account) != h.Config.SettingsOf(account):
