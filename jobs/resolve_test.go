@@ -4,10 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 )
 
@@ -132,6 +134,12 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 		if shown.StateText() != "resolved, corrected" || shown.NetText() != "0.00 USD" || len(shown.Corrected) != 1 || !strings.HasPrefix(shown.Corrected[0], "refund 6.00 USD, by ") {
 			t.Errorf("%s: %s, net %s, corrected %q", what, shown.StateText(), shown.NetText(), shown.Corrected)
 		}
+	}
+	now := time.Now()
+	month, err := h.ledger.Statement(t.Context(), "main", ledger.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
+	check(t, err)
+	if month.Corrections == nil || *month.Corrections != (ledger.Corrections{Count: 1, RefundedCents: 600}) {
+		t.Errorf("the statement has the corrections %+v", month.Corrections)
 	}
 }
 

@@ -93,6 +93,9 @@ func transactions(all []ledger.Posting) (out []transaction) {
 		if slices.ContainsFunc(out[i].Postings, func(p ledger.Posting) bool { return p.Account == "wallet" }) {
 			out[i].Moved = 0
 		}
+		if out[i].CorrectsSeq > 0 {
+			out[i].What += " (correction)"
+		}
 	}
 	return out
 }
