@@ -14,6 +14,8 @@ import (
 const (
 	// figureWait is how long a page waits for a figure that was never made.
 	figureWait = 25 * time.Millisecond
+	// answerWait is how long a page waits for the first answer of a runner, from when it was asked.
+	answerWait = time.Second
 	// figureWithin bounds the making of one.
 	figureWithin = 5 * time.Minute
 	// figureShare bounds the time that is spent on one figure: a hundredth.
@@ -102,10 +104,14 @@ func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 func lately[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
 	f.mu.Lock()
-	wanted, made := fresh == 0 || one.at.IsZero() && one.err == nil, one.made
+	first := one.at.IsZero() && one.err == nil
+	wanted, made, within := fresh == 0 || first, one.made, figureWait
+	if fresh == 0 && first {
+		within = max(figureWait, answerWait-f.clock().Sub(one.since))
+	}
 	f.mu.Unlock()
 	if wanted && made != nil {
-		wait := time.NewTimer(figureWait)
+		wait := time.NewTimer(within)
 		defer wait.Stop()
 		select {
 		case <-made:
