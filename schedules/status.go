@@ -27,7 +27,7 @@ type Status struct {
 	Timezone    string                `json:"timezone" doc:"The time zone that days and slots are of."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"When it fired last."`
 	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
-	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last slot's sweep so far."`
+	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, with what it continued with in further slots."`
 	Currency    string                `json:"currency,omitempty" doc:"Of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
@@ -72,11 +72,11 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		one.Why = "it has not fired yet"
 		if err == nil {
 			one.LastSlot, one.State = &last.At, last.State
-			result, err := s.Ledger.SlotResult(ctx, last)
+			runs, err := Runs(ctx, s.Ledger, r.Name, 1)
 			if err != nil {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
-			one.Result, one.Currency = &result, currency
+			one.Result, one.Currency = &runs[0].SlotResult, currency
 			if one.Why, err = s.why(ctx, last); err != nil {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}

@@ -99,7 +99,7 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 				return printJSON(a.stdout, s)
 			}
 			err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
-				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.Outcome()}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
+				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
 				{"pending plan", s.Plan}, {"reason", paused + whyOf(s)}, {"skipped", skippedHint(s)},
 			})
 			if err != nil || s.Plan == "" {
@@ -155,7 +155,7 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 		if list.app.output == "json" {
 			account = ""
 		}
-		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), s.Outcome()}
+		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), stateOf(s, paused)}
 		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, paused + whyOf(s)})...); err != nil {
 			return err
 		}
@@ -163,25 +163,34 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 	return nil
 }
 
-// whyOf is why a schedule is in its state.
-func whyOf(s schedules.Status) string {
-	why := s.Why
-	if s.Left != nil {
-		why += "; " + leftText(*s.Left)
+// stateOf is the state of a schedule for a person: paused, or how its last run ended.
+func stateOf(s schedules.Status, paused string) string {
+	if s.Paused != nil || paused != "" {
+		return "paused"
 	}
-	if s.MatchesNone != "" {
-		why = s.MatchesNone + " " + why
+	return s.Outcome()
+}
+
+// whyOf is why a schedule is in its state; "" where its figures say it all.
+func whyOf(s schedules.Status) string {
+	if s.Removed != "" {
+		return s.Removed
+	}
+	why := s.Why
+	if s.Result != nil && s.State == "finished" {
+		why = s.Result.Reason
+	}
+	said := []string{s.MatchesNone, why}
+	if s.Left != nil {
+		said = append(said, leftText(*s.Left))
 	}
 	if s.Paused != nil {
-		why = pausedText(*s.Paused) + "; " + why
-	}
-	if s.Removed != "" {
-		why = s.Removed
+		said = slices.Insert(said, 0, pausedText(*s.Paused))
 	}
 	if s.Problem != "" {
-		why = "NOT MADE: " + s.Problem + "; before: " + why
+		said = slices.Insert(said, 0, "NOT MADE: "+s.Problem)
 	}
-	return why
+	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "; ")
 }
 
 // warnOfSweeps says on stderr which sweeps cannot be made; account is empty where
@@ -218,14 +227,14 @@ func pausedText(p ledger.SchedulePause) string {
 	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Truncate(time.Second).Format(time.RFC3339), until, p.By, p.Reason)
 }
 
-// leftText says what a sweep continues with by itself, and until when.
+// leftText says what a run continues with, and until when.
 func leftText(x fact.SweepLeft) string {
-	text := fmt.Sprintf("%d more are left, and the sweep continues with them by itself", x.Proxies)
+	text := fmt.Sprintf("%d more to follow in this run", x.Proxies)
 	if x.Unpriced > 0 {
-		text += fmt.Sprintf(" (%d wait for a price)", x.Unpriced)
+		text += fmt.Sprintf(", %d of them once their price is known", x.Unpriced)
 	}
 	if x.FirstExpiresAt != nil {
-		text += "; the first of them expires at " + x.FirstExpiresAt.Format(time.RFC3339)
+		text += "; the first expires at " + x.FirstExpiresAt.Format(time.RFC3339)
 	}
 	return text
 }

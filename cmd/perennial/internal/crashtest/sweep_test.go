@@ -200,8 +200,8 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 		code     int
 		says     string
 	}{
-		{"ask", cli.ExitPerson, "it exceeds approve_over_cents (0.01 USD): approve it with `perennial schedules approve "}, {"none", cli.ExitPartly, "daily_budget_cents (0.01 USD): 1 proxy left out"},
-		{"some", cli.ExitPartly, "budget_cents (5.00 USD): 1 proxy left out, 1.00 USD is missing"}, {"all", cli.ExitDone, "0 to renew"}, {"all", cli.ExitDone, "0 to renew"},
+		{"ask", cli.ExitPerson, "it exceeds approve_over_cents (0.01 USD): approve it with `perennial schedules approve "}, {"none", cli.ExitPartly, "daily_budget_cents (0.01 USD): 1 proxy skipped"},
+		{"some", cli.ExitPartly, "budget_cents (5.00 USD): 1 proxy skipped, 1.00 USD short"}, {"all", cli.ExitDone, "0 to renew"}, {"all", cli.ExitDone, "0 to renew"},
 	} {
 		for _, output := range []string{"json", "table"} { // both within the same second
 			if c.schedule == "some" && output == "json" {

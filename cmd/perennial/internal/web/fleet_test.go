@@ -285,7 +285,11 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 				json.RawMessage(`{"proxy_ids":["px_1","px_a"],"expect_expires_at":{"px_1":"2026-11-21T15:00:00Z","px_a":"2026-11-21T14:00:00Z"}}`),
 				json.RawMessage(`{"proxy_ids":["px_none"],"expect_expires_at":{"px_none":"2026-11-21T16:00:00Z"}}`),
 			},
-			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}})
+			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}},
+			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval},
+			// A later run finds the same plan on hold and does not store it again.
+			fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "9f86d081", Due: 3, Commands: []json.RawMessage{}},
+			fact.SweepHeld{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "9f86d081", Code: fact.SweepHeldApproval})
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/schedule?id=keep")
