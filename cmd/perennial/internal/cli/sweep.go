@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -40,7 +41,11 @@ func (a scheduleCommands) sweepApprove() *cobra.Command {
 		Use: "approve PLAN", Short: "Approve a plan that is on hold", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return sendChange(cmd.Context(), a.app, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now, and `perennial operations list` follows them")
+			done := "approved plan " + q.Plan
+			if plan, err := askOnce(cmd.Context(), a.app, verbs.Plan, verbs.SweepRequest{Plan: q.Plan}); err == nil {
+				done += fmt.Sprintf(" of %s: %s published, about %s", plan.Schedule, english.Plural(len(plan.Included), "renewal", ""), plan.EstimateText())
+			}
+			return sendChange(cmd.Context(), a.app, verbs.Approve, q, done+"; `perennial operations list` follows them")
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")

@@ -255,7 +255,9 @@ func TestAnApprovalNeedsANameAndSaysIt(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
 		}
 	}
-	w.mustCLI("sweep", "approve", held.Hash, "--by", "ada")
+	if out := w.mustCLI("sweep", "approve", held.Hash, "--by", "ada"); !strings.Contains(out, " of keep: 1 renewal published, about 3.00 USD; ") {
+		t.Errorf("what was approved is not said:\n%s", out)
+	}
 	for _, r := range w.journal(t) {
 		if r.Type == "sweep.finished" && strings.Contains(r.Data, `"by":"ada","reason":"approved on the command line"`) {
 			return
