@@ -238,6 +238,9 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	if err := persist(ctx, func() error { return publish.New(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
 	}
+	if f.most != nil && *f.most > 0 && *f.most < 100 {
+		fmt.Fprintf(a.stderr, "note: --max is %s; an amount without a point is in cents\n", fact.Amount(*f.most, ""))
+	}
 	if !f.wait {
 		return a.printPublished(f.id, before)
 	}

@@ -216,7 +216,7 @@ func (a *app) notePauses(ctx context.Context, account string) {
 		return
 	}
 	for _, p := range v.Paused {
-		fmt.Fprintf(a.stderr, "account %s: %s\n", account, inspect.PauseText(p))
+		fmt.Fprintln(a.stderr, strings.TrimPrefix(account+": ", ": ")+inspect.PauseText(p))
 	}
 }
 

@@ -105,7 +105,7 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 			}
 			err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
 				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
-				{"pending plan", s.Plan}, {"reason", paused + whyOf(s)}, {"skipped", skippedHint(s)},
+				{"pending plan", s.Plan}, {"reason", whyOf(s, paused)}, {"skipped", skippedHint(s)},
 			})
 			if err != nil || s.Plan == "" {
 				return err
@@ -144,13 +144,13 @@ func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string
 		return all, "", err
 	}
 	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
-	var texts strings.Builder
+	var texts []string
 	for _, p := range v.Paused {
 		if p.Scope != string(fact.KindOrder) {
-			texts.WriteString(inspect.PauseText(p) + "; ")
+			texts = append(texts, inspect.PauseText(p))
 		}
 	}
-	return all, texts.String(), err
+	return all, strings.Join(texts, "; "), err
 }
 
 // addSweeps adds an account's schedules, and what is paused of it. Their JSON names the
@@ -161,7 +161,7 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 			account = ""
 		}
 		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), stateOf(s, paused)}
-		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, paused + whyOf(s)})...); err != nil {
+		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, whyOf(s, paused)})...); err != nil {
 			return err
 		}
 	}
@@ -176,8 +176,9 @@ func stateOf(s schedules.Status, paused string) string {
 	return s.Outcome()
 }
 
-// whyOf is why a schedule is in its state; "" where its figures say it all.
-func whyOf(s schedules.Status) string {
+// whyOf is why a schedule is in its state, with what is paused of its account; "" where its
+// figures say it all.
+func whyOf(s schedules.Status, paused string) string {
 	if s.Removed != "" {
 		return s.Removed
 	}
@@ -185,7 +186,7 @@ func whyOf(s schedules.Status) string {
 	if s.Result != nil && s.State == "finished" {
 		why = s.Result.Reason
 	}
-	said := []string{s.MatchesNone, why}
+	said := []string{paused, s.MatchesNone, why}
 	if s.Left != nil {
 		said = append(said, leftText(*s.Left))
 	}
