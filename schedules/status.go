@@ -104,6 +104,14 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	return all, err
 }
 
+// Reason is Why without what the figures of the last run say.
+func (s Status) Reason() string {
+	if s.Result != nil && s.State == stateFinished {
+		return s.Result.Reason
+	}
+	return s.Why
+}
+
 // Outcome is how the last slot ended: its state, or which money cut it short.
 func (s Status) Outcome() string {
 	if s.Result != nil {

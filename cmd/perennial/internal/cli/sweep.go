@@ -182,11 +182,7 @@ func whyOf(s schedules.Status, paused string) string {
 	if s.Removed != "" {
 		return s.Removed
 	}
-	why := s.Why
-	if s.Result != nil && s.State == "finished" {
-		why = s.Result.Reason
-	}
-	said := []string{paused, s.MatchesNone, why}
+	said := []string{paused, s.MatchesNone, s.Reason()}
 	if s.Left != nil {
 		said = append(said, leftText(*s.Left))
 	}

@@ -225,6 +225,9 @@ func (v *operationView) choose() {
 			v.Choices = append(v.Choices, choice{ProxyID: a.ProxyID})
 			if a.ProxyID == "" && v.Verdict != nil {
 				v.Choices[i].Expected, v.Choices[i].OrderNo = v.Verdict.ExpectedCents, v.Verdict.OrderNo
+				if gap := v.ChargedByWallet(); gap > 0 && !v.Verdict.ExpectedCents.Known() {
+					v.Choices[i].Expected = fact.Known(gap)
+				}
 			}
 		}
 		c := &v.Choices[i]
