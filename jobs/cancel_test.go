@@ -67,7 +67,7 @@ func (h *rig) acceptsEach(id string, operations int) (planned []fact.Planned) {
 	return planned
 }
 
-// cancelling is what Cancel decides, behind a hook.
+// cancelling is what Cancel decides, after a hook.
 func cancelling(before func(fact.Operation)) change {
 	return func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		before(o)

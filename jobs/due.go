@@ -107,7 +107,7 @@ func (r *Runner) cannotGoOn(record fact.Operation, err error) {
 	}
 	r.mu.Unlock()
 	if !told {
-		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be queued; the others go on, and it is tried again")
+		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be queued; it is tried again, and the others continue")
 	}
 }
 

@@ -63,7 +63,7 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	}
 }
 
-// A command of before may have an operation's id. A person's word lands on what they mean:
+// An earlier command may have an operation's id. A person's word lands on what they mean:
 // an id of both is asked back, unless they say which.
 func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
 	t.Parallel()
@@ -308,7 +308,7 @@ func reviewsOf(t *testing.T, h *rig) []ledger.Review {
 }
 
 // TestARefusalAtIntakeIsFoundByItsMessage: a content that is refused as it is read
-// has no other hash, and who waits for it would wait for ever.
+// has no other hash, and who waits for it would wait forever.
 func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

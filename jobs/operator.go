@@ -54,7 +54,7 @@ func (r *Runner) Release(ctx context.Context, id, by, reason string, as ...inspe
 }
 
 // Cancel withdraws what is held, waits for its turn or waits to be sent again, and
-// which the provider surely has not executed. An attempt that may have executed
+// which the provider certainly has not executed. An attempt that may have executed
 // cannot be taken back.
 func (r *Runner) Cancel(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	unsure := ""

@@ -27,7 +27,7 @@ type ready struct {
 	passed map[place]int // how often in a row what waits in a place was passed over
 	probes map[lane]bool // one job may pass a paused lane
 	polled int           // polls in a row
-	room   chan struct{} // closed and made anew when there is more of it
+	room   chan struct{} // closed and made again when there is more of it
 
 	readings map[*reading]bool
 }
@@ -39,7 +39,7 @@ type reading struct {
 	gone map[string]bool
 }
 
-// beginReading is called before the ledger is read, and end behind the last push.
+// beginReading is called before the ledger is read, and end after the last push.
 func (r *ready) beginReading() *reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()

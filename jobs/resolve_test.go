@@ -164,7 +164,7 @@ func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
 	}
 }
 
-// A restored account that stays paused for one order goes on by itself once a
+// A restored account that stays paused for one order continues automatically once a
 // person has said whose that order is.
 func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
 	t.Parallel()

@@ -253,7 +253,7 @@ func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(conte
 	return nil
 }
 
-// requeueAccepted takes what waits to be sent from the ledger anew: what is queued was
+// requeueAccepted takes what waits to be sent from the ledger again: what is queued was
 // loaded before it was presumed sent.
 func (r *Runner) requeueAccepted(ctx context.Context) error {
 	r.ready.forget()

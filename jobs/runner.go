@@ -349,7 +349,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.takeUp(ctx, until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(ctx) // which queues anew what is queued
+		return r.verifyAfterRestore(ctx) // which queues again what is queued
 	})
 	group.Go(func() error { return r.dispatch(ctx, work) })
 	group.Go(func() error { return r.runIntake(ctx) })
@@ -359,7 +359,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepAsking(ctx) })
 	err = group.Wait()
 	r.deadLine.say(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
-	r.unsendRest(work)                                  // behind the intake too: it may have committed an intent last
+	r.unsendRest(work)                                  // after the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

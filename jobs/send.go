@@ -116,7 +116,7 @@ func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	return err == nil
 }
 
-// answered acts on what a reply says about the account, before the operation goes on,
+// answered acts on what a reply says about the account, before the operation continues,
 // so that other operations do not get the same refusal.
 func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {

@@ -25,7 +25,7 @@ func (s *simulation) peace(ctx context.Context) {
 	s.sayf("PEACE")
 	s.faulty, s.crashIn, s.skew = false, 0, 0
 	s.allMelt(ctx)
-	s.config, s.runner = simConfig{field: "cidrs", rate: 1e9}, nil // no limit: what is held by one goes on
+	s.config, s.runner = simConfig{field: "cidrs", rate: 1e9}, nil // no limit: what is held by one continues
 	s.control("DELETE", "/faults", nil)
 	s.control("POST", "/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": false})
 	for len(s.late) > 0 {
@@ -53,7 +53,7 @@ func (s *simulation) peace(ctx context.Context) {
 	}
 }
 
-// settle works until nothing happens by itself any more.
+// settle works until nothing happens automatically any more.
 func (s *simulation) settle(ctx context.Context) {
 	wait, rows, putBack := 100*time.Millisecond, s.rows, false
 	for range s.patience() {

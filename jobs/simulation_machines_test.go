@@ -23,7 +23,7 @@ import (
 
 // simMachines are several machines of one account: each has its own ledger file, which
 // follows a stream, and its own clock. A life begins on any of them, and one that was
-// frozen goes on behind another. The stream's answers are lost now and then, with the
+// frozen continues behind another. The stream's answers are lost now and then, with the
 // rows and without them.
 type simMachines struct {
 	random  *rand.Rand
@@ -41,7 +41,7 @@ type simMachines struct {
 	unsaid  []Recording
 }
 
-// frozenLife is a life whose machine stands still. It does not know that another begins.
+// frozenLife is a life whose machine stops. It does not know that another begins.
 type frozenLife struct {
 	at      int
 	runner  *Runner
@@ -98,7 +98,7 @@ func (s *simulation) takeOver(ctx context.Context) {
 }
 
 // standStill has a holder stop, every other time, between its intent and the request. The
-// request leaves when the machine goes on: by then another may have sent it too.
+// request leaves when the machine continues: by then another may have sent it too.
 func (s *simulation) standStill(request *http.Request) {
 	m := s.machines
 	if m == nil {
@@ -125,7 +125,7 @@ func (s *simulation) goTo(at, before int) {
 }
 
 // amongMachines is what happens beside a step of the present life: a standby folds, the
-// life's machine stands still, or one that stood still goes on.
+// life's machine stops, or one that stood still continues.
 func (s *simulation) amongMachines(ctx context.Context) {
 	m := s.machines
 	if m == nil {
@@ -147,7 +147,7 @@ func (s *simulation) amongMachines(ctx context.Context) {
 	}
 }
 
-// thaw lets a life go on that may have been replaced. It may ask the provider for nothing
+// thaw lets a life continue that may have been replaced. It may ask the provider for nothing
 // that changes anything, unless its intent is on the stream.
 func (s *simulation) thaw(ctx context.Context) {
 	m := s.machines
@@ -171,7 +171,7 @@ func (s *simulation) thaw(ctx context.Context) {
 	s.runner, m.leading = runner, leading
 }
 
-// allMelt has no machine stand still, and all clocks right.
+// allMelt has no machine stop, and all clocks right.
 func (s *simulation) allMelt(ctx context.Context) {
 	if s.machines == nil {
 		return
@@ -190,8 +190,8 @@ func (s *simulation) fold(ctx context.Context, l *ledger.Ledger) {
 // errUnanswered is what a publication ends with whose answer is lost.
 var errUnanswered = errors.New("the simulated stream did not answer")
 
-// toStream stores rows behind the stream's last one. While there are faults, an answer
-// may be lost before or behind that.
+// toStream stores rows after the stream's last one. While there are faults, an answer
+// may be lost before or after that.
 func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
 	m := s.machines
 	if rows[0].Seq != int64(len(m.rows))+1 {
@@ -284,7 +284,7 @@ func seedsOnMachines() int {
 }
 
 // TestSimulationOnSeveralMachines is TestSimulation with three machines: lives begin on
-// any of them, behind publications whose answers are lost.
+// any of them, after publications whose answers are lost.
 func TestSimulationOnSeveralMachines(t *testing.T) {
 	n := seedsOnMachines()
 	template, dir := ledgerTemplate(t), simDir(t)

@@ -20,7 +20,7 @@ import (
 // go wrong.
 func (s *simulation) chaos(ctx context.Context) {
 	s.faulty = true
-	steps := []func(context.Context){ // as often as they stand here
+	steps := []func(context.Context){ // as often as they are listed here
 		s.publish, s.publish, s.publishAgain, s.deliver, s.deliver, s.work, s.work, s.work, s.work, s.pass, s.pass, s.breakSomething, s.arriveLate, s.crashSoon,
 		s.mind, s.otherMood, s.person, s.person, s.twoSchedules, s.quiet, s.reconfigure, s.work, s.crashSoon, s.reconcile, s.outside,
 	}

@@ -159,7 +159,7 @@ func TestAReasonNamesTheUserThatAsked(t *testing.T) {
 	}
 }
 
-// What stands behind a name in what people read is proven by a server, or not there.
+// What stands after a name in what people read is proven by a server, or not there.
 func TestANameThatClaimsAUserIsRefused(t *testing.T) {
 	h := idleRig(t)
 	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
@@ -169,7 +169,7 @@ func TestANameThatClaimsAUserIsRefused(t *testing.T) {
 	}
 }
 
-// A journal may hold ids that are refused now: what was accepted goes on under them.
+// A journal may hold ids that are refused now: what was accepted continues under them.
 func TestAnIDThatIsRefusedNowIsReadAndWithdrawn(t *testing.T) {
 	h := idleRig(t)
 	const id = "keep\u3164"

@@ -155,7 +155,7 @@ func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
 // always among the first three.
 func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
-// nextRow reads a query's next row; ok is false behind the last.
+// nextRow reads a query's next row; ok is false after the last.
 func nextRow(r rows) (text string, ok bool, err error) {
 	if !r.Next() {
 		return "", false, r.Err()

@@ -113,7 +113,7 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 	}
 }
 
-// TestAPageLooksThroughABoundedPartOfTheList and says where it goes on.
+// TestAPageLooksThroughABoundedPartOfTheList and says where it continues.
 func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "rare/1"), sending("rare/1", 1), fact.OrderAccepted{Ref: ref("rare/1"), Attempt: 1, OrderNo: "no of rare/1", NextAt: noon},

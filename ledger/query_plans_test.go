@@ -281,7 +281,7 @@ var small = []string{"binding", "base", "seal", "totals", "pauses", "arrows", "l
 var ofTheOpen = []string{"operations_live", "operations_next", "operations_due", "one_open_renewal_per_proxy", "lines_unresolved", "sweep_reviews_open", "slots_held", "transfers_recorded", "operations_numberless",
 	"proxies_unlisted", "proxies_unreadable", "journal_records", "archived_records"}
 
-// subquery stands for a derived table: its own steps are in the plan too.
+// subquery represents a derived table: its own steps are in the plan too.
 const subquery = "(subquery)"
 
 var (

@@ -33,7 +33,7 @@ type Status struct {
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
 	Why         string                `json:"why" doc:"How the last slot ended."`
 	Problem     string                `json:"problem,omitempty" doc:"The sweep that is due cannot be made: it is tried again."`
-	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last sweep continues with by itself."`
+	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last run continues with."`
 	Paused      *ledger.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
 	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is not configured any more, what of it still counts, and what to do."`
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`

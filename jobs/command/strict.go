@@ -76,7 +76,7 @@ func decodeMembers(data []byte, v any) error {
 	return err
 }
 
-// knownFields suggests the field that an unknown one may stand for, or lists those of its object.
+// knownFields suggests the field that an unknown one may mean, or lists those of its object.
 func knownFields(wrong *jsonv2.SemanticError) string {
 	if wrong.GoType == nil || wrong.GoType.Kind() != reflect.Struct {
 		return ""

@@ -144,7 +144,7 @@ type Plan struct {
 	SpentTodayCents  int64             `json:"spent_today_cents" doc:"What was spent today."`
 	SpentMonthCents  int64             `json:"spent_month_cents" doc:"What was spent in this month."`
 	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
-	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the sweep continues with by itself once this is published."`
+	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the run continues with once this is published."`
 }
 
 // Made is a plan with what its sweep needs beside it.
@@ -290,7 +290,7 @@ type planner struct {
 	// learning: the price of one that is on its way, or in the plan, is not known, or that
 	// of too many that have no outcome.
 	learning bool
-	// firstLeft is the nearest expiry of what the sweep goes on with.
+	// firstLeft is the nearest expiry of what the sweep continues with.
 	firstLeft time.Time
 	prices    *Prices
 	canary    map[Kind]bool
@@ -474,7 +474,7 @@ func (p *planner) leaveOut(proxy ledger.Proxy, why string) {
 	}
 }
 
-// left is what the sweep goes on with by itself; nil when there is nothing, or
+// left is what the sweep continues with automatically; nil when there is nothing, or
 // when only another sweep can take it.
 func (p *planner) left() *fact.SweepLeft {
 	counts := p.plan.LeftOutCounts
@@ -490,7 +490,7 @@ func (p *planner) left() *fact.SweepLeft {
 	return &x
 }
 
-// noteLeft keeps the nearest expiry of what the sweep goes on with.
+// noteLeft keeps the nearest expiry of what the sweep continues with.
 func (p *planner) noteLeft(expires time.Time, why string) {
 	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
 	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {

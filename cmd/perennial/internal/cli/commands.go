@@ -352,7 +352,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRe
 		}
 		said = a.sayState(ctx, r, id, state, said)
 		if state == inspect.StateConflict {
-			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
+			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which is kept: nothing new was done\nchoose another --id", id)}
 		}
 		if settledState(state) {
 			status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id})
@@ -433,7 +433,7 @@ func persist(ctx context.Context, publish func() error) error {
 	}
 }
 
-// settledState reports that nothing more happens by itself.
+// settledState reports that nothing more happens automatically.
 func settledState(state string) bool {
 	s := fact.State(state)
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)

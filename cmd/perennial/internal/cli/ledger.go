@@ -198,7 +198,7 @@ func (a ledgerCommands) entriesContinue(next int64) error {
 	if next == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.stderr, "there are more entries: go on with --from %d, or ask for more with --limit\n", next)
+	_, err := fmt.Fprintf(a.stderr, "there are more entries: continue with --from %d, or ask for more with --limit\n", next)
 	return err
 }
 

@@ -306,7 +306,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 			return sendChange(cmd.Context(), a.app, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
 		},
 	}
-	c.Flags().StringVar(&until, "until", "", "end by itself: an instant, or a time from now such as 8h (default: until it is resumed)")
+	c.Flags().StringVar(&until, "until", "", "end automatically: an instant, or a time from now such as 8h (default: until it is resumed)")
 	signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
 	return c
 }

@@ -150,7 +150,7 @@ func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 	}
 }
 
-// TestTrap55ASweepThatCannotBeMadeIsNotReady: with a key without proxies:read orders go on,
+// TestTrap55ASweepThatCannotBeMadeIsNotReady: with a key without proxies:read orders continue,
 // and no sweep can be made.
 func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	t.Parallel()

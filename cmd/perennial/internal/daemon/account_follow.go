@@ -200,10 +200,10 @@ func (a *account) unacknowledged() string {
 const slowAfter = 4 * time.Second
 
 // answersAgain is how many rows, before the end of the stream, have their answers sent
-// again by a runner that begins: the one before may have died behind the publication.
+// again by a runner that begins: the one before may have died after the publication.
 const answersAgain = 2048
 
-// answered is the row behind which answers to inboxes are sent.
+// answered is the row after which answers to inboxes are sent.
 func (a *account) answered(ctx context.Context) (uint64, error) {
 	noted, err := a.Ledger().Published(ctx)
 	if err != nil {

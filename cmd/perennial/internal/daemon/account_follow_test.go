@@ -138,7 +138,7 @@ func (x *taken) later() {
 }
 
 // TestATakeOverFoldsToTheEnd: with the lease alone nothing of what others wrote is there;
-// behind the take-over all of it is, and the next row belongs behind it.
+// after the take-over all of it is, and the next row belongs after it.
 func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	x := newTaken(t)
 	must(t, x.takeOver(t.Context()))
@@ -216,7 +216,7 @@ func (x *taken) mayWait() bool {
 }
 
 // TestRowsThatWentWhileTheyWereReadAreNoOtherHistory: an archiving removes events that a
-// standby has yet to read. Its ledger has to be made again; the account goes on.
+// standby has yet to read. Its ledger has to be made again; the account continues.
 func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	x := newTaken(t)
 	rows, err := x.other.Rows(t.Context(), 20, 5)

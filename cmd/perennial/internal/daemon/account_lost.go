@@ -17,7 +17,7 @@ import (
 // events stream may turn out to have lost rows; and the longest wait for those words.
 const mayHaveLost = time.Minute
 
-// leaveToLongest returns nil where this runner may go on from the end of its ledger, and
+// leaveToLongest returns nil where this runner may continue from the end of its ledger, and
 // an error where the events stream has lost rows and another living runner has more of
 // them: from a shorter ledger the history would lack what the other one sent. Only the
 // holder of the lease calls it, with a ledger that has all that is on the stream.
@@ -62,7 +62,7 @@ func (a *account) awaitWords(ctx context.Context) error {
 			return err
 		}
 	}
-	a.log.Warnf("bucket %s does not carry what runners say of themselves: the account goes on without knowing how many rows the others have", queue.NodesBucket)
+	a.log.Warnf("bucket %s does not carry what runners say of themselves: the account continues without knowing how many rows the others have", queue.NodesBucket)
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (p *peers) longest(account, self string, now time.Time) (name string, row i
 // echo is how this runner's own word comes back to it: while it does, those of the others
 // come too.
 type echo struct {
-	since time.Time // when the first one came; behind a gap or a new connection it is another
+	since time.Time // when the first one came; after a gap or a new connection it is another
 	last  time.Time // when the newest one came
 }
 

@@ -110,7 +110,7 @@ func (a *account) turn(ctx context.Context) error {
 		return err
 	}
 	if most := a.js().MaxPayload(); most < RequiredPayload {
-		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
+		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any after it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (a *account) serveUnder(ctx context.Context, lease *lease.Lease) error {
 	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	if releaseErr := lease.Release(release); releaseErr != nil && !lost {
-		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it runs out by itself")
+		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it expires")
 	}
 	switch {
 	case lost:

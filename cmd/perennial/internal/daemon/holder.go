@@ -64,7 +64,7 @@ func (n *name) hear(all []Node, holder string) (changed bool) {
 
 // holderOf names the runner of a data directory, whose lock this process has, as the
 // holder of leases: a process that is started again there has the lease of the one that
-// died, and need not wait until it has run out. Behind the node's name stand the start of
+// died, and need not wait until it has run out. After the node's name stand the start of
 // the machine and the directory's place in it, so that a copy of the directory, or of the
 // machine, is another holder. Where that cannot be read, the name is of this process alone.
 func holderOf(dir string) string {

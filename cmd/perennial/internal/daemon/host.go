@@ -33,7 +33,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// embeddedAddress stands for the sandbox of the same process in the ledger's
+// embeddedAddress represents the sandbox of the same process in the ledger's
 // binding: its port differs from run to run.
 const embeddedAddress = "sandbox:embedded"
 

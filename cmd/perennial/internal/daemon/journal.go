@@ -66,7 +66,7 @@ func (j journal) follow(ctx context.Context, folded func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, read := make(chan ledger.Row, ledger.PublishMost), make(chan error, 1)
-	// The reader is not waited for: behind a lost server the library may take its time,
+	// The reader is not waited for: after a lost server the library may take its time,
 	// and the caller may hold the account's lease already.
 	go func() {
 		defer close(rows)
@@ -122,7 +122,7 @@ func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()
 	}
 }
 
-// forkAdvice is what to do where another runner goes on from a history that this ledger
+// forkAdvice is what to do where another runner continues from a history that this ledger
 // does not have.
 const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
 	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"

@@ -77,7 +77,7 @@ func (f *following) take(id string, kind fact.Kind, published time.Time) {
 	}
 }
 
-// start counts the rows behind one until stop is called.
+// start counts the rows after one until stop is called.
 func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	f.outbox = outbox
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +89,7 @@ func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	}
 }
 
-// run counts the rows behind one until ctx ends.
+// run counts the rows after one until ctx ends.
 func (f *following) run(ctx context.Context, after int64) {
 	var published sync.WaitGroup
 	defer published.Wait()

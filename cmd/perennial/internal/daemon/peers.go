@@ -47,7 +47,7 @@ func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
-			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a bucket made anew is found
+			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a bucket made again is found
 			_ = watch(limited)                                          // that NATS is away is the matter of a check
 			ended := limited.Err() != nil
 			cancel()

@@ -12,7 +12,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// clearStrangers makes the events stream anew where others have published on it, or have
+// clearStrangers makes the events stream again where others have published on it, or have
 // removed its first events, and everything else on it is this ledger's, whose rows are proved
 // first: the outbox then publishes all again. One that
 // holds what this ledger does not know is left as it is, and is an error: the ledger
@@ -36,9 +36,9 @@ func (a *account) clearStrangers(ctx context.Context) error {
 		return fmt.Errorf("the events stream is not filled from a ledger that cannot be proved: %w", err)
 	}
 	if lost != nil {
-		a.log.WithError(lost).Warn("the first events are gone from the stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+		a.log.WithError(lost).Warn("the first events are gone from the stream; it is removed and made again, and everything is published again from the ledger. Durable consumers begin again")
 	} else {
-		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made again, and everything is published again from the ledger. Durable consumers begin again")
 	}
 	if err := streams.RemoveEvents(ctx, a.js(), a.Name); err != nil {
 		return err

@@ -47,7 +47,7 @@ func answerOf[T any](a Account, v verbs.Verb[struct{}, T]) func(context.Context)
 	}
 }
 
-// sweeps is where the schedules of an account stand; problem says why that is not known.
+// sweeps is the state of an account's schedules; problem says why that is not known.
 func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string) {
 	made := askNow(ctx, s, a, verbs.Sweeps)
 	return made.Value, made.problem()

@@ -24,7 +24,7 @@ const (
 	quick   = 20 * time.Millisecond
 	brief   = 500 * time.Millisecond
 	briefly = 5 * time.Second
-	// failedShare is the same behind a failure, which may be over.
+	// failedShare is the same after a failure, which may be over.
 	failedShare = 3
 	// figureKept is how long a figure is kept after the last request for it.
 	figureKept = 15 * time.Minute
@@ -54,7 +54,7 @@ type figure struct {
 	tried time.Time // when that was tried last
 	took  time.Duration
 	since time.Time     // when its making began; zero: it is not being made
-	made  chan struct{} // closed when that is over
+	made  chan struct{} // closed when that has ended
 	asked time.Time
 	owed  bool // a page was shown without it: pages hear when it has been made
 }
@@ -89,7 +89,7 @@ type Made[T any] struct {
 	Value T
 	At    time.Time // when it had been made; zero: it has not been yet
 	Since time.Time // a newer one is being made since; zero: none is
-	Err   string    // why the last attempt failed; Value is of before
+	Err   string    // why the last attempt failed; Value is the earlier one
 }
 
 // Known reports whether there is a value.
@@ -136,7 +136,7 @@ func madeOf[T any](one *figure) Made[T] {
 	return out
 }
 
-// peek returns the figure of a name as it stands, without making it; asked is false where
+// peek returns the figure of a name as it is, without making it; asked is false where
 // the figure was never begun.
 func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	f.mu.Lock()
@@ -176,7 +176,7 @@ func (f *figures) ask(name string, fresh time.Duration, produce func(context.Con
 }
 
 // pause is how long it is not made again: so that it takes its share of the time, or shorter
-// behind a failure.
+// after a failure.
 func (one *figure) pause() time.Duration {
 	switch {
 	case one.took < quick:

@@ -140,7 +140,7 @@ func (s *Server) money(q accountRequest) {
 	s.show(q, "money", "Money", v)
 }
 
-// byDay has the days in their order, and what is in none of them behind.
+// byDay has the days in their order, and what is in none of them after.
 func byDay(a, b ledger.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:

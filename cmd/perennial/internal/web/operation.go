@@ -240,7 +240,7 @@ func (v *operationView) choose() {
 	}
 }
 
-// readWay finds, of each line, what bought or renewed its proxy before and behind it.
+// readWay finds, of each line, what bought or renewed its proxy before and after it.
 func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
 		one := wayOfProxy{RenewalLine: line}

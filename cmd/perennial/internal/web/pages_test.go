@@ -417,7 +417,7 @@ func TestAnOpenPageHearsOfAChange(t *testing.T) {
 		t.Fatalf("%s was not heard: %v", want, lines.Err())
 	}
 	heard("hello")
-	for range 3 { // also what comes right behind another change
+	for range 3 { // also what comes right after another change
 		check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "x"})
 		}))

@@ -157,7 +157,7 @@ func placeAfter(form url.Values) (p ledger.ExpiryPlace, ok bool) {
 	return p, found && err == nil
 }
 
-// nextPage is the address of the page behind a proxy.
+// nextPage is the address of the page after a proxy.
 func nextPage(q accountRequest, last ledger.ExpiryPlace) string {
 	form := q.URL.Query()
 	form.Set("behind", last.At.UTC().Format(time.RFC3339Nano)+"~"+last.ProxyID)
