@@ -299,7 +299,7 @@ func (r *Runner) bury(ctx context.Context, m *intake.Message, code, reason strin
 		return fmt.Errorf("dead letter: %w", err)
 	}
 	r.deadLine.add(m.StreamSequence, reason)
-	r.deadLine.say(r.Log, r.Clock())
+	r.deadLine.log(r.Log, r.Clock())
 	return nil
 }
 

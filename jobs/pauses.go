@@ -337,7 +337,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	case x.Cause == decide.CausePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
 		return false // that a request works says nothing about it
 	case x.Scope != decide.ScopeAccount:
-		r.ready.letOne(lane(x.Scope))
+		r.ready.probe(lane(x.Scope))
 		return true
 	}
 	if r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {

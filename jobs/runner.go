@@ -240,7 +240,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 		r.resume(ctx, x, "the provider answers before its Retry-After is over")
 	}
 	r.clock.Hear(wallet.ServerTime)
-	r.pulse.heard(r.Clock(), nil)
+	r.pulse.note(r.Clock(), nil)
 	r.account.Store(&account)
 	if account.Status != "active" {
 		r.Log.WithField("status", fact.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
@@ -358,7 +358,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.keepAsking(ctx) })
 	err = group.Wait()
-	r.deadLine.say(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
+	r.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
 	r.unsendRest(work)                                  // after the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

@@ -213,7 +213,7 @@ func (s *simulation) work(ctx context.Context) {
 	if err := step(ctx, ctx, j); err != nil {
 		s.sayf("%s could not go on: %s", j.op.ID, firstWords(err))
 		r.ready.done(j.op.ID)
-		r.retake(ctx, j.op.ID)
+		r.requeue(ctx, j.op.ID)
 	}
 }
 

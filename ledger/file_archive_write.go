@@ -171,7 +171,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 		return nil, err
 	}
 	defer func() { _ = begin.Rollback() }()
-	with, err := l.beside(ctx)
+	with, err := l.compare(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 }
 
 // foldBehind folds what follows the end of another file, and takes the caches over.
-func (b *beside) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
+func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
 	f, err := newFold(ctx, path)
 	if err != nil {
 		return nil, err

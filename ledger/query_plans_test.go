@@ -174,7 +174,7 @@ var builds = map[string]func(b *book) error{
 		_, err := b.EndingsWithoutRenewal(context.Background(), "px_1", noon)
 		return err
 	},
-	"beside.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
+	"comparison.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
 	"wholeRows": func(b *book) error {
 		for _, table := range projections {
 			columns, err := columnsOf(context.Background(), b.read, table)
@@ -354,7 +354,7 @@ var wholeTables = map[string]string{
 	"fold.load":           "a fold that begins with a snapshot reads all of it",
 	"fold.bookAgain":      "the times of a snapshot of before booked_at are made once",
 	"wholeRows":           "a verification compares every row",
-	"beside.compareTable": "a verification compares every row",
+	"comparison.compareTable": "a verification compares every row",
 	"countStates":         "a fold counts the operations once, behind its last row",
 	"backdated":           "a verification reads every booking",
 	"checkMonths":         "a verification reads every booking",

@@ -188,7 +188,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	stands := make(chan error, 1)
-	go func() { _, err := x.stand(ctx); stands <- err }()
+	go func() { _, err := x.awaitLease(ctx); stands <- err }()
 	for x.mayWait() {
 		select {
 		case err := <-stands:
@@ -230,7 +230,7 @@ func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	if !errors.Is(err, errLedgerBefore) || final(err) {
 		t.Errorf("rows that went: %v", err)
 	}
-	if lease, err := x.stand(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
+	if lease, err := x.awaitLease(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
 		t.Errorf("it stands with %v, %v", lease, err)
 	}
 }

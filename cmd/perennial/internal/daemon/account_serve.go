@@ -121,7 +121,7 @@ func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
 	if found && last.Hash == "" {
-		return held, strange(a.Name, last)
+		return held, foreignEvent(a.Name, last)
 	}
 	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
 		return held, &outbox.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}

@@ -70,7 +70,7 @@ func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 
 // answerFinished answers an inbox if its command has ended.
 func (a *account) answerFinished(ctx context.Context, inbox, id string) bool {
-	answer, err := answers{a}.cameTo(ctx, id)
+	answer, err := answers{a}.answerNow(ctx, id)
 	if err != nil || !answer.Finished {
 		return false
 	}

@@ -46,7 +46,7 @@ func (a *account) setHolding(x holding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.holding = x
-	a.host.say()
+	a.host.announce()
 }
 
 func (a *account) holds() bool { return !a.snapshot().holding.since.IsZero() }

@@ -43,10 +43,10 @@ func (n *name) get() string {
 	return n.node
 }
 
-// hear looks at what all runners said last. It reports whether the name had to change:
+// note looks at what all runners said last. It reports whether the name had to change:
 // another holder has written over the runner's own word. A word from before that is of
 // the machine's last start, and runs out.
-func (n *name) hear(all []Node, holder string) (changed bool) {
+func (n *name) note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, x := range all {

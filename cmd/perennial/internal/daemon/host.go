@@ -249,7 +249,7 @@ func (h *Host) Run(ctx context.Context) error {
 	watched := make(chan struct{})
 	go func() { defer close(watched); h.watch(watching) }()
 	defer func() { stop(); <-watched }()
-	defer context.AfterFunc(ctx, func() { h.stopping.Store(true); h.say() })()
+	defer context.AfterFunc(ctx, func() { h.stopping.Store(true); h.announce() })()
 	stopBrokers, err := h.serveBrokers()
 	defer stopBrokers()
 	if err != nil {

@@ -161,13 +161,13 @@ func (j journal) row(e events.Event, err error) (ledger.Row, error) {
 		return ledger.Row{}, err
 	}
 	if e.Hash == "" || e.Seq != e.StreamSeq {
-		return ledger.Row{}, strange(j.account, e)
+		return ledger.Row{}, foreignEvent(j.account, e)
 	}
 	return ledger.ReadEvent(e.Data)
 }
 
-// strange is the error of a message that is no row of the journal.
-func strange(account string, e events.Event) error {
+// foreignEvent is the error of a message that is no row of the journal.
+func foreignEvent(account string, e events.Event) error {
 	return &outbox.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
 		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 }
@@ -179,7 +179,7 @@ func (j journal) foldToEnd(ctx context.Context) error {
 		return err
 	}
 	if last.Hash == "" || last.Seq != last.StreamSeq {
-		return strange(j.account, last)
+		return foreignEvent(j.account, last)
 	}
 	head, _, err := j.ledger.Head(ctx)
 	if err != nil || uint64(head) >= last.Seq {

@@ -110,7 +110,7 @@ func (f *simFleet) step() {
 		if !m.alive {
 			continue
 		}
-		m.peers.hear(said, f.now)
+		m.peers.note(said, f.now)
 		f.takeFree(m)
 		f.handOver(m)
 	}

@@ -158,7 +158,7 @@ func (f *following) count(ctx context.Context, r ledger.Row) {
 	case "operation.waiting", "operation.review", "operation.resolved", "account.paused", "sweep.held", "ledger.discrepancy", "runner.started":
 		if x, err := fact.Decode(r.Type, []byte(r.Data)); err == nil {
 			f.countRare(r, x)
-			f.say(x)
+			f.logFact(x)
 		}
 	}
 }
@@ -221,9 +221,9 @@ func (f *following) countRare(r ledger.Row, x fact.Fact) {
 	}
 }
 
-// say logs a fact that a person should hear of, so that a day can be followed in the log:
+// logFact logs a fact that a person should hear of, so that a day can be followed in the log:
 // pauses, sweeps and findings are said where they happen.
-func (f *following) say(x fact.Fact) {
+func (f *following) logFact(x fact.Fact) {
 	switch x := x.(type) {
 	case fact.RunnerStarted:
 		log := f.log.WithField("recovered", x.Recovered)

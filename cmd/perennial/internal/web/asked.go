@@ -31,7 +31,7 @@ func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question 
 
 // askNow is a runner's answer to a verb that changes nothing.
 func askNow[T any](ctx context.Context, s *Server, a Account, v verbs.Verb[struct{}, T]) Made[T] {
-	return lately(ctx, s.figures, v.Name+" "+a.AccountName(), 0, answerOf(a, v))
+	return figureOf(ctx, s.figures, v.Name+" "+a.AccountName(), 0, answerOf(a, v))
 }
 
 // begin asks without waiting for the answer, which askNow returns.

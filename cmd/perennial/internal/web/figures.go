@@ -98,10 +98,10 @@ func (m Made[T]) Known() bool { return !m.At.IsZero() }
 // Pending reports whether the page has to be looked at again for a value.
 func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
-// lately is the figure of a name, which make makes: at most so old, unless its making takes
+// figureOf is the figure of a name, which make makes: at most so old, unless its making takes
 // more than a hundredth of that time. An older one is returned while a new one is made;
 // where there is none, or it is to be of now (fresh is 0), it waits a little.
-func lately[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
+func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
 	f.mu.Lock()
 	first := one.at.IsZero() && one.err == nil

@@ -128,7 +128,7 @@ func (s *Server) money(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v.Days = lately(ctx, s.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
+	v.Days = figureOf(ctx, s.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
 		days, err := l.TotalsBy(ctx, "day", daysListed)
 		slices.SortStableFunc(days, byDay)
 		return days, err
@@ -215,7 +215,7 @@ func (s *Server) statement(q accountRequest) {
 	if next := begin.AddDate(0, 1, 0); !next.After(s.Clock()) {
 		v.Later = next.Format(monthForm)
 	}
-	v.Made = lately(q.Context(), s.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
+	v.Made = figureOf(q.Context(), s.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
 		return l.Statement(ctx, name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
 	s.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)

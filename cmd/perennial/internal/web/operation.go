@@ -311,7 +311,7 @@ func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e i
 		return e, false, nil
 	}
 	name := fmt.Sprintf("evidence %s %s %d", a.AccountName(), o.ID, o.Version)
-	asked := lately(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (inspect.Evidence, error) {
+	asked := figureOf(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (inspect.Evidence, error) {
 		ctx, cancel := context.WithTimeout(ctx, evidenceWithin)
 		defer cancel()
 		return ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: o.ID})

@@ -193,7 +193,7 @@ func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p led
 		return row
 	}
 	kind := strings.Join([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
-	price := lately(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
+	price := figureOf(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
 		return a.Ledger().LastPaid(ctx, p.Proxy)
 	})
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {
