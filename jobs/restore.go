@@ -73,10 +73,6 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 	return nil
 }
 
-// answeredFor notes that a person has answered a review: what a restored account
-// stays paused for may be explained by it.
-func (r *Runner) answeredFor() { r.answers.Add(1) }
-
 // untilAnswered waits until a person has answered a review since, or has ended the
 // pause.
 func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {

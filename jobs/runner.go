@@ -17,6 +17,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -131,7 +132,8 @@ func (c Config) withDefaults() Config {
 // Runner executes the commands of one account.
 type Runner struct {
 	Config
-	gate *rateGate
+	*desk.Desk // what people ask for
+	gate       *rateGate
 
 	binding fact.Binding
 	clock   *clock
@@ -174,6 +176,10 @@ func NewRunner(c Config) *Runner {
 		toldBroken: map[string]time.Time{},
 		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}
+	r.Desk = desk.New(desk.Config{
+		Ledger: c.Ledger, Binding: func() fact.Binding { return r.binding }, Now: func() time.Time { return r.clock.Now() }, Readable: r.readable, Evidence: r.Evidence,
+		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },
+	})
 	r.pauses = newPauses(c.Clock)
 	r.ready = newReady(capacity(c), r.pauses)
 	return r

@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -186,7 +187,7 @@ func (s *simulation) resolve(ctx context.Context, o fact.Operation, proxy string
 	charged := cents > 0
 	s.counts.reviews++
 	s.sayf("a person resolves %s %s: %d", o.ID, proxy, cents)
-	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, ConfirmCents: &cents, AgainstEvidence: !charged, By: "ada", Reason: "the provider's books"})
+	err := s.runner.Resolve(ctx, desk.Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, ConfirmCents: &cents, AgainstEvidence: !charged, By: "ada", Reason: "the provider's books"})
 	var refused *command.RefusedError
 	if err != nil && !errors.As(err, &refused) {
 		s.must(err, "resolve "+o.ID)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/testrun"
 	"perennial/upstream"
@@ -38,7 +39,7 @@ type simMachines struct {
 	moves   int                   // lives that began elsewhere than the one before
 	unknown int                   // publications without an answer
 	fenced  int                   // publications of a life that was replaced
-	unsaid  []Recording
+	unsaid  []desk.Recording
 }
 
 // frozenLife is a life whose machine stops. It does not know that another begins.
@@ -214,7 +215,7 @@ func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
 
 // record has a person record money. Where it is not known whether that is on the stream,
 // the same person says the same again, under the same id, to the next life.
-func (s *simulation) record(ctx context.Context, x Recording) {
+func (s *simulation) record(ctx context.Context, x desk.Recording) {
 	x.ID = fmt.Sprintf("by-hand-%d", s.counts.steps)
 	err := s.recordAtLast(ctx, x)
 	if s.machines != nil && ledger.Ended(err) {
@@ -228,12 +229,12 @@ func madeByHand(context.Context, string) (upstream.Order, error) { return upstre
 
 // recordAtLast is Record by somebody who sets the clock, and waits, where it is refused for
 // a clock that is behind.
-func (s *simulation) recordAtLast(ctx context.Context, x Recording) error {
-	_, _, err := Record(ctx, s.ledger, x, madeByHand)
+func (s *simulation) recordAtLast(ctx context.Context, x desk.Recording) error {
+	_, _, err := desk.Record(ctx, s.ledger, x, madeByHand)
 	if _, refused := errors.AsType[*command.RefusedError](err); refused {
 		s.skew, s.time = 0, s.time.Add(2*time.Hour)
 		s.sayf("the clock is set, and the record is made two hours later")
-		_, _, err = Record(ctx, s.ledger, x, madeByHand)
+		_, _, err = desk.Record(ctx, s.ledger, x, madeByHand)
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -159,7 +159,7 @@ func (w *world) answerAsTheReferee(line daemon.ReadyLine, status inspect.Command
 	}
 	defer q.Close()
 	for _, o := range status.Operations {
-		answer := jobs.Resolution{ID: o.OperationID, Charged: new(bool), By: "ada", Reason: "the provider said so"}
+		answer := desk.Resolution{ID: o.OperationID, Charged: new(bool), By: "ada", Reason: "the provider said so"}
 		for _, c := range charges {
 			if c.IdempotencyKey == o.IdempotencyKey {
 				*answer.Charged = true

@@ -1,7 +1,7 @@
 // Record books money that the replies of the provider did not show, in a person's name:
 // what moved outside Perennial, late charges and refunds, and corrections.
 
-package jobs
+package desk
 
 import (
 	"cmp"
