@@ -459,8 +459,8 @@ func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
 		t.Helper()
 		_, err := h.runner.reconcile(t.Context(), h.runner.scheduledReading, afterTwoPasses)
 		check(t, err)
-		if n := len(h.facts("ledger.discrepancy")); n != facts || h.runner.reconciling.suspect != "" != suspect {
-			t.Errorf("%d facts, suspected %q", n, h.runner.reconciling.suspect)
+		if n := len(h.facts("ledger.discrepancy")); n != facts || h.runner.suspect != "" != suspect {
+			t.Errorf("%d facts, suspected %q", n, h.runner.suspect)
 		}
 	}
 	pass(0, false)

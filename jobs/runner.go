@@ -133,7 +133,8 @@ func (c Config) withDefaults() Config {
 type Runner struct {
 	Config
 	*desk.Desk // what people ask for
-	gate       *rateGate
+	*books
+	gate *rateGate
 
 	binding fact.Binding
 	clock   *clock
@@ -148,10 +149,9 @@ type Runner struct {
 	answers      atomic.Int64                     // how many reviews a person has answered
 	taking       atomic.Int64                     // since when commands are taken into the ledger, in microseconds; 0: none are
 
-	pulse       pulse
-	share       *rate.Limiter // of the rate, for what only reads
-	reconciling reconciling
-	deadLine    deadLine
+	pulse    pulse
+	share    *rate.Limiter // of the rate, for what only reads
+	deadLine deadLine
 
 	begun       atomic.Bool   // runner.started is in the ledger
 	mayPlan     chan struct{} // closed when the proxies' table may be planned from
@@ -174,14 +174,18 @@ func NewRunner(c Config) *Runner {
 	r := &Runner{
 		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), kept: map[string]command.Command{},
 		toldBroken: map[string]time.Time{},
-		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
+		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1),
+	}
+	r.pauses = newPauses(c.Clock)
+	r.books = &books{
+		Config: &r.Config, pauses: r.pauses, binding: func() fact.Binding { return r.binding }, now: func() time.Time { return r.clock.Now() }, heard: r.Read,
+		passRead: r.passRead, passListing: r.PassListing, wake: r.wakeDueLoop, turn: make(chan struct{}, 1),
 	}
 	r.pricing = &pricing{Config: &r.Config, turn: r.passNow, heard: r.Read, moment: r.moment, now: func() time.Time { return r.clock.Now() }, found: map[string]upstream.OfferFilter{}}
 	r.Desk = desk.New(desk.Config{
 		Ledger: c.Ledger, Binding: func() fact.Binding { return r.binding }, Now: func() time.Time { return r.clock.Now() }, Readable: r.readable, Evidence: r.Evidence,
 		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },
 	})
-	r.pauses = newPauses(c.Clock)
 	r.ready = newReady(capacity(c), r.pauses)
 	return r
 }
