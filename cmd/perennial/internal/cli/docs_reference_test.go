@@ -62,7 +62,7 @@ func writeCommand(w *strings.Builder, c *cobra.Command) {
 			flags = append(flags, "`--"+f.Name+"`")
 		}
 	})
-	fmt.Fprintf(w, "- `%s`: %s.", strings.TrimSuffix(c.UseLine(), " [flags]"), strings.TrimSuffix(c.Short, "."))
+	fmt.Fprintf(w, "- `%s`: %s.", strings.TrimSuffix(strings.TrimPrefix(c.UseLine(), "perennial "), " [flags]"), strings.TrimSuffix(c.Short, "."))
 	if len(flags) > 0 {
 		fmt.Fprintf(w, " %s", strings.Join(flags, " "))
 	}
