@@ -72,7 +72,7 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-// busy is a provider that has one proxy's renewal in progress for ever.
+// busy is a provider that has one proxy's renewal in progress forever.
 type busy struct {
 	*upstream.Client
 	id string
@@ -214,7 +214,7 @@ func TestTwoSimultaneousOrdersDoNotBothFitUnderTheLimit(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// A new key comes from a person only, and only behind a refusal that proves that
+// A new key comes from a person only, and only after a refusal that proves that
 // nothing was charged.
 func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	t.Parallel()

@@ -267,7 +267,7 @@ func (h *rig) await(id string, states ...fact.State) inspect.CommandStatus {
 	return s
 }
 
-// rests: nothing of the command goes on by itself.
+// rests: nothing of the command continues automatically.
 func rests(s inspect.CommandStatus) bool {
 	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o inspect.OperationStatus) bool {
 		return !o.State.Ended() && o.State != fact.StateReview

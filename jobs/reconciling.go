@@ -89,7 +89,7 @@ func (r *Runner) Unreconciled() string {
 	return fmt.Sprintf("the books have not been compared with the provider since %s (`perennial ledger reconcile`): %s", moved.UTC().Format(time.RFC3339), why)
 }
 
-// Intervals of reconciling by itself.
+// Intervals of automatic reconciliation.
 const (
 	reconcileFirst = time.Minute     // after the start, so that one that restarts often reconciles too
 	reconcileAgain = 5 * time.Minute // after one that failed
@@ -206,7 +206,7 @@ func (r *Runner) readsOfAPass() int {
 }
 
 // readable refuses to read while the account is paused: a Retry-After holds
-// every sender. Behind a restore the reads are what a person decides by.
+// every sender. After a restore the reads are what a person decides by.
 func (r *Runner) readable() error {
 	if _, blocked := r.pauses.untilBut(lanePoll, ledger.CauseRestored); !blocked {
 		return nil
@@ -214,7 +214,7 @@ func (r *Runner) readable() error {
 	return command.Refuse("the account is paused, so the provider is not asked: see `perennial accounts show`")
 }
 
-// scheduledReading reads the wallet while operations go on.
+// scheduledReading reads the wallet while operations continue.
 func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading, error) {
 	return r.reconciling.reconciler.ReadWallet(ctx)
 }
@@ -224,7 +224,7 @@ func (r *Runner) scheduledReading(ctx context.Context) (reconcile.WalletReading,
 const exactTries = 3
 
 // exactReading closes the write gate, lets what is under way finish, and reads
-// the wallet. What cannot finish by itself widens the interval.
+// the wallet. What cannot finish automatically widens the interval.
 func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
 	r.pauses.closeGate()
 	defer func() {
@@ -244,8 +244,8 @@ func (r *Runner) exactReading(ctx context.Context) (w reconcile.WalletReading, e
 	return w, nil
 }
 
-// untilSettled waits until nothing that could end by itself is under way, or
-// until the context's time is over, which is no error.
+// untilSettled waits until nothing that could end automatically is under way, or
+// until the context's time has passed, which is no error.
 func (r *Runner) untilSettled(ctx context.Context) error {
 	for {
 		p, err := r.Ledger.Position(context.WithoutCancel(ctx), r.Account)
@@ -260,7 +260,7 @@ func (r *Runner) untilSettled(ctx context.Context) error {
 	}
 }
 
-// moving reports whether something ends by itself: a request whose reply is
+// moving reports whether something ends automatically: a request whose reply is
 // awaited, an order whose charge is not booked. What waits to be sent again
 // does not, while the gate is closed.
 func moving(open []ledger.Exposure) bool {

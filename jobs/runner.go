@@ -17,6 +17,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -131,7 +132,8 @@ func (c Config) withDefaults() Config {
 // Runner executes the commands of one account.
 type Runner struct {
 	Config
-	gate *rateGate
+	*desk.Desk // what people ask for
+	gate       *rateGate
 
 	binding fact.Binding
 	clock   *clock
@@ -174,6 +176,10 @@ func NewRunner(c Config) *Runner {
 		toldBroken: map[string]time.Time{},
 		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}
+	r.Desk = desk.New(desk.Config{
+		Ledger: c.Ledger, Binding: func() fact.Binding { return r.binding }, Now: func() time.Time { return r.clock.Now() }, Readable: r.readable, Evidence: r.Evidence,
+		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },
+	})
 	r.pauses = newPauses(c.Clock)
 	r.ready = newReady(capacity(c), r.pauses)
 	return r
@@ -240,7 +246,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 		r.resume(ctx, x, "the provider answers before its Retry-After is over")
 	}
 	r.clock.Hear(wallet.ServerTime)
-	r.pulse.heard(r.Clock(), nil)
+	r.pulse.note(r.Clock(), nil)
 	r.account.Store(&account)
 	if account.Status != "active" {
 		r.Log.WithField("status", fact.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
@@ -349,7 +355,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.takeUp(ctx, until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(ctx) // which queues anew what is queued
+		return r.verifyAfterRestore(ctx) // which queues again what is queued
 	})
 	group.Go(func() error { return r.dispatch(ctx, work) })
 	group.Go(func() error { return r.runIntake(ctx) })
@@ -358,8 +364,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.keepAsking(ctx) })
 	err = group.Wait()
-	r.deadLine.say(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
-	r.unsendRest(work)                                  // behind the intake too: it may have committed an intent last
+	r.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
+	r.unsendRest(work)                                  // after the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

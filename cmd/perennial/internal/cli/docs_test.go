@@ -104,7 +104,7 @@ func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
 }
 
 // declarations are the functions, methods, types, constants and variables of the
-// program, each behind the name of its package.
+// program, each after the name of its package.
 func declarations(t *testing.T) (symbols, packages map[string]bool) {
 	t.Helper()
 	symbols, packages = map[string]bool{}, map[string]bool{}

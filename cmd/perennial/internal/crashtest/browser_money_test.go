@@ -46,7 +46,7 @@ func TestBrowserMoneyJourney(t *testing.T) {
 			t.Errorf("%s is %s, not %s", x.name, got, want)
 		}
 	}
-	// What is pressed is answered on the page, which follows by itself: nothing else happens
+	// What is pressed is answered on the page, which follows automatically: nothing else happens
 	// that would have it loaded again.
 	does(ctx, t, browsertest.Click(`//button[text()="Verify"]`), shows("rows folded again to the same tables and balances"))
 	does(ctx, t, browsertest.Click(`//button[text()="Compare"]`), shows("Books and provider agree to the cent"))

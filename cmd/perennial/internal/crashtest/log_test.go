@@ -89,7 +89,7 @@ func keys(literal string) (names []string) {
 	return names
 }
 
-// documentedLogFields are those of the first table behind the heading Logs.
+// documentedLogFields are those of the first table after the heading Logs.
 func documentedLogFields(t testing.TB) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/monitor.md")

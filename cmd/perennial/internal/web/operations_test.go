@@ -43,7 +43,7 @@ func (h *rig) wayOfPx() {
 	}
 }
 
-// awaits waits for a figure, but not for ever.
+// awaits waits for a figure, but not forever.
 func (h *rig) awaits(made <-chan struct{}) {
 	h.t.Helper()
 	select {
@@ -76,7 +76,7 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	_, page, _ := h.get("/a/main/operation?id=first")
 	for _, want := range []string{
-		`id=buy%2F0001" title="buy/0001">buy/0001</a></td><td data-th="next"><a href="/a/main/operation?id=second%2F0001"`, // before and behind it
+		`id=buy%2F0001" title="buy/0001">buy/0001</a></td><td data-th="next"><a href="/a/main/operation?id=second%2F0001"`, // before and after it
 		"attempt 1, 7 bytes", "<code>ok</code>", "trace trc_first", "Nothing: it has ended.", "key-first/0001", `label=team%3Dshop">team=shop</a>`,
 		`<td>renewals</td><td class="n">3.00 USD</td>`, `<td>wallet</td><td class="n">-3.00 USD</td>`, "event main/",
 	} {
@@ -215,7 +215,7 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	}
 }
 
-// A command of before that has the id of an operation does not hide it.
+// An earlier command that has the id of an operation does not hide it.
 func TestAnOperationWhoseIDACommandHasIsShown(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
