@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,20 +9,33 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/cmd/perennial/internal/daemon"
 )
 
-// TestTheTutorialWorks runs docs/tutorials/get-started.md from its first line to its last:
-// each command ends with 0, and prints the lines that the page shows below it.
-func TestTheTutorialWorks(t *testing.T) {
+// TestTheTutorialsWork runs each page of docs/tutorials from its first line to its last: each
+// command ends with 0, and prints the lines that the page shows below it.
+func TestTheTutorialsWork(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/tutorials/get-started.md")
-	if err != nil {
-		t.Fatal(err)
+	pages, err := filepath.Glob("../../../../docs/tutorials/*.md")
+	if err != nil || len(pages) < 2 {
+		t.Fatalf("%d pages, %v", len(pages), err)
 	}
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			learn(t, string(text))
+		})
+	}
+}
+
+func learn(t *testing.T, page string) {
+	t.Helper()
 	l := &lesson{w: &world{t: t, dir: t.TempDir()}}
-	blocks := regexp.MustCompile("(?s)```(sh|yaml|text)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 20 {
+	blocks := regexp.MustCompile("(?s)```(sh|yaml|text)\n(.*?)```").FindAllStringSubmatch(page, -1)
+	if len(blocks) < 10 {
 		t.Fatalf("the page has %d blocks", len(blocks))
 	}
 	for _, b := range blocks {
@@ -44,33 +58,44 @@ type lesson struct {
 	said    string   // what it printed
 }
 
-// does types each line that begins with the program's name.
+// typed are the arguments of a line, those in quotes too.
+var typed = regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`)
+
+// does types each line that begins with the program's name, and asks the sandbox for faults.
 func (l *lesson) does(block string) {
 	l.w.t.Helper()
 	for line := range strings.Lines(block) {
-		args := strings.Fields(line)
-		if len(args) == 0 || args[0] != "perennial" {
-			continue
+		var args []string
+		for _, m := range typed.FindAllStringSubmatch(line, -1) {
+			args = append(args, m[1]+m[2]+m[3])
 		}
-		switch args[1] {
-		case "sandbox":
-			sandbox := start(l.w.t, l.w.dir, "sandbox", "--listen", "127.0.0.1:0")
-			sandbox.ready(&l.w.sandbox)
+		switch {
+		case len(args) > 0 && args[0] == "curl":
+			var fault map[string]any
+			if err := json.Unmarshal([]byte(args[len(args)-1]), &fault); err != nil {
+				l.w.t.Fatalf("%s: %v", line, err)
+			}
+			l.w.fault(fault)
+		case len(args) == 0 || args[0] != "perennial":
+		case args[1] == "sandbox":
+			start(l.w.t, l.w.dir, "sandbox", "--listen", "127.0.0.1:0").ready(&l.w.sandbox)
 			l.replaces("http://127.0.0.1:8090", l.w.sandbox.Sandbox, "127.0.0.1:4222", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0")
-		case "run":
-			if l.run != nil {
-				l.run.terminate()
-			}
-			var line daemon.ReadyLine
-			l.run, line = l.w.run()
-			if len(line.Accounts) != 1 {
-				l.w.t.Errorf("the runner has %v", line.Accounts)
-			}
+		case args[1] == "run":
+			l.runs()
 		default:
 			l.command = args[1:]
 			l.types()
 		}
 	}
+}
+
+// runs stops the runner of the page's other terminal, where there is one, and starts it.
+func (l *lesson) runs() {
+	l.w.t.Helper()
+	if l.run != nil {
+		l.run.terminate()
+	}
+	l.run, _ = l.w.run()
 }
 
 func (l *lesson) types() {
