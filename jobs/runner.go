@@ -137,6 +137,7 @@ type Runner struct {
 
 	binding fact.Binding
 	clock   *clock
+	pricing *pricing
 	ready   *ready
 	pauses  *pauses
 	wake    chan struct{}
@@ -164,18 +165,18 @@ type Runner struct {
 	throttled  int                        // replies in a row that asked to wait
 	firewalls  int                        // 401/403 in a row that were no envelope
 	asked      time.Time                  // when a long Retry-After was last asked about
-	prices     map[string]upstream.OfferFilter
-	toldBroken map[string]time.Time // operations that cannot be read, and when that was last said
+	toldBroken map[string]time.Time       // operations that cannot be read, and when that was last said
 }
 
 // NewRunner makes a runner. Call Bind, then Run.
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
-		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), prices: map[string]upstream.OfferFilter{}, kept: map[string]command.Command{},
+		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), kept: map[string]command.Command{},
 		toldBroken: map[string]time.Time{},
 		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
 	}
+	r.pricing = &pricing{Config: &r.Config, turn: r.passNow, heard: r.Read, moment: r.moment, now: func() time.Time { return r.clock.Now() }, found: map[string]upstream.OfferFilter{}}
 	r.Desk = desk.New(desk.Config{
 		Ledger: c.Ledger, Binding: func() fact.Binding { return r.binding }, Now: func() time.Time { return r.clock.Now() }, Readable: r.readable, Evidence: r.Evidence,
 		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },

@@ -206,7 +206,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()
 		defer r.budget.Unlock()
-		d, err := r.priceAgain(ctx, j, &p)
+		d, err := r.pricing.again(ctx, j, &p)
 		if err != nil {
 			return false, err
 		}

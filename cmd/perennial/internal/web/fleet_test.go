@@ -204,7 +204,7 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	h.renewed("paid", "px_a", 450, noon)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/calendar?month=2026-12")
-	wants(t, page, "3 expire", "9.00 USD", "no schedule covers 1", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
+	wants(t, page, "3 expire", "9.00 USD", "1 not scheduled", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
 		`href="/a/main/calendar?month=2026-11"`, `href="/a/main/calendar?month=2027-01"`)
 	day := h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")
 	if got := lists(day); strings.Join(got, " ") != "px_a px_b" {
