@@ -7,5 +7,5 @@
 // subject token.
 //
 // The packages under it, each of one subject, take its [JetStream] and not the [Queue]. It
-// knows none of them: docs/README.md draws which may know which.
+// knows none of them: CONTRIBUTING.md draws which may know which.
 package queue

@@ -25,7 +25,7 @@ import (
 )
 
 // BenchmarkDisk measures what renewals take of the disk, before and after
-// `ledger archive`: the figures of docs/operations.md. Once is enough:
+// `ledger archive`: the figures of docs/archive.md. Once is enough:
 //
 //	go test ./cmd/perennial -run '^$' -bench Disk -benchtime 1x
 func BenchmarkDisk(b *testing.B) {
