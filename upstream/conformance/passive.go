@@ -11,19 +11,9 @@ import (
 // that holds for all replies.
 type watch struct {
 	replies  int
-	wrong    map[string]string // kind of statement → where it did not hold
+	wrong    map[string]string // id of the check → where its statement did not hold
 	unlisted string            // a code that the document does not list
 }
-
-// The statements that hold for every reply.
-const (
-	everyEnvelope = "envelope"
-	everyTrace    = "trace"
-	everyCents    = "cents"
-	everyDecimal  = "decimal"
-	everyTime     = "time"
-	everySuccess  = "success"
-)
 
 var listedCodes = " ok invalid_signature stale_timestamp replayed_nonce idempotency_key_required idempotency_key_conflict idempotency_processing" +
 	" idempotency_replay_failed idempotency_unresolved insufficient_scope api_key_revoked validation_error offer_not_found order_not_found" +
@@ -37,14 +27,14 @@ func (w *watch) notice(r *reply) {
 	}
 	success, isBool := r.envelope["success"].(bool)
 	if r.envelope == nil || !isBool || r.code() == "" {
-		w.note(everyEnvelope, r.seen())
+		w.note("envelope.every_reply", r.seen())
 		return
 	}
 	if success != (r.code() == "ok") {
-		w.note(everySuccess, fmt.Sprintf("%s with success %t", r.seen(), success))
+		w.note("envelope.every_success", fmt.Sprintf("%s with success %t", r.seen(), success))
 	}
 	if word(r.envelope, "trace_id") == "" {
-		w.note(everyTrace, r.seen())
+		w.note("errors.every_trace_id", r.seen())
 	}
 	if !strings.Contains(listedCodes, " "+r.code()+" ") {
 		w.unlisted = brief(r.code())
@@ -52,9 +42,9 @@ func (w *watch) notice(r *reply) {
 	w.values("", r.envelope)
 }
 
-func (w *watch) note(kind, where string) {
-	if w.wrong[kind] == "" {
-		w.wrong[kind] = where
+func (w *watch) note(id, where string) {
+	if w.wrong[id] == "" {
+		w.wrong[id] = where
 	}
 }
 
@@ -77,11 +67,11 @@ func (w *watch) value(path, name string, v any) {
 	switch {
 	case v == nil:
 	case strings.HasSuffix(name, "_cents") && !integer.fits(v):
-		w.note(everyCents, at)
+		w.note("conventions.cents_are_integers", at)
 	case (name == "balance" || name == "unit_price" || name == "total" || name == "amount") && !decimal.fits(v):
-		w.note(everyDecimal, at)
+		w.note("conventions.decimals_are_strings", at)
 	case (strings.HasSuffix(name, "_at") || path == "timestamp") && !instant.fits(v):
-		w.note(everyTime, at)
+		w.note("conventions.times_have_zones", at)
 	default:
 		w.values(path, v)
 	}
@@ -89,28 +79,21 @@ func (w *watch) value(path, name string, v any) {
 
 // passiveChecks say what was noticed on all replies; they run last.
 func passiveChecks() []Check {
-	statements := []struct{ id, section, kind, sentence string }{
-		{"conventions.cents_are_integers", secConventions, everyCents, "every *_cents of every reply is an integer"},
-		{"conventions.decimals_are_strings", secConventions, everyDecimal, "every balance, unit_price, total and amount of every reply is a decimal string"},
-		{"conventions.times_have_zones", secConventions, everyTime, "every time of every reply is ISO 8601 with a zone"},
-		{"envelope.every_reply", secEnvelope, everyEnvelope, "every reply of the run is an envelope"},
-		{"envelope.every_success", secEnvelope, everySuccess, "success is true exactly with the code ok, in every reply"},
-		{"errors.every_trace_id", secErrors, everyTrace, "every reply of the run has a trace_id"},
+	every := func(id, section, sentence string) Check {
+		return rule(id, section, sentence, func(s *session) finding {
+			where := s.watched.wrong[id]
+			return when(where != "", differs("%s", where), ok("%d replies", s.watched.replies))
+		}).atEnd()
 	}
-	out := make([]Check, 0, len(statements)+1)
-	for _, st := range statements {
-		out = append(out, Check{ID: st.id, Section: st.section, Sentence: st.sentence, last: true, run: func(s *session) finding {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if where := s.watched.wrong[st.kind]; where != "" {
-				return differs("%s", where)
-			}
-			return ok("%d replies", s.watched.replies)
-		}})
+	return []Check{
+		every("conventions.cents_are_integers", secConventions, "every *_cents of every reply is an integer"),
+		every("conventions.decimals_are_strings", secConventions, "every balance, unit_price, total and amount of every reply is a decimal string"),
+		every("conventions.times_have_zones", secConventions, "every time of every reply is ISO 8601 with a zone"),
+		every("envelope.every_reply", secEnvelope, "every reply of the run is an envelope"),
+		every("envelope.every_success", secEnvelope, "success is true exactly with the code ok, in every reply"),
+		every("errors.every_trace_id", secErrors, "every reply of the run has a trace_id"),
+		rule("errors.unlisted_codes", secErrors, "codes that the document does not list", func(s *session) finding {
+			return ok("the last one: %q", s.watched.unlisted)
+		}).open().atEnd(),
 	}
-	return append(out, Check{ID: "errors.unlisted_codes", Section: secErrors, Open: true, Sentence: "codes that the document does not list", last: true, run: func(s *session) finding {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return ok("the last one: %q", s.watched.unlisted)
-	}})
 }

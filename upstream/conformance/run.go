@@ -1,4 +1,4 @@
-// Run: the order of the checks, and the report.
+// Run: the order of the checks.
 
 package conformance
 
@@ -8,28 +8,6 @@ import (
 	"net/http"
 	"slices"
 )
-
-// Report is what a run saw.
-type Report struct {
-	BaseURL     string   `json:"base_url"`
-	AppID       string   `json:"app_id"`
-	Environment string   `json:"environment"`
-	MaxCents    int64    `json:"max_cents"`
-	SpentCents  int64    `json:"spent_cents"` // the wallet before less the wallet after; -1: not known
-	Requests    int64    `json:"requests"`
-	Results     []Result `json:"results"`
-}
-
-// Count is how many results have a verdict.
-func (r *Report) Count(v Verdict) int {
-	n := 0
-	for i := range r.Results {
-		if r.Results[i].Verdict == v {
-			n++
-		}
-	}
-	return n
-}
 
 // Run observes one server. When ctx ends early, what was not observed is
 // [NotRun] and the context's error comes with the report. Errors that prevent
@@ -47,34 +25,28 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	s := newSession(ctx, &cfg, base)
 	report := Report{BaseURL: cfg.BaseURL, AppID: cfg.AppID, Environment: cfg.environment(), SpentCents: -1}
-	checks := chosen(&cfg)
+	checks := slices.DeleteFunc(List(), func(c Check) bool { return !c.chosen(&cfg) })
 	if len(checks) == 0 {
 		return report, fmt.Errorf("%w: no check's id or section begins with %s", ErrConfig, brief(cfg.Section))
 	}
 	if err := s.begin(checks); err != nil {
 		return report, err
 	}
-	report.MaxCents = s.limit
-	for _, c := range checks {
-		f := s.judge(c)
-		result := Result{ID: c.ID, Section: c.Section, Sentence: c.Sentence, Costs: c.Costs, Verdict: f.verdict, Seen: f.seen}
-		report.Results = append(report.Results, result)
-		cfg.Progress(result)
+	report.MaxCents, report.Results = s.limit, make([]Result, len(checks))
+	for _, now := range []phase{portable, controlled, last} {
+		for i, c := range checks {
+			if c.phase == now {
+				f := s.judge(c)
+				report.Results[i] = Result{ID: c.ID, Section: c.Section, Sentence: c.Sentence, Costs: c.Costs, Verdict: f.verdict, Seen: f.seen}
+				cfg.Progress(report.Results[i])
+			}
+		}
 	}
 	if now, known := s.balance(); known {
 		report.SpentCents = s.opening - now
 	}
 	report.Requests = s.requests.Load()
-	sortResults(report.Results)
 	return report, ctx.Err()
-}
-
-func sortResults(results []Result) {
-	place := map[string]int{}
-	for i, c := range List() {
-		place[c.ID] = i
-	}
-	slices.SortStableFunc(results, func(a, b Result) int { return place[a.ID] - place[b.ID] })
 }
 
 // judge runs one check. A check of what is not shown cannot fail, and one whose
@@ -83,7 +55,7 @@ func (s *session) judge(c Check) finding {
 	if s.ctx.Err() != nil {
 		return notRun("interrupted")
 	}
-	if c.control && s.cfg.ControlURL == "" {
+	if c.phase == controlled && s.cfg.ControlURL == "" {
 		return notRun("needs the control interface")
 	}
 	s.gaveUp.Store(false)
@@ -149,8 +121,7 @@ var endpoints = []endpoint{
 	{"renew", http.MethodPost, "/api/v1/proxies/renew", "proxies:write"},
 }
 
-// harmless is a request that names nothing and so can charge nothing, whatever
-// the server thinks of it.
+// harmless names nothing and so can charge nothing, whatever the server thinks of it.
 func (e endpoint) harmless() request {
 	if e.method == http.MethodPost {
 		return post(e.path, e.name, "{}")

@@ -59,6 +59,16 @@ func memo[T any](s *session, name string, do func() T) T {
 	return made
 }
 
+// try is memo of something that may be impossible, for a reason.
+func try[T any](s *session, name string, do func() (T, string)) (T, string) {
+	type made struct {
+		got T
+		why string
+	}
+	m := memo(s, name, func() made { got, why := do(); return made{got, why} })
+	return m.got, m.why
+}
+
 // now is the server's time as far as it is known, so that an error of this machine's
 // clock is no finding.
 func (s *session) now() time.Time { return s.cfg.Clock().Add(s.skew + s.moved) }

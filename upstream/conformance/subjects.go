@@ -2,38 +2,27 @@
 
 package conformance
 
-// subject is what field checks look at: objects of one kind, with the reason
-// when there are none.
-type subject func(*session) (objects []map[string]any, why string)
+import "slices"
+
+// subject is what field checks look at: objects of one kind.
+type subject = step[[]map[string]any]
 
 // replyOf gives a successful reply of an endpoint, or why there is none.
 func (s *session) replyOf(name string) (reply, string) {
 	switch name {
 	case "order_create":
 		b := s.buy("plain")
-		return b.created, unlessSent(b.created, b.why)
+		return b.reply, b.unsent()
 	case "order_detail":
 		return s.anyOrder()
 	case "proxy_detail":
 		return s.anyProxy()
 	case "renew":
 		r := s.renew("one")
-		return r.reply, unlessSent(r.reply, r.why)
+		return r.reply, r.unsent()
 	}
-	for _, e := range endpoints {
-		if e.name == name {
-			return memo(s, "reply "+name, func() reply { return s.get(e.path) }), ""
-		}
-	}
-	return reply{}, "no such endpoint"
-}
-
-// unlessSent drops the reason when there was a reply to look at after all.
-func unlessSent(r reply, why string) string {
-	if r.status != 0 || r.err != nil {
-		return ""
-	}
-	return why
+	i := slices.IndexFunc(endpoints, func(e endpoint) bool { return e.name == name })
+	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) }), ""
 }
 
 // anyOrder is the order that the run bought, or else the first of the list.
@@ -53,40 +42,22 @@ func (s *session) anyOrder() (reply, string) {
 
 // anyProxy is a proxy that the run bought, or else the first of the list.
 func (s *session) anyProxy() (reply, string) {
-	id := ""
-	if ids := s.ownProxies(); len(ids) > 0 {
-		id = ids[0]
-	} else {
+	ids := s.ownProxies()
+	if len(ids) == 0 {
 		list, _ := s.replyOf("proxy_list")
-		if _, items, _ := onlyArray(list.data()); len(items) > 0 {
-			id = word(items[0], "proxy_id")
-		}
+		_, items, _ := onlyArray(list.data())
+		ids = wordsOf(items, "proxy_id")
 	}
-	if id == "" {
+	if len(ids) == 0 || ids[0] == "" {
 		return reply{}, "there is no proxy"
 	}
-	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(id)) }), ""
+	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(ids[0])) }), ""
 }
 
 // ownProxies are the ids that the run bought with its plain order.
 func (s *session) ownProxies() []string {
-	var ids []string
-	for _, p := range things(s.buy("plain").last().data(), "proxies") {
-		if id := word(p, "proxy_id"); id != "" {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-func envelopeOf(name string) subject {
-	return func(s *session) ([]map[string]any, string) {
-		r, why := s.replyOf(name)
-		if why == "" && r.envelope == nil {
-			return []map[string]any{{}}, ""
-		}
-		return []map[string]any{r.envelope}, why
-	}
+	ids := wordsOf(things(s.buy("plain").last().data(), "proxies"), "proxy_id")
+	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 }
 
 func dataOf(name string) subject {
@@ -128,14 +99,10 @@ func entriesOf(of subject, name string) subject {
 }
 
 // listed looks at the entries of a list whose key the document does not give.
-func listed(name string) subject {
+func listed(path string) subject {
 	return func(s *session) ([]map[string]any, string) {
-		if name == "order_list" || name == "proxy_list" {
-			s.buy("plain") // so that there is something to see where it may be bought
-		}
-		r := memo(s, "listed "+name, func() reply {
-			return s.get(map[string]string{"offers": "/api/v1/offers", "order_list": "/api/v1/orders", "proxy_list": "/api/v1/proxies"}[name])
-		})
+		s.buy("plain") // so that there is something to see where it may be bought
+		r := memo(s, "listed "+path, func() reply { return s.get(path) })
 		_, items, found := onlyArray(r.data())
 		switch {
 		case !found:

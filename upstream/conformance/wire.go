@@ -83,7 +83,7 @@ func (s *session) send(r request) reply {
 		case out.err == nil || r.method != http.MethodGet || s.ctx.Err() != nil || try == 2:
 			return out
 		}
-		if out.limited() && (try == maxRetries || wait > s.cfg.Patience) {
+		if out.limited() && (try == maxRetries || wait > patience) {
 			s.gaveUp.Store(true)
 			return out
 		}
@@ -111,7 +111,7 @@ func (r *reply) retryAfter(now time.Time) time.Duration {
 }
 
 func (s *session) sendOnce(r request) reply {
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	resp, err := s.cfg.Transport.RoundTrip(s.build(r).WithContext(ctx))
 	s.requests.Add(1)
@@ -193,6 +193,21 @@ func newNonce() string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails: it ends the program instead
 	return hex.EncodeToString(raw[:])
+}
+
+// get and post are the two plain requests. A post has a key of its own, named
+// after fresh; without a name it has none.
+func get(path string, pairs ...pair) request {
+	return request{method: http.MethodGet, path: path, pairs: pairs}
+}
+
+func post(path, fresh, body string) request {
+	return request{method: http.MethodPost, path: path, fresh: fresh, body: []byte(body)}
+}
+
+// keyed is a post under a given key: the same key twice is a retry.
+func keyed(path, key, body string) request {
+	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
 
 // code is the envelope's code, or "" when there is none.
