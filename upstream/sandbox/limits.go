@@ -3,12 +3,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -38,7 +38,6 @@ func (s *Server) setRate(r *rateSetting) error {
 // rateLimits bound the requests of each key. The document gives no threshold, so
 // there is none unless a flag or the control interface sets one (extension).
 type rateLimits struct {
-	any    atomic.Bool
 	mu     sync.Mutex
 	common rateSetting
 	keys   map[string]*rate.Limiter // nil entry: this key has no limit
@@ -49,40 +48,36 @@ type rateLimits struct {
 func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if in.AppID == "" || l.keys == nil {
+	if in.AppID == "" {
+		l.common, l.keys = in, nil
+		return
+	}
+	l.remember(in.AppID, in.limiter())
+}
+
+func (l *rateLimits) remember(appID string, limiter *rate.Limiter) {
+	if l.keys == nil {
 		l.keys = map[string]*rate.Limiter{}
 	}
-	if in.AppID == "" {
-		l.common = in
-	} else {
-		l.keys[in.AppID] = in.limiter()
-	}
-	l.any.Store(true)
+	l.keys[appID] = limiter
 }
 
 func (r *rateSetting) limiter() *rate.Limiter {
 	if r.RequestsPerSecond == 0 {
 		return nil
 	}
-	burst := r.Burst
-	if burst == 0 {
-		burst = int(math.Ceil(r.RequestsPerSecond))
-	}
-	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), burst)
+	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), cmp.Or(r.Burst, int(math.Ceil(r.RequestsPerSecond))))
 }
 
 // take reports whether the key may make a request now, or else for how long it
 // may not.
 func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
-	if !l.any.Load() {
-		return 0, true
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limiter, ok := l.keys[appID]
 	if !ok {
 		limiter = l.common.limiter()
-		l.keys[appID] = limiter
+		l.remember(appID, limiter)
 	}
 	if limiter == nil || limiter.AllowN(now, 1) {
 		return 0, true

@@ -1,4 +1,5 @@
-// Moods (extension): which there are, and how they are set.
+// Moods (extension): which there are, what they draw, and the past states that lagging reads
+// show.
 
 package sandbox
 
@@ -7,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -42,28 +42,17 @@ type moodSetting struct {
 	Seed  uint64   `json:"seed"`
 }
 
-// names reads the list; an error names the field.
-func (m *moodSetting) names() (map[string]bool, error) {
-	on := map[string]bool{}
-	for _, name := range m.Moods {
+func (s *Server) setMoods(in *moodSetting) error {
+	var on []string
+	for _, name := range in.Moods {
 		switch {
 		case name == "all":
-			for _, n := range Moods() {
-				on[n] = true
-			}
+			on = Moods()
 		case slices.Contains(Moods(), name):
-			on[name] = true
+			on = append(on, name)
 		default:
-			return nil, invalid("moods", "%q is no mood: choose all, or of %s", shorten(name), strings.Join(Moods(), ", "))
+			return invalid("moods", "%q is no mood: choose all, or of %s", shorten(name), strings.Join(Moods(), ", "))
 		}
-	}
-	return on, nil
-}
-
-func (s *Server) setMoods(in *moodSetting) error {
-	on, err := in.names()
-	if err != nil {
-		return err
 	}
 	s.moods.set(on, in.Seed)
 	return nil
@@ -72,29 +61,24 @@ func (s *Server) setMoods(in *moodSetting) error {
 // moodSet holds the moods and draws for them. What they draw depends on the seed
 // and on the order of the requests alone.
 type moodSet struct {
-	any    atomic.Bool
 	mu     sync.Mutex
-	on     map[string]bool
+	on     []string
 	seed   uint64
 	random *rand.Rand
 }
 
-func (m *moodSet) set(on map[string]bool, seed uint64) {
+func (m *moodSet) set(on []string, seed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.on, m.seed, m.random = on, seed, rand.New(rand.NewPCG(seed, 0x6d6f6f64))
-	m.any.Store(len(on) > 0)
 }
 
 func (m *moodSet) clear() { m.set(nil, 0) }
 
 func (m *moodSet) has(mood string) bool {
-	if !m.any.Load() {
-		return false
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.on[mood]
+	return slices.Contains(m.on, mood)
 }
 
 // draw is true once in n times while the mood is there.
@@ -177,4 +161,56 @@ func (s *Server) refusesEarly(r *request) (no *refusal) {
 		return again
 	}
 	return no
+}
+
+// past is what something was before each of its last changes, as far back as a
+// lagging read may look. It is kept only under that mood, and in memory.
+type past[T any] []before[T]
+
+type before[T any] struct {
+	until time.Time // when it changed
+	was   *T        // nil: it did not exist
+}
+
+// keep remembers what something was until now; called, with the lock held, before a
+// change. A step of the same change adds nothing.
+func keep[T any](s *Server, p *past[T], was *T) {
+	if !s.moods.has(MoodLaggingReads) {
+		return
+	}
+	now := s.now()
+	kept := slices.DeleteFunc(*p, func(b before[T]) bool { return now.Sub(b.until) > maxLag })
+	if n := len(kept); n == 0 || !kept[n-1].until.Equal(now) {
+		kept = append(kept, before[T]{now, was})
+	}
+	*p = kept
+}
+
+// asOf is what a lagging read shows; nil when it did not exist yet.
+func (p past[T]) asOf(at time.Time, present *T) *T {
+	if !at.IsZero() {
+		for _, b := range p {
+			if b.until.After(at) {
+				return b.was
+			}
+		}
+	}
+	return present
+}
+
+func (s *Server) proxyChanges(p *proxy) {
+	was := *p
+	was.past = nil
+	keep(s, &p.past, &was)
+}
+
+func (s *Server) orderChanges(o *order) {
+	was := *o
+	was.past = nil
+	keep(s, &o.past, &was)
+}
+
+func (s *Server) balanceChanges(sp *space) {
+	was := sp.balance
+	keep(s, &sp.past, &was)
 }

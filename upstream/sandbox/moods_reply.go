@@ -12,9 +12,6 @@ import (
 // moody is a reply as the moods let it go out. What is recorded under a key, and
 // what was charged, is not changed by it.
 func (s *Server) moody(r *request, out reply) reply {
-	if !s.moods.any.Load() {
-		return out
-	}
 	if out.replayed && s.moods.draw(MoodReplayedEnvelopes, 2) {
 		out.body = stampedAnew(out.body, s.now())
 	}
@@ -39,22 +36,13 @@ func (s *Server) moody(r *request, out reply) reply {
 
 // stampedAnew gives a replayed reply the time of its replay.
 func stampedAnew(body []byte, now time.Time) []byte {
-	head, tail, found := cutLast(body, []byte(`,"timestamp":"`))
-	_, rest, ends := bytes.Cut(tail, []byte(`"`))
-	if !found || !ends {
+	name := []byte(`,"timestamp":"`)
+	start := bytes.LastIndex(body, name) + len(name)
+	_, rest, ends := bytes.Cut(body[start:], []byte(`"`))
+	if start < len(name) || !ends {
 		return body
 	}
-	out := append(bytes.Clone(head), `,"timestamp":"`...)
-	out = now.AppendFormat(out, time.RFC3339)
-	return append(append(out, '"'), rest...)
-}
-
-func cutLast(body, sep []byte) (head, tail []byte, found bool) {
-	i := bytes.LastIndex(body, sep)
-	if i < 0 {
-		return body, nil, false
-	}
-	return body[:i], body[i+len(sep):], true
+	return append(append(now.AppendFormat(bytes.Clone(body[:start]), time.RFC3339), '"'), rest...)
 }
 
 // namedStatuses are the codes whose HTTP status the document names.

@@ -108,7 +108,7 @@ func syncDirectory(path string) error {
 
 func cutTornLine(f *os.File) error {
 	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
+	if err != nil || size == 0 {
 		return err
 	}
 	buf := make([]byte, 4096)
@@ -119,18 +119,11 @@ func cutTornLine(f *os.File) error {
 			return err
 		}
 		if i := bytes.LastIndexByte(chunk, '\n'); i >= 0 {
-			return truncateTo(f, start+int64(i)+1, size)
+			return f.Truncate(start + int64(i) + 1)
 		}
 		end = start
 	}
-	return truncateTo(f, 0, size)
-}
-
-func truncateTo(f *os.File, length, size int64) error {
-	if length == size {
-		return nil
-	}
-	return f.Truncate(length)
+	return f.Truncate(0)
 }
 
 // append writes lines and syncs them, unless ChargesNoSync is set.

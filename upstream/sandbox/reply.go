@@ -1,12 +1,19 @@
-// Envelopes, and the HTTP status of each code.
+// Envelopes, the HTTP status of each code, and JSON with members in the order in which the
+// document shows them.
 
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // reply is one envelope before it goes out. seq must be durable first; settle
@@ -34,12 +41,7 @@ var statuses = map[string]int{
 	"unsupported_operation": 404, "proxy_endpoint_unavailable": 503, "operation_failed": 422,
 }
 
-func statusOf(code string) int {
-	if s, ok := statuses[code]; ok {
-		return s
-	}
-	return http.StatusBadRequest
-}
+func statusOf(code string) int { return cmp.Or(statuses[code], http.StatusBadRequest) }
 
 // envelope renders a reply; data nil is an empty object.
 func (s *Server) envelope(status int, code, message string, data []byte) reply {
@@ -81,4 +83,58 @@ func (s *Server) refused(no *refusal) reply {
 	out := s.envelope(statusOf(no.code), no.code, message, data)
 	out.retryAfter = no.retryAfter
 	return out
+}
+
+// written is JSON that is one value of another object.
+type written []byte
+
+// object writes names and their values in turn; an instant that is zero is null.
+func object(members ...any) written {
+	b := make(written, 0, 512)
+	for pair := range slices.Chunk(members, 2) {
+		name, _ := pair[0].(string)
+		b = append(append(append(b, `,"`...), name...), `":`...)
+		b = appendValue(b, pair[1])
+	}
+	b[0] = '{'
+	return append(b, '}')
+}
+
+func array(items []written) written {
+	b := written{'['}
+	for i, item := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, item...)
+	}
+	return append(b, ']')
+}
+
+func appendValue(b written, v any) written {
+	switch v := v.(type) {
+	case written:
+		return append(b, v...)
+	case string:
+		quoted, _ := jsontext.AppendQuote(b, v)
+		return quoted
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case time.Time:
+		if v.IsZero() {
+			return append(b, "null"...)
+		}
+		return append(v.UTC().AppendFormat(append(b, '"'), time.RFC3339), '"')
+	}
+	other, _ := jsonv2.Marshal(v) // numbers, texts and lists of them
+	return append(b, other...)
+}
+
+// decimal writes cents as a decimal string of the main unit.
+func decimal(cents int64) string {
+	sign := ""
+	if cents < 0 {
+		sign, cents = "-", -cents
+	}
+	return fmt.Sprintf("%s%d.%02d", sign, cents/100, cents%100)
 }

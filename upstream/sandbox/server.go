@@ -61,18 +61,10 @@ func (o *Options) fillDefaults() {
 		o.Log = logrus.New()
 		o.Log.SetOutput(io.Discard)
 	}
-	if o.MaxConnections <= 0 {
-		o.MaxConnections = defaultMaxConnections
-	}
-	if o.AsyncDelay <= 0 {
-		o.AsyncDelay = time.Second
-	}
-	if o.DelayedDelay <= 0 {
-		o.DelayedDelay = 2 * time.Second
-	}
-	if o.PollAfterSeconds <= 0 {
-		o.PollAfterSeconds = 1
-	}
+	o.MaxConnections = cmp.Or(max(o.MaxConnections, 0), defaultMaxConnections)
+	o.AsyncDelay = cmp.Or(max(o.AsyncDelay, 0), time.Second)
+	o.DelayedDelay = cmp.Or(max(o.DelayedDelay, 0), 2*time.Second)
+	o.PollAfterSeconds = cmp.Or(max(o.PollAfterSeconds, 0), 1)
 }
 
 // Server is a running sandbox.

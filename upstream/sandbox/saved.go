@@ -1,4 +1,4 @@
-// The state, restored from the database when a sandbox starts.
+// How a change becomes durable, and how the state is restored from the database.
 
 package sandbox
 
@@ -14,6 +14,87 @@ import (
 	"strings"
 	"time"
 )
+
+// change is what one operation did: rows for the database and lines for the
+// referee. It becomes durable as a whole.
+type change struct {
+	keep  bool // there is a database: rows are wanted
+	rows  []row
+	lines []byte
+	nonce usedNonce // empty in most changes
+}
+
+// row is one upsert, or a removal when data is nil.
+type row struct {
+	kind, id string
+	data     []byte
+}
+
+func (s *Server) newChange() *change { return &change{keep: s.db != nil} }
+
+func (c *change) put(kind, id string, value any) {
+	if !c.keep {
+		return
+	}
+	data, _ := json.Marshal(value) // plain structs of this package
+	c.rows = append(c.rows, row{kind, id, data})
+}
+
+func (c *change) remove(kind, id string) {
+	if c.keep {
+		c.rows = append(c.rows, row{kind: kind, id: id})
+	}
+}
+
+// submit queues the change in the order of the state; called with the lock held.
+func (s *Server) submit(c *change) uint64 {
+	if len(c.rows) == 0 && len(c.lines) == 0 {
+		return s.durable.last()
+	}
+	if c.keep {
+		c.put("meta", "serial", strconv.FormatUint(s.st.serial, 10))
+	}
+	return s.durable.add(c)
+}
+
+// flush makes a batch durable: first the database, the referee's lines with it
+// in the same transaction, then the referee's file.
+func (s *Server) flush(batch []*change) error {
+	size := 0
+	for _, c := range batch {
+		size += len(c.lines)
+	}
+	lines := make([]byte, 0, size)
+	for _, c := range batch {
+		lines = append(lines, c.lines...)
+	}
+	if s.db != nil {
+		if err := s.db.commit(batch); err != nil {
+			return err
+		}
+	}
+	return s.referee.append(lines)
+}
+
+// money moves a wallet and writes the referee's line. cents is negative for a
+// charge; the caller has checked the balance.
+func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
+	s.balanceChanges(sp)
+	sp.balance += cents
+	line.Kind, line.AmountCents = "refund", cents
+	if cents < 0 {
+		line.Kind, line.AmountCents = "charge", -cents
+	}
+	line.Environment, line.AccountID = sp.env, sp.accountID
+	line.Time = s.now().Format(time.RFC3339Nano)
+	c.lines = line.appendLine(c.lines)
+}
+
+func (c *change) saveWallet(sp *space) {
+	if c.keep {
+		c.put("wallet", sp.id(), sp.balance)
+	}
+}
 
 // load builds the state: from the fixture alone in memory, or from the stored
 // fixture and the stored rows. With a database the fixture of its first start
@@ -87,7 +168,7 @@ func (s *Server) restore() error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(s.st.expiring, func(a, b expiringRecord) int { return a.at.Compare(b.at) })
+	slices.SortFunc(s.st.expiring, func(a, b *record) int { return a.At.Compare(b.At) })
 	if err := s.restoreProxies(); err != nil {
 		return err
 	}
@@ -121,42 +202,25 @@ func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
 }
 
 func (s *Server) restoreRecord(_ string, v savedRecord) {
-	rec := &record{state: v.State, at: v.At, status: v.Status, code: v.Code, body: v.Body, durable: true}
-	copy(rec.hash[:], v.Hash)
-	sp := s.st.spaces[v.Space]
-	sp.records[v.Key] = rec
-	s.st.expiring = append(s.st.expiring, expiringRecord{sp, v.Key, v.At})
+	rec := &record{savedRecord: v, durable: true}
+	s.st.spaces[v.Space].records[v.Key] = rec
+	s.st.expiring = append(s.st.expiring, rec)
 }
 
 func (s *Server) restoreProxies() error {
 	var added []savedProxy
 	err := restoring(s, "proxy", func(id string, v savedProxy) {
 		if p := s.st.proxies[id]; p != nil {
-			p.starts, p.expires = v.Starts, v.Expires
+			p.Starts, p.Expires = v.Starts, v.Expires
 			return
 		}
 		added = append(added, v)
 	})
 	slices.SortFunc(added, func(a, b savedProxy) int { return a.Index - b.Index })
 	for _, v := range added {
-		s.st.addProxy(&proxy{id: v.ID, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer], orderNo: v.OrderNo,
-			starts: v.Starts, expires: v.Expires})
+		s.st.addProxy(&proxy{savedProxy: v, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer]})
 	}
 	return err
-}
-
-type savedOrder struct {
-	No, AppID, Key, Scenario, Space  string
-	Index                            int
-	Created, Due, RefundedAt         time.Time
-	Days, Total, Quantity, Delivered int64
-	Lines                            []orderLine
-	Stage                            orderStage
-}
-
-func (c *change) saveOrder(o *order) {
-	c.put("order", o.no, savedOrder{o.no, o.appID, o.key, o.scenario, o.space.id(), o.index, o.created, o.due, o.refundedAt,
-		o.days, o.total, o.quantity, o.delivered, o.lines, o.stage})
 }
 
 func (s *Server) restoreOrders() error {
@@ -165,18 +229,16 @@ func (s *Server) restoreOrders() error {
 	slices.SortFunc(all, func(a, b savedOrder) int { return a.Index - b.Index })
 	for _, v := range all {
 		sp := s.st.spaces[v.Space]
-		o := &order{no: v.No, appID: v.AppID, key: v.Key, scenario: v.Scenario, space: sp, index: v.Index, created: v.Created,
-			due: v.Due, refundedAt: v.RefundedAt, days: v.Days, total: v.Total, quantity: v.Quantity, delivered: v.Delivered,
-			lines: v.Lines, stage: v.Stage}
+		o := &order{savedOrder: v, space: sp}
 		sp.orders = append(sp.orders, o)
-		s.st.orders[o.no] = o
-		if o.stage == stagePaid || o.stage == stageProcuring {
+		s.st.orders[o.No] = o
+		if o.Stage == stagePaid || o.Stage == stageProcuring {
 			heap.Push(&s.st.pending, o)
 		}
 	}
 	for _, sp := range s.st.spaces {
 		for _, p := range sp.proxies {
-			if o := s.st.orders[p.orderNo]; o != nil {
+			if o := s.st.orders[p.OrderNo]; o != nil {
 				o.proxies = append(o.proxies, p)
 			}
 		}
