@@ -67,7 +67,6 @@ func signedAs(change func(*draft)) request {
 	return r
 }
 
-// withNonce is a request with a nonce of the caller's choice, signed well.
 func withNonce(nonce string) request { return signedAs(func(d *draft) { d.nonce = nonce }) }
 
 // sentWith is a good request, changed after it was signed.
@@ -83,7 +82,6 @@ func (s *session) stamp(shift time.Duration) string {
 	return s.now().Add(shift).UTC().Format(time.RFC3339)
 }
 
-// flip changes the last digit of a signature.
 func flip(signature string) string {
 	kept, last := signature[:len(signature)-1], signature[len(signature)-1]
 	if last == '0' {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// purchase is one order or renewal that the run makes. All that is paid for is in the
-// two tables, so that the sum is known before.
+// purchase is in one of two tables, so that the sum is known before.
 type purchase struct {
 	name, scenario string
 	quantity, days int64
@@ -45,8 +44,8 @@ func findPurchase(table []purchase, name string) purchase {
 	return table[slices.IndexFunc(table, func(p purchase) bool { return p.name == name })]
 }
 
-// offer is what the run buys: of those that can be had for 30 days in twos the one
-// that can show most, and of such the cheapest.
+// offer is what the run buys: of those for 30 days in twos the one that shows most, and of
+// such the cheapest.
 type offer struct {
 	code            string
 	cents, base     int64
@@ -65,7 +64,7 @@ func (o offer) estimate(p purchase) int64 {
 	return (o.cents*p.quantity*p.days + base - 1) / base * max(p.times, 1)
 }
 
-// chosenOffer asks for a quote with figures that every purchase keeps to.
+// chosenOffer asks for a quote whose figures every purchase keeps to.
 func (s *session) chosenOffer() (offer, string) {
 	return try(s, "chosen offer", func() (offer, string) {
 		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
@@ -90,8 +89,7 @@ func (s *session) chosenOffer() (offer, string) {
 	})
 }
 
-// dearest is the offer at the highest unit price of the quotes that the purchases
-// and renewals come to: prices may depend on quantity and duration.
+// dearest has the highest unit price of all quotes: it may depend on quantity and duration.
 func (s *session) dearest(o offer) offer {
 	for _, p := range slices.Concat(purchases, renewals) {
 		quantity, days := strconv.FormatInt(p.quantity, 10), strconv.FormatInt(p.days, 10)
@@ -107,8 +105,7 @@ func (s *session) dearest(o offer) offer {
 	return o
 }
 
-// shows counts what the purchases can show with the offer: other durations, and
-// CIDRs where the name of their field is given.
+// shows counts what the offer can show: other durations, and CIDRs where their field is named.
 func (o offer) shows(cidrField string) (n int) {
 	for _, p := range purchases {
 		if p.days != 30 && slices.Contains(o.days, p.days) {
@@ -138,8 +135,7 @@ func readOffer(o map[string]any) offer {
 	return out
 }
 
-// planCents is what all purchases and renewals of a full run cost, refunds not
-// counted.
+// planCents is what all purchases and renewals cost, refunds not counted.
 func (s *session) planCents() (sum int64) {
 	o, why := s.chosenOffer()
 	if why != "" {
@@ -208,8 +204,7 @@ func (s *session) buy(name string) *bought {
 	})
 }
 
-// orderOf is a request for a purchase of the table, not sent yet, under a key of
-// its own, with its price, or why it may not be sent.
+// orderOf is a purchase of the table under a key of its own, not sent yet, with its price.
 func (s *session) orderOf(name string) (r request, sum int64, why string) {
 	o, why := s.chosenOffer()
 	p := findPurchase(purchases, name)
@@ -249,8 +244,7 @@ func (s *session) orderBody(o offer, p purchase) []byte {
 	return raw
 }
 
-// follow reads the order as the document says: again only after
-// poll_after_seconds, and no more once it is null.
+// follow reads the order again only after poll_after_seconds, and no more once it is null.
 func (s *session) follow(b *bought) {
 	const maxReads = 200
 	var waited time.Duration
@@ -323,7 +317,7 @@ func (s *session) renew(name string) *renewed {
 	})
 }
 
-// renewalOf is a request for a renewal of the table, not sent yet, or why it may not be sent.
+// renewalOf is a renewal of the table, not sent yet.
 func (s *session) renewalOf(name string) (r request, ids []string, why string) {
 	p := findPurchase(renewals, name)
 	o, why := s.chosenOffer()

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// canonicalChecks are the contents of the seven lines. They ask for offers, with a
-// query as it stands and signed as the document says; what counts is whether the
-// signature is accepted, not what is found.
+// canonicalChecks ask for offers. What counts is whether the signature is accepted, not what
+// is found.
 func canonicalChecks() []Check {
 	offers := func(v variant) request {
 		r := get("/api/v1/offers", v.pairs...)
@@ -111,8 +110,7 @@ func hostChecks() []Check {
 	}
 }
 
-// pathChecks are opaque identifiers in paths. The document does not say whether the
-// signed path is escaped; this is what a server makes of the escaped one.
+// pathChecks record what a server makes of the escaped path: the document leaves it open.
 func pathChecks() []Check {
 	return each([][2]string{{"space", "a b"}, {"slash", "a/b"}, {"utf8", "日本"}, {"percent", "100%"}, {"plus", "a+b"}}, func(id [2]string) []Check {
 		return each([]string{"orders", "proxies"}, func(resource string) []Check {

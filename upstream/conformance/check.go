@@ -88,7 +88,6 @@ func when(holds bool, then, otherwise finding) finding {
 	return otherwise
 }
 
-// refused wants one of the codes.
 func refused(r reply, codes ...string) finding {
 	if success, isBool := r.envelope["success"].(bool); !isBool || success {
 		return differs("%s, not a refusal", r.seen())
@@ -96,7 +95,6 @@ func refused(r reply, codes ...string) finding {
 	return when(slices.Contains(codes, r.code()), ok("%s", r.seen()), differs("%s", r.seen()))
 }
 
-// refusing is refused as what a request wants.
 func refusing(codes ...string) func(reply) finding {
 	return func(r reply) finding { return refused(r, codes...) }
 }
@@ -115,7 +113,6 @@ func signatureAccepted(r reply) finding {
 	return accepted(r, "invalid_signature", "stale_timestamp", "replayed_nonce")
 }
 
-// succeeds wants a success.
 func succeeds(r reply) finding {
 	return when(r.succeeded(), ok("%s", r.seen()), differs("%s", r.seen()))
 }

@@ -45,8 +45,7 @@ const (
 	patience = 3 * time.Minute  // with one order until it ends, and with a rate limit
 )
 
-// Key is a further key. Role says what it is for; all but one are of the same
-// environment.
+// Key is a further key. All but those of [RoleThere] are of the same environment.
 type Key struct {
 	Role   Role   `json:"role"`
 	AppID  string `json:"app_id"`
@@ -81,8 +80,7 @@ var ErrConfig = errors.New("conformance: configuration")
 // ErrUnreachable is a server that gave no reply to the first request.
 var ErrUnreachable = errors.New("conformance: no reply")
 
-// ErrKey is a key that the server did not accept for the first request; without
-// one nothing can be observed.
+// ErrKey is a key that the server did not accept; without one nothing can be observed.
 var ErrKey = errors.New("conformance: the key was refused")
 
 func (c *Config) environment() string {

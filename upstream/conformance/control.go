@@ -1,6 +1,5 @@
-// Checks that use the control interface of Perennial's sandbox. With it the run can move
-// the server's clock, disable its own key, empty the wallet and ask for outcomes
-// that a sandbox does not show by itself. It undoes what it does.
+// Checks that use the control interface of Perennial's sandbox: a run moves the clock,
+// disables its key, empties the wallet and asks for outcomes, and undoes all of it.
 
 package conformance
 
@@ -15,8 +14,7 @@ import (
 	"time"
 )
 
-// command sends one request to the control interface; it goes through even when
-// the run was interrupted, for it may be what undoes another.
+// command goes through even when the run was interrupted: it may undo another.
 func (s *session) command(method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -115,7 +113,6 @@ func controlChecks() []Check {
 	return out
 }
 
-// clockChecks move the server's clock.
 func clockChecks() []Check {
 	ahead := func(id, sentence string, by time.Duration) Check {
 		return rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
@@ -230,8 +227,7 @@ func (s *session) leaveUnresolved() (left, string) {
 	})
 }
 
-// whileHanging repeats a request while the first one hangs, lets the first one
-// go, and asks for the result.
+// whileHanging repeats a request while the first one hangs, then asks for the result.
 func whileHanging(s *session) finding {
 	r, sum, why := s.orderOf("hanging")
 	if why != "" {

@@ -7,8 +7,6 @@ import (
 	"strings"
 )
 
-// errorChecks are identifiers that are unknown or not ours, operations that the API
-// does not have, and what the document leaves open about errors.
 func errorChecks() []Check {
 	noOrder, noProxy := refusing("order_not_found"), refusing("proxy_not_found")
 	ids := [][2]string{{"plain", unknown}, {"long", strings.Repeat("x", 300)}, {"number", "1"}, {"uuid", "00000000-0000-4000-8000-000000000000"}}
@@ -25,8 +23,7 @@ func errorChecks() []Check {
 	return append(append(out, unsupportedChecks()...), statusChecks()...)
 }
 
-// orderAt asks a resource for the number of an order of this account, proxyAt
-// for the id of a proxy.
+// orderAt and proxyAt ask a resource for an order or a proxy of this account.
 func orderAt(resource string) step[request] {
 	return func(s *session) (request, string) {
 		r, why := s.anyOrder()
@@ -41,8 +38,8 @@ func proxyAt(resource string) step[request] {
 	}
 }
 
-// unsupportedChecks try operations that the document names without their paths, so
-// only the refusal counts. In production nothing is tried that the document does not have.
+// unsupportedChecks try operations whose paths the document does not give, so that only the
+// refusal counts, and none of them in production.
 func unsupportedChecks() []Check {
 	type operation struct{ id, method, path string }
 	return each([]operation{

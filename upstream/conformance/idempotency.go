@@ -124,8 +124,7 @@ func conflictChecks() []Check {
 	}
 }
 
-// affordAgain says why what should be refused or replayed could not be paid if the
-// server carried it out all the same.
+// affordAgain says why the run could not pay if the server carried out a refused request.
 func (s *session) affordAgain() string {
 	o, why := s.chosenOffer()
 	return cmp.Or(why, s.afford(2*o.cents))

@@ -2,7 +2,6 @@
 
 package conformance
 
-// keyChecks need further keys, or the other environment.
 func keyChecks() []Check {
 	out := each(endpoints, func(e endpoint) []Check {
 		return []Check{
@@ -37,8 +36,7 @@ func (s *session) elsewhere(r request) (reply, string) {
 	return there.send(r), ""
 }
 
-// thereChecks observe that what belongs to this environment is unknown in the other one, to
-// the same account.
+// thereChecks observe that the same account's other environment knows nothing of this one.
 func thereChecks() []Check {
 	there := func(code string, ask step[request]) judgement {
 		return given(func(s *session) (reply, string) {

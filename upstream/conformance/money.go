@@ -7,8 +7,6 @@ import (
 	"time"
 )
 
-// moneyChecks observe that amounts agree with one another and with the wallet, times have
-// zones, and the wallet belongs to the environment.
 func moneyChecks() []Check {
 	return []Check{
 		rule("wallet.environment.of_key", secWallet, "environment is that of the key", reading("wallet", func(s *session, data map[string]any) finding {

@@ -64,7 +64,6 @@ func (w *walked) unique() finding {
 	return when(len(w.ids) != len(w.order), differs("%d entries with %d ids", len(w.order), len(w.ids)), ok("%d entries on %d pages", len(w.order), w.pages))
 }
 
-// sameOrder reads a page twice.
 func (p paged) sameOrder(s *session) finding {
 	read := func() []string {
 		r := s.get(p.path, pair{"page_size", "20"})
@@ -210,8 +209,8 @@ func (p paged) tokenChecks() []Check {
 	return out
 }
 
-// anyAccepted tries other last characters: of some encodings the last one has
-// bits that a server ignores. It gives the first reply that is no refusal.
+// anyAccepted tries other last characters, of which some encodings ignore bits, and gives
+// the first reply that is no refusal.
 func (s *session) anyAccepted(p paged, token string) (last reply) {
 	for _, c := range "ABCDQRSTghijwxyz0123" {
 		if altered := token[:len(token)-1] + string(c); altered != token && !last.succeeded() {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// watch records what every reply of a run shows: the first violation of each statement
-// that holds for all replies.
+// watch records the first violation of each statement that holds for all replies.
 type watch struct {
 	replies  int
 	wrong    map[string]string // id of the check → where its statement did not hold

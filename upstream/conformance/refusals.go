@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// refusal is a body that breaks one rule. A server that takes it is caught by the
-// check itself; what it then charges is a finding of no_charge.
+// refusal is a body that breaks one rule. What a server charges for it is in no_charge.
 type refusal struct {
 	id, what string
 	codes    []string // any of them; none: the document does not give the code
@@ -34,7 +33,6 @@ func forDays(days string) string {
 
 func withItems(items string) string { return `{"duration_days":30,"items":` + items + `}` }
 
-// orderRefusals break the rules of an order's body.
 var orderRefusals = refusals{"order", "an order", secCreate, "/api/v1/orders", forDays("30"), []refusal{
 	{"days_45", "for 45 days", invalid, forDays("45"), secLimits},
 	{"days_31", "for 31 days", invalid, forDays("31"), secLimits},
@@ -69,7 +67,6 @@ var orderRefusals = refusals{"order", "an order", secCreate, "/api/v1/orders", f
 	{"json_array", "whose body is an array", nil, `[]`, secCreate},
 }}
 
-// renewRefusals break the rules of a renewal's body.
 var renewRefusals = refusals{"renewal", "a renewal", secRenew, "/api/v1/proxies/renew", `{"duration_days":30,"proxy_ids":["OFFER"]}`, []refusal{
 	{"days_45", "for 45 days", invalid, `{"proxy_ids":["OFFER"],"duration_days":45}`, secLimits},
 	{"days_0", "for no days", invalid, `{"proxy_ids":["OFFER"],"duration_days":0}`, secLimits},
@@ -147,8 +144,7 @@ func (f *refusals) about(s *session, body string) string {
 	return strings.ReplaceAll(body, "OFFER\"", s.subjectOf(f.prefix)+"\"")
 }
 
-// orUnknown accepts another refusal: a body that breaks a rule and names nothing that exists may be
-// refused for either; the document gives no order.
+// orUnknown accepts another refusal of a body that also names nothing that exists.
 func (f *refusals) orUnknown(s *session, codes []string) []string {
 	if s.subjectOf(f.prefix) != unknown {
 		return codes
@@ -177,8 +173,8 @@ func (f *refusals) sent(s *session) batch {
 // unknown names nothing that exists.
 const unknown = "conformance-unknown"
 
-// subjectOf is what the refused bodies name. In production, and where nothing may
-// be spent, they name nothing that exists, so that no server can charge for them.
+// subjectOf is what the bodies name. In production, and where nothing may be spent, it does
+// not exist, so that no server can charge for it.
 func (s *session) subjectOf(prefix string) string {
 	if s.limit == 0 || s.cfg.Production {
 		return unknown

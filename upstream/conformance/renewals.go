@@ -9,7 +9,6 @@ import (
 
 const noProxy = "the run has no proxy of its own"
 
-// renewChecks are a renewal's result, line by line and sum by sum.
 func renewChecks() []Check {
 	return append(append(each([]string{"one", "two"}, completedChecks), renewRefusals.checks()...),
 		rule("renewal.longest", secLimits, "a renewal for 1080 days, the longest multiple of 30, is accepted", func(s *session) finding {
@@ -108,7 +107,6 @@ func (g group) sums(made step[*renewed]) []Check {
 	}
 }
 
-// linesMatch compares line items with the lists, both ways.
 func linesMatch(data map[string]any, ids []string) finding {
 	items := things(data, "line_items")
 	lists := map[string]string{"succeeded": "successful_proxy_ids", "failed": "failed_proxy_ids", "unresolved": "unresolved_proxy_ids"}

@@ -49,8 +49,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, ctx.Err()
 }
 
-// judge runs one check. A check of what is not shown cannot fail, and one whose
-// run was interrupted says nothing.
+// judge lets no check of what is not shown fail, and none say anything that was interrupted.
 func (s *session) judge(c Check) finding {
 	if s.ctx.Err() != nil {
 		return notRun("interrupted")
@@ -71,8 +70,7 @@ func (s *session) judge(c Check) finding {
 	return f
 }
 
-// begin makes sure that there is something to observe, reads the server's
-// clock, and says what may be spent.
+// begin reads the server's clock and says what may be spent, before anything is.
 func (s *session) begin(checks []Check) error {
 	first := s.get("/api/v1/account")
 	if first.err != nil {
@@ -105,8 +103,7 @@ func (s *session) begin(checks []Check) error {
 	return s.ctx.Err()
 }
 
-// endpoint is one of the nine, with a request to it that cannot succeed in
-// changing anything.
+// endpoint is one of the nine, with a request that cannot change anything.
 type endpoint struct{ name, method, path, scope string }
 
 var endpoints = []endpoint{

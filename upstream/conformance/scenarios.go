@@ -18,8 +18,7 @@ func stateChecks() []Check {
 	return each(append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}), ordered.course)
 }
 
-// course judges every read of an order's detail, from the first to the last. A rule gives
-// what is wrong with one.
+// course judges every read of an order's detail. A rule gives what is wrong with one.
 func (o ordered) course() []Check {
 	g := group{"state." + o.name, secOrderState, o.what + ":", true, o.only}
 	check := func(id, sentence string, wrong func(data map[string]any, d delivery) string) Check {
@@ -112,8 +111,7 @@ func scenarioChecks() []Check {
 	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
 }
 
-// someProgress looks for a read between none and all. Reads are as far apart as
-// the server says, so that none may have been at that moment.
+// someProgress may find none: reads are as far apart as the server says.
 func someProgress(_ *session, b *bought) finding {
 	for i, r := range b.reads {
 		if d := deliveryOf(r.data()); d.delivered > 0 && d.delivered < d.expected {
@@ -123,8 +121,7 @@ func someProgress(_ *session, b *bought) finding {
 	return notShown("no read met it")
 }
 
-// beginsUnfinished observes that an order that is delayed, or partial first, is not
-// finished at once.
+// beginsUnfinished is certain only of orders that are delayed, or partial first.
 func beginsUnfinished(b *bought, scenario string) finding {
 	first := b.reads[0].data()
 	if d := deliveryOf(first); d.complete || d.proxies > 0 || first["refund"] != nil {
@@ -162,8 +159,8 @@ func rejectedChecks() []Check {
 	}
 }
 
-// scenarioHeaderChecks observe that production refuses the header. Where nothing may be spent
-// the order names an unknown offer, and the refusal may be for that.
+// scenarioHeaderChecks name an unknown offer where nothing may be spent; the refusal may be
+// for that.
 func scenarioHeaderChecks() []Check {
 	order := func(value, offer string) request {
 		r := post("/api/v1/orders", "scenario", lines(offer, 1, 1))

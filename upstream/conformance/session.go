@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// session is one run. Checks run one after another and share what was seen:
-// memos are made by the check that asks first.
+// session is one run. Checks run one after another and share what was seen.
 type session struct {
 	ctx        context.Context
 	cfg        *Config
@@ -69,12 +68,10 @@ func try[T any](s *session, name string, do func() (T, string)) (T, string) {
 	return m.got, m.why
 }
 
-// now is the server's time as far as it is known, so that an error of this machine's
-// clock is no finding.
+// now is the server's time, so that an error of this machine's clock is no finding.
 func (s *session) now() time.Time { return s.cfg.Clock().Add(s.skew + s.moved) }
 
-// learnClock takes the server's time from an envelope when it is clearly not
-// ours.
+// learnClock takes the server's time when it is clearly not ours.
 func (s *session) learnClock(r reply) {
 	server, ok := timeOf(r.envelope["timestamp"])
 	if diff := server.Sub(s.cfg.Clock()); ok && diff.Abs() > 10*time.Second {
@@ -88,8 +85,7 @@ func (s *session) newKey(name string) string {
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
 }
 
-// scan looks at what every reply must be, and for the API secret, which must
-// never come back.
+// scan looks at what every reply must be, and for the API secret.
 func (s *session) scan(r *reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +113,6 @@ func (s *session) keyOf(role Role, scope string) *Key {
 	return nil
 }
 
-// balance reads the wallet.
 func (s *session) balance() (int64, bool) {
 	r := s.get("/api/v1/wallet")
 	return cents(r.data(), "balance_cents")

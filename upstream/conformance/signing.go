@@ -27,8 +27,7 @@ func rfc3986(s string) string {
 	return b.String()
 }
 
-// canonicalQuery is line four: encoded, sorted by key and then by value, repeats
-// kept. The suite knows the pairs that it sends, so it decodes nothing.
+// canonicalQuery decodes nothing: the suite knows the pairs that it sends.
 func canonicalQuery(pairs []pair) string {
 	parts := make([][2]string, 0, len(pairs))
 	for _, p := range pairs {

@@ -78,7 +78,6 @@ func at(v any, path string) any {
 	return v
 }
 
-// cents reads an integer member.
 func cents(v any, path string) (int64, bool) {
 	n, ok := at(v, path).(json.Number)
 	if !ok {
@@ -98,10 +97,8 @@ func truth(v any, path string) bool {
 	return b
 }
 
-// things gives the objects of an array member.
 func things(v any, path string) []map[string]any { return members[map[string]any](at(v, path)) }
 
-// words gives the strings of an array member.
 func words(v any, path string) []string { return members[string](at(v, path)) }
 
 func members[T any](v any) []T {

@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// request is what a check wants to ask. Exactly query is sent; pairs is what it
-// means.
+// request is what a check wants to ask. Exactly query is sent; pairs is what it means.
 type request struct {
 	method, path string
 	pairs        []pair
@@ -33,8 +32,7 @@ type request struct {
 	resign       bool         // damage comes before the signature is made
 }
 
-// draft is a request with everything that is signed and sent laid open, so that
-// a check can make exactly one thing wrong.
+// draft is all that is signed and sent, so that a check can make exactly one thing wrong.
 type draft struct {
 	appID, secret                                         string
 	method, host, path, canonical, stamp, nonce, bodyHash string
@@ -65,10 +63,8 @@ const (
 	maxRetries = 6
 )
 
-// send signs and sends, and after a 429 waits as long as Retry-After says: a
-// rate-limited request was not carried out. Where that is longer than the run may
-// wait, it gives up, and the check says nothing. A GET that got no reply
-// is asked again.
+// send waits after a 429 as long as Retry-After says, since nothing was carried out, and gives
+// up where that is too long. A GET that got no reply is asked again.
 func (s *session) send(r request) reply {
 	if r.fresh != "" {
 		r.key = s.newKey(r.fresh)
@@ -97,8 +93,7 @@ func (r *reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
-// retryAfter is at least a second, and five where the header says nothing that
-// can be read.
+// retryAfter is at least a second, and five where the header cannot be read.
 func (r *reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
@@ -137,8 +132,7 @@ func (s *session) sendOnce(r request) reply {
 	return out
 }
 
-// build makes the HTTP request. The body is hidden from net/http, which would
-// otherwise resend a POST that carries an Idempotency-Key by itself.
+// build hides the body from net/http, which resends a POST that carries an Idempotency-Key.
 func (s *session) build(r request) *http.Request {
 	who := Key{AppID: s.cfg.AppID, Secret: s.cfg.Secret}
 	if r.as != nil {
@@ -195,8 +189,7 @@ func newNonce() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// get and post are the two plain requests. A post has a key of its own, named
-// after fresh; without a name it has none.
+// post has a key of its own, named after fresh; without a name it has none.
 func get(path string, pairs ...pair) request {
 	return request{method: http.MethodGet, path: path, pairs: pairs}
 }
@@ -216,7 +209,6 @@ func (r *reply) code() string {
 	return text
 }
 
-// succeeded reports a success as the envelope says it.
 func (r *reply) succeeded() bool {
 	yes, _ := r.envelope["success"].(bool)
 	return yes && r.code() == "ok"
@@ -227,8 +219,7 @@ func (r *reply) data() map[string]any {
 	return data
 }
 
-// seen says what came, without anything that the server could have put a secret
-// into.
+// seen has nothing that the server could have put a secret into.
 func (r *reply) seen() string {
 	switch {
 	case r.err != nil && errors.Is(r.err, context.Canceled):

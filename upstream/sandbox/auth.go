@@ -103,9 +103,8 @@ func (s *Server) signed(r *request, secret, stamp, nonce, signature string) bool
 	return matches(bare) || bare != host && matches(host)
 }
 
-// stampLayouts are the forms of ISO 8601 with a zone that are understood, the
-// usual one first (assumed: calendar dates, extended or basic, to the second or
-// the minute; a fraction may follow the seconds).
+// stampLayouts are the forms of ISO 8601 with a zone, the usual one first (assumed: calendar
+// dates, to the second or the minute; a fraction may follow the seconds).
 var stampLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00",
 	"20060102T150405Z0700", "20060102T150405Z07:00", "20060102T150405Z07"}
 
@@ -134,8 +133,7 @@ func (k *apiKey) allows(remote string) bool {
 	return false
 }
 
-// nonceMemory is how long a nonce is remembered at least: a timestamp may be
-// five minutes early and used until it is five minutes late (assumed).
+// nonceMemory: a timestamp may be five minutes early, and used until it is five late (assumed).
 const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

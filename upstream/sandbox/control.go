@@ -14,8 +14,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// control is the control interface (extension). Whatever it answers is JSON; a
-// refusal is {"error":"…","field":"…"}.
+// control answers JSON, whatever it answers; a refusal is {"error":"…","field":"…"}.
 func (s *Server) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
@@ -68,7 +67,6 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// controlError is a refusal of the control interface.
 type controlError struct {
 	Error string `json:"error"`           // a whole sentence, with the field
 	Field string `json:"field,omitempty"` // the field alone
@@ -167,8 +165,7 @@ type walletSetting struct {
 	FrozenCents *int64 `json:"frozen_cents"` // from now on; absent: as it is
 }
 
-// addMoney tops a wallet up or takes from it; the referee, which records only
-// what the API charged, has no line for it.
+// addMoney has no line in the referee, which records only what the API charged.
 func (s *Server) addMoney(in *walletSetting) error {
 	if in.Environment != envSandbox && in.Environment != envProduction {
 		return invalid("environment", `must be "sandbox" or "production"`)
@@ -214,7 +211,6 @@ func (s *Server) persist(kind, id string, value any, change func()) error {
 	return s.durable.wait(seq)
 }
 
-// counters count requests by route and code.
 type counters struct {
 	mu     sync.Mutex
 	counts map[[3]string]int64 // method, route, code

@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// filter says which requests a fault or a latency is for. Empty fields match
-// everything.
+// filter says which requests a fault or a latency is for. Empty fields match all.
 type filter struct {
 	Environment string `json:"environment"`
 	AccountID   string `json:"account_id"` // as claimed by the App ID: nothing is verified yet
@@ -34,8 +33,7 @@ func (f *filter) matches(r *request) bool {
 		(f.Path == "" || f.Path == r.path || f.Path == r.rt.pattern || isPrefix && strings.HasPrefix(r.path, prefix))
 }
 
-// check refuses filters that can match nothing: a misspelt one would make a test
-// pass for the wrong reason.
+// check refuses a misspelt filter, with which a test would pass for the wrong reason.
 func (f *filter) check(s *Server) error {
 	if f.Environment != "" && f.Environment != envSandbox && f.Environment != envProduction {
 		return invalid("environment", `must be "sandbox" or "production"`)
@@ -75,7 +73,6 @@ type fault struct {
 var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error_before": true, "error_after": true, "hang": true,
 	"truncate": true, "garbage": true, "html": true, "code": true, "unresolved_record": true, "renewal": true}
 
-// check refuses values that make no sense, with the name of the field.
 func (f *fault) check(s *Server) error {
 	if !faultKinds[f.Fault] {
 		return invalid("fault", "%q is unknown", f.Fault)
@@ -117,7 +114,6 @@ const (
 	maxHeaderText  = 256 // bytes
 )
 
-// executes reports whether the operation is carried out under this fault.
 func (f *fault) executes() bool {
 	switch f.Fault {
 	case "drop_before", "error_before", "html":
@@ -148,8 +144,7 @@ func (fs *faultSet) clear() {
 	fs.list = nil
 }
 
-// take picks what applies to a request: at most one fault of the reply and one
-// that shapes a renewal's result.
+// take picks at most one fault of the reply and one that shapes a renewal's result.
 func (fs *faultSet) take(r *request) (*fault, renewalFault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -203,8 +198,7 @@ func parsePick(raw json.RawMessage) (pick, error) {
 	return out, nil
 }
 
-// verdicts gives each proxy its line state; counts take from the front, failures
-// before unresolved ones.
+// verdicts takes counts from the front, failures before unresolved ones.
 func (f renewalFault) verdicts(chosen []*proxy) []string {
 	out := make([]string, len(chosen))
 	failed, unresolved := f.failed.count, f.unresolved.count
@@ -227,8 +221,7 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	return out
 }
 
-// hang holds the reply back until its time is over, the client has gone or the
-// server closes. The record stays in processing meanwhile.
+// hang holds the reply back. The record stays in processing meanwhile.
 func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})
@@ -236,7 +229,6 @@ func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
 	pause(time.Duration(f.Seconds*float64(time.Second)), s.closing, r.http.Context().Done())
 }
 
-// misbehave replies as the fault says.
 func (s *Server) misbehave(w http.ResponseWriter, r *request, f *fault, out reply) {
 	s.counts.add(r.rt.pattern, r.http.Method, "fault:"+f.Fault)
 	switch f.Fault {
@@ -287,7 +279,6 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// maxLatency bounds one delay.
 const maxLatency = 10 * time.Minute
 
 // latencySetting is one entry of POST /latency (extension).
@@ -309,8 +300,7 @@ func (l *latencySetting) check(s *Server) error {
 	return l.filter.check(s)
 }
 
-// latencySet holds the settings; of those that match a request the newest
-// counts.
+// latencySet holds the settings; the newest that matches a request counts.
 type latencySet struct {
 	mu   sync.Mutex
 	list []*latencySetting
@@ -341,9 +331,8 @@ func (ls *latencySet) of(r *request) time.Duration {
 	return 0
 }
 
-// hold keeps a request back before anything is done with it. It is carried out
-// afterwards even when its client has left, as on a slow network; only the end of the
-// sandbox ends it.
+// hold delays a request. It is carried out afterwards even when its client has left,
+// as on a slow network.
 func (ls *latencySet) hold(closing <-chan struct{}, r *request) {
 	if wait := ls.of(r); wait > 0 {
 		pause(wait, closing, nil)

@@ -46,8 +46,7 @@ type FixtureWallet struct {
 	ProductionFrozenCents int64 `yaml:"production_frozen_cents" json:"production_frozen_cents,omitempty"`
 }
 
-// FixtureKey is one API key; its prefix says the environment. No scopes mean all
-// of them, no source ranges mean any source.
+// FixtureKey is one API key; its prefix says the environment. No scopes or ranges mean all.
 type FixtureKey struct {
 	AppID      string   `yaml:"app_id" json:"app_id"`
 	Secret     string   `yaml:"secret" json:"secret"`
@@ -56,8 +55,7 @@ type FixtureKey struct {
 	Revoked    bool     `yaml:"revoked" json:"revoked,omitempty"`
 }
 
-// FixtureOffer is one offer, the same in both environments, with stock of its
-// own in each.
+// FixtureOffer is one offer of both environments, with stock of its own in each.
 type FixtureOffer struct {
 	OfferCode        string   `yaml:"offer_code" json:"offer_code"`
 	Name             string   `yaml:"name" json:"name"`
@@ -96,8 +94,7 @@ type FixtureProxy struct {
 // maxFixture bounds a fixture, in bytes: some hundred thousand proxies by name.
 const maxFixture = 256 << 20
 
-// LoadFixture reads a fixture in YAML or JSON and checks it. An unknown key is
-// an error that names its line.
+// LoadFixture reads YAML or JSON and checks it. An unknown key is an error with its line.
 func LoadFixture(path string) (Fixture, error) {
 	raw, err := files.Read(path, maxFixture)
 	if err != nil {
@@ -212,8 +209,7 @@ func (f Fixture) validateOffers() (map[string]bool, error) {
 	return codes, nil
 }
 
-// Bounds that keep price × 2000 × days, and a wallet with its refunds, within 64
-// bits.
+// Bounds that keep price × 2000 × days, and a wallet with its refunds, within 64 bits.
 const (
 	maxUnitPriceCents = 1_000_000_000_000
 	maxOfferDays      = 3650

@@ -35,8 +35,7 @@ func Moods() []string {
 		MoodWildRetryAfter, MoodContradictingStatuses, MoodRenamedOffers, MoodShortTokens, MoodSmallPages, MoodSecondArray}
 }
 
-// moodSetting is the body of POST /moods: which moods there are from now on, and
-// the seed of what they draw. "all" stands for every mood.
+// moodSetting is the body of POST /moods. "all" stands for every mood.
 type moodSetting struct {
 	Moods []string `json:"moods"`
 	Seed  uint64   `json:"seed"`
@@ -58,8 +57,7 @@ func (s *Server) setMoods(in *moodSetting) error {
 	return nil
 }
 
-// moodSet holds the moods and draws for them. What they draw depends on the seed
-// and on the order of the requests alone.
+// moodSet draws by the seed and the order of the requests alone.
 type moodSet struct {
 	mu     sync.Mutex
 	on     []string
@@ -84,21 +82,18 @@ func (m *moodSet) has(mood string) bool {
 // draw is true once in n times while the mood is there.
 func (m *moodSet) draw(mood string, n int) bool { return m.has(mood) && m.number(n) == 0 }
 
-// number draws from 0 to n-1.
 func (m *moodSet) number(n int) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.random.IntN(n)
 }
 
-// one draws one of several texts.
 func (m *moodSet) one(of ...string) string { return of[m.number(len(of))] }
 
 // maxLag is how far a read may lie behind what was written.
 const maxLag = 4 * time.Minute
 
-// asOf is the moment whose state a read shows: every second one lags, each by
-// another time. The zero time is the present.
+// asOf is the moment whose state a read shows: every second one lags. Zero is the present.
 func (m *moodSet) asOf(now time.Time) time.Time {
 	if !m.draw(MoodLaggingReads, 2) {
 		return time.Time{}
@@ -106,8 +101,7 @@ func (m *moodSet) asOf(now time.Time) time.Time {
 	return now.Add(-time.Duration(m.number(int(maxLag/time.Second))+1) * time.Second)
 }
 
-// largestPage is the greatest page size of orders and proxies; 0: as without the
-// mood. The seed says it, so that it stays the same.
+// largestPage is of orders and proxies; 0: as without the mood. The seed says it, so that it stays.
 func (m *moodSet) largestPage(resource string) int {
 	if resource == "offers" || !m.has(MoodSmallPages) { // the document gives 200 for offers
 		return 0
@@ -124,8 +118,7 @@ func (m *moodSet) shrinksPages() bool {
 	return m.seed%3 == 0
 }
 
-// named is an offer with its names of this moment: they change every few minutes, codes
-// never.
+// named is an offer with its names of this moment, which change every few minutes.
 func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
@@ -143,9 +136,8 @@ func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	return &called
 }
 
-// refusesEarly acts as a provider that checks balance, offers and proxies before it
-// looks the key up: a repeated request may be refused although the first one was
-// executed. Called with the lock held.
+// refusesEarly acts as a provider that checks balance, offers and proxies before the key: a
+// repeated request may be refused although the first was executed. It needs the lock.
 func (s *Server) refusesEarly(r *request) (no *refusal) {
 	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
 		return nil // without a record the checks are the usual ones
@@ -163,8 +155,8 @@ func (s *Server) refusesEarly(r *request) (no *refusal) {
 	return no
 }
 
-// past is what something was before each of its last changes, as far back as a
-// lagging read may look. It is kept only under that mood, and in memory.
+// past is what something was before each of its last changes, in memory and only under
+// the mood.
 type past[T any] []before[T]
 
 type before[T any] struct {
@@ -172,8 +164,7 @@ type before[T any] struct {
 	was   *T        // nil: it did not exist
 }
 
-// keep remembers what something was until now; called, with the lock held, before a
-// change. A step of the same change adds nothing.
+// keep remembers what something was until now, before a change, with the lock held.
 func keep[T any](s *Server, p *past[T], was *T) {
 	if !s.moods.has(MoodLaggingReads) {
 		return

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// moody is a reply as the moods let it go out. What is recorded under a key, and
-// what was charged, is not changed by it.
+// moody changes how a reply goes out, not what is recorded under a key or charged.
 func (s *Server) moody(r *request, out reply) reply {
 	if out.replayed && s.moods.draw(MoodReplayedEnvelopes, 2) {
 		out.body = stampedAnew(out.body, s.now())
@@ -48,9 +47,8 @@ func stampedAnew(body []byte, now time.Time) []byte {
 // namedStatuses are the codes whose HTTP status the document names.
 var namedStatuses = map[string]bool{"ok": true, "idempotency_unresolved": true, "operation_failed": true, "rate_limited": true}
 
-// contradict puts a refusal under an HTTP status of success or of a broken
-// server; and now and then it says a refusal, under such a status, of what was
-// executed.
+// contradict puts a refusal under a status of success or of a broken server, and sometimes
+// refuses, under such a status, what was executed.
 func (s *Server) contradict(r *request, out reply) reply {
 	if !s.moods.has(MoodContradictingStatuses) {
 		return out
@@ -87,8 +85,7 @@ func leaveOut(body []byte) []byte {
 	return body
 }
 
-// unknownStatuses calls states by names that the document does not have: of what
-// is over always, of what is in progress now and then.
+// unknownStatuses names states as the document does not: ended ones always, others at times.
 func (s *Server) unknownStatuses(body []byte) []byte {
 	swap := func(from, to string) { body = bytes.ReplaceAll(body, []byte(from), []byte(to)) }
 	swap(`"status":"active","host"`, `"status":"`+s.moods.one("active", "in_use", "", "suspended")+`","host"`)
@@ -114,8 +111,7 @@ func (s *Server) secondArray(body []byte) []byte {
 	return bytes.Replace(body, []byte(`,"page_size":`), []byte(","+more+`,"page_size":`), 1)
 }
 
-// addedFields are members that no version of the document names; some differ
-// from a known name only by case, which JSON distinguishes.
+// addedFields are named by no version of the document; some differ from a known name by case.
 var addedFields = []string{`"x_new":null`, `"meta":{"status":"x","list":[1,{"proxy_id":7}]}`, `"Status":"of_tomorrow"`, `"ORDER_NO":"ord_other"`,
 	`"Charged_Cents":1`, `"Code":"x"`, `"Data":[]`, `"Expires_At":"soon"`, `"tags":[]`, `"extra":1e400`, `"note":"{\"code\":\"ok\"}\u0000"`}
 

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// order is one order. Stage counts what has happened to it; Due is when the next
-// thing happens.
+// order is one order. Stage counts what has happened to it; Due is the time of the next.
 type order struct {
 	savedOrder
 
@@ -65,8 +64,7 @@ func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
 
 const scenarioHeader = "X-Service-Sandbox-Scenario"
 
-// scenarioOf reads the sandbox header. Production, which refuses the header before
-// (Server.perform), lets its orders take the course of "success" (assumed).
+// scenarioOf lets production orders take the course of "success" (assumed).
 func scenarioOf(r *request) (string, *refusal) {
 	values := r.http.Header[scenarioHeader]
 	switch {
@@ -80,7 +78,6 @@ func scenarioOf(r *request) (string, *refusal) {
 	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
-// accept charges the order and starts its course.
 func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply {
 	now := s.now()
 	o.No, o.Created, o.Index = s.st.nextID("ord_"), now, len(o.space.orders)
@@ -111,8 +108,8 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 	return s.opts.AsyncDelay / 2
 }
 
-// secondDelay is from progress to the end. Partial progress is shown for two
-// polls at least, so that a client that obeys poll_after_seconds sees it.
+// secondDelay shows partial progress for two polls at least, so that a client that obeys
+// poll_after_seconds sees it.
 func (s *Server) secondDelay(scenario string) time.Duration {
 	if scenario == "partial" {
 		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
@@ -120,8 +117,7 @@ func (s *Server) secondDelay(scenario string) time.Duration {
 	return s.firstDelay(scenario)
 }
 
-// advance carries out the steps that have come due by the sandbox's clock; called with
-// the lock held at the start of every request.
+// advance carries out the steps that are due, with the lock held, before every request.
 func (s *Server) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].Due.After(now) {
@@ -176,8 +172,7 @@ func (s *Server) deliver(o *order, at time.Time, ch *change) {
 	}
 }
 
-// orderBody is an order as asked for; the legacy single-region body becomes one
-// line.
+// orderBody is an order as asked for; the legacy single-region body is one line.
 type orderBody struct {
 	days   int64
 	lines  []orderLine
@@ -192,7 +187,6 @@ func (in *orderBody) field(line int, name string) string {
 	return "items." + strconv.Itoa(line) + "." + name
 }
 
-// readOrderBody reads either form and checks its shape.
 func readOrderBody(body []byte) (orderBody, *refusal) {
 	var sent struct {
 		DurationDays int64       `json:"duration_days"`
@@ -221,7 +215,6 @@ func readOrderBody(body []byte) (orderBody, *refusal) {
 	return in, nil
 }
 
-// orderOf reads an order, and checks it against the offers and the balance.
 func (s *Server) orderOf(r *request) (*order, map[string]int64, *refusal) {
 	in, no := readOrderBody(r.body)
 	if no != nil {

@@ -54,8 +54,7 @@ func (s *Server) proxy(r *request) ([]byte, *refusal) {
 	return p.item(), nil
 }
 
-// status is the order's state as text. The texts are assumed; clients decide from
-// delivery and refund.
+// status is assumed text; clients decide from delivery and refund.
 func (o *order) status() string {
 	return [...]string{"paid", "procuring", "completed", "refunded"}[o.Stage]
 }
@@ -95,8 +94,7 @@ func (s *Server) orderDetail(o *order) []byte {
 // host is a made-up name that resolves nowhere.
 func (p *proxy) host() string { return p.ID + ".proxy.invalid" }
 
-// item renders a proxy with made-up credentials, so that a test for leaks
-// has something to look for.
+// item has made-up credentials, so that a test for leaks has something to look for.
 func (p *proxy) item() written {
 	host, user, password := p.host(), "user-"+p.ID, "pass-"+p.ID+"-secret"
 	return object("proxy_id", p.ID, "status", "active", "host", host, "port", int64(1080), "protocol", p.offer.Protocol,
@@ -129,7 +127,6 @@ func parseQuery(raw string) query {
 	return q
 }
 
-// either reads a parameter or its alias.
 func (q query) either(key, alias string) string {
 	if v := q[key]; v != "" {
 		return v
@@ -137,7 +134,6 @@ func (q query) either(key, alias string) string {
 	return q[alias]
 }
 
-// positive reads a positive integer in plain digits.
 func positive(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && n > 0 && text[0] != '+'
@@ -174,8 +170,7 @@ func (s *Server) window(r *request, q query, resource, filters string) (window, 
 	return w, nil
 }
 
-// token binds offset, account, environment, resource, filters, page size and an
-// expiry under an HMAC.
+// token binds offset, account, environment, resource, filters, page size and an expiry.
 func (s *Server) token(sp *space, w window, offset int) string {
 	payload := strconv.Itoa(offset) + "." + strconv.FormatInt(s.now().Add(pageTokenLife).Unix(), 36)
 	return base64.RawURLEncoding.EncodeToString(append([]byte(payload+"."), s.tokenMAC(sp, w, payload)...))
@@ -189,8 +184,7 @@ func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// readToken accepts only exactly the text that token made: base64 decoding ignores line
-// feeds and trailing bits, and an altered token has to be refused.
+// readToken accepts only exactly what token made: base64 ignores line feeds and trailing bits.
 func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err == nil && base64.RawURLEncoding.EncodeToString(raw) != token {
@@ -209,8 +203,7 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	return offset, errOffset == nil && errExpiry == nil && s.now().Unix() <= expiry
 }
 
-// page renders one window over a list of total items, of which those count that
-// shown accepts. A token says where in the whole list the next page
+// page renders one window over a list. A token says where in the whole list the next page
 // begins: an item that stops being shown removes no other from the pages.
 func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(i int) written) []byte {
 	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
@@ -246,8 +239,8 @@ func (s *Server) listOrders(r *request) ([]byte, *refusal) {
 		func(i int) written { return object(list[i].past.asOf(r.asOf, list[i]).summary()...) }), nil
 }
 
-// listOffers leaves out what cannot be bought with the given quantity or
-// duration; prices are those of both, for the base duration (assumed).
+// listOffers leaves out what cannot be bought with the quantity or duration; prices are
+// those of both, for the base duration (assumed).
 func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// retention is how long a completed record replays, by the sandbox's clock,
-// counted from completion (assumed).
+// retention is from completion, by the sandbox's clock (assumed).
 const retention = 24 * time.Hour
 
 type recordState uint8
@@ -20,8 +19,7 @@ const (
 	recordInterrupted
 )
 
-// record is one idempotency record. Its key is scoped to account and
-// environment, over both POST routes (assumed).
+// record is scoped by its key to account and environment, over both POST routes (assumed).
 type record struct {
 	savedRecord
 
@@ -77,8 +75,8 @@ func (s *Server) forgotten(rec *record) bool {
 	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
 
-// complete stores the first response under its key, with the lock held, and
-// returns what makes it replayable once it is durable.
+// complete stores the first response, with the lock held, and returns what makes it
+// replayable once it is durable.
 func (s *Server) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
 	sp := r.key.space
 	rec := &record{savedRecord: savedRecord{sp.id(), key, hash, recordCompleted, s.now(), out.status, out.code, out.body}}

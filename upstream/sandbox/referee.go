@@ -33,14 +33,13 @@ type Charge struct {
 	ProxyID        string `json:"proxy_id,omitempty"`
 }
 
-// appendLine writes the line as JSON with its line feed.
 func (c *Charge) appendLine(b []byte) []byte {
 	line, _ := jsonv2.Marshal(c) // text and numbers
 	return append(append(b, line...), '\n')
 }
 
-// ReadCharges reads a referee file. A torn last line, as a crash leaves it, is
-// left out; anything else that cannot be read is an error with its line.
+// ReadCharges reads a referee file. A torn last line, as a crash leaves it, is left out;
+// anything else that cannot be read is an error with its line.
 func ReadCharges(path string) ([]Charge, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -78,8 +77,7 @@ type referee struct {
 	kept   bytes.Buffer // the lines, where there is no file
 }
 
-// openReferee opens the file for appending and cuts off a torn last line, which
-// belongs to nothing that was answered.
+// openReferee cuts off a torn last line, which belongs to nothing that was answered.
 func openReferee(path string, noSync bool) (*referee, error) {
 	r := &referee{path: path, noSync: noSync}
 	if path == "" {
@@ -126,7 +124,6 @@ func cutTornLine(f *os.File) error {
 	return f.Truncate(0)
 }
 
-// append writes lines and syncs them, unless ChargesNoSync is set.
 func (r *referee) append(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
@@ -149,7 +146,6 @@ func (r *referee) append(lines []byte) error {
 	return nil
 }
 
-// missing gives the lines that the file does not hold yet.
 func (r *referee) missing(lines [][]byte) ([][]byte, error) {
 	if r.file == nil || len(lines) == 0 {
 		return lines, nil
@@ -173,7 +169,6 @@ func (r *referee) missing(lines [][]byte) ([][]byte, error) {
 	return out, nil
 }
 
-// all gives every line so far.
 func (r *referee) all() ([]Charge, error) {
 	if r.file != nil {
 		return ReadCharges(r.path)

@@ -44,7 +44,6 @@ func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 	return s.carryOut(r, in, chosen, total, ch, f), nil
 }
 
-// renewalOf reads a renewal, and checks it against the proxies and the balance.
 func (s *Server) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
 	if in, no = readRenewBody(r.body); no != nil {
 		return in, nil, 0, no
@@ -79,8 +78,8 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	return chosen, nil
 }
 
-// carryOut charges all, refunds what explicitly failed, and extends what
-// succeeded; an unresolved line stays charged and is not extended.
+// carryOut charges all, refunds what failed, and extends what succeeded; an unresolved line
+// stays charged.
 func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64, ch *change, f renewalFault) reply {
 	sp, result := r.key.space, renewalResult{total: total}
 	verdicts := f.verdicts(chosen)
@@ -105,8 +104,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 	return s.renewalReply(sp, result)
 }
 
-// extended counts from the present expiry, or from now when that is past or null
-// (assumed).
+// extended counts from the present expiry, or from now when that is past or null (assumed).
 func (p *proxy) extended(days int64, now time.Time) time.Time {
 	from := p.Expires
 	if from.Before(now) {

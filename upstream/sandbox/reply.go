@@ -16,8 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reply is one envelope before it goes out. seq must be durable first; settle
-// runs after that.
+// reply is one envelope before it goes out. seq is durable first; settle runs then.
 type reply struct {
 	status int
 	code   string
@@ -29,9 +28,7 @@ type reply struct {
 	replayed   bool   // the first reply under its key, again
 }
 
-// statuses are the HTTP statuses of the codes. The document names 409 for
-// idempotency_unresolved, 422 for operation_failed, 429 and 201; the rest is
-// assumed.
+// statuses has 201, 409, 422 and 429 from the document; the rest is assumed.
 var statuses = map[string]int{
 	"ok": 200, "invalid_signature": 401, "stale_timestamp": 401, "replayed_nonce": 401,
 	"idempotency_key_required": 400, "idempotency_key_conflict": 409, "idempotency_processing": 409,
@@ -55,8 +52,7 @@ func (s *Server) envelope(status int, code, message string, data []byte) reply {
 
 func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
-// refusal is why a request is not carried out: a code of the API with its message, or a
-// field and what is wrong with it. The control interface refuses fields too.
+// refusal is a code of the API with its message, or a field and what is wrong with it.
 type refusal struct {
 	code, message, field string
 
@@ -72,8 +68,7 @@ func invalid(field, format string, args ...any) *refusal {
 	return &refusal{code: "validation_error", field: field, message: fmt.Sprintf(format, args...)}
 }
 
-// refused answers a refusal; of a field as validation_error (assumed structure: errors
-// maps a field to its messages).
+// refused has the assumed structure of errors: a field with its messages.
 func (s *Server) refused(no *refusal) reply {
 	message, data := no.message, []byte(nil)
 	if no.field != "" {

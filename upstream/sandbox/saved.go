@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// change is what one operation did: rows for the database and lines for the
-// referee. It becomes durable as a whole.
+// change is what one operation did. It becomes durable as a whole.
 type change struct {
 	keep  bool // there is a database: rows are wanted
 	rows  []row
@@ -24,7 +23,6 @@ type change struct {
 	nonce usedNonce // empty in most changes
 }
 
-// row is one upsert, or a removal when data is nil.
 type row struct {
 	kind, id string
 	data     []byte
@@ -57,8 +55,7 @@ func (s *Server) submit(c *change) uint64 {
 	return s.durable.add(c)
 }
 
-// flush makes a batch durable: first the database, the referee's lines with it
-// in the same transaction, then the referee's file.
+// flush commits the referee's lines with the state, before it appends them to the file.
 func (s *Server) flush(batch []*change) error {
 	size := 0
 	for _, c := range batch {
@@ -76,8 +73,7 @@ func (s *Server) flush(batch []*change) error {
 	return s.referee.append(lines)
 }
 
-// money moves a wallet and writes the referee's line. cents is negative for a
-// charge; the caller has checked the balance.
+// money moves a wallet, whose balance was checked. cents is negative for a charge.
 func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
 	s.balanceChanges(sp)
 	sp.balance += cents
@@ -96,9 +92,7 @@ func (c *change) saveWallet(sp *space) {
 	}
 }
 
-// load builds the state: from the fixture alone in memory, or from the stored
-// fixture and the stored rows. With a database the fixture of its first start
-// stays in force.
+// load builds the state. With a database the fixture of its first start stays in force.
 func (s *Server) load(f Fixture) error {
 	epoch := s.clock().UTC().Truncate(time.Second)
 	secret := make([]byte, 32)
@@ -151,7 +145,6 @@ func (s *Server) identity(f Fixture, epoch time.Time, secret []byte) (Fixture, t
 	return id.Fixture, id.Epoch, id.Secret, nil
 }
 
-// restore applies the stored rows to the fixture's state.
 func (s *Server) restore() error {
 	err := errors.Join(s.restoreMeta(),
 		restoring(s, "wallet", func(id string, cents int64) { s.st.spaces[id].balance = cents }),
@@ -189,7 +182,6 @@ func (s *Server) restoreMeta() error {
 	return errors.Join(err, errOffset)
 }
 
-// restoring reads the rows of a kind.
 func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
 	return s.db.each(kind, func(id string, data []byte) error {
 		var v T

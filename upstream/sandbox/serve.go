@@ -20,15 +20,13 @@ import (
 	"perennial/ledger/connlimit"
 )
 
-// Routes of the API.
 const (
 	routeOrders = "POST /api/v1/orders"
 	routeRenew  = "POST /api/v1/proxies/renew"
 	apiPrefix   = "/api/v1/"
 )
 
-// route is what a method and path lead to. name is empty for what the API does
-// not have.
+// route is what a method and path lead to; it has no name where the API has none.
 type route struct {
 	name, pattern, scope, id string
 	read                     func(*Server, *request) ([]byte, *refusal) // of a GET
@@ -66,8 +64,7 @@ func findRoute(method, path string) route {
 	return route{}
 }
 
-// pathOf is the escaped path exactly as sent, which is what was signed. A target
-// in absolute form, as for a proxy, carries it inside.
+// pathOf is the escaped path as sent and signed, also out of a target in absolute form.
 func pathOf(r *http.Request) string {
 	if !strings.HasPrefix(r.RequestURI, "/") && r.URL.Host != "" {
 		return r.URL.EscapedPath()
@@ -83,7 +80,6 @@ const (
 
 func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotency-Key") }
 
-// handler serves one environment.
 func (s *Server) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
@@ -104,12 +100,11 @@ func (s *Server) handler(env string) http.Handler {
 	})
 }
 
-// maxDrained is how much of a body that is too large is still taken in and
-// discarded: a client that is cut off while writing never sees the reply.
+// maxDrained is taken in and discarded: a client that is cut off never sees the reply.
 const maxDrained = 64 << 20
 
-// readBody reads a body to its end, or gives the HTTP status of what is wrong
-// with it. Memory grows with what has come, never with what was announced.
+// readBody gives the HTTP status of what is wrong. Memory grows with what has come, never
+// with what was announced.
 func readBody(r *http.Request) ([]byte, int) {
 	if r.ContentLength > maxRequestBody {
 		return nil, tooLarge(r)
@@ -132,8 +127,7 @@ func tooLarge(r *http.Request) int {
 	return http.StatusRequestEntityTooLarge
 }
 
-// unreadable answers a body that is too large or broken, before authentication:
-// the signed bytes are not known.
+// unreadable comes before authentication: the signed bytes are not known.
 func (s *Server) unreadable(status int) reply {
 	message := "could not be read"
 	if status == http.StatusRequestEntityTooLarge {
@@ -144,8 +138,7 @@ func (s *Server) unreadable(status int) reply {
 	return out
 }
 
-// claimedAccount serves the filters of faults and latency before anything is
-// verified.
+// claimedAccount serves the filters of faults and latency; nothing is verified yet.
 func (s *Server) claimedAccount(r *http.Request) string {
 	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
@@ -153,8 +146,7 @@ func (s *Server) claimedAccount(r *http.Request) string {
 	return ""
 }
 
-// answer carries the request out, unless a fault says otherwise, waits until
-// what was done is durable, and only then replies or misbehaves.
+// answer replies, or misbehaves, once what was done is durable.
 func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
 	if f != nil && !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
@@ -184,7 +176,6 @@ func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renew
 	s.misbehave(w, r, f, out)
 }
 
-// perform authenticates and runs one request.
 func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
 	no := s.authenticate(r)
 	post := r.http.Method == http.MethodPost
@@ -255,8 +246,8 @@ func printable(text string, limit int) bool {
 	return text != "" && len(text) <= limit
 }
 
-// write looks the key up first, before balances, stock and limits (assumed). A refusal
-// executes nothing and leaves no record: its key stays free (assumed).
+// write looks the key up before balances, stock and limits (assumed). A refusal leaves no
+// record: its key stays free (assumed).
 func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f != nil && f.Fault == "unresolved_record"
@@ -289,8 +280,8 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	return out
 }
 
-// send writes a reply and counts it. From here on the connection may be closed for
-// another one: a client that does not read must not keep a place.
+// send counts a reply too. From here on the connection may be closed for another one: a
+// client that does not read must not keep a place.
 func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	if f == nil {
 		s.counts.add(r.rt.pattern, r.http.Method, out.code)
@@ -346,7 +337,6 @@ func fieldPath(p jsontext.Pointer) string {
 	return strings.Join(path, ".")
 }
 
-// shorten cuts a name that a client sent.
 func shorten(name string) string {
 	const enough = 64
 	switch {

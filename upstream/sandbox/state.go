@@ -174,8 +174,7 @@ func (st *state) addProxy(p *proxy) {
 	st.proxies[p.ID] = p
 }
 
-// nextID makes an opaque identifier that never repeats, even across restarts:
-// the serial is restored with the state.
+// nextID never repeats, even across restarts: the serial is restored with the state.
 func (st *state) nextID(prefix string) string {
 	st.serial++
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
