@@ -82,9 +82,7 @@ func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply
 	now := s.now()
 	o.No, o.Created, o.Index = s.st.nextID("ord_"), now, len(o.space.orders)
 	for code, quantity := range quantities {
-		id := o.space.env + "/" + code
-		s.st.stock[id] -= quantity
-		ch.put("stock", id, s.st.stock[id])
+		s.addStock(o.space, code, -quantity, ch)
 	}
 	s.money(ch, o.space, Charge{AppID: o.AppID, IdempotencyKey: o.Key, Reason: "order", OrderNo: o.No}, -o.Total)
 	ch.saveWallet(o.space)
@@ -150,11 +148,15 @@ func (s *Server) reject(o *order, ch *change) {
 	o.Stage, o.RefundedAt = stageRefunded, o.Due
 	s.money(ch, o.space, Charge{AppID: o.AppID, IdempotencyKey: o.Key, Reason: "order", OrderNo: o.No}, o.Total)
 	for _, line := range o.Lines {
-		id := o.space.env + "/" + line.OfferCode
-		s.st.stock[id] += line.Quantity
-		ch.put("stock", id, s.st.stock[id])
+		s.addStock(o.space, line.OfferCode, line.Quantity, ch)
 	}
 	ch.saveWallet(o.space)
+}
+
+func (s *Server) addStock(sp *space, code string, n int64, ch *change) {
+	id := sp.env + "/" + code
+	s.st.stock[id] += n
+	ch.put("stock", id, s.st.stock[id])
 }
 
 func (s *Server) deliver(o *order, at time.Time, ch *change) {

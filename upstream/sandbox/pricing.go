@@ -2,11 +2,6 @@
 
 package sandbox
 
-import (
-	"errors"
-	"fmt"
-)
-
 // unitPrice is for the base duration, when so many are bought for so many days; 0: as listed.
 // The account's own price counts before any other.
 func (sp *space) unitPrice(offer *FixtureOffer, quantity, days int64) int64 {
@@ -57,30 +52,8 @@ func (sp *space) affords(cents int64) *refusal {
 	return nil
 }
 
-func (o FixtureOffer) validatePrices() error {
-	for name, prices := range map[string]map[int64]int64{"quantity_prices": o.QuantityPrices, "duration_prices": o.DurationPrices} {
-		for at, cents := range prices {
-			if at <= 0 || cents <= 0 || cents > maxUnitPriceCents {
-				return fmt.Errorf("%s: %d for %d cannot be: quantities, days and cents are over 0, and a price is at most %d", name, cents, at, int64(maxUnitPriceCents))
-			}
-		}
-	}
-	return nil
-}
-
 // statusActive is of an account that may buy; with any other it may only read (assumed).
 const statusActive = "active"
-
-func (a FixtureAccount) validateStanding() error {
-	w := a.Wallet
-	if a.Status != "" && !printable(a.Status, maxHeaderText) {
-		return errors.New("status must be printable ASCII")
-	}
-	if min(w.SandboxFrozenCents, w.ProductionFrozenCents) < 0 || w.SandboxFrozenCents > w.SandboxCents || w.ProductionFrozenCents > w.ProductionCents {
-		return errors.New("wallet must not have more frozen than it holds")
-	}
-	return nil
-}
 
 // standing is the account's status in both environments.
 type standing struct{ status string }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -134,13 +135,11 @@ func (r *referee) append(lines []byte) error {
 		r.kept.Write(lines)
 		return nil
 	}
-	if _, err := r.file.Write(lines); err != nil {
-		return fmt.Errorf("charges: %w", err)
+	_, err := r.file.Write(lines)
+	if err == nil && !r.noSync {
+		err = r.file.Sync()
 	}
-	if r.noSync {
-		return nil
-	}
-	if err := r.file.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("charges: %w", err)
 	}
 	return nil
@@ -158,15 +157,10 @@ func (r *referee) missing(lines [][]byte) ([][]byte, error) {
 	for line := range bytes.Lines(raw) {
 		have[string(line)]++
 	}
-	var out [][]byte
-	for _, line := range lines {
-		if have[string(line)] > 0 {
-			have[string(line)]--
-			continue
-		}
-		out = append(out, line)
-	}
-	return out, nil
+	return slices.DeleteFunc(lines, func(line []byte) bool {
+		have[string(line)]--
+		return have[string(line)] >= 0
+	}), nil
 }
 
 func (r *referee) all() ([]Charge, error) {

@@ -92,22 +92,27 @@ func (c *change) saveWallet(sp *space) {
 	}
 }
 
+// identity is what a sandbox keeps from its first start on.
+type identity struct {
+	Fixture Fixture
+	Epoch   time.Time
+	Secret  []byte
+}
+
 // load builds the state. With a database the fixture of its first start stays in force.
 func (s *Server) load(f Fixture) error {
-	epoch := s.clock().UTC().Truncate(time.Second)
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // never fails: it ends the program instead
+	id := identity{f, s.clock().UTC().Truncate(time.Second), make([]byte, 32)}
+	_, _ = rand.Read(id.Secret) // never fails: it ends the program instead
 	if s.db != nil {
-		var err error
-		if f, epoch, secret, err = s.identity(f, epoch, secret); err != nil {
+		if err := s.identify(&id); err != nil {
 			return fmt.Errorf("sandbox database: %w", err)
 		}
 	}
 	var err error
-	if s.st, err = newState(f, epoch); err != nil {
+	if s.st, err = newState(id.Fixture, id.Epoch); err != nil {
 		return fmt.Errorf("fixture: %w", err)
 	}
-	s.st.secret = secret
+	s.st.secret = id.Secret
 	if s.db == nil {
 		return nil
 	}
@@ -117,32 +122,25 @@ func (s *Server) load(f Fixture) error {
 	return s.reconcileReferee()
 }
 
-type identity struct {
-	Fixture Fixture
-	Epoch   time.Time
-	Secret  []byte
-}
-
-func (s *Server) identity(f Fixture, epoch time.Time, secret []byte) (Fixture, time.Time, []byte, error) {
-	raw, err := s.db.meta("identity")
+// identify takes the identity of the first start, or keeps the given one as that.
+func (s *Server) identify(id *identity) error {
+	var first identity
+	known, err := s.db.decode("identity", &first)
 	if err != nil {
-		return f, epoch, secret, err
+		return err
 	}
-	if raw == nil {
+	if !known {
 		c := s.newChange()
-		c.put("meta", "identity", identity{f, epoch, secret})
-		return f, epoch, secret, s.db.commit([]*change{c})
+		c.put("meta", "identity", id)
+		return s.db.commit([]*change{c})
 	}
-	var id identity
-	if err := json.Unmarshal(raw, &id); err != nil {
-		return f, epoch, secret, err
-	}
-	given, _ := json.Marshal(f)
-	stored, _ := json.Marshal(id.Fixture)
+	given, _ := json.Marshal(id.Fixture)
+	stored, _ := json.Marshal(first.Fixture)
 	if !bytes.Equal(given, stored) {
 		s.log.Warn("the database keeps the fixture of its first start; the given one is not used")
 	}
-	return id.Fixture, id.Epoch, id.Secret, nil
+	*id = first
+	return nil
 }
 
 func (s *Server) restore() error {
@@ -169,17 +167,15 @@ func (s *Server) restore() error {
 }
 
 func (s *Server) restoreMeta() error {
-	serial, err := s.db.meta("serial")
-	if err == nil && serial != nil {
-		s.st.serial, err = strconv.ParseUint(strings.Trim(string(serial), `"`), 10, 64)
+	var serial json.Number // a string, which holds more than JSON's numbers do
+	var offset int64
+	_, errSerial := s.db.decode("serial", &serial)
+	_, errOffset := s.db.decode("offset", &offset)
+	s.offset.Store(offset)
+	if serial != "" && errSerial == nil {
+		s.st.serial, errSerial = strconv.ParseUint(serial.String(), 10, 64)
 	}
-	offset, errOffset := s.db.meta("offset")
-	if errOffset == nil && offset != nil {
-		var seconds int64
-		errOffset = json.Unmarshal(offset, &seconds)
-		s.offset.Store(seconds)
-	}
-	return errors.Join(err, errOffset)
+	return errors.Join(errSerial, errOffset)
 }
 
 func restoring[T any](s *Server, kind string, do func(id string, v T)) error {

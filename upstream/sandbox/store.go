@@ -64,11 +64,7 @@ func (st *store) prepare() error {
 	if err := st.db.QueryRow("SELECT coalesce(max(seq),0) FROM charges").Scan(&st.last); err != nil {
 		return err
 	}
-	raw, err := st.meta("synced")
-	if err != nil || raw == nil {
-		return err
-	}
-	st.synced, err = strconv.ParseInt(string(raw), 10, 64)
+	_, err := st.decode("synced", &st.synced)
 	return err
 }
 
@@ -80,6 +76,15 @@ func (st *store) meta(id string) ([]byte, error) {
 		return nil, nil
 	}
 	return data, err
+}
+
+// decode reads what meta reads as JSON, and reports whether there is any.
+func (st *store) decode(id string, into any) (known bool, err error) {
+	data, err := st.meta(id)
+	if err != nil || data == nil {
+		return false, err
+	}
+	return true, json.Unmarshal(data, into)
 }
 
 func (st *store) each(kind string, do func(id string, data []byte) error) error {
