@@ -3,11 +3,12 @@
 package conformance
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"sort"
+	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -15,35 +16,23 @@ import (
 type pair struct{ key, value string }
 
 // rfc3986 percent-encodes all but unreserved characters (API: Canonical string).
-func rfc3986(s string) string {
-	var b strings.Builder
-	for _, c := range []byte(s) {
-		if strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
-}
+func rfc3986(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 // canonicalQuery decodes nothing: the suite knows the pairs that it sends.
 func canonicalQuery(pairs []pair) string {
-	parts := make([][2]string, 0, len(pairs))
-	for _, p := range pairs {
-		parts = append(parts, [2]string{rfc3986(p.key), rfc3986(p.value)})
+	encoded := make([]pair, len(pairs))
+	for i, p := range pairs {
+		encoded[i] = pair{rfc3986(p.key), rfc3986(p.value)}
 	}
-	sort.SliceStable(parts, func(i, j int) bool {
-		if parts[i][0] != parts[j][0] {
-			return parts[i][0] < parts[j][0]
+	slices.SortStableFunc(encoded, func(a, b pair) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
+	var b strings.Builder
+	for i, p := range encoded {
+		if i > 0 {
+			b.WriteByte('&')
 		}
-		return parts[i][1] < parts[j][1]
-	})
-	text := make([]string, 0, len(parts))
-	for _, p := range parts {
-		text = append(text, p[0]+"="+p[1])
+		b.WriteString(p.key + "=" + p.value)
 	}
-	return strings.Join(text, "&")
+	return b.String()
 }
 
 // signature is the HMAC of the seven lines. bodyHash is line seven.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,14 +38,12 @@ type draft struct {
 	header                                                http.Header
 }
 
+// sign writes the signed headers.
 func (d *draft) sign() {
-	d.header["X-Api-Signature"] = []string{signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash)}
-}
-
-func (d *draft) fill() {
 	d.header["X-Api-Appid"] = []string{d.appID}
 	d.header["X-Api-Timestamp"] = []string{d.stamp}
 	d.header["X-Api-Nonce"] = []string{d.nonce}
+	d.header["X-Api-Signature"] = []string{signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash)}
 }
 
 // reply is what came back. envelope is nil when the body is no JSON object.
@@ -145,17 +142,22 @@ func (s *session) build(r request) *http.Request {
 	d := &draft{appID: who.AppID, secret: who.Secret, method: r.method, host: s.signedHost, path: s.base.EscapedPath() + r.path,
 		canonical: canonical, stamp: s.now().UTC().Format(time.RFC3339), nonce: newNonce(), bodyHash: bodyHash(r.body), header: http.Header{}}
 	sent := d.path
-	d.header["User-Agent"] = []string{s.cfg.UserAgent}
+	mediaType := ""
 	if r.method == http.MethodPost {
-		d.header["Content-Type"] = []string{"application/json"}
+		mediaType = "application/json"
 	}
-	if r.key != "" {
-		d.header["Idempotency-Key"] = []string{r.key}
+	for name, value := range map[string]string{"User-Agent": s.cfg.UserAgent, "Content-Type": mediaType, "Idempotency-Key": r.key, "X-Service-Sandbox-Scenario": r.scenario} {
+		if value != "" {
+			d.header[name] = []string{value}
+		}
 	}
-	if r.scenario != "" {
-		d.header["X-Service-Sandbox-Scenario"] = []string{r.scenario}
+	if r.damage != nil && r.resign {
+		r.damage(d)
 	}
-	s.finish(d, r)
+	d.sign()
+	if r.damage != nil && !r.resign {
+		r.damage(d)
+	}
 	decoded, err := url.PathUnescape(sent)
 	if err != nil {
 		decoded = sent
@@ -172,22 +174,7 @@ func (s *session) build(r request) *http.Request {
 	return req
 }
 
-func (s *session) finish(d *draft, r request) {
-	if r.damage != nil && r.resign {
-		r.damage(d)
-	}
-	d.fill()
-	d.sign()
-	if r.damage != nil && !r.resign {
-		r.damage(d)
-	}
-}
-
-func newNonce() string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails: it ends the program instead
-	return hex.EncodeToString(raw[:])
-}
+func newNonce() string { return rand.Text() }
 
 // post has a key of its own, named after fresh; without a name it has none.
 func get(path string, pairs ...pair) request {
