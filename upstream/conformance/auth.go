@@ -1,20 +1,20 @@
-// Checks of authentication: headers, signatures, timestamps and nonces.
+// Checks of authentication: headers, signatures, timestamps, nonces, further keys and the
+// other environment.
 
 package conformance
 
 import (
-	"fmt"
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// authFailure is one way in which a request's authentication is wrong. Of those
-// with codes, the document names the code; of the others, only the refusal.
+// authFailure is one way in which a request's authentication is wrong.
 type authFailure struct {
 	name, what string
-	codes      []string
+	code       string // "": the document names only the refusal
 	damage     func(s *session, d *draft)
 	resign     bool
 	section    string
@@ -22,73 +22,73 @@ type authFailure struct {
 
 // authFailures are tried on every endpoint.
 var authFailures = []authFailure{
-	{"unsigned", "without a signature", []string{"invalid_signature"}, func(_ *session, d *draft) { d.header.Del("X-Api-Signature") }, false, secCanonical},
-	{"wrong_app_id", "under an App ID that does not exist", []string{"invalid_signature"}, func(_ *session, d *draft) { d.appID += "conformance" }, true, secCredentials},
-	{"wrong_secret", "signed with another secret", []string{"invalid_signature"}, func(_ *session, d *draft) { d.secret += "x" }, true, secCanonical},
-	{"stale_timestamp.6m", "with a timestamp six minutes old", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(-6 * time.Minute) }, true, secHeaders},
-	{"stale_timestamp.ahead_6m", "with a timestamp six minutes ahead", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(6 * time.Minute) }, true, secHeaders},
-	{"stale_timestamp.no_zone", "with a timestamp that has no zone", []string{"stale_timestamp"}, func(_ *session, d *draft) { d.stamp = strings.TrimSuffix(d.stamp, "Z") }, true, secHeaders},
-	{"stale_timestamp.not_iso", "with a timestamp in seconds since 1970", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = strconv.FormatInt(s.now().Unix(), 10) }, true, secHeaders},
-	{"other_method", "signed for another method", []string{"invalid_signature"}, func(_ *session, d *draft) { d.method = http.MethodPatch }, true, secCanonical},
-	{"other_path", "signed for another path", []string{"invalid_signature"}, func(_ *session, d *draft) { d.path += "x" }, true, secCanonical},
-	{"other_query", "signed for another query", []string{"invalid_signature"}, func(_ *session, d *draft) { d.canonical = "a=1" }, true, secCanonical},
-	{"other_body", "signed for another body", []string{"invalid_signature"}, func(_ *session, d *draft) { d.bodyHash = bodyHash([]byte("other")) }, true, secCanonical},
-	{"no_nonce", "without a nonce", nil, func(_ *session, d *draft) { d.nonce = ""; d.header.Del("X-Api-Nonce") }, true, secHeaders},
+	{"unsigned", "without a signature", "invalid_signature", func(_ *session, d *draft) { d.header.Del("X-Api-Signature") }, false, secCanonical},
+	{"wrong_app_id", "under an App ID that does not exist", "invalid_signature", func(_ *session, d *draft) { d.appID += "conformance" }, true, secCredentials},
+	{"wrong_secret", "signed with another secret", "invalid_signature", func(_ *session, d *draft) { d.secret += "x" }, true, secCanonical},
+	{"stale_timestamp.6m", "with a timestamp six minutes old", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(-6 * time.Minute) }, true, secHeaders},
+	{"stale_timestamp.ahead_6m", "with a timestamp six minutes ahead", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(6 * time.Minute) }, true, secHeaders},
+	{"stale_timestamp.no_zone", "with a timestamp that has no zone", "stale_timestamp", func(_ *session, d *draft) { d.stamp = strings.TrimSuffix(d.stamp, "Z") }, true, secHeaders},
+	{"stale_timestamp.not_iso", "with a timestamp in seconds since 1970", "stale_timestamp", func(s *session, d *draft) { d.stamp = strconv.FormatInt(s.now().Unix(), 10) }, true, secHeaders},
+	{"other_method", "signed for another method", "invalid_signature", func(_ *session, d *draft) { d.method = http.MethodPatch }, true, secCanonical},
+	{"other_path", "signed for another path", "invalid_signature", func(_ *session, d *draft) { d.path += "x" }, true, secCanonical},
+	{"other_query", "signed for another query", "invalid_signature", func(_ *session, d *draft) { d.canonical = "a=1" }, true, secCanonical},
+	{"other_body", "signed for another body", "invalid_signature", func(_ *session, d *draft) { d.bodyHash = bodyHash([]byte("other")) }, true, secCanonical},
+	{"no_nonce", "without a nonce", "", func(_ *session, d *draft) { d.nonce = ""; d.header.Del("X-Api-Nonce") }, true, secHeaders},
 }
 
 // authDetails are tried on one endpoint.
 var authDetails = []authFailure{
-	{"other_host", "signed for another host", []string{"invalid_signature"}, func(_ *session, d *draft) { d.host = "conformance.invalid" }, true, secCanonical},
-	{"signed_stamp_differs", "whose signed timestamp is not the header's", []string{"invalid_signature"}, func(s *session, d *draft) { d.header.Set("X-Api-Timestamp", s.stamp(time.Second)) }, false, secCanonical},
-	{"signed_nonce_differs", "whose signed nonce is not the header's", []string{"invalid_signature"}, func(_ *session, d *draft) { d.header.Set("X-Api-Nonce", newNonce()) }, false, secCanonical},
-	{"empty_signature", "with an empty signature", []string{"invalid_signature"}, func(_ *session, d *draft) { d.header.Set("X-Api-Signature", "") }, false, secCanonical},
-	{"short_signature", "with half a signature", []string{"invalid_signature"}, func(_ *session, d *draft) {
-		d.header.Set("X-Api-Signature", d.header.Get("X-Api-Signature")[:32])
-	}, false, secCanonical},
-	{"other_signature", "with one digit of the signature changed", []string{"invalid_signature"}, func(_ *session, d *draft) {
-		d.header.Set("X-Api-Signature", flip(d.header.Get("X-Api-Signature")))
-	}, false, secCanonical},
-	{"unkeyed_signature", "signed with an empty secret", []string{"invalid_signature"}, func(_ *session, d *draft) { d.secret = "" }, true, secCanonical},
-	{"lower_case_method", "whose signed method is in lower case", []string{"invalid_signature"}, func(_ *session, d *draft) { d.method = strings.ToLower(d.method) }, true, secCanonical},
-	{"no_app_id", "without an App ID", []string{"invalid_signature"}, func(_ *session, d *draft) { d.header.Del("X-Api-Appid") }, false, secCredentials},
-	{"other_environment", "under an App ID with the other environment's prefix", []string{"invalid_signature"}, func(_ *session, d *draft) {
+	{"other_host", "signed for another host", "invalid_signature", func(_ *session, d *draft) { d.host = "conformance.invalid" }, true, secCanonical},
+	{"signed_stamp_differs", "whose signed timestamp is not the header's", "invalid_signature", func(s *session, d *draft) { d.header.Set("X-Api-Timestamp", s.stamp(time.Second)) }, false, secCanonical},
+	{"signed_nonce_differs", "whose signed nonce is not the header's", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Nonce", newNonce()) }, false, secCanonical},
+	{"empty_signature", "with an empty signature", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Signature", "") }, false, secCanonical},
+	{"short_signature", "with half a signature", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Signature", d.header.Get("X-Api-Signature")[:32]) }, false, secCanonical},
+	{"other_signature", "with one digit of the signature changed", "invalid_signature", func(_ *session, d *draft) { d.header.Set("X-Api-Signature", flip(d.header.Get("X-Api-Signature"))) }, false, secCanonical},
+	{"unkeyed_signature", "signed with an empty secret", "invalid_signature", func(_ *session, d *draft) { d.secret = "" }, true, secCanonical},
+	{"lower_case_method", "whose signed method is in lower case", "invalid_signature", func(_ *session, d *draft) { d.method = strings.ToLower(d.method) }, true, secCanonical},
+	{"no_app_id", "without an App ID", "invalid_signature", func(_ *session, d *draft) { d.header.Del("X-Api-Appid") }, false, secCredentials},
+	{"other_environment", "under an App ID with the other environment's prefix", "invalid_signature", func(_ *session, d *draft) {
 		d.appID = map[bool]string{true: "sbx_app_", false: "live_app_"}[strings.HasPrefix(d.appID, "live_app_")] + "conformance"
 	}, true, secCredentials},
-	{"stale_timestamp.5m20s", "with a timestamp twenty seconds too old", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(-320 * time.Second) }, true, secLimits},
-	{"stale_timestamp.ahead_5m20s", "with a timestamp twenty seconds too far ahead", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(320 * time.Second) }, true, secLimits},
-	{"stale_timestamp.one_day", "with yesterday's timestamp", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.stamp(-24 * time.Hour) }, true, secHeaders},
-	{"stale_timestamp.words", "with words for a timestamp", []string{"stale_timestamp"}, func(_ *session, d *draft) { d.stamp = "yesterday" }, true, secHeaders},
-	{"stale_timestamp.http_date", "with an HTTP date for a timestamp", []string{"stale_timestamp"}, func(s *session, d *draft) { d.stamp = s.now().UTC().Format(http.TimeFormat) }, true, secHeaders},
-	{"stale_timestamp.zone_6m", "six minutes old in another zone", []string{"stale_timestamp"}, func(s *session, d *draft) {
+	{"stale_timestamp.5m20s", "with a timestamp twenty seconds too old", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(-320 * time.Second) }, true, secLimits},
+	{"stale_timestamp.ahead_5m20s", "with a timestamp twenty seconds too far ahead", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(320 * time.Second) }, true, secLimits},
+	{"stale_timestamp.one_day", "with yesterday's timestamp", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.stamp(-24 * time.Hour) }, true, secHeaders},
+	{"stale_timestamp.words", "with words for a timestamp", "stale_timestamp", func(_ *session, d *draft) { d.stamp = "yesterday" }, true, secHeaders},
+	{"stale_timestamp.http_date", "with an HTTP date for a timestamp", "stale_timestamp", func(s *session, d *draft) { d.stamp = s.now().UTC().Format(http.TimeFormat) }, true, secHeaders},
+	{"stale_timestamp.zone_6m", "six minutes old in another zone", "stale_timestamp", func(s *session, d *draft) {
 		d.stamp = s.now().Add(-6 * time.Minute).In(time.FixedZone("", 8*3600)).Format(time.RFC3339)
 	}, true, secHeaders},
-	{"no_timestamp", "without a timestamp", nil, func(_ *session, d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
+	{"no_timestamp", "without a timestamp", "", func(_ *session, d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
 }
 
-// withNonce is a request with a nonce of the caller's choice, signed well.
-func withNonce(nonce string) request {
-	return request{method: http.MethodGet, path: "/api/v1/account", resign: true, damage: func(d *draft) { d.nonce = nonce }}
-}
-
-// unsigned is a request without a signature.
-func unsigned() request {
+// signedAs is a good request, signed anew after something in it was changed.
+func signedAs(change func(*draft)) request {
 	r := get("/api/v1/account")
-	r.damage = func(d *draft) { d.header.Del("X-Api-Signature") }
+	r.damage, r.resign = change, true
 	return r
 }
+
+func withNonce(nonce string) request { return signedAs(func(d *draft) { d.nonce = nonce }) }
+
+// sentWith is a good request, changed after it was signed.
+func sentWith(change func(*draft)) request {
+	r := get("/api/v1/account")
+	r.damage = change
+	return r
+}
+
+func unsigned() request { return sentWith(func(d *draft) { d.header.Del("X-Api-Signature") }) }
 
 func (s *session) stamp(shift time.Duration) string {
 	return s.now().Add(shift).UTC().Format(time.RFC3339)
 }
 
-// flip changes the last digit of a signature.
 func flip(signature string) string {
-	last := signature[len(signature)-1]
-	other := byte('0')
+	kept, last := signature[:len(signature)-1], signature[len(signature)-1]
 	if last == '0' {
-		other = '1'
+		return kept + "1"
 	}
-	return signature[:len(signature)-1] + string(other)
+	return kept + "0"
 }
 
 func authChecks() []Check {
@@ -102,81 +102,175 @@ func authChecks() []Check {
 		out = append(out, f.check(f.name, endpoints[0]))
 	}
 	for _, e := range endpoints {
-		out = append(out, Check{ID: "auth.replayed_nonce." + e.name, Section: secHeaders,
-			Sentence: fmt.Sprintf("a nonce that was used is refused on %s %s", e.method, e.name), run: func(s *session) finding { return replayNonce(s, e) }})
+		out = append(out, rule("auth.replayed_nonce."+e.name, secHeaders, "a nonce that was used is refused on "+e.method+" "+e.name, func(s *session) finding {
+			r, nonce := e.harmless(), newNonce()
+			r.damage, r.resign = func(d *draft) { d.nonce = nonce }, true
+			if first := s.send(r); first.code() == "invalid_signature" || first.envelope == nil {
+				return differs("the first use: %s", first.seen())
+			}
+			return refused(s.send(r), "replayed_nonce")
+		}))
 	}
 	return append(append(out, stampChecks()...), keyChecks()...)
 }
 
 func (f authFailure) check(id string, e endpoint) Check {
-	sentence := fmt.Sprintf("%s %s %s is refused", e.method, e.name, f.what)
-	if len(f.codes) > 0 {
-		sentence += " with " + strings.Join(f.codes, " or ")
+	sentence := e.method + " " + e.name + " " + f.what + " is refused"
+	if f.code != "" {
+		sentence += " with " + f.code
 	}
-	return Check{ID: "auth." + id, Section: f.section, Sentence: sentence, run: func(s *session) finding {
+	return rule("auth."+id, f.section, sentence, func(s *session) finding {
 		r := e.harmless()
 		r.damage, r.resign = func(d *draft) { f.damage(s, d) }, f.resign
 		got := s.send(r)
-		if len(f.codes) == 0 {
-			return refusedAnyhow(got)
-		}
-		return refused(got, f.codes...)
-	}}
-}
-
-// replayNonce uses a nonce twice, with everything else correct both times.
-func replayNonce(s *session, e endpoint) finding {
-	r, nonce := e.harmless(), newNonce()
-	r.damage, r.resign = func(d *draft) { d.nonce = nonce }, true
-	if first := s.send(r); first.code() == "invalid_signature" || first.envelope == nil {
-		return differs("the first use: %s", first.seen())
-	}
-	return refused(s.send(r), "replayed_nonce")
+		return refused(got, cmp.Or(f.code, got.code()))
+	})
 }
 
 // stampChecks are the forms of a timestamp, and how nonces are distinguished.
 func stampChecks() []Check {
-	forms := []struct {
+	var out []Check
+	for _, f := range []struct {
 		id, what string
 		open     bool
-		stamp    func(time.Time) string
+		by       time.Duration
+		zone     *time.Location
+		layout   string
 	}{
-		{"old_4m", "four minutes old", false, func(t time.Time) string { return t.Add(-4 * time.Minute).UTC().Format(time.RFC3339) }},
-		{"ahead_4m", "four minutes ahead", false, func(t time.Time) string { return t.Add(4 * time.Minute).UTC().Format(time.RFC3339) }},
-		{"old_4m40s", "twenty seconds within the five minutes", false, func(t time.Time) string { return t.Add(-280 * time.Second).UTC().Format(time.RFC3339) }},
-		{"ahead_4m40s", "ahead by twenty seconds less than five minutes", false, func(t time.Time) string { return t.Add(280 * time.Second).UTC().Format(time.RFC3339) }},
-		{"zone_utc_offset", "with the zone +00:00", false, func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05+00:00") }},
-		{"zone_east", "in the zone +08:00", false, func(t time.Time) string { return t.In(time.FixedZone("", 8*3600)).Format(time.RFC3339) }},
-		{"zone_west", "in the zone -05:30", false, func(t time.Time) string { return t.In(time.FixedZone("", -(5*3600 + 1800))).Format(time.RFC3339) }},
-		{"milliseconds", "with milliseconds", false, func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }},
-		{"basic_form", "in the basic form of ISO 8601", true, func(t time.Time) string { return t.UTC().Format("20060102T150405Z") }},
-		{"zone_without_colon", "with the zone +0000", true, func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05+0000") }},
-	}
-	var out []Check
-	for _, f := range forms {
-		out = append(out, Check{ID: "auth.timestamp." + f.id, Section: secHeaders, Open: f.open, Sentence: "a timestamp " + f.what + " is accepted",
-			run: func(s *session) finding {
-				return signatureAccepted(s.send(request{method: http.MethodGet, path: "/api/v1/account", resign: true,
-					damage: func(d *draft) { d.stamp = f.stamp(s.now()) }}))
-			}})
+		{"old_4m", "four minutes old", false, -4 * time.Minute, time.UTC, time.RFC3339},
+		{"ahead_4m", "four minutes ahead", false, 4 * time.Minute, time.UTC, time.RFC3339},
+		{"old_4m40s", "twenty seconds within the five minutes", false, -280 * time.Second, time.UTC, time.RFC3339},
+		{"ahead_4m40s", "ahead by twenty seconds less than five minutes", false, 280 * time.Second, time.UTC, time.RFC3339},
+		{"zone_utc_offset", "with the zone +00:00", false, 0, time.UTC, "2006-01-02T15:04:05+00:00"},
+		{"zone_east", "in the zone +08:00", false, 0, time.FixedZone("", 8*3600), time.RFC3339},
+		{"zone_west", "in the zone -05:30", false, 0, time.FixedZone("", -(5*3600 + 1800)), time.RFC3339},
+		{"milliseconds", "with milliseconds", false, 0, time.UTC, "2006-01-02T15:04:05.000Z"},
+		{"basic_form", "in the basic form of ISO 8601", true, 0, time.UTC, "20060102T150405Z"},
+		{"zone_without_colon", "with the zone +0000", true, 0, time.UTC, "2006-01-02T15:04:05+0000"},
+	} {
+		c := rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
+			return signatureAccepted(s.send(signedAs(func(d *draft) { d.stamp = s.now().Add(f.by).In(f.zone).Format(f.layout) })))
+		})
+		c.Open = f.open
+		out = append(out, c)
 	}
 	return append(out,
-		Check{ID: "auth.nonce.burnt_by_bad_signature", Section: secHeaders, Open: true,
-			Sentence: "whether a nonce is used up by a request whose signature is wrong", run: burntNonce},
-		Check{ID: "auth.nonce.retry", Section: secHeaders, Sentence: "the same request with a new nonce is accepted",
-			run: func(s *session) finding {
-				s.get("/api/v1/account")
-				return signatureAccepted(s.get("/api/v1/account"))
-			}},
-		Check{ID: "auth.user_agent.script", Section: secHeaders, Open: true, Sentence: "whether a default script identifier is rejected",
-			run: request{method: http.MethodGet, path: "/api/v1/account", damage: func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }}.wants(recorded)})
+		rule("auth.nonce.burnt_by_bad_signature", secHeaders, "whether a nonce is used up by a request whose signature is wrong", func(s *session) finding {
+			nonce := newNonce()
+			s.send(signedAs(func(d *draft) { d.nonce, d.secret = nonce, d.secret+"x" }))
+			again := s.send(withNonce(nonce))
+			return ok("afterwards the right one: %s", again.seen())
+		}).open(),
+		rule("auth.nonce.retry", secHeaders, "the same request with a new nonce is accepted", func(s *session) finding {
+			s.get("/api/v1/account")
+			return signatureAccepted(s.get("/api/v1/account"))
+		}),
+		rule("auth.user_agent.script", secHeaders, "whether a default script identifier is rejected",
+			sentWith(func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }).wants(recorded)).open())
 }
 
-func burntNonce(s *session) finding {
-	right := withNonce(newNonce())
-	wrong := right
-	wrong.damage = func(d *draft) { right.damage(d); d.secret += "x" }
-	s.send(wrong)
-	again := s.send(right)
-	return ok("afterwards the right one: %s", again.seen())
+func keyChecks() []Check {
+	out := each(endpoints, func(e endpoint) []Check {
+		return []Check{
+			rule("auth.revoked."+e.name, secCredentials, "a disabled key is refused on "+e.method+" "+e.name,
+				asks(as(RoleRevoked, "", "a key of the role revoked", e.harmless()), refusing("api_key_revoked"))),
+			rule("auth.outside."+e.name, secCredentials, "a source outside the allowed range is refused on "+e.method+" "+e.name,
+				asks(as(RoleOutside, "", "a key of the role outside", e.harmless()), refusing("insufficient_scope"))),
+		}
+	})
+	return append(append(out, thereChecks()...),
+		rule("auth.environments_not_mixed", secCredentials, "the key is refused in the other environment", func(s *session) finding {
+			r, why := s.elsewhere(get("/api/v1/account"))
+			return when(why != "", notRun("%s", why), refusedAnyhow(r))
+		}),
+		rule("auth.nonce.per_key", secHeaders, "a nonce is refused under the same key, not under another", noncePerKey),
+		rule("auth.secret_never_comes_back", secCredentials, "no reply of the run holds the API Secret", func(s *session) finding {
+			return when(s.leaked > 0, differs("%d replies hold it", s.leaked), ok("%d replies looked at", s.requests.Load()))
+		}).atEnd())
+}
+
+// elsewhere sends to the other environment's address.
+func (s *session) elsewhere(r request) (reply, string) {
+	if s.cfg.OtherBaseURL == "" {
+		return reply{}, "needs the other environment's address"
+	}
+	base, err := parseAddress(s.cfg.OtherBaseURL)
+	if err != nil {
+		return reply{}, err.Error()
+	}
+	there := newSession(s.ctx, s.cfg, base)
+	there.skew, there.moved = s.skew, s.moved
+	return there.send(r), ""
+}
+
+// thereChecks observe that the same account's other environment knows nothing of this one.
+func thereChecks() []Check {
+	there := func(code string, ask step[request]) judgement {
+		return given(func(s *session) (reply, string) {
+			r, why := ask(s)
+			if r.as = s.keyOf(RoleThere, ""); r.as == nil {
+				why = "needs a key of the role there"
+			}
+			if why != "" {
+				return reply{}, why
+			}
+			return s.elsewhere(r)
+		}, func(_ *session, r reply) finding { return refused(r, code) })
+	}
+	return append([]Check{
+		rule("errors.order_not_found.there", secDetail, "an order is order_not_found in the other environment", there("order_not_found", orderAt("orders"))),
+		rule("errors.proxy_not_found.there", secProxies, "a proxy is proxy_not_found in the other environment", there("proxy_not_found", proxyAt("proxies"))),
+	}, each(pagedLists, func(p paged) []Check {
+		return []Check{rule("page.token."+p.name+".there", secPagination, "a token of "+p.name+" is refused with invalid_page_token in the other environment", there("invalid_page_token", p.second))}
+	})...)
+}
+
+func noncePerKey(s *session) finding {
+	second := s.keyOf(RoleSame, "")
+	if second == nil {
+		second = s.keyOf(RoleOther, "")
+	}
+	if second == nil {
+		return notRun("needs a second key")
+	}
+	r := withNonce(newNonce())
+	s.send(r)
+	r.as = second
+	return signatureAccepted(s.send(r))
+}
+
+// scopeChecks observe that a key with one scope opens its endpoints and no other.
+func scopeChecks() []Check {
+	scopes := []string{"account:read", "wallet:read", "offers:read", "orders:read", "orders:write", "proxies:read", "proxies:write"}
+	return each(scopes, func(scope string) []Check {
+		return each(endpoints, func(e endpoint) []Check {
+			verb, want := "does not open", refusing("insufficient_scope")
+			if e.scope == scope {
+				verb, want = "opens", func(r reply) finding {
+					return accepted(r, "insufficient_scope", "invalid_signature", "stale_timestamp", "replayed_nonce")
+				}
+			}
+			return []Check{rule("scope."+scope+"."+e.name, secCredentials, scope+" alone "+verb+" "+e.method+" "+e.name,
+				asks(as(RoleScope, scope, "a key with the scope "+scope+" alone", e.harmless()), want))}
+		})
+	})
+}
+
+// as sends the request with a further key, and says what key that needs.
+func as(role Role, scope, what string, r request) step[request] {
+	return func(s *session) (request, string) {
+		r.as = s.keyOf(role, scope)
+		return r, says(r.as == nil, "needs %s", what)
+	}
+}
+
+// foreign makes a request for something of this account with another account's key.
+func foreign(made step[request]) step[request] {
+	return func(s *session) (request, string) {
+		r, why := made(s)
+		if r.as = s.keyOf(RoleOther, ""); r.as == nil {
+			why = "needs a key of another account"
+		}
+		return r, why
+	}
 }

@@ -6,14 +6,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 )
 
-// purchase is one order that the run makes. All that is bought is in this table,
-// so that the sum is known before.
+// purchase is in one of two tables, so that the sum is known before.
 type purchase struct {
 	name, scenario string
 	quantity, days int64
@@ -43,12 +41,11 @@ var renewals = []purchase{
 }
 
 func findPurchase(table []purchase, name string) purchase {
-	i := slices.IndexFunc(table, func(p purchase) bool { return p.name == name })
-	return table[i]
+	return table[slices.IndexFunc(table, func(p purchase) bool { return p.name == name })]
 }
 
-// offer is what the run buys: of those that can be had for 30 days in twos the one
-// that can show most, and of such the cheapest.
+// offer is what the run buys: of those for 30 days in twos the one that shows most, and of
+// such the cheapest.
 type offer struct {
 	code            string
 	cents, base     int64
@@ -67,13 +64,9 @@ func (o offer) estimate(p purchase) int64 {
 	return (o.cents*p.quantity*p.days + base - 1) / base * max(p.times, 1)
 }
 
-// chosenOffer asks for a quote with figures that every purchase keeps to.
+// chosenOffer asks for a quote whose figures every purchase keeps to.
 func (s *session) chosenOffer() (offer, string) {
-	type answer struct {
-		offer offer
-		why   string
-	}
-	a := memo(s, "chosen offer", func() answer {
+	return try(s, "chosen offer", func() (offer, string) {
 		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
 		var can []offer
 		for _, o := range things(r.data(), "offers") {
@@ -82,7 +75,7 @@ func (s *session) chosenOffer() (offer, string) {
 			}
 		}
 		if len(can) == 0 {
-			return answer{why: "no offer can be bought: " + r.seen()}
+			return offer{}, "no offer can be bought: " + r.seen()
 		}
 		cheapest := func(a, b offer) int { return cmp.Compare(a.cents, b.cents) }
 		slices.SortStableFunc(can, func(a, b offer) int {
@@ -92,13 +85,11 @@ func (s *session) chosenOffer() (offer, string) {
 			second := s.dearest(slices.MinFunc(can[1:], cheapest))
 			can[0].second = &second
 		}
-		return answer{offer: s.dearest(can[0])}
+		return s.dearest(can[0]), ""
 	})
-	return a.offer, a.why
 }
 
-// dearest is the offer at the highest unit price of the quotes that the purchases
-// and renewals come to: prices may depend on quantity and duration.
+// dearest has the highest unit price of all quotes: it may depend on quantity and duration.
 func (s *session) dearest(o offer) offer {
 	for _, p := range slices.Concat(purchases, renewals) {
 		quantity, days := strconv.FormatInt(p.quantity, 10), strconv.FormatInt(p.days, 10)
@@ -114,8 +105,7 @@ func (s *session) dearest(o offer) offer {
 	return o
 }
 
-// shows counts what the purchases can show with the offer: other durations, and
-// CIDRs where the name of their field is given.
+// shows counts what the offer can show: other durations, and CIDRs where their field is named.
 func (o offer) shows(cidrField string) (n int) {
 	for _, p := range purchases {
 		if p.days != 30 && slices.Contains(o.days, p.days) {
@@ -145,14 +135,12 @@ func readOffer(o map[string]any) offer {
 	return out
 }
 
-// planCents is what all purchases and renewals of a full run cost, refunds not
-// counted.
-func (s *session) planCents() int64 {
+// planCents is what all purchases and renewals cost, refunds not counted.
+func (s *session) planCents() (sum int64) {
 	o, why := s.chosenOffer()
 	if why != "" {
 		return 0
 	}
-	var sum int64
 	for _, p := range slices.Concat(purchases, renewals) {
 		if (!p.needsControl || s.cfg.ControlURL != "") && (!p.sandbox || !s.cfg.Production) {
 			sum += o.estimate(p)
@@ -161,18 +149,35 @@ func (s *session) planCents() int64 {
 	return sum
 }
 
+// paid is a request that may charge, with its reply and the wallet around it.
+type paid struct {
+	why     string // there is none, or it did not succeed
+	request request
+	reply   reply
+	around
+}
+
+// unsent is why there is no reply at all.
+func (p *paid) unsent() string {
+	if p.reply.status != 0 || p.reply.err != nil {
+		return ""
+	}
+	return p.why
+}
+
+func (s *session) pay(r request) paid {
+	p := paid{request: r}
+	p.around = s.around(func() { p.reply = s.send(r) })
+	return p
+}
+
 // bought is an order from its creation to its end.
 type bought struct {
-	why      string // why there is none
-	key      string
-	body     []byte
-	scenario string
-	created  reply
-	around   // the creation
-	orderNo  string
-	reads    []reply // of the detail, the last one at the end
-	ended    bool
-	closing  int64 // wallet at the end
+	paid
+	orderNo string
+	reads   []reply // of the detail, the last one at the end
+	ended   bool
+	closing int64 // wallet at the end
 }
 
 func (b *bought) last() *reply {
@@ -185,27 +190,13 @@ func (b *bought) last() *reply {
 // buy makes one purchase of the table once and follows it to its end.
 func (s *session) buy(name string) *bought {
 	return memo(s, "buy "+name, func() *bought {
-		o, why := s.chosenOffer()
-		p := findPurchase(purchases, name)
-		switch {
-		case why != "":
-		case !slices.Contains(o.days, p.days):
-			why = fmt.Sprintf("the offer is not sold for %d days", p.days)
-		case name == "lines" && o.second == nil:
-			why = "there is one offer only"
-		case name == "cidrs" && (s.cfg.CIDRField == "" || o.cidr == ""):
-			why = "the name of the CIDR field is not given"
-		}
-		if why == "" {
-			why = s.afford(o.estimate(p))
-		}
+		r, _, why := s.orderOf(name)
 		if why != "" {
-			return &bought{why: why}
+			return &bought{paid: paid{why: why}}
 		}
-		b := &bought{key: s.newKey(name), body: s.orderBody(o, p), scenario: p.scenario}
-		b.around = s.around(func() { b.created = s.send(b.request()) })
-		if b.orderNo = word(b.created.data(), "order_no"); b.orderNo == "" {
-			b.why = "no order came of it: " + b.created.seen()
+		b := &bought{paid: s.pay(r)}
+		if b.orderNo = word(b.reply.data(), "order_no"); b.orderNo == "" {
+			b.why = "no order came of it: " + b.reply.seen()
 			return b
 		}
 		s.follow(b)
@@ -213,23 +204,27 @@ func (s *session) buy(name string) *bought {
 	})
 }
 
-func (b *bought) request() request {
-	return request{method: http.MethodPost, path: "/api/v1/orders", key: b.key, body: b.body, scenario: b.scenario}
-}
-
-// orderOf is a request for a purchase of the table, not sent yet, under a key of
-// its own, or why it may not be sent.
-func (s *session) orderOf(name string) (request, int64, string) {
+// orderOf is a purchase of the table under a key of its own, not sent yet, with its price.
+func (s *session) orderOf(name string) (r request, sum int64, why string) {
 	o, why := s.chosenOffer()
 	p := findPurchase(purchases, name)
-	sum := o.estimate(p)
-	if why == "" {
-		why = s.afford(sum)
+	switch {
+	case why != "":
+	case !slices.Contains(o.days, p.days):
+		why = fmt.Sprintf("the offer is not sold for %d days", p.days)
+	case name == "lines" && o.second == nil:
+		why = "there is one offer only"
+	case name == "cidrs" && (s.cfg.CIDRField == "" || o.cidr == ""):
+		why = "the name of the CIDR field is not given"
+	default:
+		why = s.afford(o.estimate(p))
 	}
 	if why != "" {
 		return request{}, 0, why
 	}
-	return request{method: http.MethodPost, path: "/api/v1/orders", key: s.newKey(name), body: s.orderBody(o, p)}, sum, ""
+	r = keyed("/api/v1/orders", s.newKey(name), string(s.orderBody(o, p)))
+	r.scenario = p.scenario
+	return r, o.estimate(p), ""
 }
 
 func (s *session) orderBody(o offer, p purchase) []byte {
@@ -249,8 +244,7 @@ func (s *session) orderBody(o offer, p purchase) []byte {
 	return raw
 }
 
-// follow reads the order as the document says: again only after
-// poll_after_seconds, and no more once it is null.
+// follow reads the order again only after poll_after_seconds, and no more once it is null.
 func (s *session) follow(b *bought) {
 	const maxReads = 200
 	var waited time.Duration
@@ -263,7 +257,7 @@ func (s *session) follow(b *bought) {
 			break
 		}
 		wait := time.Duration(min(max(seconds, 1), 3600)) * time.Second
-		if waited += wait; waited > s.cfg.Patience || s.cfg.Wait(s.ctx, wait) != nil {
+		if waited += wait; waited > patience || s.cfg.Wait(s.ctx, wait) != nil {
 			return
 		}
 	}
@@ -285,32 +279,78 @@ func (b *bought) final() (map[string]any, string) {
 	return b.last().data(), ""
 }
 
-// orderMade, readsMade and delivered give a purchase once it has what they are
-// named after: a number, a read of its detail, its last detail.
-func orderMade(name string) func(*session) (*bought, string) {
-	return func(s *session) (*bought, string) {
-		b := s.buy(name)
-		if b.orderNo == "" {
-			return b, b.why
-		}
-		return b, ""
-	}
+// orderMade gives a purchase once it has a number, and so a read of its detail.
+func orderMade(name string) step[*bought] {
+	return func(s *session) (*bought, string) { b := s.buy(name); return b, b.why }
 }
 
-func readsMade(name string) func(*session) (*bought, string) {
-	return func(s *session) (*bought, string) {
-		b := s.buy(name)
-		if len(b.reads) == 0 {
-			return b, b.why
-		}
-		return b, ""
-	}
-}
-
-func delivered(name string) func(*session) (*bought, string) {
+// delivered gives a purchase once it has its last detail.
+func delivered(name string) step[*bought] {
 	return func(s *session) (*bought, string) {
 		b := s.buy(name)
 		_, why := b.final()
 		return b, why
 	}
+}
+
+// renewed is one renewal of proxies that the run bought.
+type renewed struct {
+	paid
+	ids    []string
+	expiry [2]map[string]time.Time // of each id before and after
+}
+
+// renew makes one renewal of the table once.
+func (s *session) renew(name string) *renewed {
+	return memo(s, "renew "+name, func() *renewed {
+		r, ids, why := s.renewalOf(name)
+		if why != "" {
+			return &renewed{paid: paid{why: why}}
+		}
+		before := s.expiries(ids)
+		out := &renewed{paid: s.pay(r), ids: ids}
+		out.expiry = [2]map[string]time.Time{before, s.expiries(ids)}
+		if !out.reply.succeeded() && name != "failed" {
+			out.why = "the renewal was refused: " + out.reply.seen()
+		}
+		return out
+	})
+}
+
+// renewalOf is a renewal of the table, not sent yet.
+func (s *session) renewalOf(name string) (r request, ids []string, why string) {
+	p := findPurchase(renewals, name)
+	o, why := s.chosenOffer()
+	ids = s.ownProxies()
+	switch {
+	case why != "":
+	case int64(len(ids)) < p.quantity:
+		why = "the run has no proxy of its own: " + s.buy("plain").why
+	default:
+		why = s.afford(o.estimate(p))
+	}
+	if why != "" {
+		return request{}, nil, why
+	}
+	ids = ids[:p.quantity]
+	return keyed("/api/v1/proxies/renew", s.newKey("renew-"+name), renewBody(ids, p.days)), ids, ""
+}
+
+func renewBody(ids []string, days any) string {
+	raw, _ := json.Marshal(map[string]any{"proxy_ids": ids, "duration_days": days}) // marshals by construction
+	return string(raw)
+}
+
+func (s *session) expiries(ids []string) map[string]time.Time {
+	out := make(map[string]time.Time, len(ids))
+	for _, id := range ids {
+		r := s.get("/api/v1/proxies/" + rfc3986(id))
+		out[id], _ = timeOf(r.data()["expires_at"])
+	}
+	return out
+}
+
+// renewalMade gives a renewal that was carried out.
+func renewalMade(name string) step[*renewed] {
+	return func(s *session) (*renewed, string) { r := s.renew(name); return r, r.why }
 }

@@ -3,35 +3,34 @@
 package conformance
 
 import (
-	"fmt"
-	"net/http"
+	"slices"
 	"strings"
 )
 
-// canonicalChecks are the contents of the seven lines. They ask for offers, with a
-// query as it stands and signed as the document says; what counts is whether the
-// signature is accepted, not what is found.
+// canonicalChecks ask for offers. What counts is whether the signature is accepted, not what
+// is found.
 func canonicalChecks() []Check {
-	out := make([]Check, 0, 48)
-	for _, v := range queryVariants {
-		out = append(out, Check{ID: "canonical.query." + v.id, Section: secCanonical, Open: v.open, Sentence: "the signature of a query with " + v.what + " is accepted",
-			run: request{method: http.MethodGet, path: "/api/v1/offers", pairs: v.pairs, query: v.sent}.wants(signatureAccepted)})
+	offers := func(v variant) request {
+		r := get("/api/v1/offers", v.pairs...)
+		r.query = v.sent
+		return r
 	}
-	for _, v := range wrongCanonical {
-		out = append(out, Check{ID: "canonical.wrong." + v.id, Section: secCanonical, Sentence: "a canonical query " + v.what + " is refused with invalid_signature",
-			run: request{method: http.MethodGet, path: "/api/v1/offers", pairs: v.pairs, query: v.sent, resign: true,
-				damage: func(d *draft) { d.canonical = v.signed }}.wants(refusing("invalid_signature"))})
-	}
-	for _, v := range bodyVariants {
-		out = append(out, Check{ID: "canonical.body." + v.id, Section: secCanonical, Sentence: "a body with " + v.what + " is signed exactly as sent",
-			run: post("/api/v1/proxies/renew", "body", v.body).wants(signatureAccepted)})
-	}
-	return append(append(out, hostChecks()...), pathChecks()...)
+	return slices.Concat(each(queryVariants, func(v variant) []Check {
+		c := rule("canonical.query."+v.id, secCanonical, "the signature of a query with "+v.what+" is accepted", offers(v).wants(signatureAccepted))
+		c.Open = v.open
+		return []Check{c}
+	}), each(wrongCanonical, func(v variant) []Check {
+		r := offers(v)
+		r.damage, r.resign = func(d *draft) { d.canonical = v.signed }, true
+		return []Check{rule("canonical.wrong."+v.id, secCanonical, "a canonical query "+v.what+" is refused with invalid_signature", r.wants(refusing("invalid_signature")))}
+	}), each(bodyVariants, func(v variant) []Check {
+		return []Check{rule("canonical.body."+v.id, secCanonical, "a body with "+v.what+" is signed exactly as sent", post("/api/v1/proxies/renew", "body", v.sent).wants(signatureAccepted))}
+	}), hostChecks(), pathChecks())
 }
 
 type variant struct {
 	id, what string
-	sent     string // empty: the canonical form
+	sent     string // query or body; of a query, empty: the canonical form
 	pairs    []pair
 	signed   string // of wrongCanonical
 	open     bool
@@ -79,51 +78,44 @@ var wrongCanonical = []variant{
 	{id: "decoded", what: "that is not encoded", sent: "region=S%C3%A3o", signed: "region=São"},
 }
 
-var bodyVariants = []struct{ id, what, body string }{
-	{"spaces", "spaces", `{ "proxy_ids" : [ ] }`},
-	{"line_feeds", "line feeds", "{\n\"proxy_ids\":[]\n}"},
-	{"utf8", "UTF-8", `{"proxy_ids":[],"note":"São Paulo 日本"}`},
-	{"escapes", "JSON escapes", `{"proxy_ids":[],"note":"\u00e9\\"}`},
-	{"member_order", "its members in any order", `{"duration_days":30,"proxy_ids":[]}`},
-	{"empty", "no bytes at all", ""},
+var bodyVariants = []variant{
+	{id: "spaces", what: "spaces", sent: `{ "proxy_ids" : [ ] }`},
+	{id: "line_feeds", what: "line feeds", sent: "{\n\"proxy_ids\":[]\n}"},
+	{id: "utf8", what: "UTF-8", sent: `{"proxy_ids":[],"note":"São Paulo 日本"}`},
+	{id: "escapes", what: "JSON escapes", sent: `{"proxy_ids":[],"note":"\u00e9\\"}`},
+	{id: "member_order", what: "its members in any order", sent: `{"duration_days":30,"proxy_ids":[]}`},
+	{id: "empty", what: "no bytes at all", sent: ""},
 }
 
 func hostChecks() []Check {
+	signedFor := func(id, sentence string, host func(*session) string) Check {
+		return rule("canonical.host."+id, secCanonical, sentence, func(s *session) finding {
+			r := s.send(signedAs(func(d *draft) { d.host = strings.ToLower(host(s)) }))
+			return ok("signed as %s: %s", host(s), r.seen())
+		}).open()
+	}
 	return []Check{
-		{ID: "canonical.host.upper_case", Section: secCanonical, Sentence: "the host is signed in lower case however it is sent", run: func(s *session) finding {
+		rule("canonical.host.upper_case", secCanonical, "the host is signed in lower case however it is sent", func(s *session) finding {
 			upper := strings.ToUpper(s.base.Host)
 			if upper == s.base.Host {
 				return notShown("the host has no letters")
 			}
-			return signatureAccepted(s.send(request{method: http.MethodGet, path: "/api/v1/account", damage: func(d *draft) { d.header.Set("Host", upper) }}))
-		}},
-		{ID: "canonical.host.with_port", Section: secCanonical, Open: true, Sentence: "whether the host is signed with an explicit port", run: func(s *session) finding {
-			return s.signedWith(s.base.Host)
-		}},
-		{ID: "canonical.host.without_port", Section: secCanonical, Open: true, Sentence: "whether the host is signed without an explicit port", run: func(s *session) finding {
-			return s.signedWith(s.base.Hostname())
-		}},
-		{ID: "canonical.signature.upper_case", Section: secCanonical, Open: true, Sentence: "what a signature in upper case gets", run: request{method: http.MethodGet, path: "/api/v1/account", damage: func(d *draft) {
+			return signatureAccepted(s.send(sentWith(func(d *draft) { d.header.Set("Host", upper) })))
+		}),
+		signedFor("with_port", "whether the host is signed with an explicit port", func(s *session) string { return s.base.Host }),
+		signedFor("without_port", "whether the host is signed without an explicit port", func(s *session) string { return s.base.Hostname() }),
+		rule("canonical.signature.upper_case", secCanonical, "what a signature in upper case gets", sentWith(func(d *draft) {
 			d.header.Set("X-Api-Signature", strings.ToUpper(d.header.Get("X-Api-Signature")))
-		}}.wants(recorded)},
+		}).wants(recorded)).open(),
 	}
 }
 
-func (s *session) signedWith(host string) finding {
-	r := s.send(request{method: http.MethodGet, path: "/api/v1/account", resign: true, damage: func(d *draft) { d.host = strings.ToLower(host) }})
-	return ok("signed as %s: %s", host, r.seen())
-}
-
-// pathChecks are opaque identifiers in paths. The document does not say whether the
-// signed path is escaped; this is what a server makes of the escaped one.
+// pathChecks record what a server makes of the escaped path: the document leaves it open.
 func pathChecks() []Check {
-	out := make([]Check, 0, 10)
-	for _, id := range []struct{ name, id string }{{"space", "a b"}, {"slash", "a/b"}, {"utf8", "日本"}, {"percent", "100%"}, {"plus", "a+b"}} {
-		for _, resource := range []string{"orders", "proxies"} {
-			out = append(out, Check{ID: fmt.Sprintf("canonical.path.%s.%s", resource, id.name), Section: secCanonical, Open: true,
-				Sentence: fmt.Sprintf("what an identifier of %s with a %s gets, signed as it is sent", resource, id.name),
-				run:      get("/api/v1/" + resource + "/" + rfc3986(id.id)).wants(recorded)})
-		}
-	}
-	return out
+	return each([][2]string{{"space", "a b"}, {"slash", "a/b"}, {"utf8", "日本"}, {"percent", "100%"}, {"plus", "a+b"}}, func(id [2]string) []Check {
+		return each([]string{"orders", "proxies"}, func(resource string) []Check {
+			return []Check{rule("canonical.path."+resource+"."+id[0], secCanonical, "what an identifier of "+resource+" with a "+id[0]+" gets, signed as it is sent",
+				get("/api/v1/"+resource+"/"+rfc3986(id[1])).wants(recorded)).open()}
+		})
+	})
 }

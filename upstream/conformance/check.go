@@ -1,10 +1,9 @@
-// The form of a check, its verdicts and its result.
+// The form of a check, its verdicts, and what checks are made of.
 
 package conformance
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -28,27 +27,42 @@ type Check struct {
 	Costs    bool   `json:"costs"`     // it needs something bought
 	Open     bool   `json:"not_shown"` // the document says "not shown": it records and never fails
 
-	only    environment // "": both
-	control bool        // needs the control interface
-	last    bool        // judges all that was seen
-	run     func(*session) finding
+	only  environment // "": both
+	phase phase
+	run   judgement
 }
 
-type environment string
+type (
+	environment string
+	phase       int
+	judgement   = func(*session) finding
+)
 
 const (
 	onlySandbox    environment = "sandbox"
 	onlyProduction environment = "production"
 )
 
-// Result is a check with its verdict.
-type Result struct {
-	ID       string  `json:"id"`
-	Section  string  `json:"section"`
-	Sentence string  `json:"sentence"`
-	Costs    bool    `json:"costs"`
-	Verdict  Verdict `json:"verdict"`
-	Seen     string  `json:"seen"`
+const (
+	portable   phase = iota // needs no more than the API
+	controlled              // needs the control interface, moves the clock or disables the key
+	last                    // judges all that was seen
+)
+
+// rule is a check that costs nothing, of both environments. Its methods say what else it is.
+func rule(id, section, sentence string, run judgement) Check {
+	return Check{ID: id, Section: section, Sentence: sentence, run: run}
+}
+
+func (c Check) costs() Check           { c.Costs = true; return c }
+func (c Check) open() Check            { c.Open = true; return c }
+func (c Check) in(e environment) Check { c.only = e; return c }
+func (c Check) atEnd() Check           { c.phase = last; return c }
+func (c Check) chosen(cfg *Config) bool {
+	return (c.only == "" || string(c.only) == cfg.environment()) && slices.ContainsFunc(strings.Split(strings.ToLower(cfg.Section), ","), func(part string) bool {
+		part = strings.TrimSpace(part)
+		return strings.HasPrefix(strings.ToLower(c.Section), part) || strings.HasPrefix(c.ID, part)
+	})
 }
 
 // finding is a verdict with what led to it.
@@ -66,20 +80,21 @@ func notShown(format string, args ...any) finding {
 }
 func notRun(format string, args ...any) finding { return finding{NotRun, fmt.Sprintf(format, args...)} }
 
-// refused wants one of the codes.
+// when is the first finding where the condition holds, or else the second.
+func when(holds bool, then, otherwise finding) finding {
+	if holds {
+		return then
+	}
+	return otherwise
+}
+
 func refused(r reply, codes ...string) finding {
 	if success, isBool := r.envelope["success"].(bool); !isBool || success {
 		return differs("%s, not a refusal", r.seen())
 	}
-	for _, code := range codes {
-		if r.code() == code {
-			return ok("%s", r.seen())
-		}
-	}
-	return differs("%s", r.seen())
+	return when(slices.Contains(codes, r.code()), ok("%s", r.seen()), differs("%s", r.seen()))
 }
 
-// refusing is refused as what a request wants.
 func refusing(codes ...string) func(reply) finding {
 	return func(r reply) finding { return refused(r, codes...) }
 }
@@ -87,50 +102,34 @@ func refusing(codes ...string) func(reply) finding {
 // refusedAnyhow wants a refusal whose code the document does not give.
 func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
 
-// signatureAccepted wants anything but a refusal of the signature.
-func signatureAccepted(r reply) finding {
-	switch {
-	case r.err != nil || r.envelope == nil:
-		return differs("%s", r.seen())
-	case r.code() == "invalid_signature", r.code() == "stale_timestamp", r.code() == "replayed_nonce":
-		return differs("%s", r.seen())
-	}
-	return ok("%s", r.seen())
+// accepted wants a reply without any of the codes.
+func accepted(r reply, codes ...string) finding {
+	wrong := r.err != nil || r.envelope == nil || slices.Contains(codes, r.code())
+	return when(wrong, differs("%s", r.seen()), ok("%s", r.seen()))
 }
 
-// succeeds wants a success.
+// signatureAccepted wants anything but a refusal of the signature.
+func signatureAccepted(r reply) finding {
+	return accepted(r, "invalid_signature", "stale_timestamp", "replayed_nonce")
+}
+
 func succeeds(r reply) finding {
-	if !r.succeeded() {
-		return differs("%s", r.seen())
-	}
-	return ok("%s", r.seen())
+	return when(r.succeeded(), ok("%s", r.seen()), differs("%s", r.seen()))
 }
 
 // recorded wants nothing: the document leaves open what comes.
 func recorded(r reply) finding { return ok("%s", r.seen()) }
 
-// get and post are the two plain requests. A post has a key of its own, named
-// after fresh; without a name it has none.
-func get(path string, pairs ...pair) request {
-	return request{method: http.MethodGet, path: path, pairs: pairs}
-}
-
-func post(path, fresh, body string) request {
-	return request{method: http.MethodPost, path: path, fresh: fresh, body: []byte(body)}
-}
-
-// keyed is a post under a given key: the same key twice is a retry.
-func keyed(path, key, body string) request {
-	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
-}
-
 // wants sends the request and judges the reply: most statements are no more.
-func (r request) wants(judge func(reply) finding) func(*session) finding {
+func (r request) wants(judge func(reply) finding) judgement {
 	return func(s *session) finding { return judge(s.send(r)) }
 }
 
+// step is something that a run makes for its checks, with the reason where it cannot.
+type step[T any] = func(*session) (T, string)
+
 // given judges what a step of the run made, or says why there is nothing to judge.
-func given[T any](made func(*session) (T, string), judge func(*session, T) finding) func(*session) finding {
+func given[T any](made step[T], judge func(*session, T) finding) judgement {
 	return func(s *session) finding {
 		got, why := made(s)
 		if why != "" {
@@ -141,25 +140,35 @@ func given[T any](made func(*session) (T, string), judge func(*session, T) findi
 }
 
 // asks sends the request that a step of the run makes possible.
-func asks(made func(*session) (request, string), judge func(reply) finding) func(*session) finding {
+func asks(made step[request], judge func(reply) finding) judgement {
 	return given(made, func(s *session, r request) finding { return judge(s.send(r)) })
+}
+
+// reading judges the data of an endpoint's reply.
+func reading(name string, judge func(s *session, data map[string]any) finding) judgement {
+	return func(s *session) finding {
+		r, _ := s.replyOf(name)
+		return judge(s, r.data())
+	}
 }
 
 // group is what the checks of one subject have in common.
 type group struct {
 	prefix, section, what string
-	costs                 bool
+	paid                  bool
 	only                  environment
 }
 
-func (g group) check(id, sentence string, run func(*session) finding) Check {
-	return Check{ID: g.prefix + "." + id, Section: g.section, Costs: g.costs, only: g.only, Sentence: g.what + " " + sentence, run: run}
+func (g group) rule(id, sentence string, run judgement) Check {
+	return Check{ID: g.prefix + "." + id, Section: g.section, Costs: g.paid, only: g.only, Sentence: g.what + " " + sentence, run: run}
 }
 
-func (g group) open(id, sentence string, run func(*session) finding) Check {
-	c := g.check(id, sentence, run)
-	c.Open = true
-	return c
+// each puts the checks of every row of a table together.
+func each[T any](rows []T, checks func(T) []Check) (out []Check) {
+	for _, row := range rows {
+		out = append(out, checks(row)...)
+	}
+	return out
 }
 
 // The sections of the API document, as its headings have them.
@@ -192,20 +201,6 @@ const (
 	secVersioning  = "Versioning"
 )
 
-// List gives all checks in the order of the document's sections, for both
-// environments and with everything that can be configured.
-func List() []Check {
-	all := slices.Concat(envelopeChecks(), fieldChecks(), moneyChecks(), stateChecks(), idempotencyChecks(), offerChecks(),
-		orderChecks(), renewChecks(), pageChecks(), scenarioChecks(), scopeChecks(), authChecks(), canonicalChecks(),
-		errorChecks(), limitChecks(), controlChecks(), passiveChecks())
-	order := map[string]int{}
-	for i, section := range Sections() {
-		order[section] = i
-	}
-	slices.SortStableFunc(all, func(a, b Check) int { return order[a.Section] - order[b.Section] })
-	return all
-}
-
 // Sections names the headings of the document that checks belong to.
 func Sections() []string {
 	return []string{secConventions, secEnvelope, secAccount, secWallet, secOffer, secOrder, secProxy, secRenewal, secPage, secOrderState,
@@ -213,35 +208,13 @@ func Sections() []string {
 		secCredentials, secHeaders, secCanonical, secErrors, secLimits, secVersioning}
 }
 
-// chosen are the checks of one run. Checks that need the control interface come
-// late, for they move the server's clock and disable the key for a while; those
-// that judge all that was seen come last.
-func chosen(cfg *Config) []Check {
-	var out []Check
-	for _, c := range List() {
-		if (c.only == "" || string(c.only) == cfg.environment()) && matches(c, cfg.Section) {
-			out = append(out, c)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Check) int { return a.phase() - b.phase() })
-	return out
-}
-
-func (c *Check) phase() int {
-	switch {
-	case c.last:
-		return 2
-	case c.control:
-		return 1
-	}
-	return 0
-}
-
-func matches(c Check, wanted string) bool {
-	for part := range strings.SplitSeq(strings.ToLower(wanted), ",") {
-		if part = strings.TrimSpace(part); strings.HasPrefix(strings.ToLower(c.Section), part) || strings.HasPrefix(c.ID, part) {
-			return true
-		}
-	}
-	return false
+// List gives all checks in the order of the document's sections, for both
+// environments and with everything that can be configured.
+func List() []Check {
+	all := slices.Concat(envelopeChecks(), fieldChecks(), moneyChecks(), stateChecks(), idempotencyChecks(), offerChecks(),
+		orderChecks(), renewChecks(), pageChecks(), scenarioChecks(), scopeChecks(), authChecks(), canonicalChecks(),
+		errorChecks(), limitChecks(), controlChecks(), passiveChecks())
+	sections := Sections()
+	slices.SortStableFunc(all, func(a, b Check) int { return slices.Index(sections, a.Section) - slices.Index(sections, b.Section) })
+	return all
 }

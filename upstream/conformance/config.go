@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,8 +32,6 @@ type Config struct {
 	Section      string // only checks whose id or section begins so, whatever the case; several with commas
 
 	UserAgent string                                     // default "perennial-conformance/1"
-	Timeout   time.Duration                              // of one request; default 30 s
-	Patience  time.Duration                              // with one order until it ends; default 3 min
 	Clock     func() time.Time                           // default: the system's clock
 	Wait      func(context.Context, time.Duration) error // default: a timer
 	Transport http.RoundTripper                          // default: an own HTTP/1.1 transport
@@ -41,8 +40,12 @@ type Config struct {
 	Progress func(Result) // called after each check
 }
 
-// Key is a further key. Role says what it is for; all but one are of the same
-// environment.
+const (
+	timeout  = 30 * time.Second // of one request
+	patience = 3 * time.Minute  // with one order until it ends, and with a rate limit
+)
+
+// Key is a further key. All but those of [RoleThere] are of the same environment.
 type Key struct {
 	Role   Role   `json:"role"`
 	AppID  string `json:"app_id"`
@@ -77,8 +80,7 @@ var ErrConfig = errors.New("conformance: configuration")
 // ErrUnreachable is a server that gave no reply to the first request.
 var ErrUnreachable = errors.New("conformance: no reply")
 
-// ErrKey is a key that the server did not accept for the first request; without
-// one nothing can be observed.
+// ErrKey is a key that the server did not accept; without one nothing can be observed.
 var ErrKey = errors.New("conformance: the key was refused")
 
 func (c *Config) environment() string {
@@ -141,15 +143,7 @@ func parseAddress(raw string) (*url.URL, error) {
 }
 
 func (c *Config) fillDefaults() {
-	if c.UserAgent == "" {
-		c.UserAgent = "perennial-conformance/1"
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.Patience <= 0 {
-		c.Patience = 3 * time.Minute
-	}
+	c.UserAgent = cmp.Or(c.UserAgent, "perennial-conformance/1")
 	if c.Clock == nil {
 		c.Clock = time.Now //nolint:forbidigo // the default of a suite that is used on its own
 	}

@@ -1,6 +1,5 @@
-// Checks that use the control interface of Perennial's sandbox. With it the run can move
-// the server's clock, disable its own key, empty the wallet and ask for outcomes
-// that a sandbox does not show by itself. It undoes what it does.
+// Checks that use the control interface of Perennial's sandbox: a run moves the clock,
+// disables its key, empties the wallet and asks for outcomes, and undoes all of it.
 
 package conformance
 
@@ -10,18 +9,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
-// command sends one request to the control interface; it goes through even when
-// the run was interrupted, for it may be what undoes another.
+// command goes through even when the run was interrupted: it may undo another.
 func (s *session) command(method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(s.cfg.ControlURL, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -41,40 +40,38 @@ func (s *session) command(method, path string, in, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
+// between runs do after begin, and undoes with end what begin did.
+func (s *session) between(begin, end func() error, failed string, do func() finding) finding {
+	if err := begin(); err != nil {
+		return notRun("%s", err)
+	}
+	out := do()
+	if err := end(); err != nil {
+		return differs("%s: %s", failed, err)
+	}
+	return out
+}
+
 // atClock runs do with the server's clock moved, and moves it back.
 func (s *session) atClock(by time.Duration, do func() finding) finding {
 	original := int64(s.skew.Round(time.Second) / time.Second)
-	set := func(by time.Duration) error {
-		return s.command(http.MethodPost, "/clock", map[string]int64{"offset_seconds": original + int64(by/time.Second)}, nil)
+	move := func(by time.Duration) func() error {
+		return func() error {
+			return s.command(http.MethodPost, "/clock", map[string]int64{"offset_seconds": original + int64(by/time.Second)}, nil)
+		}
 	}
-	if err := set(by); err != nil {
-		return notRun("%s", err)
-	}
-	s.moved = by
-	out := do()
-	s.moved = 0
-	if err := set(0); err != nil {
-		return differs("the clock could not be set back: %s", err)
-	}
-	return out
+	return s.between(move(by), move(0), "the clock could not be set back", func() finding {
+		s.moved = by
+		defer func() { s.moved = 0 }()
+		return do()
+	})
 }
 
 // withFault sets one fault for this account, once, and clears all afterwards.
 func (s *session) withFault(fault map[string]any, do func() finding) finding {
 	fault["environment"] = s.cfg.environment()
-	if err := s.command(http.MethodPost, "/faults", fault, nil); err != nil {
-		return notRun("%s", err)
-	}
-	out := do()
-	if err := s.command(http.MethodDelete, "/faults", nil, nil); err != nil {
-		return differs("the faults could not be cleared: %s", err)
-	}
-	return out
-}
-
-func (s *session) accountID() string {
-	r, _ := s.replyOf("account")
-	return word(r.data(), "account_id")
+	return s.between(func() error { return s.command(http.MethodPost, "/faults", fault, nil) },
+		func() error { return s.command(http.MethodDelete, "/faults", nil, nil) }, "the faults could not be cleared", do)
 }
 
 // withWallet runs do with so many cents in the wallet, and puts the rest back.
@@ -83,138 +80,233 @@ func (s *session) withWallet(cents int64, do func() finding) finding {
 	if !known {
 		return notRun("the wallet could not be read")
 	}
-	add := func(n int64) error {
-		return s.command(http.MethodPost, "/wallet", map[string]any{"account_id": s.accountID(), "environment": s.cfg.environment(), "add_cents": n}, nil)
+	add := func(n int64) func() error {
+		return func() error {
+			return s.command(http.MethodPost, "/wallet", map[string]any{"account_id": s.accountID(), "environment": s.cfg.environment(), "add_cents": n}, nil)
+		}
 	}
-	if err := add(cents - balance); err != nil {
-		return notRun("%s", err)
-	}
-	out := do()
-	if err := add(balance - cents); err != nil {
-		return differs("the wallet could not be filled again: %s", err)
-	}
-	return out
+	return s.between(add(cents-balance), add(balance-cents), "the wallet could not be filled again", do)
+}
+
+func (s *session) accountID() string {
+	r, _ := s.replyOf("account")
+	return word(r.data(), "account_id")
 }
 
 func controlChecks() []Check {
-	out := clockChecks()
-	for _, e := range endpoints {
-		out = append(out, Check{ID: "control.revoked." + e.name, Section: secCredentials, Sentence: fmt.Sprintf("the key, once disabled, is refused on %s %s", e.method, e.name),
-			run: func(s *session) finding { return s.whileRevoked(e) }})
+	revoked := func(e endpoint) []Check {
+		return []Check{rule("control.revoked."+e.name, secCredentials, "the key, once disabled, is refused on "+e.method+" "+e.name, func(s *session) finding {
+			revoke := func(yes bool) error {
+				return s.command(http.MethodPost, "/keys", map[string]any{"app_id": s.cfg.AppID, "revoked": yes}, nil)
+			}
+			return s.between(func() error { return revoke(true) }, func() error { return revoke(false) }, "the key could not be enabled again",
+				func() finding { return refused(s.send(e.harmless()), "api_key_revoked") })
+		})}
 	}
-	out = append(out, poorChecks()...)
-	out = append(out, interruptedChecks()...)
-	for _, name := range []string{"partial", "manual_review", "failed"} {
-		out = append(out, unsuccessfulChecks(name)...)
-	}
-	out = append(out, rateChecks()...)
+	out := slices.Concat(clockChecks(), each(endpoints, revoked), poorChecks(), interruptedChecks(), each([]string{"partial", "manual_review", "failed"}, unsuccessfulChecks))
+	out = append(out,
+		rule("control.rate_limited", secLimits, "rate_limited has Retry-After, and the same request is good afterwards", rateLimited),
+		rule("control.referee", secWallet, "the server's own list of charges explains the wallet to the cent", refereeAgrees).costs())
 	for i := range out {
-		out[i].control = true
+		out[i].phase = controlled
 	}
 	return out
 }
 
-func (s *session) whileRevoked(e endpoint) finding {
-	const revoked, active = true, false
-	set := func(revoked bool) error {
-		return s.command(http.MethodPost, "/keys", map[string]any{"app_id": s.cfg.AppID, "revoked": revoked}, nil)
-	}
-	if err := set(revoked); err != nil {
-		return notRun("%s", err)
-	}
-	r := s.send(e.harmless())
-	if err := set(active); err != nil {
-		return differs("the key could not be enabled again: %s", err)
-	}
-	return refused(r, "api_key_revoked")
-}
-
-// clockChecks move the server's clock.
 func clockChecks() []Check {
-	signedBefore := func(by time.Duration) func(*session) finding {
-		return func(s *session) finding {
+	ahead := func(id, sentence string, by time.Duration) Check {
+		return rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
 			return s.atClock(by, func() finding {
-				r := s.send(request{method: http.MethodGet, path: "/api/v1/account", resign: true, damage: func(d *draft) {
-					d.stamp = s.now().Add(-by).UTC().Format(time.RFC3339)
-				}})
-				if by.Abs() > 5*time.Minute {
-					return refused(r, "stale_timestamp")
-				}
-				return signatureAccepted(r)
+				r := s.send(signedAs(func(d *draft) { d.stamp = s.stamp(-by) }))
+				return when(by.Abs() > 5*time.Minute, refused(r, "stale_timestamp"), signatureAccepted(r))
 			})
-		}
+		})
+	}
+	nonce := func(id, sentence string, after time.Duration) Check {
+		return rule("control.nonce."+id, secHeaders, sentence, func(s *session) finding {
+			r := withNonce(newNonce())
+			s.send(r)
+			return s.atClock(after, func() finding { return recorded(s.send(r)) })
+		}).open()
 	}
 	return []Check{
-		{ID: "control.clock.server_ahead_6m", Section: secHeaders, Sentence: "a server six minutes ahead refuses with stale_timestamp", run: signedBefore(6 * time.Minute)},
-		{ID: "control.clock.server_behind_6m", Section: secHeaders, Sentence: "a server six minutes behind refuses with stale_timestamp", run: signedBefore(-6 * time.Minute)},
-		{ID: "control.clock.server_ahead_4m", Section: secHeaders, Sentence: "a server four minutes ahead accepts", run: signedBefore(4 * time.Minute)},
-		{ID: "control.clock.server_behind_4m", Section: secHeaders, Sentence: "a server four minutes behind accepts", run: signedBefore(-4 * time.Minute)},
-		{ID: "control.retention.23h", Section: secIdempotency, Costs: true, Sentence: "after 23 hours a key is still replayed, and charges nothing", run: laterReplay(23 * time.Hour)},
-		{ID: "control.retention.25h", Section: secIdempotency, Costs: true, Open: true, Sentence: "what a key gets after 25 hours", run: laterReplay(25 * time.Hour)},
-		{ID: "control.nonce.after_9m", Section: secHeaders, Open: true, Sentence: "whether a nonce is remembered after nine minutes", run: laterNonce(9 * time.Minute)},
-		{ID: "control.nonce.after_1d", Section: secHeaders, Open: true, Sentence: "whether a nonce is remembered after a day", run: laterNonce(24 * time.Hour)},
-		{ID: "control.page_token.after_2d", Section: secPagination, Open: true, Sentence: "what a page token gets after two days", run: given(pagedLists[0].second, func(s *session, r request) finding {
+		ahead("ahead_6m", "a server six minutes ahead refuses with stale_timestamp", 6*time.Minute),
+		ahead("behind_6m", "a server six minutes behind refuses with stale_timestamp", -6*time.Minute),
+		ahead("ahead_4m", "a server four minutes ahead accepts", 4*time.Minute),
+		ahead("behind_4m", "a server four minutes behind accepts", -4*time.Minute),
+		rule("control.retention.23h", secIdempotency, "after 23 hours a key is still replayed, and charges nothing", laterReplay(23*time.Hour)).costs(),
+		rule("control.retention.25h", secIdempotency, "what a key gets after 25 hours", laterReplay(25*time.Hour)).costs().open(),
+		nonce("after_9m", "whether a nonce is remembered after nine minutes", 9*time.Minute),
+		nonce("after_1d", "whether a nonce is remembered after a day", 24*time.Hour),
+		rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", given(offerList.second, func(s *session, r request) finding {
 			return s.atClock(48*time.Hour, func() finding { return recorded(s.send(r)) })
-		})},
+		})).open(),
 	}
 }
 
 // laterReplay repeats an order after a while of the server's clock.
-func laterReplay(by time.Duration) func(*session) finding {
-	kept := func(s *session) (*bought, string) {
-		b := s.buy("kept")
-		if b.orderNo == "" {
-			return b, b.why
-		}
+func laterReplay(by time.Duration) judgement {
+	return given(orderMade("kept"), func(s *session, b *bought) finding {
 		o, _ := s.chosenOffer()
-		return b, s.afford(o.cents)
-	}
-	return given(kept, func(s *session, b *bought) finding {
+		if why := s.afford(o.cents); why != "" {
+			return notRun("%s", why)
+		}
 		return s.atClock(by, func() finding {
-			before, _ := s.balance()
-			r := s.send(b.request())
-			after, _ := s.balance()
-			seen := fmt.Sprintf("%s, the same order: %t, charged %d cents", r.seen(), word(r.data(), "order_no") == b.orderNo, before-after)
-			if word(r.data(), "order_no") != b.orderNo || before != after {
-				return differs("%s", seen)
-			}
-			return ok("%s", seen)
+			p := s.pay(b.request)
+			same := word(p.reply.data(), "order_no") == b.orderNo
+			seen := fmt.Sprintf("%s, the same order: %t, charged %d cents", p.reply.seen(), same, p.before-p.after)
+			return when(!same || p.before != p.after, differs("%s", seen), ok("%s", seen))
 		})
 	})
 }
 
-func laterNonce(by time.Duration) func(*session) finding {
-	return func(s *session) finding {
-		r := withNonce(newNonce())
-		s.send(r)
-		return s.atClock(by, func() finding { return recorded(s.send(r)) })
+// poorChecks observe that a wallet that is too low is charged nothing.
+func poorChecks() []Check {
+	poor := func(id, section, sentence string, made step[request]) Check {
+		return rule("control.poor."+id, section, sentence, given(made, func(s *session, r request) finding {
+			return s.withWallet(1, func() finding {
+				got := s.send(r)
+				left, _ := s.balance()
+				return when(left != 1, differs("%s, and of 1 cent %d are left", got.seen(), left), refused(got, "insufficient_wallet_balance"))
+			})
+		}))
+	}
+	return []Check{
+		poor("order", secCreate, "an order that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) (request, string) {
+			o, why := s.chosenOffer()
+			return post("/api/v1/orders", "poor", lines(o.code, 1, 2)), why
+		}),
+		poor("renewal", secRenew, "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) (request, string) {
+			ids := s.ownProxies()
+			return post("/api/v1/proxies/renew", "poor", renewBody(ids, 30)), says(len(ids) == 0, noProxy)
+		}).costs(),
 	}
 }
 
-// poorChecks observe that a wallet that is too low is charged nothing.
-func poorChecks() []Check {
-	try := func(made func(*session) (request, string)) func(*session) finding {
-		return given(made, func(s *session, r request) finding {
-			return s.withWallet(1, func() finding {
-				got := s.send(r)
-				if left, _ := s.balance(); left != 1 {
-					return differs("%s, and of 1 cent %d are left", got.seen(), left)
-				}
-				return refused(got, "insufficient_wallet_balance")
-			})
-		})
+// interruptedChecks are records in processing and unresolved records.
+func interruptedChecks() []Check {
+	unresolved := func(id, sentence string, do func(*session, left) finding) Check {
+		return rule("control.unresolved."+id, secIdempotency, sentence, given((*session).leaveUnresolved, do)).costs()
 	}
 	return []Check{
-		{ID: "control.poor.order", Section: secCreate, Sentence: "an order that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", run: try(func(s *session) (request, string) {
-			o, why := s.chosenOffer()
-			return request{method: http.MethodPost, path: "/api/v1/orders", fresh: "poor", body: []byte(lines(o.code, 1, 2))}, why
-		})},
-		{ID: "control.poor.renewal", Section: secRenew, Costs: true, Sentence: "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", run: try(func(s *session) (request, string) {
-			ids := s.ownProxies()
-			if len(ids) == 0 {
-				return request{}, "the run has no proxy of its own"
-			}
-			return request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "poor", body: renewBody(ids, 30)}, ""
-		})},
+		unresolved("code", "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", func(s *session, l left) finding {
+			got := s.send(l.r)
+			return when(got.status != http.StatusConflict, differs("%s", got.seen()), refused(got, "idempotency_unresolved"))
+		}),
+		unresolved("stays", "it stays so, two days later too", func(s *session, l left) finding {
+			return s.atClock(48*time.Hour, func() finding { return refused(s.send(l.r), "idempotency_unresolved") })
+		}),
+		unresolved("charged_once", "repeating it never charges again", func(s *session, l left) finding {
+			s.send(l.r)
+			now, _ := s.balance()
+			spent := l.before - now
+			return when(spent != 0 && spent != l.sum, differs("%d cents are gone", spent), ok("%d cents are gone", spent))
+		}),
+		rule("control.processing.code", secIdempotency, "a key whose first request is under way gets idempotency_processing, and its result later", whileHanging).costs(),
 	}
+}
+
+// left is a request whose record stays unresolved, with the wallet from before.
+type left struct {
+	r           request
+	sum, before int64 // what it costs, and the wallet before it
+}
+
+// leaveUnresolved makes one order whose record is left interrupted.
+func (s *session) leaveUnresolved() (left, string) {
+	return try(s, "unresolved", func() (out left, why string) {
+		if out.r, out.sum, why = s.orderOf("unresolved"); why != "" {
+			return out, why
+		}
+		out.before, _ = s.balance()
+		f := s.withFault(map[string]any{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, func() finding {
+			s.send(out.r)
+			return ok("")
+		})
+		return out, f.seen
+	})
+}
+
+// whileHanging repeats a request while the first one hangs, then asks for the result.
+func whileHanging(s *session) finding {
+	r, sum, why := s.orderOf("hanging")
+	if why != "" {
+		return notRun("%s", why)
+	}
+	return s.withFault(map[string]any{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func() finding {
+		before, _ := s.balance()
+		ctx, leave := context.WithCancel(s.ctx)
+		first := make(chan struct{})
+		go func() {
+			defer close(first)
+			s.sender(ctx).sendOnce(r)
+		}()
+		defer func() { leave(); <-first }()
+		if !s.until(func() bool { now, _ := s.balance(); return now != before }) {
+			return differs("the hanging order was never charged")
+		}
+		during := s.send(r)
+		leave()
+		<-first
+		var later reply
+		s.until(func() bool { later = s.send(r); return later.code() != "idempotency_processing" })
+		after, _ := s.balance()
+		return when(during.code() != "idempotency_processing" || !later.succeeded() || before-after != sum,
+			differs("meanwhile %s, later %s, %d cents charged", during.seen(), later.seen(), before-after), ok("meanwhile %s, later %s", during.seen(), later.seen()))
+	})
+}
+
+// sender is the part of a session that another goroutine may send with.
+func (s *session) sender(ctx context.Context) *session {
+	return &session{ctx: ctx, cfg: s.cfg, base: s.base, signedHost: s.signedHost, skew: s.skew, moved: s.moved}
+}
+
+// until asks repeatedly, a bounded number of times.
+func (s *session) until(done func() bool) bool {
+	for range 2000 {
+		if s.ctx.Err() != nil || done() {
+			return s.ctx.Err() == nil
+		}
+	}
+	return false
+}
+
+func rateLimited(s *session) finding {
+	fault := map[string]any{"fault": "code", "code": "rate_limited", "retry_after": "1", "path": "/api/v1/account"}
+	return s.withFault(fault, func() finding {
+		before := len(s.limited)
+		r := s.get("/api/v1/account")
+		if len(s.limited) == before {
+			return differs("%s without having been limited", r.seen())
+		}
+		limited := s.limited[before]
+		seen := fmt.Sprintf("%s, then %s", limited.seen(), r.seen())
+		return when(limited.header.Get("Retry-After") == "" || !r.succeeded(), differs("%s", seen), ok("%s", seen))
+	})
+}
+
+// refereeAgrees compares what this account was charged with what its wallet lost.
+func refereeAgrees(s *session) finding {
+	var charges []struct {
+		Environment string `json:"environment"`
+		AccountID   string `json:"account_id"`
+		Kind        string `json:"kind"`
+		Key         string `json:"idempotency_key"`
+		Cents       int64  `json:"amount_cents"`
+	}
+	if err := s.command(http.MethodGet, "/charges", nil, &charges); err != nil {
+		return notRun("%s", err)
+	}
+	var net int64
+	for _, c := range charges {
+		switch {
+		case c.Environment != s.cfg.environment() || c.AccountID != s.accountID() || !strings.Contains(c.Key, s.tag):
+		case c.Kind == "charge":
+			net += c.Cents
+		default:
+			net -= c.Cents
+		}
+	}
+	now, known := s.balance()
+	return when(!known || s.opening-now != net, differs("the wallet lost %d cents, the list says %d", s.opening-now, net), ok("%d cents", net))
 }

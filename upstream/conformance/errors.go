@@ -3,50 +3,46 @@
 package conformance
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 )
 
-// errorChecks are identifiers that are unknown or not ours, operations that the API
-// does not have, and what the document leaves open about errors.
 func errorChecks() []Check {
-	var out []Check
-	for _, id := range []struct{ name, id string }{{"plain", unknown}, {"long", strings.Repeat("x", 300)}, {"number", "1"}, {"uuid", "00000000-0000-4000-8000-000000000000"}} {
-		out = append(out,
-			Check{ID: "errors.order_not_found." + id.name, Section: secDetail, Sentence: "an unknown order (" + id.name + ") is order_not_found", run: get("/api/v1/orders/" + id.id).wants(refusing("order_not_found"))},
-			Check{ID: "errors.proxy_not_found." + id.name, Section: secProxies, Sentence: "an unknown proxy (" + id.name + ") is proxy_not_found", run: get("/api/v1/proxies/" + id.id).wants(refusing("proxy_not_found"))})
-	}
-	out = append(out,
-		Check{ID: "errors.order_not_found.foreign", Section: secDetail, Sentence: "another account's order is order_not_found", run: asks(foreign(orderAt("orders")), refusing("order_not_found"))},
-		Check{ID: "errors.proxy_not_found.foreign", Section: secProxies, Sentence: "another account's proxy is proxy_not_found", run: asks(foreign(proxyAt("proxies")), refusing("proxy_not_found"))},
-		Check{ID: "errors.order_not_found.proxy_id", Section: secDetail, Sentence: "a proxy's id is no order", run: asks(proxyAt("orders"), refusing("order_not_found"))},
-		Check{ID: "errors.proxy_not_found.order_no", Section: secProxies, Sentence: "an order's number is no proxy", run: asks(orderAt("proxies"), refusing("proxy_not_found"))})
+	noOrder, noProxy := refusing("order_not_found"), refusing("proxy_not_found")
+	ids := [][2]string{{"plain", unknown}, {"long", strings.Repeat("x", 300)}, {"number", "1"}, {"uuid", "00000000-0000-4000-8000-000000000000"}}
+	out := append(each(ids, func(id [2]string) []Check {
+		return []Check{
+			rule("errors.order_not_found."+id[0], secDetail, "an unknown order ("+id[0]+") is order_not_found", get("/api/v1/orders/"+id[1]).wants(noOrder)),
+			rule("errors.proxy_not_found."+id[0], secProxies, "an unknown proxy ("+id[0]+") is proxy_not_found", get("/api/v1/proxies/"+id[1]).wants(noProxy)),
+		}
+	}),
+		rule("errors.order_not_found.foreign", secDetail, "another account's order is order_not_found", asks(foreign(orderAt("orders")), noOrder)),
+		rule("errors.proxy_not_found.foreign", secProxies, "another account's proxy is proxy_not_found", asks(foreign(proxyAt("proxies")), noProxy)),
+		rule("errors.order_not_found.proxy_id", secDetail, "a proxy's id is no order", asks(proxyAt("orders"), noOrder)),
+		rule("errors.proxy_not_found.order_no", secProxies, "an order's number is no proxy", asks(orderAt("proxies"), noProxy)))
 	return append(append(out, unsupportedChecks()...), statusChecks()...)
 }
 
-// orderAt asks a resource for the number of an order of this account, proxyAt
-// for the id of a proxy.
-func orderAt(resource string) func(*session) (request, string) {
+// orderAt and proxyAt ask a resource for an order or a proxy of this account.
+func orderAt(resource string) step[request] {
 	return func(s *session) (request, string) {
 		r, why := s.anyOrder()
 		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), "order_no"))), why
 	}
 }
 
-func proxyAt(resource string) func(*session) (request, string) {
+func proxyAt(resource string) step[request] {
 	return func(s *session) (request, string) {
 		r, why := s.anyProxy()
 		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), "proxy_id"))), why
 	}
 }
 
-// unsupportedChecks try operations that the document names without their paths, so
-// only the refusal counts. In production nothing
-// is tried that the document does not have.
+// unsupportedChecks try operations whose paths the document does not give, so that only the
+// refusal counts, and none of them in production.
 func unsupportedChecks() []Check {
-	out := make([]Check, 0, 16)
-	for _, op := range []struct{ id, method, path string }{
+	type operation struct{ id, method, path string }
+	return each([]operation{
 		{"password", http.MethodPost, "/api/v1/proxies/" + unknown + "/password"},
 		{"switch_ip", http.MethodPost, "/api/v1/proxies/" + unknown + "/switch"},
 		{"top_up", http.MethodPost, "/api/v1/wallet/top-up"},
@@ -55,23 +51,22 @@ func unsupportedChecks() []Check {
 		{"cancel_order", http.MethodDelete, "/api/v1/orders/" + unknown},
 		{"change_account", http.MethodPut, "/api/v1/account"},
 		{"write_wallet", http.MethodPost, "/api/v1/wallet"},
-	} {
+	}, func(op operation) []Check {
 		r := request{method: op.method, path: op.path}
 		if op.method == http.MethodPost {
 			r = post(op.path, op.id, "{}")
 		}
-		out = append(out,
-			Check{ID: "errors.unsupported." + op.id, Section: secErrors, only: onlySandbox, Sentence: fmt.Sprintf("%s %s is refused", op.method, op.path),
-				run: r.wants(refusedAnyhow)},
-			Check{ID: "errors.unsupported." + op.id + ".code", Section: secVersioning, only: onlySandbox, Open: true, Sentence: fmt.Sprintf("whether %s %s is unsupported_operation", op.method, op.path),
-				run: r.wants(recorded)})
-	}
-	return out
+		return []Check{
+			rule("errors.unsupported."+op.id, secErrors, op.method+" "+op.path+" is refused", r.wants(refusedAnyhow)).in(onlySandbox),
+			rule("errors.unsupported."+op.id+".code", secVersioning, "whether "+op.method+" "+op.path+" is unsupported_operation", r.wants(recorded)).in(onlySandbox).open(),
+		}
+	})
 }
 
 // statusChecks record the HTTP statuses that the document does not give.
 func statusChecks() []Check {
-	requests := []struct {
+	var out []Check
+	for _, r := range []struct {
 		code string
 		request
 	}{
@@ -83,45 +78,38 @@ func statusChecks() []Check {
 		{"idempotency_key_required", post("/api/v1/orders", "", "{}")},
 		{"invalid_page_token", get("/api/v1/offers", pair{"page_token", "x"})},
 		{"unsupported_operation", get("/api/v1/" + unknown)},
+	} {
+		out = append(out, rule("errors.http_status."+r.code, secErrors, "the HTTP status of "+r.code, r.wants(recorded)).open())
 	}
-	out := make([]Check, 0, len(requests)+1)
-	for _, r := range requests {
-		out = append(out, Check{ID: "errors.http_status." + r.code, Section: secErrors, Open: true, Sentence: "the HTTP status of " + r.code, run: r.wants(recorded)})
-	}
-	return append(out, Check{ID: "errors.data_errors", Section: secErrors, Open: true, Sentence: "the structure of data.errors", run: func(s *session) finding {
-		r := s.send(post("/api/v1/orders", "errors", "{}"))
-		return ok("%s", typeName(r.data()["errors"]))
-	}})
+	return append(out, rule("errors.data_errors", secErrors, "the structure of data.errors",
+		post("/api/v1/orders", "errors", "{}").wants(func(r reply) finding { return ok("%s", typeName(r.data()["errors"])) })).open())
 }
 
 // limitChecks are rates, and the version in the path.
 func limitChecks() []Check {
+	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1))
+	otherType.damage = func(d *draft) { d.header.Set("Content-Type", "text/plain") }
+	scenario := post("/api/v1/proxies/renew", "scenario", renewBody([]string{unknown}, 30))
+	scenario.scenario = "success"
 	return []Check{
-		{ID: "limits.rate.retry_after", Section: secLimits, Sentence: "every rate-limited reply of the run has a Retry-After header", last: true, run: func(s *session) finding {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for i := range s.limited {
-				if s.limited[i].header.Get("Retry-After") == "" {
-					return differs("%s without Retry-After", s.limited[i].seen())
+		rule("limits.rate.retry_after", secLimits, "every rate-limited reply of the run has a Retry-After header", func(s *session) finding {
+			for _, r := range s.limited {
+				if r.header.Get("Retry-After") == "" {
+					return differs("%s without Retry-After", r.seen())
 				}
 			}
-			if len(s.limited) == 0 {
-				return notShown("no request was rate-limited")
-			}
-			return ok("%d replies", len(s.limited))
-		}},
-		{ID: "limits.rate.seen", Section: secLimits, Open: true, Sentence: "how often the server answered the run with 429", last: true, run: func(s *session) finding {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+			return when(len(s.limited) == 0, notShown("no request was rate-limited"), ok("%d replies", len(s.limited)))
+		}).atEnd(),
+		rule("limits.rate.seen", secLimits, "how often the server answered the run with 429", func(s *session) finding {
 			return ok("%d times in %d requests", len(s.limited), s.requests.Load())
-		}},
-		{ID: "limits.long_key", Section: secHeaders, Open: true, Sentence: "what an Idempotency-Key of 300 bytes gets", run: keyed("/api/v1/orders", strings.Repeat("x", 300), "{}").wants(recorded)},
-		{ID: "headers.content_type.text", Section: secHeaders, Open: true, Sentence: "what a POST with another Content-Type gets", run: request{method: http.MethodPost, path: "/api/v1/orders", fresh: "type", body: []byte(lines(unknown, 1, 1)),
-			damage: func(d *draft) { d.header.Set("Content-Type", "text/plain") }}.wants(recorded)},
-		{ID: "headers.scenario.at_renewal", Section: secHeaders, only: onlySandbox, Open: true, Sentence: "what the scenario header gets at a renewal", run: request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "scenario", scenario: "success", body: renewBody([]string{unknown}, 30)}.wants(recorded)},
-		{ID: "page.token.empty", Section: secPagination, Open: true, Sentence: "what an empty page_token gets", run: request{method: http.MethodGet, path: "/api/v1/offers", pairs: []pair{{"page_token", ""}}}.wants(recorded)},
-		{ID: "versioning.v2", Section: secVersioning, Open: true, Sentence: "what a path of another version gets", run: get("/api/v2/account").wants(recorded)},
-		{ID: "versioning.unknown_query", Section: secVersioning, Open: true, Sentence: "what a query parameter that the document does not have gets", run: get("/api/v1/account", pair{"conformance", "1"}).wants(recorded)},
-		{ID: "versioning.unknown_body_field", Section: secVersioning, Open: true, Sentence: "what a body's field that the document does not have gets", run: post("/api/v1/orders", "field", `{"duration_days":30,"conformance":1,"items":[{"offer_code":"`+unknown+`","quantity":1}]}`).wants(recorded)},
+		}).open().atEnd(),
+		rule("limits.long_key", secHeaders, "what an Idempotency-Key of 300 bytes gets", keyed("/api/v1/orders", strings.Repeat("x", 300), "{}").wants(recorded)).open(),
+		rule("headers.content_type.text", secHeaders, "what a POST with another Content-Type gets", otherType.wants(recorded)).open(),
+		rule("headers.scenario.at_renewal", secHeaders, "what the scenario header gets at a renewal", scenario.wants(recorded)).in(onlySandbox).open(),
+		rule("page.token.empty", secPagination, "what an empty page_token gets", get("/api/v1/offers", pair{"page_token", ""}).wants(recorded)).open(),
+		rule("versioning.v2", secVersioning, "what a path of another version gets", get("/api/v2/account").wants(recorded)).open(),
+		rule("versioning.unknown_query", secVersioning, "what a query parameter that the document does not have gets", get("/api/v1/account", pair{"conformance", "1"}).wants(recorded)).open(),
+		rule("versioning.unknown_body_field", secVersioning, "what a body's field that the document does not have gets",
+			post("/api/v1/orders", "field", `{"duration_days":30,"conformance":1,"items":[{"offer_code":"`+unknown+`","quantity":1}]}`).wants(recorded)).open(),
 	}
 }

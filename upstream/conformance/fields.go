@@ -1,8 +1,10 @@
-// Checks of every documented field of every resource.
+// Checks of every documented field, and the objects that they look at.
 
 package conformance
 
-import "fmt"
+import (
+	"slices"
+)
 
 // field is one line of the document's tables of fields.
 type field struct {
@@ -14,6 +16,8 @@ type field struct {
 // The fields of the document, with their types where it gives them.
 var (
 	envelopeFields = []field{{"success", boolean, false}, {"code", text, false}, {"message", text, false}, {"data", object, false},
+		{"timestamp", instant, false}, {"trace_id", text, false}}
+	failureFields = []field{{"success", boolean, false}, {"code", text, false}, {"message", text, false}, {"data", object, true},
 		{"timestamp", instant, false}, {"trace_id", text, false}}
 	accountFields = []field{{"account_id", anything, false}, {"email", anything, false}, {"email_verified", anything, false},
 		{"status", anything, false}, {"created_at", instant, true}}
@@ -45,86 +49,74 @@ var (
 
 // fieldChecks are every field of every resource, wherever the resource appears.
 func fieldChecks() []Check {
-	tables := []struct {
-		prefix, section, what string
-		fields                []field
-		of                    subject
-		costs                 bool
-		only                  environment
-	}{
-		{"account", secAccount, "the account", accountFields, dataOf("account"), false, ""},
-		{"wallet", secWallet, "the wallet", walletFields, dataOf("wallet"), false, ""},
-		{"offer", secOffer, "every offer", offerFields, entriesOf(dataOf("offers"), "offers"), false, ""},
-		{"order", secOrder, "an order's detail", orderFields, dataOf("order_detail"), false, ""},
-		{"order.delivery", secOrder, "delivery of an order's detail", deliveryFields, memberOf(dataOf("order_detail"), "delivery"), false, ""},
-		{"order.refund", secOrder, "refund of a rejected order", refundFields, memberOf(finalOf("rejected"), "refund"), true, onlySandbox},
-		{"order.proxies", secOrder, "every proxy of a delivered order", proxyFields, entriesOf(finalOf("plain"), "proxies"), true, ""},
-		{"proxy", secProxy, "a proxy's detail", proxyFields, dataOf("proxy_detail"), false, ""},
-		{"proxies.item", secProxies, "every listed proxy", proxyFields, listed("proxy_list"), false, ""},
-		{"renewal", secRenewal, "a renewal's result", renewalFields, dataOf("renew"), true, ""},
-		{"renewal.line", secRenewal, "every line item", lineFields, entriesOf(dataOf("renew"), "line_items"), true, ""},
-		{"page.offers", secPage, "a page of offers", pageFields, dataOf("offers"), false, ""},
-		{"page.orders", secPage, "a page of orders", pageFields, dataOf("order_list"), false, ""},
-		{"page.proxies", secPage, "a page of proxies", pageFields, dataOf("proxy_list"), false, ""},
+	type table struct {
+		group
+		fields []field
+		of     subject
 	}
-	var out []Check
-	for _, t := range tables {
-		for _, f := range t.fields {
-			out = append(out, Check{ID: t.prefix + "." + f.name, Section: t.section, Costs: t.costs, only: t.only,
-				Sentence: fmt.Sprintf("%s has %s: %s", t.what, f.name, f.says()), run: f.in(t.of)})
+	return each([]table{
+		{group{prefix: "account", section: secAccount, what: "the account"}, accountFields, dataOf("account")},
+		{group{prefix: "wallet", section: secWallet, what: "the wallet"}, walletFields, dataOf("wallet")},
+		{group{prefix: "offer", section: secOffer, what: "every offer"}, offerFields, entriesOf(dataOf("offers"), "offers")},
+		{group{prefix: "order", section: secOrder, what: "an order's detail"}, orderFields, dataOf("order_detail")},
+		{group{prefix: "order.delivery", section: secOrder, what: "delivery of an order's detail"}, deliveryFields, memberOf(dataOf("order_detail"), "delivery")},
+		{group{"order.refund", secOrder, "refund of a rejected order", true, onlySandbox}, refundFields, memberOf(finalOf("rejected"), "refund")},
+		{group{"order.proxies", secOrder, "every proxy of a delivered order", true, ""}, proxyFields, entriesOf(finalOf("plain"), "proxies")},
+		{group{prefix: "proxy", section: secProxy, what: "a proxy's detail"}, proxyFields, dataOf("proxy_detail")},
+		{group{prefix: "proxies.item", section: secProxies, what: "every listed proxy"}, proxyFields, listed("/api/v1/proxies")},
+		{group{"renewal", secRenewal, "a renewal's result", true, ""}, renewalFields, dataOf("renew")},
+		{group{"renewal.line", secRenewal, "every line item", true, ""}, lineFields, entriesOf(dataOf("renew"), "line_items")},
+		{group{prefix: "page.offers", section: secPage, what: "a page of offers"}, pageFields, dataOf("offers")},
+		{group{prefix: "page.orders", section: secPage, what: "a page of orders"}, pageFields, dataOf("order_list")},
+		{group{prefix: "page.proxies", section: secPage, what: "a page of proxies"}, pageFields, dataOf("proxy_list")},
+	}, func(t table) []Check { return t.has("", t.fields, t.of) })
+}
+
+// has observes every field in every object of a subject.
+func (g group) has(prefix string, fields []field, of subject) (out []Check) {
+	for _, f := range fields {
+		says := f.kind.name
+		if f.null {
+			says += ", or null"
 		}
+		out = append(out, g.rule(prefix+f.name, "has "+f.name+": "+says, given(of, func(_ *session, objects []map[string]any) finding { return f.in(objects) })))
 	}
 	return out
 }
 
+func (f field) in(objects []map[string]any) finding {
+	seen := ""
+	for _, o := range objects {
+		v, there := o[f.name]
+		switch {
+		case !there:
+			return differs("it is absent")
+		case v == nil && !f.null, v != nil && !f.kind.fits(v):
+			return differs("it is %s", typeName(v))
+		}
+		seen = typeName(v)
+	}
+	return ok("%s", seen)
+}
+
+// envelopeChecks observe that successes and failures use the envelope.
 func envelopeChecks() []Check {
-	var out []Check
-	for _, e := range endpoints {
-		out = append(out, Check{ID: "envelope." + e.name + ".succeeds", Section: secEnvelope, Costs: e.name == "order_create" || e.name == "renew",
-			Sentence: fmt.Sprintf("%s %s answers with success true and code ok", e.method, e.name), run: given(func(s *session) (reply, string) { return s.replyOf(e.name) }, func(_ *session, r reply) finding { return succeeds(r) })})
-		for _, f := range envelopeFields {
-			out = append(out, Check{ID: "envelope." + e.name + "." + f.name, Section: secEnvelope, Costs: e.name == "order_create" || e.name == "renew",
-				Sentence: fmt.Sprintf("a success of %s %s has %s: %s", e.method, e.name, f.name, f.says()), run: f.in(envelopeOf(e.name))})
-		}
-	}
-	return append(out, failureEnvelopes()...)
-}
-
-func (f field) says() string {
-	if f.null {
-		return kindNames[f.kind] + ", or null"
-	}
-	return kindNames[f.kind]
-}
-
-// in observes the field in every object of a subject.
-func (f field) in(of subject) func(*session) finding {
-	return func(s *session) finding {
-		objects, why := of(s)
-		if why != "" {
-			return notRun("%s", why)
-		}
-		seen := ""
-		for _, o := range objects {
-			v, there := o[f.name]
-			switch {
-			case !there:
-				return differs("it is absent")
-			case v == nil && !f.null, v != nil && !f.kind.fits(v):
-				return differs("it is %s", typeName(v))
-			}
-			seen = typeName(v)
-		}
-		return ok("%s", seen)
-	}
-}
-
-// failureEnvelopes observe that a failure uses the envelope too.
-func failureEnvelopes() []Check {
-	kinds := []struct {
+	successes := each(endpoints, func(e endpoint) []Check {
+		made := func(s *session) (reply, string) { return s.replyOf(e.name) }
+		g := group{"envelope." + e.name, secEnvelope, e.method + " " + e.name, e.name == "order_create" || e.name == "renew", ""}
+		success := g
+		success.what = "a success of " + g.what
+		return append([]Check{g.rule("succeeds", "answers with success true and code ok", given(made, func(_ *session, r reply) finding { return succeeds(r) }))},
+			success.has("", envelopeFields, func(s *session) ([]map[string]any, string) {
+				r, why := made(s)
+				return []map[string]any{r.envelope}, why
+			})...)
+	})
+	type failure struct {
 		name, what string
 		request
-	}{
+	}
+	return append(successes, each([]failure{
 		{"unsigned", "an unsigned request", unsigned()},
 		{"order_not_found", "an unknown order", get("/api/v1/orders/" + unknown)},
 		{"proxy_not_found", "an unknown proxy", get("/api/v1/proxies/" + unknown)},
@@ -135,24 +127,132 @@ func failureEnvelopes() []Check {
 		{"unknown_path", "a path that the API does not have", get("/api/v1/" + unknown)},
 		{"deeper_path", "a path below an order", get("/api/v1/orders/a/b")},
 		{"unknown_method", "a method that the API does not have", request{method: "DELETE", path: "/api/v1/orders"}},
-	}
-	var out []Check
-	for _, k := range kinds {
-		only := environment("")
+	}, func(k failure) []Check {
+		g := group{prefix: "failure." + k.name, section: secErrors, what: "the reply to " + k.what}
 		if k.name == "unknown_method" {
-			only = onlySandbox // in production nothing is tried that the document does not have
+			g.only = onlySandbox // in production nothing is tried that the document does not have
 		}
 		observe := func(s *session) reply { return memo(s, "failure "+k.name, func() reply { return s.send(k.request) }) }
-		for _, f := range envelopeFields {
-			if f.name == "data" {
-				f = field{"data", object, true}
-			}
-			out = append(out, Check{ID: "failure." + k.name + "." + f.name, Section: secErrors, only: only,
-				Sentence: fmt.Sprintf("the reply to %s has %s: %s", k.what, f.name, f.says()),
-				run:      f.in(func(s *session) ([]map[string]any, string) { r := observe(s); return []map[string]any{r.envelope}, "" })})
-		}
-		out = append(out, Check{ID: "failure." + k.name + ".refused", Section: secErrors, only: only, Sentence: "success is false for " + k.what,
-			run: func(s *session) finding { return refusedAnyhow(observe(s)) }})
+		out := g.has("", failureFields, func(s *session) ([]map[string]any, string) { return []map[string]any{observe(s).envelope}, "" })
+		g.what = "success is false"
+		return append(out, g.rule("refused", "for "+k.what, func(s *session) finding { return refusedAnyhow(observe(s)) }))
+	})...)
+}
+
+// subject is what field checks look at: objects of one kind.
+type subject = step[[]map[string]any]
+
+// replyOf gives a successful reply of an endpoint, or why there is none.
+func (s *session) replyOf(name string) (reply, string) {
+	switch name {
+	case "order_create":
+		b := s.buy("plain")
+		return b.reply, b.unsent()
+	case "order_detail":
+		return s.anyOrder()
+	case "proxy_detail":
+		return s.anyProxy()
+	case "renew":
+		r := s.renew("one")
+		return r.reply, r.unsent()
 	}
-	return out
+	i := slices.IndexFunc(endpoints, func(e endpoint) bool { return e.name == name })
+	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) }), ""
+}
+
+// anyOrder is the order that the run bought, or else the first of the list.
+func (s *session) anyOrder() (reply, string) {
+	if b := s.buy("plain"); b.why == "" {
+		return *b.last(), ""
+	}
+	list, _ := s.replyOf("order_list")
+	_, items, _ := onlyArray(list.data())
+	for _, item := range items {
+		if no := word(item, "order_no"); no != "" {
+			return memo(s, "an order", func() reply { return s.get("/api/v1/orders/" + rfc3986(no)) }), ""
+		}
+	}
+	return reply{}, "there is no order: " + s.buy("plain").why
+}
+
+// anyProxy is a proxy that the run bought, or else the first of the list.
+func (s *session) anyProxy() (reply, string) {
+	ids := s.ownProxies()
+	if len(ids) == 0 {
+		list, _ := s.replyOf("proxy_list")
+		_, items, _ := onlyArray(list.data())
+		ids = wordsOf(items, "proxy_id")
+	}
+	if len(ids) == 0 || ids[0] == "" {
+		return reply{}, "there is no proxy"
+	}
+	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(ids[0])) }), ""
+}
+
+// ownProxies are the ids that the run bought with its plain order.
+func (s *session) ownProxies() []string {
+	ids := wordsOf(things(s.buy("plain").last().data(), "proxies"), "proxy_id")
+	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+}
+
+func dataOf(name string) subject {
+	return func(s *session) ([]map[string]any, string) {
+		r, why := s.replyOf(name)
+		if why == "" && !r.succeeded() {
+			why = "no success: " + r.seen()
+		}
+		return []map[string]any{r.data()}, why
+	}
+}
+
+// memberOf looks at an object inside each object of a subject.
+func memberOf(of subject, name string) subject {
+	return func(s *session) ([]map[string]any, string) {
+		objects, why := of(s)
+		out := make([]map[string]any, 0, len(objects))
+		for _, o := range objects {
+			m, _ := o[name].(map[string]any)
+			out = append(out, m)
+		}
+		return out, why
+	}
+}
+
+// entriesOf looks at the objects of an array inside each object of a subject.
+func entriesOf(of subject, name string) subject {
+	return func(s *session) ([]map[string]any, string) {
+		objects, why := of(s)
+		out := make([]map[string]any, 0, len(objects))
+		for _, o := range objects {
+			out = append(out, things(o, name)...)
+		}
+		if why == "" && len(out) == 0 {
+			why = name + " is empty"
+		}
+		return out, why
+	}
+}
+
+// listed looks at the entries of a list whose key the document does not give.
+func listed(path string) subject {
+	return func(s *session) ([]map[string]any, string) {
+		s.buy("plain") // so that there is something to see where it may be bought
+		r := memo(s, "listed "+path, func() reply { return s.get(path) })
+		_, items, found := onlyArray(r.data())
+		switch {
+		case !found:
+			return nil, "data does not hold exactly one array"
+		case len(items) == 0:
+			return nil, "the list is empty"
+		}
+		return items, ""
+	}
+}
+
+// finalOf looks at the last detail of one of the run's orders.
+func finalOf(name string) subject {
+	return func(s *session) ([]map[string]any, string) {
+		data, why := s.buy(name).final()
+		return []map[string]any{data}, why
+	}
 }

@@ -3,143 +3,128 @@
 package conformance
 
 import (
-	"bytes"
 	"cmp"
-	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 )
 
-// idempotencyChecks are replay, conflict and concurrency under one key.
 func idempotencyChecks() []Check {
-	var out []Check
-	for _, o := range []struct {
-		id, name, what string
-		only           environment
-	}{{"order", "plain", "an order", ""}, {"legacy", "legacy", "a legacy order", ""}, {"unfinished", "delayed", "an order that was unfinished then", onlySandbox}, {"rejected", "rejected", "an order that was rejected since", onlySandbox}} {
-		out = append(out, replayChecks(o.id, o.what, o.only, func(s *session) again { return s.orderAgain(o.name) })...)
-	}
-	for _, name := range []string{"one", "two"} {
-		out = append(out, replayChecks("renewal_"+name, "a renewal of "+name, "", func(s *session) again { return s.renewalAgain(name) })...)
-	}
-	return append(append(out, conflictChecks()...), append(keyChoices(), concurrencyChecks()...)...)
+	return slices.Concat(
+		replayChecks("order", "an order", "", orderAgain("plain")),
+		replayChecks("legacy", "a legacy order", "", orderAgain("legacy")),
+		replayChecks("unfinished", "an order that was unfinished then", onlySandbox, orderAgain("delayed")),
+		replayChecks("rejected", "an order that was rejected since", onlySandbox, orderAgain("rejected")),
+		replayChecks("renewal_one", "a renewal of one", "", renewalAgain("one")),
+		replayChecks("renewal_two", "a renewal of two", "", renewalAgain("two")),
+		conflictChecks(), keyChoices(),
+		concurrencyChecks("order", "order_no", (*session).orderRace), concurrencyChecks("renewal", "", (*session).renewRace))
 }
 
 // again is a request that was sent once more, with the wallet around it.
 type again struct {
-	why           string
 	first, second reply
 	around
 	rest bool // what must not have happened twice did not
 }
 
-func (s *session) orderAgain(name string) again {
-	return memo(s, "again order "+name, func() again {
-		b := s.buy(name)
-		if b.orderNo == "" {
-			return again{why: b.why}
-		}
-		a := again{first: b.created}
-		a.around = s.around(func() { a.second = s.send(b.request()) })
-		a.rest = word(a.second.data(), "order_no") == b.orderNo
-		return a
-	})
-}
-
-func (s *session) renewalAgain(name string) again {
-	return memo(s, "again renewal "+name, func() again {
-		r := s.renew(name)
-		if r.why != "" {
-			return again{why: r.why}
-		}
-		a, before := again{first: r.reply}, s.expiries(r.ids)
-		a.around = s.around(func() { a.second = s.send(r.request()) })
-		a.rest = reflect.DeepEqual(before, s.expiries(r.ids))
-		return a
-	})
-}
-
-func replayChecks(id, what string, only environment, repeat func(*session) again) []Check {
-	of := func(do func(again) finding) func(*session) finding {
-		return given(func(s *session) (again, string) { a := repeat(s); return a, a.why }, func(_ *session, a again) finding { return do(a) })
+func orderAgain(name string) step[again] {
+	return func(s *session) (again, string) {
+		return try(s, "again order "+name, func() (again, string) {
+			b := s.buy(name)
+			if b.why != "" {
+				return again{}, b.why
+			}
+			p := s.pay(b.request)
+			return again{b.reply, p.reply, p.around, word(p.reply.data(), "order_no") == b.orderNo}, ""
+		})
 	}
+}
+
+func renewalAgain(name string) step[again] {
+	return func(s *session) (again, string) {
+		return try(s, "again renewal "+name, func() (again, string) {
+			r := s.renew(name)
+			if r.why != "" {
+				return again{}, r.why
+			}
+			before := s.expiries(r.ids)
+			p := s.pay(r.request)
+			return again{r.reply, p.reply, p.around, reflect.DeepEqual(before, s.expiries(r.ids))}, ""
+		})
+	}
+}
+
+func replayChecks(id, what string, only environment, repeat step[again]) []Check {
 	g := group{"idempotency." + id, secIdempotency, "the same key and body of " + what, true, only}
-	check := g.check
+	check := func(id, sentence string, do func(again) finding) Check {
+		return g.rule(id, sentence, given(repeat, func(_ *session, a again) finding { return do(a) }))
+	}
 	return []Check{
-		check("replayed", "get the first response's code and status", of(func(a again) finding {
-			if a.second.status != a.first.status || a.second.code() != a.first.code() {
-				return differs("first %s, then %s", a.first.seen(), a.second.seen())
-			}
-			return ok("%s", a.second.seen())
-		})),
-		check("snapshot", "get the first response's data, whatever happened since", of(func(a again) finding {
-			if a.second.data() == nil || !reflect.DeepEqual(a.first.data(), a.second.data()) {
-				return differs("data is not the same")
-			}
-			return ok("the same data")
-		})),
-		check("not_charged", "charge nothing", of(func(a again) finding { return a.unmoved() })),
-		check("not_done_twice", "do nothing a second time", of(func(a again) finding {
-			if !a.rest {
-				return differs("another order, or another expiry, came of it")
-			}
-			return ok("nothing moved")
-		})),
-		g.open("same_frame", "has the first timestamp and trace_id", of(func(a again) finding {
+		check("replayed", "get the first response's code and status", func(a again) finding {
+			return when(a.second.status != a.first.status || a.second.code() != a.first.code(),
+				differs("first %s, then %s", a.first.seen(), a.second.seen()), ok("%s", a.second.seen()))
+		}),
+		check("snapshot", "get the first response's data, whatever happened since", func(a again) finding {
+			return when(a.second.data() == nil || !reflect.DeepEqual(a.first.data(), a.second.data()), differs("data is not the same"), ok("the same data"))
+		}),
+		check("not_charged", "charge nothing", func(a again) finding { return a.unmoved() }),
+		check("not_done_twice", "do nothing a second time", func(a again) finding {
+			return when(a.rest, ok("nothing moved"), differs("another order, or another expiry, came of it"))
+		}),
+		check("same_frame", "has the first timestamp and trace_id", func(a again) finding {
 			return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
-		})),
+		}).open(),
 	}
 }
 
 // conflictChecks send a key with another body.
 func conflictChecks() []Check {
-	order := func(s *session) (request, bool) {
+	order := func(s *session) (request, string) {
 		b := s.buy("plain")
 		o, _ := s.chosenOffer()
-		return keyed("/api/v1/orders", b.key, lines(o.code, 1, 1)), b.why == ""
+		return keyed("/api/v1/orders", b.request.key, lines(o.code, 1, 1)), b.why
 	}
-	renewal := func(s *session) (request, bool) {
+	renewal := func(s *session) (request, string) {
 		r := s.renew("one")
-		return keyed("/api/v1/proxies/renew", r.key, string(renewBody(r.ids, 60))), r.why == ""
+		return keyed("/api/v1/proxies/renew", r.request.key, renewBody(r.ids, 60)), r.why
 	}
-	conflict := func(again func(*session) (request, bool)) func(*session) finding {
+	conflict := func(again step[request]) judgement {
 		return asks(func(s *session) (request, string) {
 			if why := s.affordAgain(); why != "" {
 				return request{}, why
 			}
-			r, used := again(s)
-			if !used {
-				return r, "there is no key that was used"
+			r, why := again(s)
+			if why != "" {
+				why = "there is no key that was used"
 			}
-			return r, ""
+			return r, why
 		}, refusing("idempotency_key_conflict"))
 	}
 	return []Check{
-		{ID: "idempotency.conflict.order", Section: secIdempotency, Costs: true, Sentence: "an order's key with another body is refused with idempotency_key_conflict", run: conflict(order)},
-		{ID: "idempotency.conflict.renewal", Section: secIdempotency, Costs: true, Sentence: "a renewal's key with another body is refused with idempotency_key_conflict", run: conflict(renewal)},
-		{ID: "idempotency.conflict.charges_nothing", Section: secIdempotency, Costs: true, Sentence: "a conflict charges nothing", run: func(s *session) finding {
+		rule("idempotency.conflict.order", secIdempotency, "an order's key with another body is refused with idempotency_key_conflict", conflict(order)).costs(),
+		rule("idempotency.conflict.renewal", secIdempotency, "a renewal's key with another body is refused with idempotency_key_conflict", conflict(renewal)).costs(),
+		rule("idempotency.conflict.charges_nothing", secIdempotency, "a conflict charges nothing", func(s *session) finding {
 			s.renew("one")
 			if why := s.affordAgain(); why != "" {
 				return notRun("%s", why)
 			}
 			var replies [2]reply
 			wallet := s.around(func() {
-				for i, again := range []func(*session) (request, bool){order, renewal} {
-					if r, used := again(s); used {
+				for i, again := range []step[request]{order, renewal} {
+					if r, why := again(s); why == "" {
 						replies[i] = s.send(r)
 					}
 				}
 			})
-			if f := wallet.unmoved(); f.verdict != OK {
-				return f
-			}
-			return ok("%s, %s", replies[0].seen(), replies[1].seen())
-		}},
+			f := wallet.unmoved()
+			return when(f.verdict == OK, ok("%s, %s", replies[0].seen(), replies[1].seen()), f)
+		}).costs(),
 	}
 }
 
-// affordAgain says why what should be refused or replayed could not be paid if the
-// server carried it out all the same.
+// affordAgain says why the run could not pay if the server carried out a refused request.
 func (s *session) affordAgain() string {
 	o, why := s.chosenOffer()
 	return cmp.Or(why, s.afford(2*o.cents))
@@ -147,60 +132,73 @@ func (s *session) affordAgain() string {
 
 // keyChoices record what the document leaves open about keys.
 func keyChoices() []Check {
+	choice := func(id, sentence string, made step[request]) Check {
+		return rule("idempotency."+id, secIdempotency, sentence, asks(made, recorded)).costs().open()
+	}
 	return []Check{
-		{ID: "idempotency.conflict.whitespace", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether white space makes another body", run: asks(func(s *session) (request, string) {
+		choice("conflict.whitespace", "whether white space makes another body", func(s *session) (request, string) {
 			b := s.buy("plain")
-			return keyed("/api/v1/orders", b.key, " "+string(b.body)), cmp.Or(b.why, s.affordAgain())
-		}, recorded)},
-		{ID: "idempotency.conflict.other_endpoint", Section: secIdempotency, Costs: true, Open: true, Sentence: "what an order's key gets at the renewal", run: asks(func(s *session) (request, string) {
+			return keyed("/api/v1/orders", b.request.key, " "+string(b.request.body)), cmp.Or(b.why, s.affordAgain())
+		}),
+		choice("conflict.other_endpoint", "what an order's key gets at the renewal", func(s *session) (request, string) {
 			b := s.buy("plain")
-			return keyed("/api/v1/proxies/renew", b.key, string(renewBody([]string{unknown}, 30))), b.why
-		}, recorded)},
-		{ID: "idempotency.other_scenario", Section: secIdempotency, Costs: true, only: onlySandbox, Open: true, Sentence: "what an order's key and body get under another scenario", run: asks(func(s *session) (request, string) {
+			return keyed("/api/v1/proxies/renew", b.request.key, renewBody([]string{unknown}, 30)), b.why
+		}),
+		choice("other_scenario", "what an order's key and body get under another scenario", func(s *session) (request, string) {
 			b := s.buy("success")
-			r := b.request()
+			r := b.request
 			r.scenario = "partial"
 			return r, cmp.Or(b.why, s.affordAgain())
-		}, recorded)},
-		{ID: "idempotency.after_refusal", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a refusal leaves its key free for another body", run: afterRefusal},
-		{ID: "idempotency.second_key", Section: secIdempotency, Costs: true, Open: true, Sentence: "whether a key is shared by the API keys of an account", run: func(s *session) finding {
+		}).in(onlySandbox),
+		choice("after_refusal", "whether a refusal leaves its key free for another body", func(s *session) (request, string) {
+			good, _, why := s.orderOf("after_refusal")
+			if why == "" {
+				s.send(keyed(good.path, good.key, strings.Replace(string(good.body), `"duration_days":30`, `"duration_days":45`, 1)))
+			}
+			return good, why
+		}),
+		choice("second_key", "whether a key is shared by the API keys of an account", func(s *session) (request, string) {
 			second, b := s.keyOf(RoleSame, ""), s.buy("plain")
 			if second == nil || b.why != "" {
-				return notRun("needs a second key of the account, and an order")
+				return request{}, "needs a second key of the account, and an order"
 			}
-			r := b.request()
-			r.as, r.body = second, []byte(`{}`) // another body: a shared key is a conflict, a free one is not valid
-			return recorded(s.send(r))
-		}},
+			r := keyed("/api/v1/orders", b.request.key, "{}") // another body: a shared key is a conflict, a free one is not valid
+			r.as = second
+			return r, ""
+		}),
 	}
 }
 
-// afterRefusal sends an invalid order and then a good one under one key.
-func afterRefusal(s *session) finding {
-	good, _, why := s.orderOf("after_refusal")
-	if why != "" {
-		return notRun("%s", why)
-	}
-	invalid := good
-	invalid.body = bytes.Replace(good.body, []byte(`"duration_days":30`), []byte(`"duration_days":45`), 1)
-	s.send(invalid)
-	return recorded(s.send(good))
-}
-
-// race sends one request many times at once.
+// race is one request that was sent many times at once.
 type race struct {
-	why     string
 	replies []reply
 	around
 }
 
 const racers = 8
 
-func (s *session) race(name string, prepare func() (request, string)) race {
-	return memo(s, "race "+name, func() race {
+func (s *session) orderRace() (race, string) {
+	return s.race("order", func() (request, string) {
+		r, _, why := s.orderOf("concurrent")
+		return r, why
+	})
+}
+
+func (s *session) renewRace() (race, string) {
+	return s.race("renewal", func() (request, string) {
+		if _, why := s.chosenOffer(); why == "" && len(s.ownProxies()) == 0 {
+			return request{}, noProxy
+		}
+		r, _, why := s.renewalOf("concurrent")
+		return r, why
+	})
+}
+
+func (s *session) race(name string, prepare func() (request, string)) (race, string) {
+	return try(s, "race "+name, func() (race, string) {
 		r, why := prepare()
 		if why != "" {
-			return race{why: why}
+			return race{}, why
 		}
 		out := race{replies: make([]reply, racers)}
 		out.around = s.around(func() {
@@ -210,57 +208,22 @@ func (s *session) race(name string, prepare func() (request, string)) race {
 			}
 			all.Wait()
 		})
-		return out
+		return out, ""
 	})
 }
 
-func (s *session) orderRace() race {
-	return s.race("order", func() (request, string) {
-		r, _, why := s.orderOf("concurrent")
-		return r, why
-	})
-}
-
-func (s *session) renewRace() race {
-	return s.race("renewal", func() (request, string) {
-		o, why := s.chosenOffer()
-		ids := s.ownProxies()
-		switch {
-		case why != "":
-		case len(ids) == 0:
-			why = "the run has no proxy of its own"
-		default:
-			why = s.afford(o.estimate(findPurchase(renewals, "concurrent")))
-		}
-		if why != "" {
-			return request{}, why
-		}
-		return request{method: http.MethodPost, path: "/api/v1/proxies/renew", key: s.newKey("race"), body: renewBody(ids[:1], 30)}, ""
-	})
-}
-
-func concurrencyChecks() []Check {
-	out := make([]Check, 0, 4)
-	for _, k := range []struct {
-		name, amount, identity string
-		race                   func(*session) race
-	}{{"order", "total_cents", "order_no", (*session).orderRace}, {"renewal", "total_cents", "", (*session).renewRace}} {
-		out = append(out,
-			Check{ID: "idempotency.concurrent." + k.name + ".answers", Section: secIdempotency, Costs: true,
-				Sentence: "eight at once under one key are done, replayed or idempotency_processing: " + k.name, run: func(s *session) finding { return raceAnswers(k.race(s)) }},
-			Check{ID: "idempotency.concurrent." + k.name + ".once", Section: secIdempotency, Costs: true,
-				Sentence: "eight at once under one key are charged once: " + k.name, run: func(s *session) finding { return raceCharged(s, k.race(s), k.identity) }})
+func concurrencyChecks(name, identity string, made step[race]) []Check {
+	return []Check{
+		rule("idempotency.concurrent."+name+".answers", secIdempotency, "eight at once under one key are done, replayed or idempotency_processing: "+name, given(made, raceAnswers)).costs(),
+		rule("idempotency.concurrent."+name+".once", secIdempotency, "eight at once under one key are charged once: "+name, given(made, func(s *session, r race) finding {
+			return r.chargedOnce(s, identity)
+		})).costs(),
 	}
-	return out
 }
 
-func raceAnswers(r race) finding {
-	if r.why != "" {
-		return notRun("%s", r.why)
-	}
+func raceAnswers(_ *session, r race) finding {
 	done := 0
-	for i := range r.replies {
-		got := &r.replies[i]
+	for _, got := range r.replies {
 		switch {
 		case got.succeeded():
 			done++
@@ -268,34 +231,25 @@ func raceAnswers(r race) finding {
 			return differs("%s", got.seen())
 		}
 	}
-	if done == 0 {
-		return differs("none was done")
-	}
-	return ok("%d of %d answered with the result", done, racers)
+	return when(done == 0, differs("none was done"), ok("%d of %d answered with the result", done, racers))
 }
 
-// raceCharged compares the wallet with the one amount that all answers name.
-func raceCharged(s *session, r race, identity string) finding {
-	if r.why != "" {
-		return notRun("%s", r.why)
-	}
-	var total int64
-	known, numbers := false, map[string]bool{}
-	for i := range r.replies {
-		if data := r.replies[i].data(); r.replies[i].succeeded() {
+// chargedOnce compares the wallet with the one amount that all answers name.
+func (r race) chargedOnce(s *session, identity string) finding {
+	var data map[string]any
+	numbers := map[string]bool{}
+	for _, got := range r.replies {
+		if got.succeeded() {
+			data = got.data()
 			numbers[word(data, identity)] = true
-			total, known = cents(data, "total_cents")
 		}
 	}
 	if len(numbers) > 1 {
 		return differs("%d orders came of it", len(numbers))
 	}
-	if identity != "" {
-		for number := range numbers {
-			detail := s.get("/api/v1/orders/" + rfc3986(number))
-			total, known = cents(detail.data(), "total_cents")
-		}
+	if identity != "" && data != nil {
+		detail := s.get("/api/v1/orders/" + rfc3986(word(data, identity)))
+		data = detail.data()
 	}
-	const walletKnown = true
-	return debited(r.before, r.after, walletKnown, total, known)
+	return r.debited(data, "total_cents")
 }

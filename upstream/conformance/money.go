@@ -2,88 +2,76 @@
 
 package conformance
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
-// moneyChecks observe that amounts agree with one another and with the wallet, times have
-// zones, and the wallet belongs to the environment.
-func moneyChecks() []Check { return append(walletChecks(), frameChecks()...) }
-
-func walletChecks() []Check {
+func moneyChecks() []Check {
 	return []Check{
-		{ID: "wallet.environment.of_key", Section: secWallet, Sentence: "environment is that of the key", run: func(s *session) finding {
-			r, _ := s.replyOf("wallet")
-			if got := word(r.data(), "environment"); got != s.cfg.environment() {
-				return differs("it is %q", brief(got))
-			}
-			return ok("%s", s.cfg.environment())
-		}},
-		{ID: "wallet.cash_value.sandbox", Section: secWallet, only: onlySandbox, Sentence: "cash_value is false in a sandbox", run: func(s *session) finding {
-			r, _ := s.replyOf("wallet")
-			if v, isBool := r.data()["cash_value"].(bool); !isBool || v {
-				return differs("it is %s", typeName(r.data()["cash_value"]))
-			}
-			return ok("false")
-		}},
-		{ID: "wallet.cash_value.production", Section: secWallet, only: onlyProduction, Open: true, Sentence: "what cash_value is in production", run: func(s *session) finding {
-			r, _ := s.replyOf("wallet")
-			return ok("%s", typeName(r.data()["cash_value"]))
-		}},
-		{ID: "wallet.balance_agrees", Section: secConventions, Sentence: "balance is balance_cents as a decimal string", run: func(s *session) finding {
-			r, _ := s.replyOf("wallet")
-			return decimalsAgree([]map[string]any{r.data()}, "balance_cents", "balance")
-		}},
-		{ID: "wallet.reading_is_free", Section: secWallet, Sentence: "reading changes no balance", run: func(s *session) finding {
-			before, _ := s.balance()
-			for _, e := range endpoints {
-				if e.method == "GET" {
-					s.get(e.path)
+		rule("wallet.environment.of_key", secWallet, "environment is that of the key", reading("wallet", func(s *session, data map[string]any) finding {
+			got := word(data, "environment")
+			return when(got == s.cfg.environment(), ok("%s", got), differs("it is %q", brief(got)))
+		})),
+		rule("wallet.cash_value.sandbox", secWallet, "cash_value is false in a sandbox", reading("wallet", func(_ *session, data map[string]any) finding {
+			return when(data["cash_value"] == false, ok("false"), differs("it is %s", typeName(data["cash_value"])))
+		})).in(onlySandbox),
+		rule("wallet.cash_value.production", secWallet, "what cash_value is in production", reading("wallet", func(_ *session, data map[string]any) finding {
+			return ok("%s", typeName(data["cash_value"]))
+		})).in(onlyProduction).open(),
+		rule("wallet.balance_agrees", secConventions, "balance is balance_cents as a decimal string", reading("wallet", func(_ *session, data map[string]any) finding {
+			return decimalsAgree([]map[string]any{data}, "balance_cents", "balance")
+		})),
+		rule("wallet.reading_is_free", secWallet, "reading changes no balance", func(s *session) finding {
+			wallet := s.around(func() {
+				for _, e := range endpoints {
+					if e.method == http.MethodGet {
+						s.get(e.path)
+					}
 				}
-			}
-			if after, _ := s.balance(); after != before {
-				return differs("%d cents became %d", before, after)
-			}
-			return ok("the same before and after")
-		}},
+			})
+			return when(wallet.before != wallet.after, differs("%d cents became %d", wallet.before, wallet.after), ok("the same before and after"))
+		}),
+		rule("account.same_again", secAccount, "the account of a key is the same at every read", reading("account", func(s *session, first map[string]any) finding {
+			again := s.get("/api/v1/account")
+			a, b := first["account_id"], again.data()["account_id"]
+			return when(a == nil || a != b, differs("account_id is %s and %s", typeName(a), typeName(b)), ok("the same account_id"))
+		})),
+		rule("account.field_types", secAccount, "the types of the account's fields", reading("account", func(_ *session, data map[string]any) finding {
+			return ok("account_id %s, email_verified %s, status %q", typeName(data["account_id"]), typeName(data["email_verified"]), brief(word(data, "status")))
+		})).open(),
+		rule("envelope.trace_id.differs", secEnvelope, "two requests have two trace ids", func(s *session) finding {
+			a, b := s.get("/api/v1/account"), s.get("/api/v1/account")
+			one, two := word(a.envelope, "trace_id"), word(b.envelope, "trace_id")
+			return when(one == "" || one == two, differs("both have the same, or none"), ok("two"))
+		}),
+		rule("envelope.timestamp.present", secEnvelope, "timestamp is the present, within the five minutes that requests have", func(s *session) finding {
+			r := s.get("/api/v1/account")
+			at, known := timeOf(r.envelope["timestamp"])
+			return when(!known || at.Sub(s.now()).Abs() > 5*time.Minute, differs("it is %s", typeName(r.envelope["timestamp"])), ok("%s", at.UTC().Format(time.RFC3339)))
+		}),
+		rule("envelope.code.ok", secEnvelope, "code is ok and success is true on success", get("/api/v1/account").wants(succeeds)),
 	}
 }
 
-func frameChecks() []Check {
-	return []Check{
-		{ID: "account.same_again", Section: secAccount, Sentence: "the account of a key is the same at every read", run: func(s *session) finding {
-			first, _ := s.replyOf("account")
-			again := s.get("/api/v1/account")
-			if first.data()["account_id"] == nil || first.data()["account_id"] != again.data()["account_id"] {
-				return differs("account_id is %s and %s", typeName(first.data()["account_id"]), typeName(again.data()["account_id"]))
-			}
-			return ok("the same account_id")
-		}},
-		{ID: "account.field_types", Section: secAccount, Open: true, Sentence: "the types of the account's fields", run: func(s *session) finding {
-			r, _ := s.replyOf("account")
-			return ok("account_id %s, email_verified %s, status %q", typeName(r.data()["account_id"]), typeName(r.data()["email_verified"]), brief(word(r.data(), "status")))
-		}},
-		{ID: "envelope.trace_id.differs", Section: secEnvelope, Sentence: "two requests have two trace ids", run: func(s *session) finding {
-			a, b := s.get("/api/v1/account"), s.get("/api/v1/account")
-			if word(a.envelope, "trace_id") == "" || word(a.envelope, "trace_id") == word(b.envelope, "trace_id") {
-				return differs("both have the same, or none")
-			}
-			return ok("two")
-		}},
-		{ID: "envelope.timestamp.present", Section: secEnvelope, Sentence: "timestamp is the present, within the five minutes that requests have", run: func(s *session) finding {
-			r := s.get("/api/v1/account")
-			at, known := timeOf(r.envelope["timestamp"])
-			if apart := at.Sub(s.now()); !known || apart.Abs() > 5*time.Minute {
-				return differs("it is %s", typeName(r.envelope["timestamp"]))
-			}
-			return ok("%s", at.UTC().Format(time.RFC3339))
-		}},
-		{ID: "envelope.code.ok", Section: secEnvelope, Sentence: "code is ok and success is true on success", run: get("/api/v1/account").wants(succeeds)},
+// decimalsAgree compares integer cents with decimal strings, in every object.
+func decimalsAgree(objects []map[string]any, centsName, decimalName string) finding {
+	if len(objects) == 0 {
+		return notRun("there is nothing to compare")
 	}
+	for _, o := range objects {
+		n, known := cents(o, centsName)
+		if text := word(o, decimalName); !known || !agrees(text, n) {
+			return differs("%s %s, %s %q", centsName, typeName(o[centsName]), decimalName, brief(text))
+		}
+	}
+	return ok("%d compared", len(objects))
 }
 
 // around is the wallet before and after something that may charge.
 type around struct {
 	before, after int64
-	walletKnown   bool
+	known         bool
 }
 
 // around runs do between two reads of the wallet.
@@ -96,27 +84,19 @@ func (s *session) around(do func()) around {
 
 // unmoved wants that nothing was charged.
 func (a around) unmoved() finding {
-	if a.before != a.after {
-		return differs("the wallet went from %d to %d cents", a.before, a.after)
-	}
-	return ok("the same before and after")
+	return when(a.before != a.after, differs("the wallet went from %d to %d cents", a.before, a.after), ok("the same before and after"))
 }
 
 // debited compares the wallet with an amount that a result names.
 func (a around) debited(data map[string]any, name string) finding {
 	amount, has := cents(data, name)
-	return debited(a.before, a.after, a.walletKnown, amount, has)
-}
-
-// debited compares the wallet around a purchase with what the purchase says.
-func debited(before, after int64, known bool, total int64, has bool) finding {
 	switch {
-	case !known:
+	case !a.known:
 		return notRun("the wallet could not be read")
 	case !has:
 		return differs("the amount is not an integer")
-	case before-after != total:
-		return differs("the wallet went from %d to %d cents, the amount is %d", before, after, total)
+	case a.before-a.after != amount:
+		return differs("the wallet went from %d to %d cents, the amount is %d", a.before, a.after, amount)
 	}
-	return ok("%d cents", total)
+	return ok("%d cents", amount)
 }

@@ -3,90 +3,88 @@
 package conformance
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// refusal is a body that breaks one rule. A server that takes it is caught by the
-// check itself; what it then charges is a finding of no_charge.
+// refusal is a body that breaks one rule. What a server charges for it is in no_charge.
 type refusal struct {
 	id, what string
 	codes    []string // any of them; none: the document does not give the code
-	body     func(s *session, code string) string
+	body     string   // with OFFER for the offer's code or the proxy's id
 	section  string
 }
 
-var articled = map[string]string{"order": "an order", "renewal": "a renewal"}
-
-func fixed(text string) func(*session, string) string {
-	return func(_ *session, code string) string { return strings.ReplaceAll(text, "OFFER", code) }
+// refusals are bodies for one endpoint.
+type refusals struct {
+	prefix, what  string
+	section, path string
+	good          string // a body that would be carried out under a key
+	table         []refusal
 }
 
-var (
-	invalid   = []string{"validation_error"}
-	oneLine   = `{"duration_days":%s,"items":[{"offer_code":"OFFER","quantity":1}]}`
-	withItems = `{"duration_days":30,"items":%s}`
-)
+var invalid = []string{"validation_error"}
 
-// orderRefusals break the rules of an order's body.
-var orderRefusals = []refusal{
-	{"days_45", "for 45 days", invalid, fixed(fmt.Sprintf(oneLine, "45")), secLimits},
-	{"days_31", "for 31 days", invalid, fixed(fmt.Sprintf(oneLine, "31")), secLimits},
-	{"days_1", "for one day", invalid, fixed(fmt.Sprintf(oneLine, "1")), secLimits},
-	{"days_0", "for no days", invalid, fixed(fmt.Sprintf(oneLine, "0")), secLimits},
-	{"days_negative", "for -30 days", invalid, fixed(fmt.Sprintf(oneLine, "-30")), secLimits},
-	{"days_fraction", "for 30.5 days", invalid, fixed(fmt.Sprintf(oneLine, "30.5")), secCreate},
-	{"days_missing", "without duration_days", invalid, fixed(`{"items":[{"offer_code":"OFFER","quantity":1}]}`), secCreate},
-	{"days_words", "with words for duration_days", invalid, fixed(fmt.Sprintf(oneLine, `"a month"`)), secCreate},
-	{"days_unsold", "for a duration that the offer does not sell", invalid, fixed(fmt.Sprintf(oneLine, "30000")), secCreate},
-	{"items_missing", "without items", invalid, fixed(`{"duration_days":30}`), secCreate},
-	{"items_empty", "with no items", invalid, fixed(fmt.Sprintf(withItems, "[]")), secCreate},
-	{"items_object", "with an object for items", invalid, fixed(fmt.Sprintf(withItems, "{}")), secCreate},
-	{"items_words", "with words for items", invalid, fixed(fmt.Sprintf(withItems, `"two"`)), secCreate},
-	{"lines_51", "of 51 lines", invalid, func(_ *session, code string) string { return lines(code, 51, 1) }, secLimits},
-	{"quantity_2001", "of 2001 in one line", invalid, func(_ *session, code string) string { return lines(code, 1, 2001) }, secLimits},
-	{"quantity_sum_2001", "of lines that sum to 2001", invalid, func(_ *session, code string) string {
-		return `{"duration_days":30,"items":[{"offer_code":"` + code + `","quantity":2000},{"offer_code":"` + code + `","quantity":1}]}`
-	}, secLimits},
-	{"quantity_0", "of no proxies", invalid, func(_ *session, code string) string { return lines(code, 1, 0) }, secCreate},
-	{"quantity_negative", "of -1 proxies", invalid, func(_ *session, code string) string { return lines(code, 1, -1) }, secCreate},
-	{"quantity_fraction", "of 1.5 proxies", invalid, fixed(fmt.Sprintf(withItems, `[{"offer_code":"OFFER","quantity":1.5}]`)), secCreate},
-	{"quantity_missing", "without a quantity", invalid, fixed(fmt.Sprintf(withItems, `[{"offer_code":"OFFER"}]`)), secCreate},
-	{"quantity_words", "with words for a quantity", invalid, fixed(fmt.Sprintf(withItems, `[{"offer_code":"OFFER","quantity":"one"}]`)), secCreate},
-	{"code_missing", "without an offer_code", []string{"validation_error", "offer_not_found"}, fixed(fmt.Sprintf(withItems, `[{"quantity":1}]`)), secCreate},
-	{"code_unknown", "of an unknown offer", []string{"offer_not_found"}, fixed(fmt.Sprintf(withItems, `[{"offer_code":"conformance-unknown","quantity":1}]`)), secCreate},
-	{"code_unknown_second", "whose second line has an unknown offer", []string{"offer_not_found"}, fixed(fmt.Sprintf(withItems, `[{"offer_code":"OFFER","quantity":1},{"offer_code":"conformance-unknown","quantity":1}]`)), secCreate},
-	{"both_bodies", "with the legacy body and items", invalid, fixed(`{"duration_days":30,"offer_code":"OFFER","quantity":1,"items":[{"offer_code":"OFFER","quantity":1}]}`), secCreate},
-	{"legacy_code_and_items", "with a top-level offer_code and items", invalid, fixed(`{"duration_days":30,"offer_code":"OFFER","items":[{"offer_code":"OFFER","quantity":1}]}`), secCreate},
-	{"legacy_quantity_2001", "of 2001 with the legacy body", invalid, fixed(`{"duration_days":30,"offer_code":"OFFER","quantity":2001}`), secVersioning},
-	{"legacy_days_45", "for 45 days with the legacy body", invalid, fixed(`{"duration_days":45,"offer_code":"OFFER","quantity":1}`), secVersioning},
-	{"legacy_unknown", "of an unknown offer with the legacy body", []string{"offer_not_found"}, fixed(`{"duration_days":30,"offer_code":"conformance-unknown","quantity":1}`), secVersioning},
-	{"not_json", "whose body is not JSON", nil, fixed(`{"duration_days":30,`), secCreate},
-	{"json_array", "whose body is an array", nil, fixed(`[]`), secCreate},
+func forDays(days string) string {
+	return `{"duration_days":` + days + `,"items":[{"offer_code":"OFFER","quantity":1}]}`
 }
 
-// renewRefusals break the rules of a renewal's body. OFFER is a proxy's id there.
-var renewRefusals = []refusal{
-	{"days_45", "for 45 days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":45}`), secLimits},
-	{"days_0", "for no days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":0}`), secLimits},
-	{"days_negative", "for -30 days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":-30}`), secLimits},
-	{"days_1095", "for 1095 days, which is no multiple of 30", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":1095}`), secLimits},
-	{"days_1110", "for 1110 days, a multiple of 30 over the limit", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":1110}`), secLimits},
-	{"days_1125", "for 1125 days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":1125}`), secLimits},
-	{"days_fraction", "for 30.5 days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":30.5}`), secRenew},
-	{"days_missing", "without duration_days", invalid, fixed(`{"proxy_ids":["OFFER"]}`), secRenew},
-	{"days_words", "with words for duration_days", invalid, fixed(`{"proxy_ids":["OFFER"],"duration_days":"a month"}`), secRenew},
-	{"ids_missing", "without proxy_ids", invalid, fixed(`{"duration_days":30}`), secRenew},
-	{"ids_empty", "of no proxies", invalid, fixed(`{"proxy_ids":[],"duration_days":30}`), secRenew},
-	{"ids_text", "with a string for proxy_ids", invalid, fixed(`{"proxy_ids":"OFFER","duration_days":30}`), secRenew},
-	{"ids_numbers", "with numbers for proxy ids", []string{"validation_error", "proxy_not_found"}, fixed(`{"proxy_ids":[1],"duration_days":30}`), secRenew},
-	{"id_unknown", "of an unknown proxy", []string{"proxy_not_found"}, fixed(`{"proxy_ids":["conformance-unknown"],"duration_days":30}`), secProxies},
-	{"not_json", "whose body is not JSON", nil, fixed(`{"proxy_ids":`), secRenew},
-	{"json_array", "whose body is an array", nil, fixed(`[]`), secRenew},
-}
+func withItems(items string) string { return `{"duration_days":30,"items":` + items + `}` }
+
+var orderRefusals = refusals{"order", "an order", secCreate, "/api/v1/orders", forDays("30"), []refusal{
+	{"days_45", "for 45 days", invalid, forDays("45"), secLimits},
+	{"days_31", "for 31 days", invalid, forDays("31"), secLimits},
+	{"days_1", "for one day", invalid, forDays("1"), secLimits},
+	{"days_0", "for no days", invalid, forDays("0"), secLimits},
+	{"days_negative", "for -30 days", invalid, forDays("-30"), secLimits},
+	{"days_fraction", "for 30.5 days", invalid, forDays("30.5"), secCreate},
+	{"days_missing", "without duration_days", invalid, `{"items":[{"offer_code":"OFFER","quantity":1}]}`, secCreate},
+	{"days_words", "with words for duration_days", invalid, forDays(`"a month"`), secCreate},
+	{"days_unsold", "for a duration that the offer does not sell", invalid, forDays("30000"), secCreate},
+	{"items_missing", "without items", invalid, `{"duration_days":30}`, secCreate},
+	{"items_empty", "with no items", invalid, withItems("[]"), secCreate},
+	{"items_object", "with an object for items", invalid, withItems("{}"), secCreate},
+	{"items_words", "with words for items", invalid, withItems(`"two"`), secCreate},
+	{"lines_51", "of 51 lines", invalid, lines("OFFER", 51, 1), secLimits},
+	{"quantity_2001", "of 2001 in one line", invalid, lines("OFFER", 1, 2001), secLimits},
+	{"quantity_sum_2001", "of lines that sum to 2001", invalid, withItems(`[{"offer_code":"OFFER","quantity":2000},{"offer_code":"OFFER","quantity":1}]`), secLimits},
+	{"quantity_0", "of no proxies", invalid, lines("OFFER", 1, 0), secCreate},
+	{"quantity_negative", "of -1 proxies", invalid, lines("OFFER", 1, -1), secCreate},
+	{"quantity_fraction", "of 1.5 proxies", invalid, withItems(`[{"offer_code":"OFFER","quantity":1.5}]`), secCreate},
+	{"quantity_missing", "without a quantity", invalid, withItems(`[{"offer_code":"OFFER"}]`), secCreate},
+	{"quantity_words", "with words for a quantity", invalid, withItems(`[{"offer_code":"OFFER","quantity":"one"}]`), secCreate},
+	{"code_missing", "without an offer_code", []string{"validation_error", "offer_not_found"}, withItems(`[{"quantity":1}]`), secCreate},
+	{"code_unknown", "of an unknown offer", []string{"offer_not_found"}, withItems(`[{"offer_code":"conformance-unknown","quantity":1}]`), secCreate},
+	{"code_unknown_second", "whose second line has an unknown offer", []string{"offer_not_found"}, withItems(`[{"offer_code":"OFFER","quantity":1},{"offer_code":"conformance-unknown","quantity":1}]`), secCreate},
+	{"both_bodies", "with the legacy body and items", invalid, `{"duration_days":30,"offer_code":"OFFER","quantity":1,"items":[{"offer_code":"OFFER","quantity":1}]}`, secCreate},
+	{"legacy_code_and_items", "with a top-level offer_code and items", invalid, `{"duration_days":30,"offer_code":"OFFER","items":[{"offer_code":"OFFER","quantity":1}]}`, secCreate},
+	{"legacy_quantity_2001", "of 2001 with the legacy body", invalid, `{"duration_days":30,"offer_code":"OFFER","quantity":2001}`, secVersioning},
+	{"legacy_days_45", "for 45 days with the legacy body", invalid, `{"duration_days":45,"offer_code":"OFFER","quantity":1}`, secVersioning},
+	{"legacy_unknown", "of an unknown offer with the legacy body", []string{"offer_not_found"}, `{"duration_days":30,"offer_code":"conformance-unknown","quantity":1}`, secVersioning},
+	{"not_json", "whose body is not JSON", nil, `{"duration_days":30,`, secCreate},
+	{"json_array", "whose body is an array", nil, `[]`, secCreate},
+}}
+
+var renewRefusals = refusals{"renewal", "a renewal", secRenew, "/api/v1/proxies/renew", `{"duration_days":30,"proxy_ids":["OFFER"]}`, []refusal{
+	{"days_45", "for 45 days", invalid, `{"proxy_ids":["OFFER"],"duration_days":45}`, secLimits},
+	{"days_0", "for no days", invalid, `{"proxy_ids":["OFFER"],"duration_days":0}`, secLimits},
+	{"days_negative", "for -30 days", invalid, `{"proxy_ids":["OFFER"],"duration_days":-30}`, secLimits},
+	{"days_1095", "for 1095 days, which is no multiple of 30", invalid, `{"proxy_ids":["OFFER"],"duration_days":1095}`, secLimits},
+	{"days_1110", "for 1110 days, a multiple of 30 over the limit", invalid, `{"proxy_ids":["OFFER"],"duration_days":1110}`, secLimits},
+	{"days_1125", "for 1125 days", invalid, `{"proxy_ids":["OFFER"],"duration_days":1125}`, secLimits},
+	{"days_fraction", "for 30.5 days", invalid, `{"proxy_ids":["OFFER"],"duration_days":30.5}`, secRenew},
+	{"days_missing", "without duration_days", invalid, `{"proxy_ids":["OFFER"]}`, secRenew},
+	{"days_words", "with words for duration_days", invalid, `{"proxy_ids":["OFFER"],"duration_days":"a month"}`, secRenew},
+	{"ids_missing", "without proxy_ids", invalid, `{"duration_days":30}`, secRenew},
+	{"ids_empty", "of no proxies", invalid, `{"proxy_ids":[],"duration_days":30}`, secRenew},
+	{"ids_text", "with a string for proxy_ids", invalid, `{"proxy_ids":"OFFER","duration_days":30}`, secRenew},
+	{"ids_numbers", "with numbers for proxy ids", []string{"validation_error", "proxy_not_found"}, `{"proxy_ids":[1],"duration_days":30}`, secRenew},
+	{"id_unknown", "of an unknown proxy", []string{"proxy_not_found"}, `{"proxy_ids":["conformance-unknown"],"duration_days":30}`, secProxies},
+	{"not_json", "whose body is not JSON", nil, `{"proxy_ids":`, secRenew},
+	{"json_array", "whose body is an array", nil, `[]`, secRenew},
+}}
 
 func lines(code string, count int, quantity int64) string {
 	type line struct {
@@ -101,70 +99,54 @@ func lines(code string, count int, quantity int64) string {
 	return string(raw)
 }
 
-// refusalChecks sends every body under a key of its own, once, between two reads of
-// the wallet.
-func refusalChecks(prefix, section, path string, table []refusal) []Check {
+// checks sends every body under a key of its own, once, between two reads of the wallet.
+func (f *refusals) checks() []Check {
 	var out []Check
-	for _, f := range table {
-		sentence := fmt.Sprintf("%s %s is refused", articled[prefix], f.what)
-		if len(f.codes) > 0 {
-			sentence += " with " + strings.Join(f.codes, " or ")
+	for _, one := range f.table {
+		sentence := fmt.Sprintf("%s %s is refused", f.what, one.what)
+		if len(one.codes) > 0 {
+			sentence += " with " + strings.Join(one.codes, " or ")
 		}
-		out = append(out, Check{ID: prefix + ".refused." + f.id, Section: f.section, Sentence: sentence, run: func(s *session) finding {
-			r := s.refusals(prefix, path, table).replies[f.id]
-			if len(f.codes) == 0 {
-				return refusedAnyhow(r)
-			}
-			return refused(r, s.alsoUnknown(prefix, f.codes)...)
-		}})
+		out = append(out, rule(f.prefix+".refused."+one.id, one.section, sentence, func(s *session) finding {
+			r := f.sent(s).replies[one.id]
+			return when(len(one.codes) == 0, refusedAnyhow(r), refused(r, f.orUnknown(s, one.codes)...))
+		}))
 	}
 	return append(out,
-		Check{ID: prefix + ".refused.no_charge", Section: section, Sentence: "none of the refusals charged anything", run: func(s *session) finding {
-			return s.refusals(prefix, path, table).unmoved()
-		}},
-		Check{ID: prefix + ".refused.errors", Section: secErrors, Sentence: "a validation_error of " + articled[prefix] + " carries data.errors", run: func(s *session) finding {
-			r := s.refusals(prefix, path, table).replies["days_45"]
-			if r.code() != "validation_error" {
+		rule(f.prefix+".refused.no_charge", f.section, "none of the refusals charged anything", func(s *session) finding { return f.sent(s).unmoved() }),
+		rule(f.prefix+".refused.errors", secErrors, "a validation_error of "+f.what+" carries data.errors", func(s *session) finding {
+			r := f.sent(s).replies["days_45"]
+			v := r.data()["errors"]
+			switch {
+			case r.code() != "validation_error":
 				return notShown("%s", r.seen())
-			}
-			if v := r.data()["errors"]; v == nil {
+			case v == nil:
 				return differs("%s, errors is absent", r.seen())
 			}
-			return ok("%s", typeName(r.data()["errors"]))
-		}},
-		Check{ID: prefix + ".refused.missing_key", Section: secHeaders, Sentence: articled[prefix] + " without Idempotency-Key is refused with idempotency_key_required", run: func(s *session) finding {
-			return withoutKey(s, prefix, path)
-		}})
+			return ok("%s", typeName(v))
+		}),
+		rule(f.prefix+".refused.missing_key", secHeaders, f.what+" without Idempotency-Key is refused with idempotency_key_required", func(s *session) finding {
+			r := s.send(post(f.path, "", f.about(s, f.good)))
+			return refused(r, f.orUnknown(s, []string{"idempotency_key_required"})...)
+		}),
+		// Names in JSON have their case, so this body lacks its fields. A lenient server
+		// carries it out: it is no part of the batch that must not charge.
+		rule(f.prefix+".names_in_capitals", f.section, f.what+" whose fields are written in capitals is refused with validation_error", func(s *session) finding {
+			if why := s.affordAgain(); why != "" && s.subjectOf(f.prefix) != unknown {
+				return notRun("%s", why)
+			}
+			r := s.send(post(f.path, "capitals", f.about(s, strings.ToUpper(f.good))))
+			return refused(r, f.orUnknown(s, invalid)...)
+		}))
 }
 
-// capitalCheck observes that names in JSON have their case, so a body in capitals lacks its
-// fields. They are separate from the batch, since a lenient server carries them out.
-func capitalCheck(prefix, section, path, body string) Check {
-	return Check{ID: prefix + ".names_in_capitals", Section: section, Sentence: articled[prefix] + " whose fields are written in capitals is refused with validation_error", run: func(s *session) finding {
-		if why := s.affordAgain(); why != "" && s.subjectOf(prefix) != unknown {
-			return notRun("%s", why)
-		}
-		r := s.send(post(path, "capitals", strings.ReplaceAll(body, "SUBJECT", s.subjectOf(prefix))))
-		return refused(r, s.alsoUnknown(prefix, invalid)...)
-	}}
+func (f *refusals) about(s *session, body string) string {
+	return strings.ReplaceAll(body, "OFFER\"", s.subjectOf(f.prefix)+"\"")
 }
 
-// withoutKey sends what would be carried out with a key.
-func withoutKey(s *session, prefix, path string) finding {
-	body := lines(s.subjectOf(prefix), 1, 1)
-	if prefix == "renewal" {
-		body = string(renewBody([]string{s.subjectOf(prefix)}, 30))
-	}
-	return refused(s.send(post(path, "", body)), s.alsoUnknown(prefix, []string{"idempotency_key_required"})...)
-}
-
-// unknown names nothing that exists.
-const unknown = "conformance-unknown"
-
-// alsoUnknown accepts another refusal: a body that breaks a rule and names nothing that exists may be
-// refused for either; the document gives no order.
-func (s *session) alsoUnknown(prefix string, codes []string) []string {
-	if s.subjectOf(prefix) != unknown {
+// orUnknown accepts another refusal of a body that also names nothing that exists.
+func (f *refusals) orUnknown(s *session, codes []string) []string {
+	if s.subjectOf(f.prefix) != unknown {
 		return codes
 	}
 	return append(slices.Clone(codes), "offer_not_found", "proxy_not_found")
@@ -175,21 +157,24 @@ type batch struct {
 	replies map[string]reply
 }
 
-func (s *session) refusals(prefix, path string, table []refusal) batch {
-	return memo(s, "refusals "+prefix, func() batch {
-		about := s.subjectOf(prefix)
+func (f *refusals) sent(s *session) batch {
+	return memo(s, "refusals "+f.prefix, func() batch {
 		b := batch{replies: map[string]reply{}}
+		s.subjectOf(f.prefix) // may buy, outside the two reads
 		b.around = s.around(func() {
-			for _, f := range table {
-				b.replies[f.id] = s.send(post(path, f.id, f.body(s, about)))
+			for _, one := range f.table {
+				b.replies[one.id] = s.send(post(f.path, one.id, f.about(s, one.body)))
 			}
 		})
 		return b
 	})
 }
 
-// subjectOf is what the refused bodies name. In production, and where nothing may
-// be spent, they name nothing that exists, so that no server can charge for them.
+// unknown names nothing that exists.
+const unknown = "conformance-unknown"
+
+// subjectOf is what the bodies name. In production, and where nothing may be spent, it does
+// not exist, so that no server can charge for it.
 func (s *session) subjectOf(prefix string) string {
 	if s.limit == 0 || s.cfg.Production {
 		return unknown
@@ -203,5 +188,3 @@ func (s *session) subjectOf(prefix string) string {
 	}
 	return unknown
 }
-
-func contains(raw []byte, text string) bool { return bytes.Contains(raw, []byte(text)) }

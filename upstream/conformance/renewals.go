@@ -1,4 +1,4 @@
-// Checks of a renewal's result.
+// Checks of a renewal's result, whether it succeeds wholly or not.
 
 package conformance
 
@@ -7,132 +7,106 @@ import (
 	"slices"
 )
 
-// renewChecks are a renewal's result, line by line and sum by sum.
+const noProxy = "the run has no proxy of its own"
+
 func renewChecks() []Check {
-	var out []Check
-	for _, name := range []string{"one", "two"} {
-		out = append(out, completedChecks(name)...)
-	}
-	out = append(out, refusalChecks("renewal", secRenew, "/api/v1/proxies/renew", renewRefusals)...)
-	out = append(out, capitalCheck("renewal", secRenew, "/api/v1/proxies/renew", `{"PROXY_IDS":["SUBJECT"],"DURATION_DAYS":30}`))
-	return append(out,
-		Check{ID: "renewal.longest", Section: secLimits, Costs: true, Sentence: "a renewal for 1080 days, the longest multiple of 30, is accepted", run: func(s *session) finding {
+	return append(append(each([]string{"one", "two"}, completedChecks), renewRefusals.checks()...),
+		rule("renewal.longest", secLimits, "a renewal for 1080 days, the longest multiple of 30, is accepted", func(s *session) finding {
 			r := s.renew("longest")
-			if r.reply.status == 0 {
-				return notRun("%s", r.why)
-			}
-			return succeeds(r.reply)
-		}},
-		Check{ID: "renewal.foreign", Section: secProxies, only: onlySandbox, Sentence: "another account's proxy is refused with proxy_not_found", run: asks(foreignRenewal, refusing("proxy_not_found"))},
-		Check{ID: "renewal.with_unknown", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal of a good and an unknown proxy gets", run: asks(func(s *session) (request, string) {
-			if len(s.ownProxies()) == 0 {
-				return request{}, "the run has no proxy of its own"
-			}
-			return post("/api/v1/proxies/renew", "mixed", string(renewBody([]string{unknown}, 30))), ""
-		}, recorded)},
-		Check{ID: "renewal.same_id_twice", Section: secRenew, Open: true, Sentence: "what a renewal that names one proxy twice gets", run: request{method: http.MethodPost, path: "/api/v1/proxies/renew", fresh: "twice", body: renewBody([]string{unknown, unknown}, 30)}.wants(recorded)},
-		Check{ID: "renewal.price", Section: secRenew, Costs: true, Open: true, Sentence: "what a renewal costs beside the offer's price", run: given(renewalMade("one"), func(s *session, r *renewed) finding {
+			return when(r.reply.status == 0, notRun("%s", r.why), succeeds(r.reply))
+		}).costs(),
+		rule("renewal.foreign", secProxies, "another account's proxy is refused with proxy_not_found", asks(foreignRenewal, refusing("proxy_not_found"))).in(onlySandbox),
+		rule("renewal.with_unknown", secRenew, "what a renewal of a good and an unknown proxy gets", asks(func(s *session) (request, string) {
+			return post("/api/v1/proxies/renew", "mixed", renewBody([]string{unknown}, 30)), says(len(s.ownProxies()) == 0, noProxy)
+		}, recorded)).costs().open(),
+		rule("renewal.same_id_twice", secRenew, "what a renewal that names one proxy twice gets", post("/api/v1/proxies/renew", "twice", renewBody([]string{unknown, unknown}, 30)).wants(recorded)).open(),
+		rule("renewal.price", secRenew, "what a renewal costs beside the offer's price", given(renewalMade("one"), func(s *session, r *renewed) finding {
 			o, _ := s.chosenOffer()
 			total, _ := cents(r.reply.data(), "total_cents")
 			return ok("%d cents, the offer's price is %d for %d days", total, o.cents, o.base)
-		})},
-		Check{ID: "renewal.extends_from", Section: secRenew, Costs: true, Open: true, Sentence: "from when a renewal counts", run: given(renewalMade("one"), func(_ *session, r *renewed) finding {
+		})).costs().open(),
+		rule("renewal.extends_from", secRenew, "from when a renewal counts", given(renewalMade("one"), func(_ *session, r *renewed) finding {
 			return ok("the expiry moved by %s", r.expiry[1][r.ids[0]].Sub(r.expiry[0][r.ids[0]]))
-		})})
+		})).costs().open())
+}
+
+// foreignRenewal asks to renew this account's proxy with another account's key.
+func foreignRenewal(s *session) (request, string) {
+	one, why := s.anyProxy()
+	r := post("/api/v1/proxies/renew", "foreign", renewBody([]string{word(one.data(), "proxy_id")}, 30))
+	r.as = s.keyOf(RoleOther, "")
+	switch {
+	case r.as == nil:
+		why = "needs a key of another account"
+	case s.limit == 0:
+		why = "nothing may be spent"
+	}
+	return r, why
 }
 
 // completedChecks of a renewal in which every item succeeds.
 func completedChecks(name string) []Check {
-	of := func(do func(r *renewed, data map[string]any) finding) func(*session) finding {
-		return given(renewalMade(name), func(_ *session, r *renewed) finding { return do(r, r.reply.data()) })
+	g := group{"renewal." + name, secRenewal, "a renewal of " + name, true, ""}
+	check := func(id, sentence string, do func(r *renewed, data map[string]any) finding) Check {
+		return g.rule(id, sentence, given(renewalMade(name), func(_ *session, r *renewed) finding { return do(r, r.reply.data()) }))
 	}
-	check := func(id, section, sentence string, run func(*session) finding) Check {
-		return Check{ID: "renewal." + name + "." + id, Section: section, Costs: true, Sentence: "a renewal of " + name + " " + sentence, run: run}
-	}
-	return append([]Check{
-		check("accepted", secRenew, "is accepted", func(s *session) finding {
-			r := s.renew(name)
-			if r.reply.status == 0 && r.reply.err == nil {
-				return notRun("%s", r.why)
-			}
-			return succeeds(r.reply)
-		}),
-		check("completed", secRenewState, "is completed, with every id among the successful", of(func(r *renewed, data map[string]any) finding {
-			if got := words(data, "successful_proxy_ids"); word(data, "status") != "completed" || !sameSet(got, r.ids) {
-				return differs("status %q, %d of %d successful", brief(word(data, "status")), len(got), len(r.ids))
-			}
-			return ok("completed")
-		})),
-		check("nothing_refunded", secRenewal, "has refunded nothing", of(func(_ *renewed, data map[string]any) finding {
-			if n, known := cents(data, "refunded_cents"); !known || n != 0 {
-				return differs("refunded_cents is %s", typeName(data["refunded_cents"]))
-			}
-			return ok("0")
-		})),
-		check("debited", secRenewal, "debits the wallet by exactly charged_cents", of(func(r *renewed, data map[string]any) finding {
-			return r.debited(data, "charged_cents")
-		})),
-		check("expiry_moves", secRenewal, "moves every expires_at that the proxies endpoints show", of(func(r *renewed, _ map[string]any) finding {
-			for _, id := range r.ids {
-				if !r.expiry[1][id].After(r.expiry[0][id]) {
-					return differs("an expiry did not move")
-				}
-			}
-			return ok("%d moved", len(r.ids))
-		})),
-	}, sumChecks("renewal."+name, secRenewal, "a renewal of "+name, func(s *session) (map[string]any, []string, string) {
+	accepted := g.rule("accepted", "is accepted", func(s *session) finding {
 		r := s.renew(name)
-		return r.reply.data(), r.ids, r.why
-	})...)
+		if why := r.unsent(); why != "" {
+			return notRun("%s", why)
+		}
+		return succeeds(r.reply)
+	})
+	completed := check("completed", "is completed, with every id among the successful", func(r *renewed, data map[string]any) finding {
+		got, status := words(data, "successful_proxy_ids"), word(data, "status")
+		return when(status != "completed" || !sameSet(got, r.ids), differs("status %q, %d of %d successful", brief(status), len(got), len(r.ids)), ok("completed"))
+	})
+	accepted.Section, completed.Section = secRenew, secRenewState
+	return append([]Check{
+		accepted, completed,
+		check("nothing_refunded", "has refunded nothing", func(_ *renewed, data map[string]any) finding {
+			n, known := cents(data, "refunded_cents")
+			return when(!known || n != 0, differs("refunded_cents is %s", typeName(data["refunded_cents"])), ok("0"))
+		}),
+		check("debited", "debits the wallet by exactly charged_cents", func(r *renewed, data map[string]any) finding { return r.debited(data, "charged_cents") }),
+		check("expiry_moves", "moves every expires_at that the proxies endpoints show", func(r *renewed, _ map[string]any) finding {
+			stays := slices.ContainsFunc(r.ids, func(id string) bool { return !r.expiry[1][id].After(r.expiry[0][id]) })
+			return when(stays, differs("an expiry did not move"), ok("%d moved", len(r.ids)))
+		}),
+	}, g.sums(renewalMade(name))...)
 }
 
-// sumChecks hold for every renewal's result, however it ended.
-func sumChecks(prefix, section, what string, result func(*session) (data map[string]any, ids []string, why string)) []Check {
-	of := func(do func(data map[string]any, ids []string) finding) func(*session) finding {
-		return func(s *session) finding {
-			data, ids, why := result(s)
-			if why != "" {
-				return notRun("%s", why)
-			}
-			return do(data, ids)
-		}
+// sums hold for every renewal's result, however it ended.
+func (g group) sums(made step[*renewed]) []Check {
+	check := func(id, sentence string, do func(data map[string]any, ids []string) finding) Check {
+		return g.rule(id, sentence, given(made, func(_ *session, r *renewed) finding { return do(r.reply.data(), r.ids) }))
 	}
-	check := group{prefix: prefix, section: section, what: what, costs: true}.check
-	sum := func(total, part string) func(map[string]any, []string) finding {
-		return func(data map[string]any, _ []string) finding { return sumAgrees(data, total, part) }
+	sum := func(id, total, part, sentence string) Check {
+		return check(id, sentence, func(data map[string]any, _ []string) finding {
+			var sum int64
+			for _, line := range things(data, "line_items") {
+				n, _ := cents(line, part)
+				sum += n
+			}
+			got, known := cents(data, total)
+			return when(!known || got != sum, differs("%d, the lines sum to %d", got, sum), ok("%d cents", sum))
+		})
 	}
 	return []Check{
-		check("partition", "names every id in exactly one of the three lists", of(func(data map[string]any, ids []string) finding {
+		check("partition", "names every id in exactly one of the three lists", func(data map[string]any, ids []string) finding {
 			all := slices.Concat(words(data, "successful_proxy_ids"), words(data, "failed_proxy_ids"), words(data, "unresolved_proxy_ids"))
-			if len(all) != len(ids) || !sameSet(all, ids) {
-				return differs("%d ids in the lists, %d asked for", len(all), len(ids))
-			}
-			return ok("%d ids", len(ids))
-		})),
-		check("lines_match_lists", "has one line item for every id, of the state of its list", of(linesMatch)),
-		check("charged_sum", "has charged_cents = the sum over its line items", of(sum("charged_cents", "charged_cents"))),
-		check("refunded_sum", "has refunded_cents = the sum over its line items", of(sum("refunded_cents", "refunded_cents"))),
-		check("total_sum", "has total_cents = the sum of amount_cents over its line items", of(sum("total_cents", "amount_cents"))),
-		check("amount_agrees", "has amount as the decimal string of amount_cents in every line", of(func(data map[string]any, _ []string) finding {
+			return when(sameSet(all, ids), ok("%d ids", len(ids)), differs("%d ids in the lists, %d asked for", len(all), len(ids)))
+		}),
+		check("lines_match_lists", "has one line item for every id, of the state of its list", linesMatch),
+		sum("charged_sum", "charged_cents", "charged_cents", "has charged_cents = the sum over its line items"),
+		sum("refunded_sum", "refunded_cents", "refunded_cents", "has refunded_cents = the sum over its line items"),
+		sum("total_sum", "total_cents", "amount_cents", "has total_cents = the sum of amount_cents over its line items"),
+		check("amount_agrees", "has amount as the decimal string of amount_cents in every line", func(data map[string]any, _ []string) finding {
 			return decimalsAgree(things(data, "line_items"), "amount_cents", "amount")
-		})),
+		}),
 	}
 }
 
-// sumAgrees compares an amount of the result with the sum of its parts.
-func sumAgrees(data map[string]any, name, part string) finding {
-	var sum int64
-	for _, line := range things(data, "line_items") {
-		n, _ := cents(line, part)
-		sum += n
-	}
-	if total, known := cents(data, name); !known || total != sum {
-		return differs("%d, the lines sum to %d", total, sum)
-	}
-	return ok("%d cents", sum)
-}
-
-// linesMatch compares line items with the lists, both ways.
 func linesMatch(data map[string]any, ids []string) finding {
 	items := things(data, "line_items")
 	lists := map[string]string{"succeeded": "successful_proxy_ids", "failed": "failed_proxy_ids", "unresolved": "unresolved_proxy_ids"}
@@ -142,28 +116,83 @@ func linesMatch(data map[string]any, ids []string) finding {
 			return differs("a line with the state %q is not in the list of that state", brief(word(line, "status")))
 		}
 	}
-	if len(items) != len(ids) {
-		return differs("%d lines for %d ids", len(items), len(ids))
-	}
-	return ok("%d lines", len(items))
+	return when(len(items) != len(ids), differs("%d lines for %d ids", len(items), len(ids)), ok("%d lines", len(items)))
 }
 
 func sameSet(a, b []string) bool {
-	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
-	return slices.Equal(a, b)
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// foreignRenewal asks to renew this account's proxy with another account's key.
-func foreignRenewal(s *session) (request, string) {
-	one, why := s.anyProxy()
-	key := s.keyOf(RoleOther, "")
-	switch {
-	case key == nil:
-		why = "needs a key of another account"
-	case s.limit == 0:
-		why = "nothing may be spent"
+// unsuccessfulChecks are renewals in which not every item succeeds.
+func unsuccessfulChecks(name string) []Check {
+	made := func(s *session) (*renewed, string) { r := s.renewUnsuccessfully(name); return r, r.why }
+	result := func(s *session) (*renewed, string) {
+		r, why := made(s)
+		if why == "" && r.reply.data() == nil {
+			why = "no result: " + r.reply.seen()
+		}
+		return r, why
 	}
-	r := post("/api/v1/proxies/renew", "foreign", string(renewBody([]string{word(one.data(), "proxy_id")}, 30)))
-	r.as = key
-	return r, why
+	g := group{"control.renewal." + name, secRenewState, "a renewal that ends as " + name, true, ""}
+	fields := g
+	fields.section = secRenewal
+	out := append(g.sums(result), fields.has("has.", renewalFields, func(s *session) ([]map[string]any, string) {
+		r, why := result(s)
+		return []map[string]any{r.reply.data()}, why
+	})...)
+	return append(out,
+		g.rule("status", "says so", given(made, func(_ *session, r *renewed) finding { return unsuccessfulStatus(r, name) })),
+		g.rule("debited", "debits the wallet by charged_cents", given(made, func(_ *session, r *renewed) finding { return r.debited(r.reply.data(), "charged_cents") })),
+		g.rule("only_failed_refunded", "refunds its failed lines, and only those", given(result, onlyFailedRefunded)),
+		g.rule("only_succeeded_move", "moves the expiry of what succeeded, and no other", given(made, onlySucceededMove)))
+}
+
+// renewUnsuccessfully asks for a shape of the result and renews two proxies.
+func (s *session) renewUnsuccessfully(name string) *renewed {
+	return memo(s, "unsuccessful "+name, func() *renewed {
+		fault := map[string]map[string]any{"partial": {"failed": 1}, "manual_review": {"unresolved": 1}, "failed": {"failed": 2}}[name]
+		fault["fault"] = "renewal"
+		var out *renewed
+		if f := s.withFault(fault, func() finding { out = s.renew(name); return ok("") }); f.verdict != OK {
+			return &renewed{paid: paid{why: f.seen}}
+		}
+		return out
+	})
+}
+
+func unsuccessfulStatus(r *renewed, name string) finding {
+	data := r.reply.data()
+	if word(data, "status") != name {
+		return differs("%s, status %q", r.reply.seen(), brief(word(data, "status")))
+	}
+	if name != "failed" {
+		return succeeds(r.reply)
+	}
+	charged, known := cents(data, "charged_cents")
+	_, hasWallet := data["wallet"]
+	return when(r.reply.status != http.StatusUnprocessableEntity || r.reply.code() != "operation_failed" || !known || charged != 0 || !hasWallet,
+		differs("%s, charged_cents %s, wallet %t", r.reply.seen(), typeName(data["charged_cents"]), hasWallet), ok("%s, charged_cents 0, with wallet", r.reply.seen()))
+}
+
+func onlyFailedRefunded(_ *session, r *renewed) finding {
+	lines := things(r.reply.data(), "line_items")
+	for _, line := range lines {
+		amount, _ := cents(line, "amount_cents")
+		refunded, _ := cents(line, "refunded_cents")
+		charged, _ := cents(line, "charged_cents")
+		if failed := word(line, "status") == "failed"; failed && (refunded != amount || charged != 0) || !failed && (refunded != 0 || charged != amount) {
+			return differs("a line that %s: %d of %d cents refunded, %d charged", brief(word(line, "status")), refunded, amount, charged)
+		}
+	}
+	return ok("%d lines", len(lines))
+}
+
+func onlySucceededMove(_ *session, r *renewed) finding {
+	for _, line := range things(r.reply.data(), "line_items") {
+		id := word(line, "proxy_id")
+		if moved := !r.expiry[0][id].Equal(r.expiry[1][id]); moved != (word(line, "status") == "succeeded") {
+			return differs("a line that %s: moved %t", brief(word(line, "status")), moved)
+		}
+	}
+	return ok("%d lines", len(r.ids))
 }

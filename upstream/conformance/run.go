@@ -1,35 +1,15 @@
-// Run: the order of the checks, and the report.
+// Run: the order of the checks, the report, and its form as JUnit XML.
 
 package conformance
 
 import (
 	"context"
+	"encoding/xml"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 )
-
-// Report is what a run saw.
-type Report struct {
-	BaseURL     string   `json:"base_url"`
-	AppID       string   `json:"app_id"`
-	Environment string   `json:"environment"`
-	MaxCents    int64    `json:"max_cents"`
-	SpentCents  int64    `json:"spent_cents"` // the wallet before less the wallet after; -1: not known
-	Requests    int64    `json:"requests"`
-	Results     []Result `json:"results"`
-}
-
-// Count is how many results have a verdict.
-func (r *Report) Count(v Verdict) int {
-	n := 0
-	for i := range r.Results {
-		if r.Results[i].Verdict == v {
-			n++
-		}
-	}
-	return n
-}
 
 // Run observes one server. When ctx ends early, what was not observed is
 // [NotRun] and the context's error comes with the report. Errors that prevent
@@ -47,43 +27,36 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	s := newSession(ctx, &cfg, base)
 	report := Report{BaseURL: cfg.BaseURL, AppID: cfg.AppID, Environment: cfg.environment(), SpentCents: -1}
-	checks := chosen(&cfg)
+	checks := slices.DeleteFunc(List(), func(c Check) bool { return !c.chosen(&cfg) })
 	if len(checks) == 0 {
 		return report, fmt.Errorf("%w: no check's id or section begins with %s", ErrConfig, brief(cfg.Section))
 	}
 	if err := s.begin(checks); err != nil {
 		return report, err
 	}
-	report.MaxCents = s.limit
-	for _, c := range checks {
-		f := s.judge(c)
-		result := Result{ID: c.ID, Section: c.Section, Sentence: c.Sentence, Costs: c.Costs, Verdict: f.verdict, Seen: f.seen}
-		report.Results = append(report.Results, result)
-		cfg.Progress(result)
+	report.MaxCents, report.Results = s.limit, make([]Result, len(checks))
+	for _, now := range []phase{portable, controlled, last} {
+		for i, c := range checks {
+			if c.phase == now {
+				f := s.judge(c)
+				report.Results[i] = Result{ID: c.ID, Section: c.Section, Sentence: c.Sentence, Costs: c.Costs, Verdict: f.verdict, Seen: f.seen}
+				cfg.Progress(report.Results[i])
+			}
+		}
 	}
 	if now, known := s.balance(); known {
 		report.SpentCents = s.opening - now
 	}
 	report.Requests = s.requests.Load()
-	sortResults(report.Results)
 	return report, ctx.Err()
 }
 
-func sortResults(results []Result) {
-	place := map[string]int{}
-	for i, c := range List() {
-		place[c.ID] = i
-	}
-	slices.SortStableFunc(results, func(a, b Result) int { return place[a.ID] - place[b.ID] })
-}
-
-// judge runs one check. A check of what is not shown cannot fail, and one whose
-// run was interrupted says nothing.
+// judge lets no check of what is not shown fail, and none say anything that was interrupted.
 func (s *session) judge(c Check) finding {
 	if s.ctx.Err() != nil {
 		return notRun("interrupted")
 	}
-	if c.control && s.cfg.ControlURL == "" {
+	if c.phase == controlled && s.cfg.ControlURL == "" {
 		return notRun("needs the control interface")
 	}
 	s.gaveUp.Store(false)
@@ -99,8 +72,7 @@ func (s *session) judge(c Check) finding {
 	return f
 }
 
-// begin makes sure that there is something to observe, reads the server's
-// clock, and says what may be spent.
+// begin reads the server's clock and says what may be spent, before anything is.
 func (s *session) begin(checks []Check) error {
 	first := s.get("/api/v1/account")
 	if first.err != nil {
@@ -133,8 +105,7 @@ func (s *session) begin(checks []Check) error {
 	return s.ctx.Err()
 }
 
-// endpoint is one of the nine, with a request to it that cannot succeed in
-// changing anything.
+// endpoint is one of the nine, with a request that cannot change anything.
 type endpoint struct{ name, method, path, scope string }
 
 var endpoints = []endpoint{
@@ -149,11 +120,121 @@ var endpoints = []endpoint{
 	{"renew", http.MethodPost, "/api/v1/proxies/renew", "proxies:write"},
 }
 
-// harmless is a request that names nothing and so can charge nothing, whatever
-// the server thinks of it.
+// harmless names nothing and so can charge nothing, whatever the server thinks of it.
 func (e endpoint) harmless() request {
 	if e.method == http.MethodPost {
 		return post(e.path, e.name, "{}")
 	}
 	return get(e.path)
+}
+
+// Report is what a run saw.
+type Report struct {
+	BaseURL     string   `json:"base_url"`
+	AppID       string   `json:"app_id"`
+	Environment string   `json:"environment"`
+	MaxCents    int64    `json:"max_cents"`
+	SpentCents  int64    `json:"spent_cents"` // the wallet before less the wallet after; -1: not known
+	Requests    int64    `json:"requests"`
+	Results     []Result `json:"results"`
+}
+
+// Result is a check with its verdict.
+type Result struct {
+	ID       string  `json:"id"`
+	Section  string  `json:"section"`
+	Sentence string  `json:"sentence"`
+	Costs    bool    `json:"costs"`
+	Verdict  Verdict `json:"verdict"`
+	Seen     string  `json:"seen"`
+}
+
+// Count is how many results have a verdict.
+func (r *Report) Count(v Verdict) (n int) {
+	for i := range r.Results {
+		if r.Results[i].Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+type junitCounts struct {
+	Tests    int `xml:"tests,attr"`
+	Failures int `xml:"failures,attr"`
+	Skipped  int `xml:"skipped,attr"`
+}
+
+type junitSuites struct {
+	XMLName xml.Name `xml:"testsuites"`
+	junitCounts
+	Suites []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name string `xml:"name,attr"`
+	junitCounts
+	Cases []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string     `xml:"name,attr"`
+	Class   string     `xml:"classname,attr"`
+	Failure *junitNote `xml:"failure,omitempty"`
+	Skipped *junitNote `xml:"skipped,omitempty"`
+	Output  *junitNote `xml:"system-out,omitempty"`
+}
+
+type junitNote struct {
+	Message string `xml:"message,attr,omitempty"`
+	Text    string `xml:",chardata"`
+}
+
+// WriteJUnit writes the report as JUnit XML: one suite a section; what differs is
+// a failure, what was not run is skipped, what is not shown passes with what was
+// seen as its output.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	all := junitSuites{junitCounts: r.junitCounts()}
+	for _, section := range Sections() {
+		var part Report
+		for _, result := range r.Results {
+			if result.Section == section {
+				part.Results = append(part.Results, result)
+			}
+		}
+		if len(part.Results) > 0 {
+			all.Suites = append(all.Suites, junitSuite{section, part.junitCounts(), part.junitCases()})
+		}
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(all); err != nil {
+		return fmt.Errorf("JUnit: %w", err)
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func (r *Report) junitCounts() junitCounts {
+	return junitCounts{len(r.Results), r.Count(Differs), r.Count(NotRun)}
+}
+
+func (r *Report) junitCases() (out []junitCase) {
+	for _, result := range r.Results {
+		c := junitCase{Name: result.ID, Class: result.Section}
+		switch result.Verdict {
+		case Differs:
+			c.Failure = &junitNote{result.Seen, result.Sentence}
+		case NotRun:
+			c.Skipped = &junitNote{Message: result.Seen}
+		case NotShown:
+			c.Output = &junitNote{Text: "not shown: " + result.Seen}
+		case OK:
+		}
+		out = append(out, c)
+	}
+	return out
 }

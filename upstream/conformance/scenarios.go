@@ -2,7 +2,10 @@
 
 package conformance
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // scenarioOrders are the orders with a scenario header, in a sandbox.
 var scenarioOrders = []ordered{
@@ -12,73 +15,58 @@ var scenarioOrders = []ordered{
 
 // stateChecks are the course of an order, in whatever environment.
 func stateChecks() []Check {
-	var out []Check
-	for _, o := range scenarioOrders {
-		out = append(out, o.course()...)
-	}
-	return append(out, ordered{"plain", "an order without a scenario", 2, ""}.course()...)
+	return each(append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}), ordered.course)
 }
 
-// reads judges every read of an order's detail, from the first to the last.
-func reads(name string, judge func(data map[string]any) string) func(*session) finding {
-	return given(readsMade(name), func(_ *session, b *bought) finding {
-		for i, r := range b.reads {
-			if !r.succeeded() {
-				return differs("read %d: %s", i+1, r.seen())
-			}
-			if wrong := judge(r.data()); wrong != "" {
-				return differs("read %d: %s", i+1, wrong)
-			}
-		}
-		return ok("%d reads", len(b.reads))
-	})
-}
-
+// course judges every read of an order's detail. A rule gives what is wrong with one.
 func (o ordered) course() []Check {
-	check := group{"state." + o.name, secOrderState, o.what + ":", true, o.only}.check
-	return []Check{
-		check("poll_while_in_progress", "while paid or procuring, poll_after_seconds is an integer or null", reads(o.name, func(data map[string]any) string {
-			if v, there := data["poll_after_seconds"]; inProgress(word(data, "status")) && (!there || v != nil && !integer.fits(v)) {
-				return "poll_after_seconds is " + typeName(v)
+	g := group{"state." + o.name, secOrderState, o.what + ":", true, o.only}
+	check := func(id, sentence string, wrong func(data map[string]any, d delivery) string) Check {
+		return g.rule(id, sentence, given(orderMade(o.name), func(_ *session, b *bought) finding {
+			for i, r := range b.reads {
+				if !r.succeeded() {
+					return differs("read %d: %s", i+1, r.seen())
+				}
+				if why := wrong(r.data(), deliveryOf(r.data())); why != "" {
+					return differs("read %d: %s", i+1, why)
+				}
 			}
-			return ""
-		})),
-		check("nothing_before_available", "proxies is empty until delivery.available", reads(o.name, func(data map[string]any) string {
-			if n := len(things(data, "proxies")); n > 0 && !truth(data, "delivery.available") {
-				return fmt.Sprintf("%d proxies", n)
-			}
-			return ""
-		})),
-		check("no_credentials_before_available", "no credentials anywhere until delivery.available", reads(o.name, func(data map[string]any) string {
-			if truth(data, "delivery.available") {
-				return ""
-			}
-			return secretIn(data)
-		})),
-		check("delivered_at_most_expected", "delivered_count never exceeds expected_count", reads(o.name, func(data map[string]any) string {
-			delivered, _ := cents(data, "delivery.delivered_count")
-			if expected, _ := cents(data, "delivery.expected_count"); delivered > expected {
-				return fmt.Sprintf("%d of %d", delivered, expected)
-			}
-			return ""
-		})),
-		check("incomplete_is_unavailable", "fewer than expected are neither complete nor available", reads(o.name, func(data map[string]any) string {
-			delivered, _ := cents(data, "delivery.delivered_count")
-			expected, _ := cents(data, "delivery.expected_count")
-			if delivered < expected && (truth(data, "delivery.complete") || truth(data, "delivery.available")) {
-				return fmt.Sprintf("%d of %d", delivered, expected)
-			}
-			return ""
-		})),
-		check("counts_never_fall", "delivered_count never falls", given(readsMade(o.name), neverFalls)),
-		check("ends", "it ends, and poll_after_seconds is null then", given(readsMade(o.name), endsWell)),
+			return ok("%d reads", len(b.reads))
+		}))
 	}
+	return []Check{
+		check("poll_while_in_progress", "while paid or procuring, poll_after_seconds is an integer or null", func(data map[string]any, _ delivery) string {
+			v, there := data["poll_after_seconds"]
+			return says(inProgress(word(data, "status")) && (!there || v != nil && !integer.fits(v)), "poll_after_seconds is %s", typeName(v))
+		}),
+		check("nothing_before_available", "proxies is empty until delivery.available", func(_ map[string]any, d delivery) string {
+			return says(d.proxies > 0 && !d.available, "%d proxies", d.proxies)
+		}),
+		check("no_credentials_before_available", "no credentials anywhere until delivery.available", func(data map[string]any, d delivery) string {
+			return says(!d.available, "%s", secretIn(data))
+		}),
+		check("delivered_at_most_expected", "delivered_count never exceeds expected_count", func(_ map[string]any, d delivery) string {
+			return says(d.delivered > d.expected, "%d of %d", d.delivered, d.expected)
+		}),
+		check("incomplete_is_unavailable", "fewer than expected are neither complete nor available", func(_ map[string]any, d delivery) string {
+			return says(d.delivered < d.expected && (d.complete || d.available), "%d of %d", d.delivered, d.expected)
+		}),
+		g.rule("counts_never_fall", "delivered_count never falls", given(orderMade(o.name), neverFalls)),
+		g.rule("ends", "it ends, and poll_after_seconds is null then", given(orderMade(o.name), endsWell)),
+	}
+}
+
+func says(wrong bool, format string, args ...any) string {
+	if !wrong {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 func neverFalls(_ *session, b *bought) finding {
 	var before int64
-	for i := range b.reads {
-		now, _ := cents(b.reads[i].data(), "delivery.delivered_count")
+	for _, r := range b.reads {
+		now := deliveryOf(r.data()).delivered
 		if now < before {
 			return differs("from %d to %d", before, now)
 		}
@@ -89,155 +77,106 @@ func neverFalls(_ *session, b *bought) finding {
 
 // endsWell wants an end in the time that the run has, shown by null.
 func endsWell(s *session, b *bought) finding {
-	data := b.last().data()
-	v, there := data["poll_after_seconds"]
+	v, there := b.last().data()["poll_after_seconds"]
+	status := brief(word(b.last().data(), "status"))
 	switch {
 	case !b.ended && s.cfg.Production && b.last().succeeded():
-		return notShown("still %q after %d reads in %s", brief(word(data, "status")), len(b.reads), s.cfg.Patience)
+		return notShown("still %q after %d reads in %s", status, len(b.reads), patience)
 	case !b.ended:
-		return differs("still %q after %d reads in %s", brief(word(data, "status")), len(b.reads), s.cfg.Patience)
+		return differs("still %q after %d reads in %s", status, len(b.reads), patience)
 	case !there || v != nil:
-		return differs("status %q, poll_after_seconds is %s", brief(word(data, "status")), typeName(v))
+		return differs("status %q, poll_after_seconds is %s", status, typeName(v))
 	}
-	return ok("status %q, null", brief(word(data, "status")))
+	return ok("status %q, null", status)
 }
 
 // scenarioChecks are the effects of each value of the header.
 func scenarioChecks() []Check {
 	var out []Check
 	for _, o := range scenarioOrders {
+		g := group{"scenario." + o.name, secScenario, "scenario " + o.name, true, onlySandbox}
 		out = append(out,
-			Check{ID: "scenario." + o.name + ".created", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "scenario " + o.name + " is accepted with HTTP 201",
-				run: func(s *session) finding { return createdWell(s.buy(o.name)) }},
-			Check{ID: "scenario." + o.name + ".asynchronous", Section: secScenario, Costs: true, only: onlySandbox,
-				Sentence: "scenario " + o.name + " is not finished when it is accepted", run: given(readsMade(o.name), func(_ *session, b *bought) finding { return beginsUnfinished(b, o.name) })},
-			Check{ID: "scenario." + o.name + ".debited", Section: secScenario, Costs: true, only: onlySandbox,
-				Sentence: "scenario " + o.name + " debits the test wallet by total_cents first", run: given(readsMade(o.name), func(_ *session, b *bought) finding {
-					return b.debited(b.reads[0].data(), "total_cents")
-				})})
+			g.rule("created", "is accepted with HTTP 201", created(o.name)),
+			g.rule("asynchronous", "is not finished when it is accepted", given(orderMade(o.name), func(_ *session, b *bought) finding { return beginsUnfinished(b, o.name) })),
+			g.rule("debited", "debits the test wallet by total_cents first", given(orderMade(o.name), func(_ *session, b *bought) finding {
+				return b.debited(b.reads[0].data(), "total_cents")
+			})))
 		if o.name != "rejected" {
-			out = append(out, Check{ID: "scenario." + o.name + ".delivers_all", Section: secScenario, Costs: true, only: onlySandbox,
-				Sentence: "scenario " + o.name + " ends with all test IPs", run: given(delivered(o.name), func(_ *session, b *bought) finding { return countsAgree(b.last().data(), o.quantity) })})
+			out = append(out, g.rule("delivers_all", "ends with all test IPs", given(delivered(o.name), func(_ *session, b *bought) finding {
+				return countsAgree(b.last().data(), o.quantity)
+			})))
 		}
 	}
-	out = append(out, Check{ID: "scenario.partial.progress", Section: secScenario, Costs: true, only: onlySandbox, Sentence: "scenario partial shows some of its IPs counted before all are delivered",
-		run: given(readsMade("partial"), someProgress)})
+	out = append(out, rule("scenario.partial.progress", secScenario, "scenario partial shows some of its IPs counted before all are delivered", given(orderMade("partial"), someProgress)).costs().in(onlySandbox))
 	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
 }
 
-// someProgress looks for a read between none and all. Reads are as far apart as
-// the server says, so that none may have been at that moment.
+// someProgress may find none: reads are as far apart as the server says.
 func someProgress(_ *session, b *bought) finding {
-	for i := range b.reads {
-		delivered, _ := cents(b.reads[i].data(), "delivery.delivered_count")
-		if expected, _ := cents(b.reads[i].data(), "delivery.expected_count"); delivered > 0 && delivered < expected {
-			return ok("%d of %d at read %d", delivered, expected, i+1)
+	for i, r := range b.reads {
+		if d := deliveryOf(r.data()); d.delivered > 0 && d.delivered < d.expected {
+			return ok("%d of %d at read %d", d.delivered, d.expected, i+1)
 		}
 	}
 	return notShown("no read met it")
 }
 
-// beginsUnfinished observes that an order that is delayed, or partial first, is not
-// finished at once.
+// beginsUnfinished is certain only of orders that are delayed, or partial first.
 func beginsUnfinished(b *bought, scenario string) finding {
 	first := b.reads[0].data()
-	if truth(first, "delivery.complete") || len(things(first, "proxies")) > 0 || first["refund"] != nil {
-		if scenario == "delayed" || scenario == "partial" {
-			return differs("finished at the first read")
-		}
-		return notShown("finished at the first read")
+	if d := deliveryOf(first); d.complete || d.proxies > 0 || first["refund"] != nil {
+		return when(scenario == "delayed" || scenario == "partial", differs("finished at the first read"), notShown("finished at the first read"))
 	}
 	return ok("status %q, poll_after_seconds %s", brief(word(first, "status")), typeName(first["poll_after_seconds"]))
 }
 
 func rejectedChecks() []Check {
-	of := func(do func(b *bought, data map[string]any) finding) func(*session) finding {
-		return given(delivered("rejected"), func(_ *session, b *bought) finding { return do(b, b.last().data()) })
+	g := group{"scenario.rejected", secScenario, "a rejected order", true, onlySandbox}
+	check := func(id, sentence string, do func(b *bought, data map[string]any) finding) Check {
+		return g.rule(id, sentence, given(delivered("rejected"), func(_ *session, b *bought) finding { return do(b, b.last().data()) }))
 	}
-	check := group{"scenario.rejected", secScenario, "a rejected order", true, onlySandbox}.check
 	return []Check{
-		check("delivers_none", "delivers no IP", of(func(_ *bought, data map[string]any) finding {
-			delivered, _ := cents(data, "delivery.delivered_count")
-			if n := len(things(data, "proxies")); n > 0 || delivered > 0 || truth(data, "delivery.available") {
-				return differs("%d proxies, delivered_count %d", n, delivered)
-			}
-			return ok("none")
-		})),
-		check("wallet_returns", "returns its whole charge to the test wallet", of(func(b *bought, _ map[string]any) finding {
-			if b.closing != b.before {
-				return differs("the wallet held %d cents before and %d at the end", b.before, b.closing)
-			}
-			return ok("%d cents before and at the end", b.before)
-		})),
-		check("refund_shown", "shows refund with destination and status", of(func(_ *bought, data map[string]any) finding {
-			if word(data, "refund.destination") == "" || word(data, "refund.status") == "" {
-				return differs("refund is %s", typeName(data["refund"]))
-			}
-			return ok("%q to %q", brief(word(data, "refund.status")), brief(word(data, "refund.destination")))
-		})),
-		check("refund_amount", "shows the amount that was charged", of(func(_ *bought, data map[string]any) finding {
+		check("delivers_none", "delivers no IP", func(_ *bought, data map[string]any) finding {
+			d := deliveryOf(data)
+			return when(d.proxies > 0 || d.delivered > 0 || d.available, differs("%d proxies, delivered_count %d", d.proxies, d.delivered), ok("none"))
+		}),
+		check("wallet_returns", "returns its whole charge to the test wallet", func(b *bought, _ map[string]any) finding {
+			return when(b.closing != b.before, differs("the wallet held %d cents before and %d at the end", b.before, b.closing), ok("%d cents before and at the end", b.before))
+		}),
+		check("refund_shown", "shows refund with destination and status", func(_ *bought, data map[string]any) finding {
+			destination, status := brief(word(data, "refund.destination")), brief(word(data, "refund.status"))
+			return when(destination == "" || status == "", differs("refund is %s", typeName(data["refund"])), ok("%q to %q", status, destination))
+		}),
+		check("refund_amount", "shows the amount that was charged", func(_ *bought, data map[string]any) finding {
 			amount, known := cents(data, "refund.amount_cents")
-			if total, _ := cents(data, "total_cents"); !known || amount != total {
-				return differs("refund %d cents of %d", amount, total)
-			}
-			return ok("%d cents", amount)
-		})),
-		check("refund_currency", "is refunded in its currency", of(func(_ *bought, data map[string]any) finding {
-			if word(data, "refund.currency") != word(data, "currency") {
-				return differs("%q", brief(word(data, "refund.currency")))
-			}
-			return ok("%s", word(data, "currency"))
-		})),
+			total, _ := cents(data, "total_cents")
+			return when(!known || amount != total, differs("refund %d cents of %d", amount, total), ok("%d cents", amount))
+		}),
+		check("refund_currency", "is refunded in its currency", func(_ *bought, data map[string]any) finding {
+			refunded, currency := word(data, "refund.currency"), word(data, "currency")
+			return when(refunded != currency, differs("%q", brief(refunded)), ok("%s", currency))
+		}),
 	}
 }
 
-// scenarioHeaderChecks observe that production refuses the header. Where nothing may be spent
-// the order names an unknown offer, and the refusal may be for that.
+// scenarioHeaderChecks name an unknown offer where nothing may be spent; the refusal may be
+// for that.
 func scenarioHeaderChecks() []Check {
-	out := make([]Check, 0, 6)
-	out = append(out, Check{ID: "scenario.unknown_value", Section: secScenario, only: onlySandbox, Open: true, Sentence: "what an unknown scenario gets", run: request{method: "POST", path: "/api/v1/orders", fresh: "scenario", scenario: "conformance", body: []byte(lines(unknown, 1, 1))}.wants(recorded)})
-	for _, value := range []string{"success", "delayed", "partial", "rejected", ""} {
-		id, what := value, "scenario "+value
-		if value == "" {
-			id, what = "unknown", "an unknown scenario"
-			value = "conformance"
-		}
-		out = append(out, Check{ID: "scenario.production." + id, Section: secScenario, only: onlyProduction, Sentence: "production refuses " + what, run: func(s *session) finding {
-			code := s.subjectOf("order")
-			r := s.send(request{method: "POST", path: "/api/v1/orders", fresh: "scenario", scenario: value, body: []byte(lines(code, 1, 1))})
-			if r.code() == "offer_not_found" && code == unknown {
-				return notShown("%s: the order named an unknown offer, so that nothing could be charged", r.seen())
-			}
-			return refusedAnyhow(r)
-		}})
+	order := func(value, offer string) request {
+		r := post("/api/v1/orders", "scenario", lines(offer, 1, 1))
+		r.scenario = value
+		return r
 	}
-	return out
-}
-
-// cidrChecks need the name of the field, which the document does not give.
-func cidrChecks() []Check {
-	refusedWith := func(items func(field, code, cidr string) string) func(*session) finding {
-		return func(s *session) finding {
-			o, why := s.chosenOffer()
-			switch {
-			case s.cfg.CIDRField == "" || why != "" || o.cidr == "":
-				return notRun("the name of the CIDR field is not given")
-			case s.afford(2*o.cents) != "":
-				return notRun("%s", s.afford(2*o.cents))
-			}
-			return refused(s.send(post("/api/v1/orders", "cidr", `{"duration_days":30,"items":[`+items(s.cfg.CIDRField, o.code, o.cidr)+`]}`)), "validation_error")
-		}
-	}
-	line := func(field, code, cidr string) string {
-		return fmt.Sprintf(`{"offer_code":%q,"quantity":1,%q:[%q]}`, code, field, cidr)
-	}
-	return []Check{
-		{ID: "order.cidr.accepted", Section: secCreate, Costs: true, Sentence: "an order for one of the offer's CIDRs is accepted", run: func(s *session) finding { return createdWell(s.buy("cidrs")) }},
-		{ID: "order.cidr.twice", Section: secCreate, Sentence: "the same CIDR twice for one offer is refused with validation_error",
-			run: refusedWith(func(f, code, cidr string) string { return line(f, code, cidr) + "," + line(f, code, cidr) })},
-		{ID: "order.cidr.mixed", Section: secCreate, Sentence: "random allocation and a CIDR for one offer are refused with validation_error",
-			run: refusedWith(func(f, code, cidr string) string {
-				return line(f, code, cidr) + fmt.Sprintf(`,{"offer_code":%q,"quantity":1}`, code)
-			})},
-	}
+	values := [][3]string{{"success", "scenario success", "success"}, {"delayed", "scenario delayed", "delayed"}, {"partial", "scenario partial", "partial"},
+		{"rejected", "scenario rejected", "rejected"}, {"unknown", "an unknown scenario", "conformance"}}
+	return append([]Check{
+		rule("scenario.unknown_value", secScenario, "what an unknown scenario gets", order("conformance", unknown).wants(recorded)).in(onlySandbox).open(),
+	}, each(values, func(v [3]string) []Check {
+		return []Check{rule("scenario.production."+v[0], secScenario, "production refuses "+v[1], func(s *session) finding {
+			offer := s.subjectOf("order")
+			r := s.send(order(v[2], offer))
+			return when(r.code() == "offer_not_found" && offer == unknown,
+				notShown("%s: the order named an unknown offer, so that nothing could be charged", r.seen()), refusedAnyhow(r))
+		}).in(onlyProduction)}
+	})...)
 }

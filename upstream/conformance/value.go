@@ -5,78 +5,48 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// kind is a type of the document.
-type kind int
-
-const (
-	anything kind = iota // the document names the field and not its type
-	text
-	integer
-	boolean
-	instant // ISO 8601 with a time zone
-	decimal // decimal string in the main currency unit
-	list
-	texts    // array of strings
-	integers // array of integers
-	object
-)
-
-var kindNames = map[kind]string{anything: "a value", text: "a string", integer: "an integer", boolean: "a boolean",
-	instant: "an ISO 8601 time with a zone", decimal: "a decimal string", list: "an array", texts: "an array of strings",
-	integers: "an array of integers", object: "an object"}
+// kind is a type of the document: its name, and which decoded values are of it.
+type kind struct {
+	name string
+	fits func(v any) bool
+}
 
 var (
 	integerForm = regexp.MustCompile(`^-?[0-9]+$`)
 	decimalForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+	anything = kind{"a value", func(any) bool { return true }} // the document names the field and not its type
+	text     = kind{"a string", is[string]}
+	boolean  = kind{"a boolean", is[bool]}
+	list     = kind{"an array", is[[]any]}
+	object   = kind{"an object", is[map[string]any]}
+	instant  = kind{"an ISO 8601 time with a zone", func(v any) bool { _, ok := timeOf(v); return ok }}
+	integer  = kind{"an integer", func(v any) bool { n, ok := v.(json.Number); return ok && integerForm.MatchString(n.String()) }}
+	decimal  = kind{"a decimal string", func(v any) bool { s, ok := v.(string); return ok && decimalForm.MatchString(s) }}
+	texts    = kind{"an array of strings", every(text)}
+	integers = kind{"an array of integers", every(integer)}
 )
 
-// fits reports whether a decoded value is of the kind.
-func (k kind) fits(v any) bool {
-	switch k {
-	case anything:
-		return true
-	case text:
-		_, ok := v.(string)
-		return ok
-	case boolean:
-		_, ok := v.(bool)
-		return ok
-	case integer:
-		n, ok := v.(json.Number)
-		return ok && integerForm.MatchString(n.String())
-	case instant:
-		_, ok := timeOf(v)
-		return ok
-	case decimal:
-		s, ok := v.(string)
-		return ok && decimalForm.MatchString(s)
-	case list:
-		_, ok := v.([]any)
-		return ok
-	case texts:
-		return every(v, text)
-	case integers:
-		return every(v, integer)
-	case object:
-		_, ok := v.(map[string]any)
-		return ok
-	}
-	return false
+func is[T any](v any) bool {
+	_, ok := v.(T)
+	return ok
 }
 
-func every(v any, k kind) bool {
-	items, ok := v.([]any)
-	for _, item := range items {
-		ok = ok && k.fits(item)
+func every(k kind) func(any) bool {
+	return func(v any) bool {
+		items, ok := v.([]any)
+		return ok && !slices.ContainsFunc(items, func(item any) bool { return !k.fits(item) })
 	}
-	return ok
 }
 
 // typeName names what came without showing it: it may be a credential.
@@ -108,7 +78,6 @@ func at(v any, path string) any {
 	return v
 }
 
-// cents reads an integer member.
 func cents(v any, path string) (int64, bool) {
 	n, ok := at(v, path).(json.Number)
 	if !ok {
@@ -128,24 +97,24 @@ func truth(v any, path string) bool {
 	return b
 }
 
-// things gives the objects of an array member.
-func things(v any, path string) []map[string]any {
-	items, _ := at(v, path).([]any)
-	out := make([]map[string]any, 0, len(items))
-	for _, item := range items {
-		m, _ := item.(map[string]any)
-		out = append(out, m)
+func things(v any, path string) []map[string]any { return members[map[string]any](at(v, path)) }
+
+func words(v any, path string) []string { return members[string](at(v, path)) }
+
+func members[T any](v any) []T {
+	items, _ := v.([]any)
+	out := make([]T, len(items))
+	for i, item := range items {
+		out[i], _ = item.(T)
 	}
 	return out
 }
 
-// words gives the strings of an array member.
-func words(v any, path string) []string {
-	items, _ := at(v, path).([]any)
-	out := make([]string, 0, len(items))
-	for _, item := range items {
-		s, _ := item.(string)
-		out = append(out, s)
+// wordsOf gives one string member of each object.
+func wordsOf(objects []map[string]any, path string) []string {
+	out := make([]string, len(objects))
+	for i, o := range objects {
+		out[i] = word(o, path)
 	}
 	return out
 }
@@ -190,25 +159,25 @@ func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool
 var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 
 // secretIn names the first credential member below v that has a value.
-func secretIn(v any) string {
+func secretIn(v any) (name string) {
+	var inner iter.Seq[any]
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range secretMembers {
-			if got, ok := v[name]; ok && got != nil && got != "" {
-				return name
+		for _, member := range secretMembers {
+			if got, ok := v[member]; ok && got != nil && got != "" {
+				return member
 			}
 		}
-		for _, inner := range v {
-			if name := secretIn(inner); name != "" {
-				return name
-			}
-		}
+		inner = maps.Values(v)
 	case []any:
-		for _, inner := range v {
-			if name := secretIn(inner); name != "" {
-				return name
-			}
+		inner = slices.Values(v)
+	default:
+		return ""
+	}
+	for one := range inner {
+		if name = secretIn(one); name != "" {
+			break
 		}
 	}
-	return ""
+	return name
 }

@@ -1,11 +1,15 @@
-// Requests as they are signed and sent, and replies as they came.
+// Requests as they are signed and sent, and replies as they came. The signature is the
+// suite's own, independent of package upstream.
 
 package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,13 +17,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// request is what a check wants to ask. Exactly query is sent; pairs is what it
-// means.
+// request is what a check wants to ask. Exactly query is sent; pairs is what it means.
 type request struct {
 	method, path string
 	pairs        []pair
@@ -33,22 +37,19 @@ type request struct {
 	resign       bool         // damage comes before the signature is made
 }
 
-// draft is a request with everything that is signed and sent laid open, so that
-// a check can make exactly one thing wrong.
+// draft is all that is signed and sent, so that a check can make exactly one thing wrong.
 type draft struct {
 	appID, secret                                         string
 	method, host, path, canonical, stamp, nonce, bodyHash string
 	header                                                http.Header
 }
 
+// sign writes the signed headers.
 func (d *draft) sign() {
-	d.header["X-Api-Signature"] = []string{signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash)}
-}
-
-func (d *draft) fill() {
 	d.header["X-Api-Appid"] = []string{d.appID}
 	d.header["X-Api-Timestamp"] = []string{d.stamp}
 	d.header["X-Api-Nonce"] = []string{d.nonce}
+	d.header["X-Api-Signature"] = []string{signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash)}
 }
 
 // reply is what came back. envelope is nil when the body is no JSON object.
@@ -65,10 +66,8 @@ const (
 	maxRetries = 6
 )
 
-// send signs and sends, and after a 429 waits as long as Retry-After says: a
-// rate-limited request was not carried out. Where that is longer than the run may
-// wait, it gives up, and the check says nothing. A GET that got no reply
-// is asked again.
+// send waits after a 429 as long as Retry-After says, since nothing was carried out, and gives
+// up where that is too long. A GET that got no reply is asked again.
 func (s *session) send(r request) reply {
 	if r.fresh != "" {
 		r.key = s.newKey(r.fresh)
@@ -83,7 +82,7 @@ func (s *session) send(r request) reply {
 		case out.err == nil || r.method != http.MethodGet || s.ctx.Err() != nil || try == 2:
 			return out
 		}
-		if out.limited() && (try == maxRetries || wait > s.cfg.Patience) {
+		if out.limited() && (try == maxRetries || wait > patience) {
 			s.gaveUp.Store(true)
 			return out
 		}
@@ -97,8 +96,7 @@ func (r *reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
-// retryAfter is at least a second, and five where the header says nothing that
-// can be read.
+// retryAfter is at least a second, and five where the header cannot be read.
 func (r *reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
@@ -111,7 +109,7 @@ func (r *reply) retryAfter(now time.Time) time.Duration {
 }
 
 func (s *session) sendOnce(r request) reply {
-	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	resp, err := s.cfg.Transport.RoundTrip(s.build(r).WithContext(ctx))
 	s.requests.Add(1)
@@ -137,8 +135,7 @@ func (s *session) sendOnce(r request) reply {
 	return out
 }
 
-// build makes the HTTP request. The body is hidden from net/http, which would
-// otherwise resend a POST that carries an Idempotency-Key by itself.
+// build hides the body from net/http, which resends a POST that carries an Idempotency-Key.
 func (s *session) build(r request) *http.Request {
 	who := Key{AppID: s.cfg.AppID, Secret: s.cfg.Secret}
 	if r.as != nil {
@@ -151,17 +148,22 @@ func (s *session) build(r request) *http.Request {
 	d := &draft{appID: who.AppID, secret: who.Secret, method: r.method, host: s.signedHost, path: s.base.EscapedPath() + r.path,
 		canonical: canonical, stamp: s.now().UTC().Format(time.RFC3339), nonce: newNonce(), bodyHash: bodyHash(r.body), header: http.Header{}}
 	sent := d.path
-	d.header["User-Agent"] = []string{s.cfg.UserAgent}
+	mediaType := ""
 	if r.method == http.MethodPost {
-		d.header["Content-Type"] = []string{"application/json"}
+		mediaType = "application/json"
 	}
-	if r.key != "" {
-		d.header["Idempotency-Key"] = []string{r.key}
+	for name, value := range map[string]string{"User-Agent": s.cfg.UserAgent, "Content-Type": mediaType, "Idempotency-Key": r.key, "X-Service-Sandbox-Scenario": r.scenario} {
+		if value != "" {
+			d.header[name] = []string{value}
+		}
 	}
-	if r.scenario != "" {
-		d.header["X-Service-Sandbox-Scenario"] = []string{r.scenario}
+	if r.damage != nil && r.resign {
+		r.damage(d)
 	}
-	s.finish(d, r)
+	d.sign()
+	if r.damage != nil && !r.resign {
+		r.damage(d)
+	}
 	decoded, err := url.PathUnescape(sent)
 	if err != nil {
 		decoded = sent
@@ -178,21 +180,20 @@ func (s *session) build(r request) *http.Request {
 	return req
 }
 
-func (s *session) finish(d *draft, r request) {
-	if r.damage != nil && r.resign {
-		r.damage(d)
-	}
-	d.fill()
-	d.sign()
-	if r.damage != nil && !r.resign {
-		r.damage(d)
-	}
+func newNonce() string { return rand.Text() }
+
+// post has a key of its own, named after fresh; without a name it has none.
+func get(path string, pairs ...pair) request {
+	return request{method: http.MethodGet, path: path, pairs: pairs}
 }
 
-func newNonce() string {
-	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails: it ends the program instead
-	return hex.EncodeToString(raw[:])
+func post(path, fresh, body string) request {
+	return request{method: http.MethodPost, path: path, fresh: fresh, body: []byte(body)}
+}
+
+// keyed is a post under a given key: the same key twice is a retry.
+func keyed(path, key, body string) request {
+	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
 
 // code is the envelope's code, or "" when there is none.
@@ -201,7 +202,6 @@ func (r *reply) code() string {
 	return text
 }
 
-// succeeded reports a success as the envelope says it.
 func (r *reply) succeeded() bool {
 	yes, _ := r.envelope["success"].(bool)
 	return yes && r.code() == "ok"
@@ -212,8 +212,7 @@ func (r *reply) data() map[string]any {
 	return data
 }
 
-// seen says what came, without anything that the server could have put a secret
-// into.
+// seen has nothing that the server could have put a secret into.
 func (r *reply) seen() string {
 	switch {
 	case r.err != nil && errors.Is(r.err, context.Canceled):
@@ -238,4 +237,39 @@ func brief(s string) string {
 		s = strings.ToValidUTF8(s[:120], "") + "…"
 	}
 	return s
+}
+
+// pair is one key and value of a query, decoded.
+type pair struct{ key, value string }
+
+// rfc3986 percent-encodes all but unreserved characters (API: Canonical string).
+func rfc3986(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+// canonicalQuery decodes nothing: the suite knows the pairs that it sends.
+func canonicalQuery(pairs []pair) string {
+	encoded := make([]pair, len(pairs))
+	for i, p := range pairs {
+		encoded[i] = pair{rfc3986(p.key), rfc3986(p.value)}
+	}
+	slices.SortStableFunc(encoded, func(a, b pair) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
+	var b strings.Builder
+	for i, p := range encoded {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(p.key + "=" + p.value)
+	}
+	return b.String()
+}
+
+// signature is the HMAC of the seven lines. bodyHash is line seven.
+func signature(secret, method, host, path, query, stamp, nonce, bodyHash string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(strings.Join([]string{method, host, path, query, stamp, nonce, bodyHash}, "\n")))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func bodyHash(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
 }

@@ -1,4 +1,5 @@
-// The control interface (extension), for loopback clients alone.
+// The control interface (extension), for loopback clients alone: its settings, and its views
+// of charges and state.
 
 package sandbox
 
@@ -8,12 +9,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// control is the control interface (extension). Whatever it answers is JSON; a
-// refusal is {"error":"…","field":"…"}.
+// control answers JSON, whatever it answers; a refusal is {"error":"…","field":"…"}.
 func (s *Server) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
@@ -66,7 +67,6 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// controlError is a refusal of the control interface.
 type controlError struct {
 	Error string `json:"error"`           // a whole sentence, with the field
 	Field string `json:"field,omitempty"` // the field alone
@@ -110,4 +110,192 @@ func respond(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
+}
+
+func (s *Server) setFault(f *fault) error {
+	if err := f.check(s); err != nil {
+		return err
+	}
+	s.faults.add(f)
+	return nil
+}
+
+func (s *Server) setLatency(l *latencySetting) error {
+	if err := l.check(s); err != nil {
+		return err
+	}
+	s.latency.set(l)
+	return nil
+}
+
+func (s *Server) setPolicy(p *policySetting) error {
+	s.refuseScripts.Store(p.RefuseScriptAgents)
+	return nil
+}
+
+type clockSetting struct {
+	OffsetSeconds int64 `json:"offset_seconds"`
+}
+
+func (s *Server) setClock(in *clockSetting) error {
+	const century = 100 * 366 * 24 * 3600
+	if in.OffsetSeconds > century || in.OffsetSeconds < -century {
+		return invalid("offset_seconds", "%d is too far", in.OffsetSeconds)
+	}
+	return s.persist("meta", "offset", in.OffsetSeconds, func() { s.offset.Store(in.OffsetSeconds) })
+}
+
+type keySetting struct {
+	AppID   string `json:"app_id"`
+	Revoked bool   `json:"revoked"`
+}
+
+func (s *Server) setKey(in *keySetting) error {
+	key := s.st.keys[in.AppID]
+	if key == nil {
+		return invalid("app_id", "%q is unknown", in.AppID)
+	}
+	return s.persist("key", in.AppID, in.Revoked, func() { key.revoked = in.Revoked })
+}
+
+type walletSetting struct {
+	AccountID   string `json:"account_id"`
+	Environment string `json:"environment"`
+	AddCents    int64  `json:"add_cents"`
+	FrozenCents *int64 `json:"frozen_cents"` // from now on; absent: as it is
+}
+
+// addMoney has no line in the referee, which records only what the API charged.
+func (s *Server) addMoney(in *walletSetting) error {
+	if in.Environment != envSandbox && in.Environment != envProduction {
+		return invalid("environment", `must be "sandbox" or "production"`)
+	}
+	sp := s.st.spaces[in.AccountID+"/"+in.Environment]
+	if sp == nil {
+		return invalid("account_id", "%q is unknown", in.AccountID)
+	}
+	s.st.mu.Lock()
+	sum := sp.balance + in.AddCents
+	if sum < 0 || sum > maxWalletCents || in.AddCents > maxWalletCents {
+		defer s.st.mu.Unlock()
+		return invalid("add_cents", "the wallet holds %d: %d more would leave 0 to %d", sp.balance, in.AddCents, int64(maxWalletCents))
+	}
+	frozen := sp.frozen
+	if in.FrozenCents != nil {
+		frozen = *in.FrozenCents
+	}
+	if frozen < 0 || in.FrozenCents != nil && frozen > sum {
+		defer s.st.mu.Unlock()
+		return invalid("frozen_cents", "must be 0 to the %d that the wallet holds", sum)
+	}
+	s.balanceChanges(sp)
+	sp.balance, sp.frozen = sum, frozen
+	c := s.newChange()
+	c.saveWallet(sp)
+	if in.FrozenCents != nil {
+		c.put("frozen", sp.id(), frozen)
+	}
+	seq := s.submit(c)
+	s.st.mu.Unlock()
+	return s.durable.wait(seq)
+}
+
+// persist makes a change of one row and waits until it is stored.
+func (s *Server) persist(kind, id string, value any, change func()) error {
+	s.st.mu.Lock()
+	change()
+	c := s.newChange()
+	c.put(kind, id, value)
+	seq := s.submit(c)
+	s.st.mu.Unlock()
+	return s.durable.wait(seq)
+}
+
+type counters struct {
+	mu     sync.Mutex
+	counts map[[3]string]int64 // method, route, code
+}
+
+func (c *counters) add(pattern, method, code string) {
+	if pattern == "" {
+		pattern = "other"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = map[[3]string]int64{}
+	}
+	if !usualMethods[method] {
+		method = "OTHER" // unknown methods must not fill the map
+	}
+	c.counts[[3]string{method, pattern, code}]++
+}
+
+var usualMethods = map[string]bool{http.MethodGet: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
+	http.MethodDelete: true, http.MethodHead: true, http.MethodOptions: true}
+
+func (c *counters) snapshot() map[string]map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]map[string]int64{}
+	for key, n := range c.counts {
+		name := key[0] + " " + key[1]
+		if out[name] == nil {
+			out[name] = map[string]int64{}
+		}
+		out[name][key[2]] += n
+	}
+	return out
+}
+
+func (s *Server) getCharges(w http.ResponseWriter, _ *http.Request) {
+	s.settleDue()
+	charges, err := s.Charges()
+	if err != nil {
+		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
+		return
+	}
+	if charges == nil {
+		charges = []Charge{}
+	}
+	respond(w, http.StatusOK, charges)
+}
+
+// settleDue lets orders advance to the present before they are read.
+func (s *Server) settleDue() {
+	s.st.mu.Lock()
+	defer s.st.mu.Unlock()
+	s.advance()
+}
+
+func (s *Server) getState(w http.ResponseWriter, _ *http.Request) {
+	s.settleDue()
+	counts := s.stateCounts()
+	if err := s.durable.wait(s.durable.last()); err != nil { // nothing is shown that a crash could take back
+		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
+		return
+	}
+	respond(w, http.StatusOK, counts)
+}
+
+func (s *Server) stateCounts() map[string]any {
+	s.st.mu.Lock()
+	defer s.st.mu.Unlock()
+	records := map[string]int{"completed": 0, "processing": 0, "interrupted": 0}
+	wallets := map[string]int64{}
+	for id, sp := range s.st.spaces {
+		wallets[id] = sp.balance
+		for _, rec := range sp.records {
+			switch {
+			case rec.State == recordInterrupted:
+				records["interrupted"]++
+			case !rec.durable:
+				records["processing"]++
+			default:
+				records["completed"]++
+			}
+		}
+	}
+	return map[string]any{"orders": len(s.st.orders), "proxies": len(s.st.proxies), "idempotency_records": records,
+		"wallets": wallets, "requests": s.counts.snapshot(), "now": s.now()}
 }

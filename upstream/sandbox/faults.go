@@ -1,14 +1,54 @@
-// Faults that the control interface sets (extension).
+// Faults and delays that the control interface sets (extension): which requests they are
+// for, and the replies that they spoil.
 
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 )
+
+// filter says which requests a fault or a latency is for. Empty fields match all.
+type filter struct {
+	Environment string `json:"environment"`
+	AccountID   string `json:"account_id"` // as claimed by the App ID: nothing is verified yet
+	Method      string `json:"method"`
+	Path        string `json:"path"` // exact, a route such as /api/v1/orders/{order_no}, or a prefix ending in *
+}
+
+func (f *filter) matches(r *request) bool {
+	prefix, isPrefix := strings.CutSuffix(f.Path, "*")
+	return (f.Environment == "" || f.Environment == r.env) &&
+		(f.AccountID == "" || f.AccountID == r.says) &&
+		(f.Method == "" || strings.EqualFold(f.Method, r.http.Method)) &&
+		(f.Path == "" || f.Path == r.path || f.Path == r.rt.pattern || isPrefix && strings.HasPrefix(r.path, prefix))
+}
+
+// check refuses a misspelt filter, with which a test would pass for the wrong reason.
+func (f *filter) check(s *Server) error {
+	if f.Environment != "" && f.Environment != envSandbox && f.Environment != envProduction {
+		return invalid("environment", `must be "sandbox" or "production"`)
+	}
+	if f.AccountID != "" && s.st.spaces[f.AccountID+"/"+envSandbox] == nil {
+		return invalid("account_id", "%q is unknown", f.AccountID)
+	}
+	if strings.ContainsFunc(f.Method, func(c rune) bool { return c < 'A' || c > 'z' || c > 'Z' && c < 'a' }) {
+		return invalid("method", "%q is no method", f.Method)
+	}
+	if f.Path != "" && f.Path != "*" && !strings.HasPrefix(f.Path, "/") {
+		return invalid("path", "must begin with a slash")
+	}
+	return nil
+}
 
 // fault is one entry of POST /faults (extension). Empty filters match all.
 type fault struct {
@@ -33,15 +73,14 @@ type fault struct {
 var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error_before": true, "error_after": true, "hang": true,
 	"truncate": true, "garbage": true, "html": true, "code": true, "unresolved_record": true, "renewal": true}
 
-// check refuses values that make no sense, with the name of the field.
 func (f *fault) check(s *Server) error {
 	if !faultKinds[f.Fault] {
 		return invalid("fault", "%q is unknown", f.Fault)
 	}
-	if err := f.filter.check(s); err != nil {
-		return err
-	}
+	err := f.filter.check(s)
 	switch {
+	case err != nil:
+		return err
 	case f.Skip < 0:
 		return invalid("skip", "must not be negative")
 	case f.Fault == "code" && !printable(f.Code, maxHeaderText):
@@ -53,14 +92,11 @@ func (f *fault) check(s *Server) error {
 	case f.Seconds < 0 || f.Seconds > maxHangSeconds:
 		return invalid("seconds", "must be 0 to 86400")
 	}
-	if f.Times == 0 {
-		f.Times = 1
-	}
+	f.Times = cmp.Or(f.Times, 1)
 	return f.checkPicks()
 }
 
-func (f *fault) checkPicks() error {
-	var err error
+func (f *fault) checkPicks() (err error) {
 	if f.renewal.failed, err = parsePick(f.Failed); err != nil {
 		return invalid("failed", "%v", err)
 	}
@@ -78,7 +114,6 @@ const (
 	maxHeaderText  = 256 // bytes
 )
 
-// executes reports whether the operation is carried out under this fault.
 func (f *fault) executes() bool {
 	switch f.Fault {
 	case "drop_before", "error_before", "html":
@@ -109,32 +144,30 @@ func (fs *faultSet) clear() {
 	fs.list = nil
 }
 
-// take picks what applies to a request: at most one fault of the reply and one
-// that shapes a renewal's result.
+// take picks at most one fault of the reply and one that shapes a renewal's result.
 func (fs *faultSet) take(r *request) (*fault, renewalFault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	var chosen *fault
-	var shape renewalFault
-	shaped := false
+	var chosen, shape *fault
 	for _, f := range fs.list {
-		isShape := f.Fault == "renewal"
-		if !f.matches(r) || isShape && (shaped || r.rt.name != routeRenew) || !isShape && chosen != nil {
-			continue
+		slot := &chosen
+		if f.Fault == "renewal" {
+			slot = &shape
 		}
-		if f.Skip > 0 {
+		switch {
+		case !f.matches(r) || *slot != nil || slot == &shape && r.rt.name != routeRenew:
+		case f.Skip > 0:
 			f.Skip--
-			continue
-		}
-		f.Times = max(f.Times-1, -1)
-		if isShape {
-			shape, shaped = f.renewal, true
-		} else {
-			chosen = f
+		default:
+			f.Times = max(f.Times-1, -1)
+			*slot = f
 		}
 	}
 	fs.list = slices.DeleteFunc(fs.list, func(f *fault) bool { return f.Times == 0 })
-	return chosen, shape
+	if shape == nil {
+		return chosen, renewalFault{}
+	}
+	return chosen, shape.renewal
 }
 
 // renewalFault says which ids of a renewal fail or stay unresolved.
@@ -165,16 +198,15 @@ func parsePick(raw json.RawMessage) (pick, error) {
 	return out, nil
 }
 
-// verdicts gives each proxy its line state; counts take from the front, failures
-// before unresolved ones.
+// verdicts takes counts from the front, failures before unresolved ones.
 func (f renewalFault) verdicts(chosen []*proxy) []string {
 	out := make([]string, len(chosen))
 	failed, unresolved := f.failed.count, f.unresolved.count
 	for i, p := range chosen {
 		switch {
-		case f.failed.ids[p.id]:
+		case f.failed.ids[p.ID]:
 			out[i] = "failed"
-		case f.unresolved.ids[p.id]:
+		case f.unresolved.ids[p.ID]:
 			out[i] = "unresolved"
 		case failed > 0:
 			out[i] = "failed"
@@ -187,4 +219,133 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 		}
 	}
 	return out
+}
+
+// hang holds the reply back. The record stays in processing meanwhile.
+func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{})
+	defer func() { _ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) }()
+	pause(time.Duration(f.Seconds*float64(time.Second)), s.closing, r.http.Context().Done())
+}
+
+func (s *Server) misbehave(w http.ResponseWriter, r *request, f *fault, out reply) {
+	s.counts.add(r.rt.pattern, r.http.Method, "fault:"+f.Fault)
+	switch f.Fault {
+	case "drop_before", "drop_after":
+		reset(w)
+	case "unresolved_record":
+		if out.settle == nil { // refused, or the record was there before
+			s.send(w, r, out, f)
+			return
+		}
+		reset(w)
+	case "error_before", "error_after":
+		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+	case "garbage":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"success":tru`))
+	case "html":
+		firewall(w)
+	case "truncate":
+		truncate(w, out)
+	case "code":
+		status, message := cmp.Or(f.HTTPStatus, statusOf(f.Code)), cmp.Or(f.Message, "Injected by the sandbox.")
+		s.send(w, r, s.envelope(status, f.Code, message, nil), f)
+	}
+}
+
+// truncate promises the whole body, sends half and closes.
+func truncate(w http.ResponseWriter, out reply) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(out.body)))
+	w.WriteHeader(out.status)
+	_, _ = w.Write(out.body[:len(out.body)/2])
+	if conn, buf, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = buf.Flush()
+		_ = conn.Close()
+	}
+}
+
+// reset ends the connection with a TCP reset instead of an answer.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // net/http's own way to end a connection
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+const maxLatency = 10 * time.Minute
+
+// latencySetting is one entry of POST /latency (extension).
+type latencySetting struct {
+	filter
+
+	Milliseconds       int64 `json:"milliseconds"`
+	JitterMilliseconds int64 `json:"jitter_milliseconds"` // up to that much more, evenly spread
+}
+
+func (l *latencySetting) check(s *Server) error {
+	most := maxLatency.Milliseconds()
+	if l.Milliseconds < 0 || l.Milliseconds > most {
+		return invalid("milliseconds", "must be 0 to 600000")
+	}
+	if l.JitterMilliseconds < 0 || l.JitterMilliseconds > most {
+		return invalid("jitter_milliseconds", "must be 0 to 600000")
+	}
+	return l.filter.check(s)
+}
+
+// latencySet holds the settings; the newest that matches a request counts.
+type latencySet struct {
+	mu   sync.Mutex
+	list []*latencySetting
+}
+
+// set adds a setting in the place of one with the same filter.
+func (ls *latencySet) set(l *latencySetting) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.list = slices.DeleteFunc(ls.list, func(old *latencySetting) bool { return old.filter == l.filter })
+	ls.list = append(ls.list, l)
+}
+
+func (ls *latencySet) clear() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.list = nil
+}
+
+func (ls *latencySet) of(r *request) time.Duration {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range slices.Backward(ls.list) {
+		if l.matches(r) {
+			return time.Duration(l.Milliseconds+rand.Int64N(l.JitterMilliseconds+1)) * time.Millisecond
+		}
+	}
+	return 0
+}
+
+// hold delays a request. It is carried out afterwards even when its client has left,
+// as on a slow network.
+func (ls *latencySet) hold(closing <-chan struct{}, r *request) {
+	if wait := ls.of(r); wait > 0 {
+		pause(wait, closing, nil)
+	}
+}
+
+// pause waits until its time is over or one of the two is closed.
+func pause(wait time.Duration, one, other <-chan struct{}) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-one:
+	case <-other:
+	}
 }

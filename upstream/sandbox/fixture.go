@@ -46,8 +46,7 @@ type FixtureWallet struct {
 	ProductionFrozenCents int64 `yaml:"production_frozen_cents" json:"production_frozen_cents,omitempty"`
 }
 
-// FixtureKey is one API key; its prefix says the environment. No scopes mean all
-// of them, no source ranges mean any source.
+// FixtureKey is one API key; its prefix says the environment. No scopes or ranges mean all.
 type FixtureKey struct {
 	AppID      string   `yaml:"app_id" json:"app_id"`
 	Secret     string   `yaml:"secret" json:"secret"`
@@ -56,8 +55,7 @@ type FixtureKey struct {
 	Revoked    bool     `yaml:"revoked" json:"revoked,omitempty"`
 }
 
-// FixtureOffer is one offer, the same in both environments, with stock of its
-// own in each.
+// FixtureOffer is one offer of both environments, with stock of its own in each.
 type FixtureOffer struct {
 	OfferCode        string   `yaml:"offer_code" json:"offer_code"`
 	Name             string   `yaml:"name" json:"name"`
@@ -96,8 +94,7 @@ type FixtureProxy struct {
 // maxFixture bounds a fixture, in bytes: some hundred thousand proxies by name.
 const maxFixture = 256 << 20
 
-// LoadFixture reads a fixture in YAML or JSON and checks it. An unknown key is
-// an error that names its line.
+// LoadFixture reads YAML or JSON and checks it. An unknown key is an error with its line.
 func LoadFixture(path string) (Fixture, error) {
 	raw, err := files.Read(path, maxFixture)
 	if err != nil {
@@ -120,13 +117,21 @@ func LoadFixture(path string) (Fixture, error) {
 
 // Validate names the first entry that cannot be served, and why.
 func (f Fixture) Validate() error {
-	accounts, err := f.validateAccounts()
-	if err != nil {
-		return err
+	accounts, keys, offers := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i, a := range f.Accounts {
+		if err := a.validate(accounts); err != nil {
+			return fmt.Errorf("accounts[%d]: %w", i, err)
+		}
+		for j, k := range a.Keys {
+			if err := k.validate(keys); err != nil {
+				return fmt.Errorf("accounts[%d].keys[%d]: %w", i, j, err)
+			}
+		}
 	}
-	offers, err := f.validateOffers()
-	if err != nil {
-		return err
+	for i, o := range f.Offers {
+		if err := o.validate(offers); err != nil {
+			return fmt.Errorf("offers[%d]: %w", i, err)
+		}
 	}
 	for i, a := range f.Accounts {
 		for code, cents := range a.Prices {
@@ -143,39 +148,33 @@ func (f Fixture) Validate() error {
 	return nil
 }
 
-func (f Fixture) validateAccounts() (map[string]bool, error) {
-	accounts, keys := map[string]bool{}, map[string]bool{}
-	for i, a := range f.Accounts {
-		if a.AccountID == "" || accounts[a.AccountID] {
-			return nil, fmt.Errorf("accounts[%d]: account_id is empty or appears twice", i)
-		}
-		if min(a.Wallet.SandboxCents, a.Wallet.ProductionCents) < 0 || max(a.Wallet.SandboxCents, a.Wallet.ProductionCents) > maxWalletCents {
-			return nil, fmt.Errorf("accounts[%d]: wallet must hold 0 to %d cents", i, int64(maxWalletCents))
-		}
-		if err := a.validateStanding(); err != nil {
-			return nil, fmt.Errorf("accounts[%d]: %w", i, err)
-		}
-		accounts[a.AccountID] = true
-		for j, k := range a.Keys {
-			if keys[k.AppID] {
-				return nil, fmt.Errorf("accounts[%d].keys[%d]: app_id appears twice", i, j)
-			}
-			keys[k.AppID] = true
-			if err := k.validate(); err != nil {
-				return nil, fmt.Errorf("accounts[%d].keys[%d]: %w", i, j, err)
-			}
-		}
+// validate adds the account to those that were seen before, as keys and offers do.
+func (a FixtureAccount) validate(seen map[string]bool) error {
+	w := a.Wallet
+	switch {
+	case a.AccountID == "" || seen[a.AccountID]:
+		return errors.New("account_id is empty or appears twice")
+	case min(w.SandboxCents, w.ProductionCents) < 0 || max(w.SandboxCents, w.ProductionCents) > maxWalletCents:
+		return fmt.Errorf("wallet must hold 0 to %d cents", int64(maxWalletCents))
+	case a.Status != "" && !printable(a.Status, maxHeaderText):
+		return errors.New("status must be printable ASCII")
+	case min(w.SandboxFrozenCents, w.ProductionFrozenCents) < 0 || w.SandboxFrozenCents > w.SandboxCents || w.ProductionFrozenCents > w.ProductionCents:
+		return errors.New("wallet must not have more frozen than it holds")
 	}
-	return accounts, nil
+	seen[a.AccountID] = true
+	return nil
 }
 
-func (k FixtureKey) validate() error {
-	if environmentOf(k.AppID) == "" {
+func (k FixtureKey) validate(seen map[string]bool) error {
+	switch {
+	case seen[k.AppID]:
+		return errors.New("app_id appears twice")
+	case environmentOf(k.AppID) == "":
 		return errors.New("app_id must begin with live_app_ or sbx_app_")
-	}
-	if k.Secret == "" {
+	case k.Secret == "":
 		return errors.New("secret is empty")
 	}
+	seen[k.AppID] = true
 	for _, scope := range k.Scopes {
 		if !allScopes[scope] {
 			return fmt.Errorf("scope %q is unknown", scope)
@@ -189,31 +188,35 @@ func (k FixtureKey) validate() error {
 	return nil
 }
 
-func (f Fixture) validateOffers() (map[string]bool, error) {
-	codes := map[string]bool{}
-	for i, o := range f.Offers {
-		switch {
-		case o.OfferCode == "" || codes[o.OfferCode]:
-			return nil, fmt.Errorf("offers[%d]: offer_code is empty or appears twice", i)
-		case o.UnitPriceCents <= 0 || o.UnitPriceCents > maxUnitPriceCents:
-			return nil, fmt.Errorf("offers[%d]: unit_price_cents must be 1 to %d", i, int64(maxUnitPriceCents))
-		case o.BaseDurationDays <= 0 || len(o.DurationDays) == 0:
-			return nil, fmt.Errorf("offers[%d]: base_duration_days and duration_days are required", i)
-		case o.BaseDurationDays > maxOfferDays || slices.Min(o.DurationDays) <= 0 || slices.Max(o.DurationDays) > maxOfferDays:
-			return nil, fmt.Errorf("offers[%d]: durations must be 1 to %d days", i, maxOfferDays)
-		case o.Stock < 0 || o.MaxQuantity < 0:
-			return nil, fmt.Errorf("offers[%d]: stock or max_quantity is negative", i)
-		}
-		if err := o.validatePrices(); err != nil {
-			return nil, fmt.Errorf("offers[%d]: %w", i, err)
-		}
-		codes[o.OfferCode] = true
+func (o FixtureOffer) validate(seen map[string]bool) error {
+	switch {
+	case o.OfferCode == "" || seen[o.OfferCode]:
+		return errors.New("offer_code is empty or appears twice")
+	case o.UnitPriceCents <= 0 || o.UnitPriceCents > maxUnitPriceCents:
+		return fmt.Errorf("unit_price_cents must be 1 to %d", int64(maxUnitPriceCents))
+	case o.BaseDurationDays <= 0 || len(o.DurationDays) == 0:
+		return errors.New("base_duration_days and duration_days are required")
+	case o.BaseDurationDays > maxOfferDays || slices.Min(o.DurationDays) <= 0 || slices.Max(o.DurationDays) > maxOfferDays:
+		return fmt.Errorf("durations must be 1 to %d days", maxOfferDays)
+	case o.Stock < 0 || o.MaxQuantity < 0:
+		return errors.New("stock or max_quantity is negative")
 	}
-	return codes, nil
+	seen[o.OfferCode] = true
+	return o.validatePrices()
 }
 
-// Bounds that keep price × 2000 × days, and a wallet with its refunds, within 64
-// bits.
+func (o FixtureOffer) validatePrices() error {
+	for name, prices := range map[string]map[int64]int64{"quantity_prices": o.QuantityPrices, "duration_prices": o.DurationPrices} {
+		for at, cents := range prices {
+			if at <= 0 || cents <= 0 || cents > maxUnitPriceCents {
+				return fmt.Errorf("%s: %d for %d cannot be: quantities, days and cents are over 0, and a price is at most %d", name, cents, at, int64(maxUnitPriceCents))
+			}
+		}
+	}
+	return nil
+}
+
+// Bounds that keep price × 2000 × days, and a wallet with its refunds, within 64 bits.
 const (
 	maxUnitPriceCents = 1_000_000_000_000
 	maxOfferDays      = 3650

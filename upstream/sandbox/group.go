@@ -31,7 +31,6 @@ func newGroup[T any](flush func([]T) error) *group[T] {
 	return g
 }
 
-// add queues an item and returns its number for wait.
 func (g *group[T]) add(item T) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,7 +39,6 @@ func (g *group[T]) add(item T) uint64 {
 	return g.added
 }
 
-// last is the number of the newest item.
 func (g *group[T]) last() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

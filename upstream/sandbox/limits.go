@@ -3,12 +3,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -35,54 +35,47 @@ func (s *Server) setRate(r *rateSetting) error {
 	return nil
 }
 
-// rateLimits bound the requests of each key. The document gives no threshold, so
-// there is none unless a flag or the control interface sets one (extension).
+// rateLimits bound the requests of each key. The document gives no threshold, so that
+// there is none by default (extension).
 type rateLimits struct {
-	any    atomic.Bool
 	mu     sync.Mutex
 	common rateSetting
 	keys   map[string]*rate.Limiter // nil entry: this key has no limit
 }
 
-// set changes the limit of one key, or of all; the latter replaces the limits of
-// single keys.
+// set changes the limit of one key, or of all, which replaces those of single keys.
 func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if in.AppID == "" || l.keys == nil {
+	if in.AppID == "" {
+		l.common, l.keys = in, nil
+		return
+	}
+	l.remember(in.AppID, in.limiter())
+}
+
+func (l *rateLimits) remember(appID string, limiter *rate.Limiter) {
+	if l.keys == nil {
 		l.keys = map[string]*rate.Limiter{}
 	}
-	if in.AppID == "" {
-		l.common = in
-	} else {
-		l.keys[in.AppID] = in.limiter()
-	}
-	l.any.Store(true)
+	l.keys[appID] = limiter
 }
 
 func (r *rateSetting) limiter() *rate.Limiter {
 	if r.RequestsPerSecond == 0 {
 		return nil
 	}
-	burst := r.Burst
-	if burst == 0 {
-		burst = int(math.Ceil(r.RequestsPerSecond))
-	}
-	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), burst)
+	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), cmp.Or(r.Burst, int(math.Ceil(r.RequestsPerSecond))))
 }
 
-// take reports whether the key may make a request now, or else for how long it
-// may not.
+// take reports whether the key may make a request now, or else for how long it may not.
 func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
-	if !l.any.Load() {
-		return 0, true
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limiter, ok := l.keys[appID]
 	if !ok {
 		limiter = l.common.limiter()
-		l.keys[appID] = limiter
+		l.remember(appID, limiter)
 	}
 	if limiter == nil || limiter.AllowN(now, 1) {
 		return 0, true
@@ -92,8 +85,7 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	return reservation.DelayFrom(now), false
 }
 
-// limited answers rate_limited when the key is too fast. Retry-After is in whole
-// seconds, rounded up: a client that waits so long is served.
+// limited rounds Retry-After up to whole seconds: a client that waits so long is served.
 func (s *Server) limited(key *apiKey) *refusal {
 	wait, ok := s.rates.take(key.appID, s.clock())
 	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // thresholds are not given
@@ -105,8 +97,8 @@ func (s *Server) limited(key *apiKey) *refusal {
 	return &refusal{code: "rate_limited", message: "Too many requests.", retryAfter: strconv.FormatInt(int64(max(math.Ceil(wait.Seconds()), 1)), 10)}
 }
 
-// scriptAgents are the products that scripts name as their User-Agent when their
-// author gave none; the document says that such may be rejected.
+// scriptAgents name themselves where a script's author gave no User-Agent. The document
+// says that such may be rejected.
 var scriptAgents = map[string]bool{"python-requests": true, "python-urllib": true, "python": true, "python-httpx": true, "curl": true,
 	"wget": true, "go-http-client": true, "java": true, "java-http-client": true, "okhttp": true, "axios": true, "node-fetch": true,
 	"node": true, "undici": true, "libwww-perl": true, "ruby": true, "guzzlehttp": true, "apache-httpclient": true, "postmanruntime": true}
@@ -116,9 +108,8 @@ type policySetting struct {
 	RefuseScriptAgents bool `json:"refuse_script_agents"`
 }
 
-// blocked applies the provider's security policy when it is switched on: a request with
-// no User-Agent, or with a script's default one, gets a firewall's page and does not
-// reach the API.
+// blocked gives a firewall's page to no User-Agent, or a script's default one, where the
+// policy is on.
 func (s *Server) blocked(w http.ResponseWriter, r *request) bool {
 	if !s.refuseScripts.Load() || !isScript(r.http.UserAgent()) {
 		return false

@@ -1,4 +1,5 @@
-// Moods (extension): which there are, and how they are set.
+// Moods (extension): which there are, what they draw, and the past states that lagging reads
+// show.
 
 package sandbox
 
@@ -7,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -35,86 +35,65 @@ func Moods() []string {
 		MoodWildRetryAfter, MoodContradictingStatuses, MoodRenamedOffers, MoodShortTokens, MoodSmallPages, MoodSecondArray}
 }
 
-// moodSetting is the body of POST /moods: which moods there are from now on, and
-// the seed of what they draw. "all" stands for every mood.
+// moodSetting is the body of POST /moods. "all" stands for every mood.
 type moodSetting struct {
 	Moods []string `json:"moods"`
 	Seed  uint64   `json:"seed"`
 }
 
-// names reads the list; an error names the field.
-func (m *moodSetting) names() (map[string]bool, error) {
-	on := map[string]bool{}
-	for _, name := range m.Moods {
+func (s *Server) setMoods(in *moodSetting) error {
+	var on []string
+	for _, name := range in.Moods {
 		switch {
 		case name == "all":
-			for _, n := range Moods() {
-				on[n] = true
-			}
+			on = Moods()
 		case slices.Contains(Moods(), name):
-			on[name] = true
+			on = append(on, name)
 		default:
-			return nil, invalid("moods", "%q is no mood: choose all, or of %s", shorten(name), strings.Join(Moods(), ", "))
+			return invalid("moods", "%q is no mood: choose all, or of %s", shorten(name), strings.Join(Moods(), ", "))
 		}
-	}
-	return on, nil
-}
-
-func (s *Server) setMoods(in *moodSetting) error {
-	on, err := in.names()
-	if err != nil {
-		return err
 	}
 	s.moods.set(on, in.Seed)
 	return nil
 }
 
-// moodSet holds the moods and draws for them. What they draw depends on the seed
-// and on the order of the requests alone.
+// moodSet draws by the seed and the order of the requests alone.
 type moodSet struct {
-	any    atomic.Bool
 	mu     sync.Mutex
-	on     map[string]bool
+	on     []string
 	seed   uint64
 	random *rand.Rand
 }
 
-func (m *moodSet) set(on map[string]bool, seed uint64) {
+func (m *moodSet) set(on []string, seed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.on, m.seed, m.random = on, seed, rand.New(rand.NewPCG(seed, 0x6d6f6f64))
-	m.any.Store(len(on) > 0)
 }
 
 func (m *moodSet) clear() { m.set(nil, 0) }
 
 func (m *moodSet) has(mood string) bool {
-	if !m.any.Load() {
-		return false
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.on[mood]
+	return slices.Contains(m.on, mood)
 }
 
 // draw is true once in n times while the mood is there.
 func (m *moodSet) draw(mood string, n int) bool { return m.has(mood) && m.number(n) == 0 }
 
-// number draws from 0 to n-1.
 func (m *moodSet) number(n int) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.random.IntN(n)
 }
 
-// one draws one of several texts.
 func (m *moodSet) one(of ...string) string { return of[m.number(len(of))] }
 
 // maxLag is how far a read may lie behind what was written.
 const maxLag = 4 * time.Minute
 
-// asOf is the moment whose state a read shows: every second one lags, each by
-// another time. The zero time is the present.
+// asOf is the moment whose state a read shows: every second one lags. Zero is the present.
 func (m *moodSet) asOf(now time.Time) time.Time {
 	if !m.draw(MoodLaggingReads, 2) {
 		return time.Time{}
@@ -122,8 +101,7 @@ func (m *moodSet) asOf(now time.Time) time.Time {
 	return now.Add(-time.Duration(m.number(int(maxLag/time.Second))+1) * time.Second)
 }
 
-// largestPage is the greatest page size of orders and proxies; 0: as without the
-// mood. The seed says it, so that it stays the same.
+// largestPage is of orders and proxies; 0: as without the mood. The seed says it, so that it stays.
 func (m *moodSet) largestPage(resource string) int {
 	if resource == "offers" || !m.has(MoodSmallPages) { // the document gives 200 for offers
 		return 0
@@ -140,8 +118,7 @@ func (m *moodSet) shrinksPages() bool {
 	return m.seed%3 == 0
 }
 
-// named is an offer with its names of this moment: they change every few minutes, codes
-// never.
+// named is an offer with its names of this moment, which change every few minutes.
 func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
@@ -159,9 +136,8 @@ func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	return &called
 }
 
-// refusesEarly acts as a provider that checks balance, offers and proxies before it
-// looks the key up: a repeated request may be refused although the first one was
-// executed. Called with the lock held.
+// refusesEarly acts as a provider that checks balance, offers and proxies before the key: a
+// repeated request may be refused although the first was executed. It needs the lock.
 func (s *Server) refusesEarly(r *request) (no *refusal) {
 	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
 		return nil // without a record the checks are the usual ones
@@ -177,4 +153,55 @@ func (s *Server) refusesEarly(r *request) (no *refusal) {
 		return again
 	}
 	return no
+}
+
+// past is what something was before each of its last changes, in memory and only under
+// the mood.
+type past[T any] []before[T]
+
+type before[T any] struct {
+	until time.Time // when it changed
+	was   *T        // nil: it did not exist
+}
+
+// keep remembers what something was until now, before a change, with the lock held.
+func keep[T any](s *Server, p *past[T], was *T) {
+	if !s.moods.has(MoodLaggingReads) {
+		return
+	}
+	now := s.now()
+	kept := slices.DeleteFunc(*p, func(b before[T]) bool { return now.Sub(b.until) > maxLag })
+	if n := len(kept); n == 0 || !kept[n-1].until.Equal(now) {
+		kept = append(kept, before[T]{now, was})
+	}
+	*p = kept
+}
+
+// asOf is what a lagging read shows; nil when it did not exist yet.
+func (p past[T]) asOf(at time.Time, present *T) *T {
+	if !at.IsZero() {
+		for _, b := range p {
+			if b.until.After(at) {
+				return b.was
+			}
+		}
+	}
+	return present
+}
+
+func (s *Server) proxyChanges(p *proxy) {
+	was := *p
+	was.past = nil
+	keep(s, &p.past, &was)
+}
+
+func (s *Server) orderChanges(o *order) {
+	was := *o
+	was.past = nil
+	keep(s, &o.past, &was)
+}
+
+func (s *Server) balanceChanges(sp *space) {
+	was := sp.balance
+	keep(s, &sp.past, &was)
 }

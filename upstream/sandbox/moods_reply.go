@@ -9,12 +9,8 @@ import (
 	"time"
 )
 
-// moody is a reply as the moods let it go out. What is recorded under a key, and
-// what was charged, is not changed by it.
+// moody changes how a reply goes out, not what is recorded under a key or charged.
 func (s *Server) moody(r *request, out reply) reply {
-	if !s.moods.any.Load() {
-		return out
-	}
 	if out.replayed && s.moods.draw(MoodReplayedEnvelopes, 2) {
 		out.body = stampedAnew(out.body, s.now())
 	}
@@ -39,30 +35,20 @@ func (s *Server) moody(r *request, out reply) reply {
 
 // stampedAnew gives a replayed reply the time of its replay.
 func stampedAnew(body []byte, now time.Time) []byte {
-	head, tail, found := cutLast(body, []byte(`,"timestamp":"`))
-	_, rest, ends := bytes.Cut(tail, []byte(`"`))
-	if !found || !ends {
+	name := []byte(`,"timestamp":"`)
+	start := bytes.LastIndex(body, name) + len(name)
+	_, rest, ends := bytes.Cut(body[start:], []byte(`"`))
+	if start < len(name) || !ends {
 		return body
 	}
-	out := append(bytes.Clone(head), `,"timestamp":"`...)
-	out = now.AppendFormat(out, time.RFC3339)
-	return append(append(out, '"'), rest...)
-}
-
-func cutLast(body, sep []byte) (head, tail []byte, found bool) {
-	i := bytes.LastIndex(body, sep)
-	if i < 0 {
-		return body, nil, false
-	}
-	return body[:i], body[i+len(sep):], true
+	return append(append(now.AppendFormat(bytes.Clone(body[:start]), time.RFC3339), '"'), rest...)
 }
 
 // namedStatuses are the codes whose HTTP status the document names.
 var namedStatuses = map[string]bool{"ok": true, "idempotency_unresolved": true, "operation_failed": true, "rate_limited": true}
 
-// contradict puts a refusal under an HTTP status of success or of a broken
-// server; and now and then it says a refusal, under such a status, of what was
-// executed.
+// contradict puts a refusal under a status of success or of a broken server, and sometimes
+// refuses, under such a status, what was executed.
 func (s *Server) contradict(r *request, out reply) reply {
 	if !s.moods.has(MoodContradictingStatuses) {
 		return out
@@ -99,8 +85,7 @@ func leaveOut(body []byte) []byte {
 	return body
 }
 
-// unknownStatuses calls states by names that the document does not have: of what
-// is over always, of what is in progress now and then.
+// unknownStatuses names states as the document does not: ended ones always, others at times.
 func (s *Server) unknownStatuses(body []byte) []byte {
 	swap := func(from, to string) { body = bytes.ReplaceAll(body, []byte(from), []byte(to)) }
 	swap(`"status":"active","host"`, `"status":"`+s.moods.one("active", "in_use", "", "suspended")+`","host"`)
@@ -126,8 +111,7 @@ func (s *Server) secondArray(body []byte) []byte {
 	return bytes.Replace(body, []byte(`,"page_size":`), []byte(","+more+`,"page_size":`), 1)
 }
 
-// addedFields are members that no version of the document names; some differ
-// from a known name only by case, which JSON distinguishes.
+// addedFields are named by no version of the document; some differ from a known name by case.
 var addedFields = []string{`"x_new":null`, `"meta":{"status":"x","list":[1,{"proxy_id":7}]}`, `"Status":"of_tomorrow"`, `"ORDER_NO":"ord_other"`,
 	`"Charged_Cents":1`, `"Code":"x"`, `"Data":[]`, `"Expires_At":"soon"`, `"tags":[]`, `"extra":1e400`, `"note":"{\"code\":\"ok\"}\u0000"`}
 

@@ -1,4 +1,4 @@
-// Orders: their creation, scenarios and course.
+// Orders: their bodies in both forms, their creation, scenarios and course.
 
 package sandbox
 
@@ -6,23 +6,27 @@ import (
 	"container/heap"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
-// order is one order. stage counts what has happened to it; due is when the next
-// thing happens.
+// order is one order. Stage counts what has happened to it; Due is the time of the next.
 type order struct {
-	no, appID, key, scenario string
-	space                    *space
-	index                    int
-	created, due             time.Time
-	days, total, quantity    int64
-	lines                    []orderLine
-	delivered                int64
-	stage                    orderStage
-	refundedAt               time.Time
-	proxies                  []*proxy
-	past                     past[order]
+	savedOrder
+
+	space   *space
+	proxies []*proxy
+	past    past[order]
+}
+
+// savedOrder is what the database keeps of an order.
+type savedOrder struct {
+	No, AppID, Key, Scenario, Space  string
+	Index                            int
+	Created, Due, RefundedAt         time.Time
+	Days, Total, Quantity, Delivered int64
+	Lines                            []orderLine
+	Stage                            orderStage
 }
 
 type orderStage uint8
@@ -54,14 +58,13 @@ func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
 	if no != nil {
 		return reply{}, no
 	}
-	o.scenario = scenario
+	o.Scenario = scenario
 	return s.accept(o, quantities, ch), nil
 }
 
 const scenarioHeader = "X-Service-Sandbox-Scenario"
 
-// scenarioOf reads the sandbox header. Production, which refuses the header before
-// (Server.perform), lets its orders take the course of "success" (assumed).
+// scenarioOf lets production orders take the course of "success" (assumed).
 func scenarioOf(r *request) (string, *refusal) {
 	values := r.http.Header[scenarioHeader]
 	switch {
@@ -75,27 +78,24 @@ func scenarioOf(r *request) (string, *refusal) {
 	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
-// accept charges the order and starts its course.
 func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply {
 	now := s.now()
-	o.no, o.created, o.index = s.st.nextID("ord_"), now, len(o.space.orders)
+	o.No, o.Created, o.Index = s.st.nextID("ord_"), now, len(o.space.orders)
 	for code, quantity := range quantities {
-		id := o.space.env + "/" + code
-		s.st.stock[id] -= quantity
-		ch.put("stock", id, s.st.stock[id])
+		s.addStock(o.space, code, -quantity, ch)
 	}
-	s.money(ch, o.space, Charge{AppID: o.appID, IdempotencyKey: o.key, Reason: "order", OrderNo: o.no}, -o.total)
+	s.money(ch, o.space, Charge{AppID: o.AppID, IdempotencyKey: o.Key, Reason: "order", OrderNo: o.No}, -o.Total)
 	ch.saveWallet(o.space)
 	keep(s, &o.past, nil)
 	o.space.orders = append(o.space.orders, o)
-	s.st.orders[o.no] = o
-	if o.scenario == "" {
+	s.st.orders[o.No] = o
+	if o.Scenario == "" {
 		s.deliver(o, now, ch)
 	} else {
-		o.due = now.Add(s.firstDelay(o.scenario))
+		o.Due = now.Add(s.firstDelay(o.Scenario))
 		heap.Push(&s.st.pending, o)
 	}
-	ch.saveOrder(o)
+	ch.put("order", o.No, o.savedOrder)
 	return s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o))
 }
 
@@ -106,8 +106,8 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 	return s.opts.AsyncDelay / 2
 }
 
-// secondDelay is from progress to the end. Partial progress is shown for two
-// polls at least, so that a client that obeys poll_after_seconds sees it.
+// secondDelay shows partial progress for two polls at least, so that a client that obeys
+// poll_after_seconds sees it.
 func (s *Server) secondDelay(scenario string) time.Duration {
 	if scenario == "partial" {
 		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
@@ -115,15 +115,14 @@ func (s *Server) secondDelay(scenario string) time.Duration {
 	return s.firstDelay(scenario)
 }
 
-// advance carries out the steps that have come due by the sandbox's clock; called with
-// the lock held at the start of every request.
+// advance carries out the steps that are due, with the lock held, before every request.
 func (s *Server) advance() {
 	now := s.now()
-	for len(s.st.pending) > 0 && !s.st.pending[0].due.After(now) {
+	for len(s.st.pending) > 0 && !s.st.pending[0].Due.After(now) {
 		o, _ := heap.Pop(&s.st.pending).(*order)
 		ch := s.newChange()
 		s.step(o, ch)
-		ch.saveOrder(o)
+		ch.put("order", o.No, o.savedOrder)
 		s.submit(ch)
 	}
 }
@@ -131,42 +130,166 @@ func (s *Server) advance() {
 func (s *Server) step(o *order, ch *change) {
 	s.orderChanges(o)
 	switch {
-	case o.stage == stagePaid:
-		o.stage = stageProcuring
-		if o.scenario == "partial" {
-			o.delivered = o.quantity / 2
+	case o.Stage == stagePaid:
+		o.Stage = stageProcuring
+		if o.Scenario == "partial" {
+			o.Delivered = o.Quantity / 2
 		}
-		o.due = o.due.Add(s.secondDelay(o.scenario))
+		o.Due = o.Due.Add(s.secondDelay(o.Scenario))
 		heap.Push(&s.st.pending, o)
-	case o.scenario == "rejected":
+	case o.Scenario == "rejected":
 		s.reject(o, ch)
 	default:
-		s.deliver(o, o.due, ch)
+		s.deliver(o, o.Due, ch)
 	}
 }
 
 func (s *Server) reject(o *order, ch *change) {
-	o.stage, o.refundedAt = stageRefunded, o.due
-	s.money(ch, o.space, Charge{AppID: o.appID, IdempotencyKey: o.key, Reason: "order", OrderNo: o.no}, o.total)
-	for _, line := range o.lines {
-		id := o.space.env + "/" + line.OfferCode
-		s.st.stock[id] += line.Quantity
-		ch.put("stock", id, s.st.stock[id])
+	o.Stage, o.RefundedAt = stageRefunded, o.Due
+	s.money(ch, o.space, Charge{AppID: o.AppID, IdempotencyKey: o.Key, Reason: "order", OrderNo: o.No}, o.Total)
+	for _, line := range o.Lines {
+		s.addStock(o.space, line.OfferCode, line.Quantity, ch)
 	}
 	ch.saveWallet(o.space)
 }
 
+func (s *Server) addStock(sp *space, code string, n int64, ch *change) {
+	id := sp.env + "/" + code
+	s.st.stock[id] += n
+	ch.put("stock", id, s.st.stock[id])
+}
+
 func (s *Server) deliver(o *order, at time.Time, ch *change) {
-	o.stage, o.delivered = stageCompleted, o.quantity
+	o.Stage, o.Delivered = stageCompleted, o.Quantity
 	at = at.Truncate(time.Second)
-	for _, line := range o.lines {
+	for _, line := range o.Lines {
 		for range line.Quantity {
-			p := &proxy{id: s.st.nextID("px_"), space: o.space, offer: s.st.byCode[line.OfferCode], orderNo: o.no,
-				starts: at, expires: at.AddDate(0, 0, int(o.days))}
+			p := &proxy{savedProxy: savedProxy{ID: s.st.nextID("px_"), OrderNo: o.No, Starts: at, Expires: at.AddDate(0, 0, int(o.Days))},
+				space: o.space, offer: s.st.byCode[line.OfferCode]}
 			keep(s, &p.past, nil)
 			s.st.addProxy(p)
 			o.proxies = append(o.proxies, p)
-			ch.saveProxy(p)
+			ch.put("proxy", p.ID, p.savedProxy)
 		}
 	}
+}
+
+// orderBody is an order as asked for; the legacy single-region body is one line.
+type orderBody struct {
+	days   int64
+	lines  []orderLine
+	legacy bool
+}
+
+// field is the path of a line's field in the body that was sent.
+func (in *orderBody) field(line int, name string) string {
+	if in.legacy {
+		return name
+	}
+	return "items." + strconv.Itoa(line) + "." + name
+}
+
+func readOrderBody(body []byte) (orderBody, *refusal) {
+	var sent struct {
+		DurationDays int64       `json:"duration_days"`
+		OfferCode    *string     `json:"offer_code"`
+		Quantity     *int64      `json:"quantity"`
+		Items        []orderLine `json:"items"`
+	}
+	no := decodeBody(body, &sent)
+	in := orderBody{days: sent.DurationDays, lines: sent.Items}
+	switch {
+	case no != nil:
+		return in, no
+	case sent.Items != nil && (sent.OfferCode != nil || sent.Quantity != nil):
+		return in, invalid("items", "must not appear together with offer_code or quantity")
+	case (sent.OfferCode != nil) != (sent.Quantity != nil):
+		missing := map[bool]string{true: "quantity", false: "offer_code"}[sent.OfferCode != nil]
+		return in, invalid(missing, "is missing: offer_code and quantity belong together")
+	case sent.OfferCode != nil:
+		in.lines, in.legacy = []orderLine{{OfferCode: *sent.OfferCode, Quantity: *sent.Quantity}}, true
+	case len(in.lines) == 0 || len(in.lines) > maxOrderLines:
+		return in, invalid("items", "must have 1 to 50 lines")
+	}
+	if in.days <= 0 || in.days%30 != 0 {
+		return in, invalid("duration_days", "must be a positive multiple of 30")
+	}
+	return in, nil
+}
+
+func (s *Server) orderOf(r *request) (*order, map[string]int64, *refusal) {
+	in, no := readOrderBody(r.body)
+	if no != nil {
+		return nil, nil, no
+	}
+	quantities, no := s.checkLines(r.env, in)
+	if no != nil {
+		return nil, nil, no
+	}
+	sp := r.key.space
+	o := &order{savedOrder: savedOrder{AppID: r.key.appID, Key: r.idempotencyKey(), Space: sp.id(), Days: in.days, Lines: in.lines}, space: sp}
+	for code, quantity := range quantities {
+		o.Quantity += quantity
+		o.Total += o.space.price(s.st.byCode[code], quantity, in.days)
+	}
+	return o, quantities, o.space.affords(o.Total)
+}
+
+// checkLines checks price and stock again: an offers listing reserves nothing.
+func (s *Server) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
+	quantities, sum := map[string]int64{}, int64(0)
+	for i, line := range in.lines {
+		if line.OfferCode == "" {
+			return nil, invalid(in.field(i, "offer_code"), "is missing")
+		}
+		if line.Quantity <= 0 || line.Quantity > maxOrderQuantity {
+			return nil, invalid(in.field(i, "quantity"), "must be 1 to 2000")
+		}
+		quantities[line.OfferCode] += line.Quantity
+		sum += line.Quantity
+	}
+	if sum > maxOrderQuantity {
+		return nil, invalid("items", "the quantities sum to more than 2000")
+	}
+	for i, line := range in.lines {
+		offer := s.st.byCode[line.OfferCode]
+		if offer == nil || s.st.stock[env+"/"+line.OfferCode] < quantities[line.OfferCode] {
+			return nil, refuse("offer_not_found", "An offer is unknown or no longer available.")
+		}
+		if !slices.Contains(offer.DurationDays, in.days) {
+			return nil, invalid("duration_days", "is not supported by %s", line.OfferCode)
+		}
+		if offer.MaxQuantity > 0 && quantities[line.OfferCode] > offer.MaxQuantity {
+			return nil, invalid(in.field(i, "quantity"), "is over the offer's max_quantity")
+		}
+	}
+	if i, message := checkCIDRs(in.lines, s.st.byCode); message != "" {
+		return nil, invalid(in.field(i, "cidrs"), "%s", message)
+	}
+	return quantities, nil
+}
+
+// checkCIDRs gives the first line that chooses what it must not.
+func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (line int, message string) {
+	random, chosen := map[string]bool{}, map[[2]string]bool{}
+	choosing := map[string]bool{}
+	for i, line := range lines {
+		if len(line.CIDRs) == 0 {
+			random[line.OfferCode] = true
+		}
+		for _, c := range line.CIDRs {
+			pair := [2]string{line.OfferCode, c}
+			if chosen[pair] {
+				return i, "the same CIDR appears twice"
+			}
+			if !slices.Contains(offers[line.OfferCode].CIDRs, c) {
+				return i, "is not one of the offer's CIDRs"
+			}
+			chosen[pair], choosing[line.OfferCode] = true, true
+		}
+		if random[line.OfferCode] && choosing[line.OfferCode] {
+			return i, "random allocation and chosen CIDRs must not be mixed for one offer"
+		}
+	}
+	return 0, ""
 }

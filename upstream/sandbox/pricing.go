@@ -2,14 +2,8 @@
 
 package sandbox
 
-import (
-	"errors"
-	"fmt"
-)
-
-// unitPrice is the account's price of one IP for the base duration, when so many
-// are bought for so many days; 0 of either: as listed. The account's own price
-// counts before any other.
+// unitPrice is for the base duration, when so many are bought for so many days; 0: as listed.
+// The account's own price counts before any other.
 func (sp *space) unitPrice(offer *FixtureOffer, quantity, days int64) int64 {
 	if cents, ok := sp.prices[offer.OfferCode]; ok {
 		return cents
@@ -36,8 +30,7 @@ type priceSetting struct {
 	UnitPriceCents int64  `json:"unit_price_cents"`
 }
 
-// setPrice gives an account its own price of an offer from now on, for orders and renewals
-// (extension).
+// setPrice gives an account its own price of an offer from now on (extension).
 func (s *Server) setPrice(in *priceSetting) error {
 	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
 	switch {
@@ -51,8 +44,7 @@ func (s *Server) setPrice(in *priceSetting) error {
 	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents, func() { sp.prices[in.OfferCode] = in.UnitPriceCents })
 }
 
-// affords refuses what the wallet cannot pay: what is frozen is part of the balance and
-// cannot be spent (assumed).
+// affords leaves out what is frozen: part of the balance that cannot be spent (assumed).
 func (sp *space) affords(cents int64) *refusal {
 	if sp.balance-sp.frozen < cents {
 		return refuse("insufficient_wallet_balance", "The wallet is too low.")
@@ -60,31 +52,8 @@ func (sp *space) affords(cents int64) *refusal {
 	return nil
 }
 
-func (o FixtureOffer) validatePrices() error {
-	for name, prices := range map[string]map[int64]int64{"quantity_prices": o.QuantityPrices, "duration_prices": o.DurationPrices} {
-		for at, cents := range prices {
-			if at <= 0 || cents <= 0 || cents > maxUnitPriceCents {
-				return fmt.Errorf("%s: %d for %d cannot be: quantities, days and cents are over 0, and a price is at most %d", name, cents, at, int64(maxUnitPriceCents))
-			}
-		}
-	}
-	return nil
-}
-
-// statusActive is the status of an account that may buy; with any other it may
-// only read (assumed).
+// statusActive is of an account that may buy; with any other it may only read (assumed).
 const statusActive = "active"
-
-func (a FixtureAccount) validateStanding() error {
-	w := a.Wallet
-	if a.Status != "" && !printable(a.Status, maxHeaderText) {
-		return errors.New("status must be printable ASCII")
-	}
-	if min(w.SandboxFrozenCents, w.ProductionFrozenCents) < 0 || w.SandboxFrozenCents > w.SandboxCents || w.ProductionFrozenCents > w.ProductionCents {
-		return errors.New("wallet must not have more frozen than it holds")
-	}
-	return nil
-}
 
 // standing is the account's status in both environments.
 type standing struct{ status string }
@@ -106,8 +75,7 @@ func (s *Server) setAccount(in *accountSetting) error {
 	return s.persist("account", in.AccountID, in.Status, func() { sp.standing.status = in.Status })
 }
 
-// suspended refuses what an account that is not active may not do: to write
-// (assumed).
+// suspended refuses writes of an account that is not active (assumed).
 func (s *Server) suspended(r *request) *refusal {
 	if status := r.key.space.standing.status; status != statusActive {
 		return refuse("insufficient_scope", "The account is "+status+".")

@@ -1,10 +1,20 @@
-// The GET endpoints of single resources.
+// The GET endpoints: single resources, lists, page tokens and filters.
 
 package sandbox
 
 import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"perennial/upstream"
 )
 
 func (s *Server) account(r *request) ([]byte, *refusal) {
@@ -44,56 +54,238 @@ func (s *Server) proxy(r *request) ([]byte, *refusal) {
 	return p.item(), nil
 }
 
-// status is the order's state as text. The texts are assumed; clients decide from
-// delivery and refund.
+// status is assumed text; clients decide from delivery and refund.
 func (o *order) status() string {
-	return [...]string{"paid", "procuring", "completed", "refunded"}[o.stage]
+	return [...]string{"paid", "procuring", "completed", "refunded"}[o.Stage]
 }
 
 func (o *order) paymentStatus() string {
-	if o.stage == stageRefunded {
+	if o.Stage == stageRefunded {
 		return "refunded"
 	}
 	return "paid"
 }
 
 func (o *order) summary() []any {
-	return []any{"order_no", o.no, "status", o.status(), "payment_status", o.paymentStatus(), "payment_method", "wallet", "currency", o.space.currency,
-		"subtotal_cents", o.total, "total_cents", o.total, "total", decimal(o.total), "created_at", o.created}
+	return []any{"order_no", o.No, "status", o.status(), "payment_status", o.paymentStatus(), "payment_method", "wallet", "currency", o.space.currency,
+		"subtotal_cents", o.Total, "total_cents", o.Total, "total", decimal(o.Total), "created_at", o.Created}
 }
 
 // orderDetail renders an order with its proxies once they are deliverable.
 func (s *Server) orderDetail(o *order) []byte {
-	done := o.stage == stageCompleted
+	done := o.Stage == stageCompleted
 	var poll, refund any
-	switch o.stage {
+	switch o.Stage {
 	case stagePaid, stageProcuring:
 		poll = s.opts.PollAfterSeconds
 	case stageRefunded:
-		refund = object("status", "completed", "destination", "wallet", "amount_cents", o.total, "currency", o.space.currency, "refunded_at", o.refundedAt)
+		refund = object("status", "completed", "destination", "wallet", "amount_cents", o.Total, "currency", o.space.currency, "refunded_at", o.RefundedAt)
 	case stageCompleted:
 	}
 	proxies := make([]written, len(o.proxies))
 	for i, p := range o.proxies {
 		proxies[i] = p.item()
 	}
-	return object(append(o.summary(), "items", o.lines,
-		"delivery", object("expected_count", o.quantity, "delivered_count", o.delivered, "complete", done, "available", done),
+	return object(append(o.summary(), "items", o.Lines,
+		"delivery", object("expected_count", o.Quantity, "delivered_count", o.Delivered, "complete", done, "available", done),
 		"poll_after_seconds", poll, "refund", refund, "proxies", array(proxies))...)
 }
 
 // host is a made-up name that resolves nowhere.
-func (p *proxy) host() string { return p.id + ".proxy.invalid" }
+func (p *proxy) host() string { return p.ID + ".proxy.invalid" }
 
-// item renders a proxy with made-up credentials, so that a test for leaks
-// has something to look for.
+// item has made-up credentials, so that a test for leaks has something to look for.
 func (p *proxy) item() written {
-	host, user, password := p.host(), "user-"+p.id, "pass-"+p.id+"-secret"
-	return object("proxy_id", p.id, "status", "active", "host", host, "port", int64(1080), "protocol", p.offer.Protocol,
+	host, user, password := p.host(), "user-"+p.ID, "pass-"+p.ID+"-secret"
+	return object("proxy_id", p.ID, "status", "active", "host", host, "port", int64(1080), "protocol", p.offer.Protocol,
 		"username", user, "password", password, "connection", host+":1080:"+user+":"+password,
 		"socks5_uri", "socks5://"+user+":"+password+"@"+host+":1080", "ip_type", p.offer.IPType, "country_code", p.offer.CountryCode,
-		"region", p.offer.Region, "line_name", p.offer.LineName, "starts_at", p.starts, "expires_at", p.expires)
+		"region", p.offer.Region, "line_name", p.offer.LineName, "starts_at", p.Starts, "expires_at", p.Expires)
 }
 
 // pageTokenLife is how long a page token is good (assumed).
 const pageTokenLife = 15 * time.Minute
+
+const (
+	maxPageSize     = 200 // of offers by the document, of orders and proxies assumed
+	defaultPageSize = 50  // assumed
+)
+
+// query is a decoded query; a repeated key keeps its first value.
+type query map[string]string
+
+func parseQuery(raw string) query {
+	q := query{}
+	for part := range strings.SplitSeq(upstream.CanonicalQuery(raw), "&") {
+		key, value, _ := strings.Cut(part, "=")
+		key, errKey := url.PathUnescape(key)
+		value, errValue := url.PathUnescape(value)
+		if _, ok := q[key]; !ok && errKey == nil && errValue == nil && key != "" {
+			q[key] = value
+		}
+	}
+	return q
+}
+
+func (q query) either(key, alias string) string {
+	if v := q[key]; v != "" {
+		return v
+	}
+	return q[alias]
+}
+
+func positive(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && n > 0 && text[0] != '+'
+}
+
+// window is the part of a list that a request asks for.
+type window struct {
+	resource, filters string
+	size, offset      int
+}
+
+func (s *Server) window(r *request, q query, resource, filters string) (window, *refusal) {
+	w := window{resource: resource, filters: filters, size: defaultPageSize}
+	if text, ok := q["page_size"]; ok {
+		n, ok := positive(text)
+		if !ok || n > maxPageSize {
+			return w, invalid("page_size", "must be 1 to 200")
+		}
+		w.size = int(n)
+	}
+	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
+		if _, asked := q["page_size"]; asked && !s.moods.shrinksPages() {
+			return w, invalid("page_size", "is over the greatest")
+		}
+		w.size = most
+	}
+	token, ok := q["page_token"]
+	if !ok || token == "" {
+		return w, nil
+	}
+	if w.offset, ok = s.readToken(r.key.space, w, token); !ok || s.moods.draw(MoodShortTokens, 4) {
+		return w, refuse("invalid_page_token", "The page token is expired, altered or of another list.")
+	}
+	return w, nil
+}
+
+// token binds offset, account, environment, resource, filters, page size and an expiry.
+func (s *Server) token(sp *space, w window, offset int) string {
+	payload := strconv.Itoa(offset) + "." + strconv.FormatInt(s.now().Add(pageTokenLife).Unix(), 36)
+	return base64.RawURLEncoding.EncodeToString(append([]byte(payload+"."), s.tokenMAC(sp, w, payload)...))
+}
+
+func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
+	mac := hmac.New(sha256.New, s.st.secret)
+	for _, part := range []string{sp.id(), w.resource, w.filters, strconv.Itoa(w.size), payload} {
+		mac.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return mac.Sum(nil)[:16]
+}
+
+// readToken accepts only exactly what token made: base64 ignores line feeds and trailing bits.
+func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil && base64.RawURLEncoding.EncodeToString(raw) != token {
+		return 0, false
+	}
+	if err != nil || len(raw) < 18 || raw[len(raw)-17] != '.' {
+		return 0, false
+	}
+	payload, mac := string(raw[:len(raw)-17]), raw[len(raw)-16:]
+	if !hmac.Equal(mac, s.tokenMAC(sp, w, payload)) {
+		return 0, false
+	}
+	offsetText, expiryText, _ := strings.Cut(payload, ".")
+	offset, errOffset := strconv.Atoi(offsetText)
+	expiry, errExpiry := strconv.ParseInt(expiryText, 36, 64)
+	return offset, errOffset == nil && errExpiry == nil && s.now().Unix() <= expiry
+}
+
+// page renders one window over a list. A token says where in the whole list the next page
+// begins: an item that stops being shown removes no other from the pages.
+func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(i int) written) []byte {
+	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
+	for i := w.offset; i < total && !more; i++ {
+		switch {
+		case !shown(i):
+		case len(items) == w.size:
+			more, token = true, s.token(r.key.space, w, i)
+		default:
+			items = append(items, item(i))
+		}
+	}
+	return object(w.resource, array(items), "page_size", int64(w.size), "has_more", more, "next_page_token", token)
+}
+
+func (s *Server) listProxies(r *request) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
+	if no != nil {
+		return nil, no
+	}
+	list := r.key.space.proxies
+	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
+		func(i int) written { return list[i].past.asOf(r.asOf, list[i]).item() }), nil
+}
+
+func (s *Server) listOrders(r *request) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
+	if no != nil {
+		return nil, no
+	}
+	list := r.key.space.orders
+	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
+		func(i int) written { return object(list[i].past.asOf(r.asOf, list[i]).summary()...) }), nil
+}
+
+// listOffers leaves out what cannot be bought with the quantity or duration; prices are
+// those of both, for the base duration (assumed).
+func (s *Server) listOffers(r *request) ([]byte, *refusal) {
+	q := parseQuery(r.http.URL.RawQuery)
+	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
+	for _, f := range []struct {
+		name string
+		into *int64
+	}{{"quantity", &want.quantity}, {"duration_days", &want.days}} {
+		if text, ok := q[f.name]; ok {
+			n, ok := positive(text)
+			if !ok {
+				return nil, invalid(f.name, "must be a positive integer")
+			}
+			*f.into = n
+		}
+	}
+	filters, _ := json.Marshal([]any{want.country, want.region, want.line, want.ipType, want.quantity, want.days})
+	w, no := s.window(r, q, "offers", string(filters))
+	if no != nil {
+		return nil, no
+	}
+	list, now := s.st.offers, s.now()
+	return s.page(r, w, len(list),
+		func(i int) bool {
+			return want.matches(s.moods.named(list[i], now), s.st.stock[r.env+"/"+list[i].OfferCode])
+		},
+		func(i int) written {
+			return r.key.space.offer(s.moods.named(list[i], now), want.quantity, want.days)
+		}), nil
+}
+
+type offerQuery struct {
+	country, region, line, ipType string
+	quantity, days                int64
+}
+
+func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
+	is := func(want, have string) bool { return want == "" || strings.EqualFold(want, have) }
+	return is(w.country, o.CountryCode) && is(w.region, o.Region) && is(w.line, o.LineName) && is(w.ipType, o.IPType) &&
+		stock > 0 && w.quantity <= stock && (o.MaxQuantity == 0 || w.quantity <= o.MaxQuantity) &&
+		(w.days == 0 || slices.Contains(o.DurationDays, w.days))
+}
+
+func (sp *space) offer(o *FixtureOffer, quantity, days int64) written {
+	unit := sp.unitPrice(o, quantity, days)
+	return object("offer_code", o.OfferCode, "name", o.Name, "country_code", o.CountryCode, "country_name", o.CountryName, "region", o.Region,
+		"line_name", o.LineName, "ip_type", o.IPType, "protocol", o.Protocol, "unit_price_cents", unit, "unit_price", decimal(unit),
+		"base_duration_days", o.BaseDurationDays, "duration_days", o.DurationDays, "max_quantity", cmp.Or(o.MaxQuantity, maxOrderQuantity), "cidrs", o.CIDRs)
+}

@@ -3,12 +3,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"time"
 )
 
-// retention is how long a completed record replays, by the sandbox's clock,
-// counted from completion (assumed).
+// retention is from completion, by the sandbox's clock (assumed).
 const retention = 24 * time.Hour
 
 type recordState uint8
@@ -19,38 +19,38 @@ const (
 	recordInterrupted
 )
 
-// record is one idempotency record. Its key is scoped to account and
-// environment, over both POST routes (assumed).
+// record is scoped by its key to account and environment, over both POST routes (assumed).
 type record struct {
-	hash   [sha256.Size]byte
-	state  recordState
-	at     time.Time
-	status int
-	code   string
-	body   []byte
+	savedRecord
+
 	// durable is false until the commit that holds the operation is done:
 	// meanwhile the record answers idempotency_processing.
 	durable bool
 }
 
-type expiringRecord struct {
-	space *space
-	key   string
-	at    time.Time
+// savedRecord is what the database keeps of a record.
+type savedRecord struct {
+	Space, Key string
+	Hash       []byte
+	State      recordState
+	At         time.Time
+	Status     int
+	Code       string
+	Body       []byte
 }
 
-func bodyHash(path string, body []byte) [sha256.Size]byte {
+func (c *change) saveRecord(rec *record) { c.put("record", rec.Space+"/"+rec.Key, rec.savedRecord) }
+
+func bodyHash(path string, body []byte) []byte {
 	h := sha256.New()
 	h.Write([]byte(path))
 	h.Write([]byte{0})
 	h.Write(body)
-	var out [sha256.Size]byte
-	h.Sum(out[:0])
-	return out
+	return h.Sum(nil)
 }
 
 // known answers a request whose key has a record; called with the lock held.
-func (s *Server) known(r *request, key string, hash [sha256.Size]byte) (reply, bool) {
+func (s *Server) known(r *request, key string, hash []byte) (reply, bool) {
 	rec := r.key.space.records[key]
 	if rec == nil {
 		return reply{}, false
@@ -60,33 +60,33 @@ func (s *Server) known(r *request, key string, hash [sha256.Size]byte) (reply, b
 		return reply{}, false
 	}
 	switch {
-	case rec.hash != hash:
+	case !bytes.Equal(rec.Hash, hash):
 		return s.refused(refuse("idempotency_key_conflict", "The key was used with a different body.")), true
-	case rec.state == recordInterrupted:
+	case rec.State == recordInterrupted:
 		return s.refused(refuse("idempotency_unresolved", "An earlier request needs verification.")), true
-	case rec.state == recordProcessing || !rec.durable:
+	case rec.State == recordProcessing || !rec.durable:
 		return s.refused(refuse("idempotency_processing", "The same operation is still in progress.")), true
 	}
-	return reply{status: rec.status, code: rec.code, body: rec.body, replayed: true}, true
+	return reply{status: rec.Status, code: rec.Code, body: rec.Body, replayed: true}, true
 }
 
 // forgotten reports that a completed record is past its retention: its key is new.
 func (s *Server) forgotten(rec *record) bool {
-	return rec.state == recordCompleted && rec.durable && s.now().Sub(rec.at) >= retention
+	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
 
-// complete stores the first response under its key, with the lock held, and
-// returns what makes it replayable once it is durable.
-func (s *Server) complete(r *request, key string, hash [sha256.Size]byte, out reply, interrupted bool, ch *change) func() {
-	rec := &record{hash: hash, state: recordCompleted, at: s.now(), status: out.status, code: out.code, body: out.body}
-	if interrupted {
-		rec.state, rec.body = recordInterrupted, nil
-	}
+// complete stores the first response, with the lock held, and returns what makes it
+// replayable once it is durable.
+func (s *Server) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
 	sp := r.key.space
+	rec := &record{savedRecord: savedRecord{sp.id(), key, hash, recordCompleted, s.now(), out.status, out.code, out.body}}
+	if interrupted {
+		rec.State, rec.Body = recordInterrupted, nil
+	}
 	sp.records[key] = rec
 	s.forget(ch)
-	s.st.expiring = append(s.st.expiring, expiringRecord{sp, key, rec.at})
-	s.saveRecord(ch, sp, key, rec)
+	s.st.expiring = append(s.st.expiring, rec)
+	ch.saveRecord(rec)
 	return func() {
 		s.st.mu.Lock()
 		rec.durable = true
@@ -98,27 +98,26 @@ func (s *Server) complete(r *request, key string, hash [sha256.Size]byte, out re
 func (s *Server) forget(ch *change) {
 	now := s.now()
 	for n := 0; n < 4 && len(s.st.expiring) > 0; n++ {
-		e := s.st.expiring[0]
-		if now.Sub(e.at) < retention {
+		rec := s.st.expiring[0]
+		if now.Sub(rec.At) < retention {
 			return
 		}
 		s.st.expiring = s.st.expiring[1:]
-		rec := e.space.records[e.key]
-		if rec != nil && s.forgotten(rec) {
-			delete(e.space.records, e.key)
-			ch.remove("record", e.space.id()+"/"+e.key)
+		if records := s.st.spaces[rec.Space].records; records[rec.Key] == rec && s.forgotten(rec) {
+			delete(records, rec.Key)
+			ch.remove("record", rec.Space+"/"+rec.Key)
 		}
 	}
 }
 
 // interrupt turns an existing record of the same body into an interrupted one.
-func (s *Server) interrupt(sp *space, key string, hash [sha256.Size]byte) {
+func (s *Server) interrupt(sp *space, key string, hash []byte) {
 	rec := sp.records[key]
-	if rec == nil || rec.hash != hash || s.forgotten(rec) {
+	if rec == nil || !bytes.Equal(rec.Hash, hash) || s.forgotten(rec) {
 		return
 	}
-	rec.state = recordInterrupted
+	rec.State = recordInterrupted
 	c := s.newChange()
-	s.saveRecord(c, sp, key, rec)
+	c.saveRecord(rec)
 	s.submit(c)
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -33,14 +34,13 @@ type Charge struct {
 	ProxyID        string `json:"proxy_id,omitempty"`
 }
 
-// appendLine writes the line as JSON with its line feed.
 func (c *Charge) appendLine(b []byte) []byte {
 	line, _ := jsonv2.Marshal(c) // text and numbers
 	return append(append(b, line...), '\n')
 }
 
-// ReadCharges reads a referee file. A torn last line, as a crash leaves it, is
-// left out; anything else that cannot be read is an error with its line.
+// ReadCharges reads a referee file. A torn last line, as a crash leaves it, is left out;
+// anything else that cannot be read is an error with its line.
 func ReadCharges(path string) ([]Charge, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -78,8 +78,7 @@ type referee struct {
 	kept   bytes.Buffer // the lines, where there is no file
 }
 
-// openReferee opens the file for appending and cuts off a torn last line, which
-// belongs to nothing that was answered.
+// openReferee cuts off a torn last line, which belongs to nothing that was answered.
 func openReferee(path string, noSync bool) (*referee, error) {
 	r := &referee{path: path, noSync: noSync}
 	if path == "" {
@@ -108,7 +107,7 @@ func syncDirectory(path string) error {
 
 func cutTornLine(f *os.File) error {
 	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
+	if err != nil || size == 0 {
 		return err
 	}
 	buf := make([]byte, 4096)
@@ -119,21 +118,13 @@ func cutTornLine(f *os.File) error {
 			return err
 		}
 		if i := bytes.LastIndexByte(chunk, '\n'); i >= 0 {
-			return truncateTo(f, start+int64(i)+1, size)
+			return f.Truncate(start + int64(i) + 1)
 		}
 		end = start
 	}
-	return truncateTo(f, 0, size)
+	return f.Truncate(0)
 }
 
-func truncateTo(f *os.File, length, size int64) error {
-	if length == size {
-		return nil
-	}
-	return f.Truncate(length)
-}
-
-// append writes lines and syncs them, unless ChargesNoSync is set.
 func (r *referee) append(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
@@ -144,19 +135,16 @@ func (r *referee) append(lines []byte) error {
 		r.kept.Write(lines)
 		return nil
 	}
-	if _, err := r.file.Write(lines); err != nil {
-		return fmt.Errorf("charges: %w", err)
+	_, err := r.file.Write(lines)
+	if err == nil && !r.noSync {
+		err = r.file.Sync()
 	}
-	if r.noSync {
-		return nil
-	}
-	if err := r.file.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("charges: %w", err)
 	}
 	return nil
 }
 
-// missing gives the lines that the file does not hold yet.
 func (r *referee) missing(lines [][]byte) ([][]byte, error) {
 	if r.file == nil || len(lines) == 0 {
 		return lines, nil
@@ -169,18 +157,12 @@ func (r *referee) missing(lines [][]byte) ([][]byte, error) {
 	for line := range bytes.Lines(raw) {
 		have[string(line)]++
 	}
-	var out [][]byte
-	for _, line := range lines {
-		if have[string(line)] > 0 {
-			have[string(line)]--
-			continue
-		}
-		out = append(out, line)
-	}
-	return out, nil
+	return slices.DeleteFunc(lines, func(line []byte) bool {
+		have[string(line)]--
+		return have[string(line)] >= 0
+	}), nil
 }
 
-// all gives every line so far.
 func (r *referee) all() ([]Charge, error) {
 	if r.file != nil {
 		return ReadCharges(r.path)

@@ -44,7 +44,6 @@ func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 	return s.carryOut(r, in, chosen, total, ch, f), nil
 }
 
-// renewalOf reads a renewal, and checks it against the proxies and the balance.
 func (s *Server) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
 	if in, no = readRenewBody(r.body); no != nil {
 		return in, nil, 0, no
@@ -79,15 +78,15 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	return chosen, nil
 }
 
-// carryOut charges all, refunds what explicitly failed, and extends what
-// succeeded; an unresolved line stays charged and is not extended.
+// carryOut charges all, refunds what failed, and extends what succeeded; an unresolved line
+// stays charged.
 func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64, ch *change, f renewalFault) reply {
 	sp, result := r.key.space, renewalResult{total: total}
 	verdicts := f.verdicts(chosen)
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
 	for i, p := range chosen {
 		cents := sp.price(p.offer, 1, in.Days)
-		line.ProxyID = p.id
+		line.ProxyID = p.ID
 		s.money(ch, sp, line, -cents)
 		refunded := int64(0)
 		switch verdicts[i] {
@@ -96,8 +95,8 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 			refunded = cents
 		case "succeeded":
 			s.proxyChanges(p)
-			p.expires = p.extended(in.Days, s.now())
-			ch.saveProxy(p)
+			p.Expires = p.extended(in.Days, s.now())
+			ch.put("proxy", p.ID, p.savedProxy)
 		}
 		result.add(p, verdicts[i], in.Days, cents, refunded)
 	}
@@ -105,10 +104,9 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 	return s.renewalReply(sp, result)
 }
 
-// extended counts from the present expiry, or from now when that is past or null
-// (assumed).
+// extended counts from the present expiry, or from now when that is past or null (assumed).
 func (p *proxy) extended(days int64, now time.Time) time.Time {
-	from := p.expires
+	from := p.Expires
 	if from.Before(now) {
 		from = now.Truncate(time.Second)
 	}
@@ -124,14 +122,14 @@ type renewalResult struct {
 func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {
 	switch verdict {
 	case "failed":
-		x.failed = append(x.failed, p.id)
+		x.failed = append(x.failed, p.ID)
 	case "unresolved":
-		x.unresolved = append(x.unresolved, p.id)
+		x.unresolved = append(x.unresolved, p.ID)
 	default:
-		x.succeeded = append(x.succeeded, p.id)
+		x.succeeded = append(x.succeeded, p.ID)
 	}
 	x.refunded += refunded
-	x.lines = append(x.lines, object("proxy_id", p.id, "host", p.host(), "status", verdict, "duration_days", days, "amount_cents", cents,
+	x.lines = append(x.lines, object("proxy_id", p.ID, "host", p.host(), "status", verdict, "duration_days", days, "amount_cents", cents,
 		"amount", decimal(cents), "charged_cents", cents-refunded, "refunded_cents", refunded))
 }
 

@@ -1,16 +1,22 @@
-// Envelopes, and the HTTP status of each code.
+// Envelopes, the HTTP status of each code, and JSON with members in the order in which the
+// document shows them.
 
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reply is one envelope before it goes out. seq must be durable first; settle
-// runs after that.
+// reply is one envelope before it goes out. seq is durable first; settle runs then.
 type reply struct {
 	status int
 	code   string
@@ -22,9 +28,7 @@ type reply struct {
 	replayed   bool   // the first reply under its key, again
 }
 
-// statuses are the HTTP statuses of the codes. The document names 409 for
-// idempotency_unresolved, 422 for operation_failed, 429 and 201; the rest is
-// assumed.
+// statuses has 201, 409, 422 and 429 from the document; the rest is assumed.
 var statuses = map[string]int{
 	"ok": 200, "invalid_signature": 401, "stale_timestamp": 401, "replayed_nonce": 401,
 	"idempotency_key_required": 400, "idempotency_key_conflict": 409, "idempotency_processing": 409,
@@ -34,12 +38,7 @@ var statuses = map[string]int{
 	"unsupported_operation": 404, "proxy_endpoint_unavailable": 503, "operation_failed": 422,
 }
 
-func statusOf(code string) int {
-	if s, ok := statuses[code]; ok {
-		return s
-	}
-	return http.StatusBadRequest
-}
+func statusOf(code string) int { return cmp.Or(statuses[code], http.StatusBadRequest) }
 
 // envelope renders a reply; data nil is an empty object.
 func (s *Server) envelope(status int, code, message string, data []byte) reply {
@@ -53,8 +52,7 @@ func (s *Server) envelope(status int, code, message string, data []byte) reply {
 
 func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
-// refusal is why a request is not carried out: a code of the API with its message, or a
-// field and what is wrong with it. The control interface refuses fields too.
+// refusal is a code of the API with its message, or a field and what is wrong with it.
 type refusal struct {
 	code, message, field string
 
@@ -70,8 +68,7 @@ func invalid(field, format string, args ...any) *refusal {
 	return &refusal{code: "validation_error", field: field, message: fmt.Sprintf(format, args...)}
 }
 
-// refused answers a refusal; of a field as validation_error (assumed structure: errors
-// maps a field to its messages).
+// refused has the assumed structure of errors: a field with its messages.
 func (s *Server) refused(no *refusal) reply {
 	message, data := no.message, []byte(nil)
 	if no.field != "" {
@@ -81,4 +78,58 @@ func (s *Server) refused(no *refusal) reply {
 	out := s.envelope(statusOf(no.code), no.code, message, data)
 	out.retryAfter = no.retryAfter
 	return out
+}
+
+// written is JSON that is one value of another object.
+type written []byte
+
+// object writes names and their values in turn; an instant that is zero is null.
+func object(members ...any) written {
+	b := make(written, 0, 512)
+	for pair := range slices.Chunk(members, 2) {
+		name, _ := pair[0].(string)
+		b = append(append(append(b, `,"`...), name...), `":`...)
+		b = appendValue(b, pair[1])
+	}
+	b[0] = '{'
+	return append(b, '}')
+}
+
+func array(items []written) written {
+	b := written{'['}
+	for i, item := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, item...)
+	}
+	return append(b, ']')
+}
+
+func appendValue(b written, v any) written {
+	switch v := v.(type) {
+	case written:
+		return append(b, v...)
+	case string:
+		quoted, _ := jsontext.AppendQuote(b, v)
+		return quoted
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case time.Time:
+		if v.IsZero() {
+			return append(b, "null"...)
+		}
+		return append(v.UTC().AppendFormat(append(b, '"'), time.RFC3339), '"')
+	}
+	other, _ := jsonv2.Marshal(v) // numbers, texts and lists of them
+	return append(b, other...)
+}
+
+// decimal writes cents as a decimal string of the main unit.
+func decimal(cents int64) string {
+	sign := ""
+	if cents < 0 {
+		sign, cents = "-", -cents
+	}
+	return fmt.Sprintf("%s%d.%02d", sign, cents/100, cents%100)
 }

@@ -1,17 +1,77 @@
-// How a request is served, from its first byte to its reply.
+// How a request is served, from its route to its reply.
 
 package sandbox
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"perennial/ledger/connlimit"
 )
+
+const (
+	routeOrders = "POST /api/v1/orders"
+	routeRenew  = "POST /api/v1/proxies/renew"
+	apiPrefix   = "/api/v1/"
+)
+
+// route is what a method and path lead to; it has no name where the API has none.
+type route struct {
+	name, pattern, scope, id string
+	read                     func(*Server, *request) ([]byte, *refusal) // of a GET
+}
+
+var fixedRoutes = map[string]route{
+	"GET /api/v1/account": {scope: "account:read", read: (*Server).account},
+	"GET /api/v1/wallet":  {scope: "wallet:read", read: (*Server).wallet},
+	"GET /api/v1/offers":  {scope: "offers:read", read: (*Server).listOffers},
+	"GET /api/v1/orders":  {scope: "orders:read", read: (*Server).listOrders},
+	"GET /api/v1/proxies": {scope: "proxies:read", read: (*Server).listProxies},
+	routeOrders:           {scope: "orders:write"},
+	routeRenew:            {scope: "proxies:write"},
+}
+
+var itemRoutes = map[string]route{
+	"/api/v1/orders/":  {pattern: "/api/v1/orders/{order_no}", scope: "orders:read", read: (*Server).order},
+	"/api/v1/proxies/": {pattern: "/api/v1/proxies/{proxy_id}", scope: "proxies:read", read: (*Server).proxy},
+}
+
+func findRoute(method, path string) route {
+	name := method + " " + path
+	if rt, ok := fixedRoutes[name]; ok {
+		rt.name, rt.pattern = name, path
+		return rt
+	}
+	for prefix, rt := range itemRoutes {
+		rest, ok := strings.CutPrefix(path, prefix)
+		id, err := url.PathUnescape(rest)
+		if ok && method == http.MethodGet && rest != "" && !strings.Contains(rest, "/") && err == nil {
+			rt.name, rt.id = "GET "+rt.pattern, id
+			return rt
+		}
+	}
+	return route{}
+}
+
+// pathOf is the escaped path as sent and signed, also out of a target in absolute form.
+func pathOf(r *http.Request) string {
+	if !strings.HasPrefix(r.RequestURI, "/") && r.URL.Host != "" {
+		return r.URL.EscapedPath()
+	}
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	return path
+}
 
 const (
 	maxRequestBody    = 1 << 20 // assumed
@@ -20,7 +80,6 @@ const (
 
 func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotency-Key") }
 
-// handler serves one environment.
 func (s *Server) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
@@ -41,25 +100,14 @@ func (s *Server) handler(env string) http.Handler {
 	})
 }
 
-// maxDrained is how much of a body that is too large is still taken in and
-// discarded: a client that is cut off while writing never sees the reply.
+// maxDrained is taken in and discarded: a client that is cut off never sees the reply.
 const maxDrained = 64 << 20
 
-// readBody reads a body to its end, or gives the HTTP status of what is wrong
-// with it. Memory grows with what has come, never with what was announced.
+// readBody gives the HTTP status of what is wrong. Memory grows with what has come, never
+// with what was announced.
 func readBody(r *http.Request) ([]byte, int) {
-	const usual = 4 << 10
-	switch n := r.ContentLength; {
-	case n == 0:
-		return nil, 0
-	case n > maxRequestBody:
+	if r.ContentLength > maxRequestBody {
 		return nil, tooLarge(r)
-	case n > 0 && n <= usual:
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r.Body, body); err != nil {
-			return nil, http.StatusBadRequest
-		}
-		return body, 0
 	}
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(io.LimitReader(r.Body, maxRequestBody+1)); err != nil {
@@ -79,8 +127,7 @@ func tooLarge(r *http.Request) int {
 	return http.StatusRequestEntityTooLarge
 }
 
-// unreadable answers a body that is too large or broken, before authentication:
-// the signed bytes are not known.
+// unreadable comes before authentication: the signed bytes are not known.
 func (s *Server) unreadable(status int) reply {
 	message := "could not be read"
 	if status == http.StatusRequestEntityTooLarge {
@@ -91,8 +138,7 @@ func (s *Server) unreadable(status int) reply {
 	return out
 }
 
-// claimedAccount serves the filters of faults and latency before anything is
-// verified.
+// claimedAccount serves the filters of faults and latency; nothing is verified yet.
 func (s *Server) claimedAccount(r *http.Request) string {
 	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
@@ -100,8 +146,7 @@ func (s *Server) claimedAccount(r *http.Request) string {
 	return ""
 }
 
-// answer carries the request out, unless a fault says otherwise, waits until
-// what was done is durable, and only then replies or misbehaves.
+// answer replies, or misbehaves, once what was done is durable.
 func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
 	if f != nil && !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
@@ -131,7 +176,6 @@ func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renew
 	s.misbehave(w, r, f, out)
 }
 
-// perform authenticates and runs one request.
 func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
 	no := s.authenticate(r)
 	post := r.http.Method == http.MethodPost
@@ -187,12 +231,9 @@ func checkHeaders(h http.Header) *refusal {
 }
 
 func saysJSON(contentType string) bool {
-	if contentType == "application/json" || contentType == "" {
-		return true
-	}
 	media, params, err := mime.ParseMediaType(contentType)
 	charset := params["charset"]
-	return err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
+	return contentType == "" || err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
 // printable accepts 1 to limit bytes of ASCII without control characters.
@@ -205,8 +246,8 @@ func printable(text string, limit int) bool {
 	return text != "" && len(text) <= limit
 }
 
-// write looks the key up first, before balances, stock and limits (assumed). A refusal
-// executes nothing and leaves no record: its key stays free (assumed).
+// write looks the key up before balances, stock and limits (assumed). A refusal leaves no
+// record: its key stays free (assumed).
 func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f != nil && f.Fault == "unresolved_record"
@@ -239,8 +280,8 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	return out
 }
 
-// send writes a reply and counts it. From here on the connection may be closed for
-// another one: a client that does not read must not keep a place.
+// send counts a reply too. From here on the connection may be closed for another one: a
+// client that does not read must not keep a place.
 func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	if f == nil {
 		s.counts.add(r.rt.pattern, r.http.Method, out.code)
@@ -259,4 +300,74 @@ func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	}
 	w.WriteHeader(out.status)
 	_, _ = w.Write(out.body)
+}
+
+// decodeBody reads the one JSON object of a body into v, with the path of what is
+// wrong: names are exact, none appears twice, unknown ones are refused (assumed: a
+// misspelt field must not pass for its absence), integers are integers, and null
+// counts as absent (assumed). The control interface takes names in any case.
+func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		return invalid("body", "must be a JSON object")
+	}
+	err := jsonv2.Unmarshal(body, v, append(options, jsonv2.RejectUnknownMembers(true))...)
+	if err == nil {
+		return nil
+	}
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
+		return invalid(fieldPath(syntax.JSONPointer), "appears twice")
+	}
+	wrong, ok := errors.AsType[*jsonv2.SemanticError](err)
+	switch {
+	case !ok:
+		return invalid("body", "is not valid JSON")
+	case errors.Is(err, jsonv2.ErrUnknownName):
+		return invalid(fieldPath(wrong.JSONPointer), "is not a known field")
+	}
+	return invalid(fieldPath(wrong.JSONPointer), "must be %s", kindWord(wrong.GoType))
+}
+
+// fieldPath writes a JSON pointer as the provider's errors write fields:
+// items.0.quantity. A long name does not fill the reply.
+func fieldPath(p jsontext.Pointer) string {
+	var path []string
+	for name := range p.Tokens() {
+		path = append(path, shorten(name))
+	}
+	return strings.Join(path, ".")
+}
+
+func shorten(name string) string {
+	const enough = 64
+	switch {
+	case name == "":
+		return `""`
+	case len(name) <= enough:
+		return name
+	}
+	cut := enough
+	for !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut] + "…"
+}
+
+func kindWord(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "a JSON object"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	default:
+		return "an integer"
+	}
 }

@@ -61,18 +61,10 @@ func (o *Options) fillDefaults() {
 		o.Log = logrus.New()
 		o.Log.SetOutput(io.Discard)
 	}
-	if o.MaxConnections <= 0 {
-		o.MaxConnections = defaultMaxConnections
-	}
-	if o.AsyncDelay <= 0 {
-		o.AsyncDelay = time.Second
-	}
-	if o.DelayedDelay <= 0 {
-		o.DelayedDelay = 2 * time.Second
-	}
-	if o.PollAfterSeconds <= 0 {
-		o.PollAfterSeconds = 1
-	}
+	o.MaxConnections = cmp.Or(max(o.MaxConnections, 0), defaultMaxConnections)
+	o.AsyncDelay = cmp.Or(max(o.AsyncDelay, 0), time.Second)
+	o.DelayedDelay = cmp.Or(max(o.DelayedDelay, 0), 2*time.Second)
+	o.PollAfterSeconds = cmp.Or(max(o.PollAfterSeconds, 0), 1)
 }
 
 // Server is a running sandbox.
@@ -214,13 +206,10 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// defaultMaxConnections is far above what clients of a sandbox need and far
-// below what it costs to be short of file descriptors.
+// defaultMaxConnections is above what clients need, and below a lack of file descriptors.
 const defaultMaxConnections = 4096
 
-// Bounds on what a slow client may take. A whole request comes within
-// readTimeout, its head within headerTimeout; a hanging reply's time is not
-// counted (Server.hang).
+// Bounds on a slow client. A hanging reply's time is not counted (Server.hang).
 const (
 	headerTimeout  = 10 * time.Second
 	readTimeout    = 30 * time.Second
@@ -229,8 +218,7 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// panicLog keeps the panics from net/http's log; the rest is about clients that break
-// off, often on demand.
+// panicLog drops what net/http says about clients that break off, often on demand.
 type panicLog struct{ log *logrus.Logger }
 
 // Write is one message of net/http.

@@ -58,14 +58,18 @@ type apiKey struct {
 }
 
 type proxy struct {
-	id      string
-	space   *space
-	offer   *FixtureOffer
-	orderNo string
-	index   int
-	starts  time.Time
-	expires time.Time // zero: null
-	past    past[proxy]
+	savedProxy
+
+	space *space
+	offer *FixtureOffer
+	past  past[proxy]
+}
+
+// savedProxy is what the database keeps of a proxy.
+type savedProxy struct {
+	ID, Space, Offer, OrderNo string
+	Index                     int
+	Starts, Expires           time.Time // no expiry: zero
 }
 
 // state is everything that the API shows, behind one lock held for short.
@@ -79,7 +83,7 @@ type state struct {
 	proxies  map[string]*proxy
 	orders   map[string]*order
 	pending  orderHeap
-	expiring []expiringRecord
+	expiring []*record // completed or interrupted, oldest first
 	serial   uint64
 	secret   []byte // signs page tokens
 }
@@ -152,7 +156,7 @@ func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
 		if known {
 			expires = epoch.Add(from + spread(to-from, i, count))
 		}
-		st.addProxy(&proxy{id: id, space: sp, offer: offer, starts: epoch.AddDate(0, 0, -int(offer.BaseDurationDays)), expires: expires})
+		st.addProxy(&proxy{savedProxy: savedProxy{ID: id, Starts: epoch.AddDate(0, 0, -int(offer.BaseDurationDays)), Expires: expires}, space: sp, offer: offer})
 	}
 	return nil
 }
@@ -165,13 +169,12 @@ func spread(width time.Duration, i, count int) time.Duration {
 }
 
 func (st *state) addProxy(p *proxy) {
-	p.index = len(p.space.proxies)
+	p.Space, p.Offer, p.Index = p.space.id(), p.offer.OfferCode, len(p.space.proxies)
 	p.space.proxies = append(p.space.proxies, p)
-	st.proxies[p.id] = p
+	st.proxies[p.ID] = p
 }
 
-// nextID makes an opaque identifier that never repeats, even across restarts:
-// the serial is restored with the state.
+// nextID never repeats, even across restarts: the serial is restored with the state.
 func (st *state) nextID(prefix string) string {
 	st.serial++
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
@@ -181,7 +184,7 @@ func (st *state) nextID(prefix string) string {
 type orderHeap []*order
 
 func (h orderHeap) Len() int           { return len(h) }
-func (h orderHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h orderHeap) Less(i, j int) bool { return h[i].Due.Before(h[j].Due) }
 func (h orderHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push is for container/heap.

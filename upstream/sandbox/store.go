@@ -17,8 +17,7 @@ import (
 	"perennial/ledger/files"
 )
 
-// store keeps the state's rows and the referee's lines in one SQLite file. Rows
-// are the difference from the fixture, which is stored with them.
+// store keeps the rows that differ from the fixture, and the referee's lines, in one file.
 type store struct {
 	db     *sql.DB
 	synced int64 // newest charges row whose lines the referee's file holds
@@ -27,22 +26,16 @@ type store struct {
 	pruned time.Time // when nonces were last forgotten
 }
 
-// inMemory is the path of a database that is in no file.
-const inMemory = ":memory:"
-
 const schema = `
 CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (kind, id)) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS nonces (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, batch BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL) STRICT;`
 
-// openStore opens or creates the file. The lock is exclusive: of two sandboxes on
-// one file each would serve only its own memory.
+// openStore locks the file: of two sandboxes each would serve only its own memory.
 func openStore(path string) (*store, error) {
 	dsn := "file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_locking_mode=EXCLUSIVE&_busy_timeout=2000"
-	if path != inMemory {
-		if err := files.Make(path); err != nil { // SQLite gives the files beside it the same mode
-			return nil, fmt.Errorf("sandbox database: %w", err)
-		}
+	if err := files.Make(path); err != nil { // SQLite gives the files beside it the same mode
+		return nil, fmt.Errorf("sandbox database: %w", err)
 	}
 	db, err := sql.Open("sqlite3", dsn)
 	if err != nil {
@@ -71,11 +64,7 @@ func (st *store) prepare() error {
 	if err := st.db.QueryRow("SELECT coalesce(max(seq),0) FROM charges").Scan(&st.last); err != nil {
 		return err
 	}
-	raw, err := st.meta("synced")
-	if err != nil || raw == nil {
-		return err
-	}
-	st.synced, err = strconv.ParseInt(string(raw), 10, 64)
+	_, err := st.decode("synced", &st.synced)
 	return err
 }
 
@@ -89,7 +78,15 @@ func (st *store) meta(id string) ([]byte, error) {
 	return data, err
 }
 
-// each reads all rows of a kind.
+// decode reads what meta reads as JSON, and reports whether there is any.
+func (st *store) decode(id string, into any) (known bool, err error) {
+	data, err := st.meta(id)
+	if err != nil || data == nil {
+		return false, err
+	}
+	return true, json.Unmarshal(data, into)
+}
+
 func (st *store) each(kind string, do func(id string, data []byte) error) error {
 	var id string
 	var data []byte
@@ -119,8 +116,7 @@ func (st *store) query(text string, into []any, do func() error, args ...any) er
 	return rows.Err()
 }
 
-// commit writes a batch in one transaction. What the referee's file is known to
-// hold is noted with the following batch.
+// commit notes what the referee's file is known to hold with the following batch.
 func (st *store) commit(batch []*change) error {
 	tx, err := st.db.Begin()
 	if err != nil {
@@ -171,8 +167,7 @@ func (st *store) write(tx *sql.Tx, batch []*change) (int64, error) {
 	return last, err
 }
 
-// writeNonces keeps the nonces of a batch in one row, and every minute removes
-// those that are older than nonceMemory.
+// writeNonces keeps a batch in one row, and every minute removes what is too old.
 func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	var used [][2]string
 	var at time.Time
@@ -196,7 +191,6 @@ func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	return err
 }
 
-// eachNonce reads the nonces in the order in which they were used.
 func (st *store) eachNonce(do func(appID, nonce string, at time.Time)) error {
 	var at int64
 	var data []byte
@@ -212,7 +206,6 @@ func (st *store) eachNonce(do func(appID, nonce string, at time.Time)) error {
 	})
 }
 
-// lines reads the referee's lines of rows after seq.
 func (st *store) lines(after int64) (out [][]byte, err error) {
 	var blob []byte
 	err = st.query("SELECT lines FROM charges WHERE seq>? ORDER BY seq", []any{&blob}, func() error {

@@ -40,8 +40,6 @@ type Options struct {
 	Accounts    int
 	Rows        int64 // that each journal has before
 	Drain       bool
-	OpenPages   int
-	CPUProfile  string // a file
 	Profiles    string // a directory
 
 	// NATS is another server to measure too, and Queue a connection to it, which remains
@@ -61,8 +59,6 @@ const (
 	// mostRequests is how many requests of all accounts may be under way at once: the
 	// sandbox keeps twice as many connections open.
 	mostRequests = 2048
-	// mostOpenPages is how many pages may be open; the pages' own bound is 200.
-	mostOpenPages = 100
 )
 
 // Check returns why the options cannot be measured, in the words of their flags.
@@ -73,12 +69,10 @@ func (o Options) Check() error {
 	}{
 		{o.Kind != "renew" && o.Kind != "order", fmt.Sprintf("--kind is %q: use renew or order", o.Kind)},
 		{o.NATS != nil && (o.Accounts > 1 || o.Rows > 0), "--nats works with one account of an empty ledger: leave --accounts and --rows out"},
-		{o.CPUProfile != "" && o.Profiles != "", "--cpuprofile and --profile are given: one of them is enough, --profile has a CPU profile too"},
 		{o.Commands < 1 || o.Concurrency < 1 || o.Concurrency > 1024, "--commands must be at least 1 and --concurrency 1 to 1024"},
 		{o.Accounts > mostRequests/max(o.Concurrency, 1), fmt.Sprintf("--accounts times --concurrency must be at most %d requests under way at once", mostRequests)},
 		{o.InFlight < 0 || o.InFlight > mostInFlight, fmt.Sprintf("--in-flight must be 1 to %d", mostInFlight)},
 		{o.Accounts < 1 || o.Accounts > o.Commands, fmt.Sprintf("--accounts must be at least 1, and no more than --commands (%d): each has its part of them", o.Commands)},
-		{o.OpenPages < 0 || o.OpenPages > mostOpenPages, fmt.Sprintf("--open-pages must be 0 to %d", mostOpenPages)},
 		{o.Rows < 0, "--rows must be at least 0"},
 	} {
 		if one.wrong {
@@ -107,7 +101,7 @@ func (o Options) share() int { return shareOf(o.Commands, o.Accounts, 0) }
 // and the runner of each further part.
 func (o Options) parts() int {
 	asked := map[bool]int{true: 1}
-	return 2 + asked[o.Drain] + asked[o.OpenPages > 0] + asked[o.NATS != nil]
+	return 2 + asked[o.Drain] + asked[o.NATS != nil]
 }
 
 type bench struct {
@@ -143,7 +137,7 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	box, ready, err := b.start(ctx, b.provider(), cancel)
+	box, ready, err := b.start(ctx, "sandbox", b.provider(), cancel)
 	if err != nil {
 		return out, fmt.Errorf("start the sandbox: %w", err)
 	}
@@ -170,7 +164,7 @@ func (b *bench) measure(ctx context.Context) error {
 	if err := b.direct(ctx); err != nil {
 		return fmt.Errorf("direct: %w", err)
 	}
-	got, err := b.carryOut(ctx, part{what: "runner", cpuProfile: b.NATS == nil})
+	got, err := b.carryOut(ctx, part{what: "runner"})
 	if err != nil {
 		return err
 	}
@@ -183,13 +177,6 @@ func (b *bench) measure(ctx context.Context) error {
 			return err
 		}
 		b.out.Drained = &Drained{Used: got.Used, Ratio: got.PerSecond / b.out.DirectPerSecond, RowsBefore: got.rowsBefore, BooksAgree: got.booksAgree}
-	}
-	if b.OpenPages > 0 {
-		got, err := b.carryOut(ctx, part{what: "runner with open pages", profiles: "pages.", pages: b.OpenPages})
-		if err != nil {
-			return err
-		}
-		b.out.Pages = &Pages{Open: b.OpenPages, PerSecond: got.PerSecond, Ratio: got.PerSecond / b.out.PerSecond, CPUMicros: got.CPUMicros, PagesLoaded: *got.Pages}
 	}
 	if b.NATS != nil {
 		return b.measureOuter(ctx)

@@ -80,10 +80,10 @@ func measured(t *testing.T, o Options) Result {
 func TestEveryPartOfTheEmbeddedRunnerIsMeasured(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "p")
 	o := small()
-	o.Accounts, o.Drain, o.OpenPages, o.Rows, o.Profiles = 3, true, 3, 1001, dir
+	o.Accounts, o.Drain, o.Rows, o.Profiles = 3, true, 1001, dir
 	out := measured(t, o)
 	// Each account has the money of 21 commands a part: one that got more would fail.
-	if left := int64(3*21-61) * 4 * cents; out.Accounts != 3 || out.WalletCents != left || out.InFlight != batchSize {
+	if left := int64(3*21-61) * 3 * cents; out.Accounts != 3 || out.WalletCents != left || out.InFlight != batchSize {
 		t.Errorf("%+v, and %d cents should be left", out, left)
 	}
 	if out.RowsBefore < 1001 || out.RowsBefore > 1001+20 {
@@ -92,10 +92,7 @@ func TestEveryPartOfTheEmbeddedRunnerIsMeasured(t *testing.T) {
 	if d := out.Drained; d.PerSecond <= 0 || d.Ratio != d.PerSecond/out.DirectPerSecond || d.CPUMicros <= 0 || d.Allocations < 10 || !d.BooksAgree || d.RowsBefore < out.RowsBefore+20*3 {
 		t.Errorf("%+v", d)
 	}
-	if p := out.Pages; p.Open != 3 || p.Loaded < 3 || p.PerSecond <= 0 || p.Ratio != p.PerSecond/out.PerSecond || p.CPUMicros <= 0 || p.P99Millis < p.P50Millis || p.P50Millis <= 0 {
-		t.Errorf("%+v", p)
-	}
-	for _, part := range []string{"", "drained.", "pages."} {
+	for _, part := range []string{"", "drained."} {
 		for _, kind := range []string{"cpu", "allocs", "allocs-before", "heap", "mutex"} {
 			text, err := os.ReadFile(filepath.Join(dir, part+kind+".pprof"))
 			if must(t, err); !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) { // gzip, as pprof reads it
@@ -162,8 +159,8 @@ func TestTheTableHasEveryPart(t *testing.T) {
 	r := Result{
 		Kind: "renew", Commands: 10, Concurrency: 4, InFlight: 512, Accounts: 2, Cores: 2, DirectPerSecond: 400, DirectCPUMicros: 50, Used: u, Ratio: .25, Latency: l,
 		PeakMemoryBytes: 64 << 20, BooksAgree: true, LedgerBytes: 3 << 20, RowsBefore: 7, ledgerBytesBefore: 2 << 20,
-		Drained: &Drained{Used: u, Ratio: .25}, Pages: &Pages{Open: 3, PerSecond: 90, Ratio: .9, CPUMicros: 210, PagesLoaded: PagesLoaded{5, l}},
-		Outer: &Outer{Servers: 3, Replicas: 3, Used: u, Latency: l, Groups: 4, RowsPerGroup: 10, PublishMillis: 5, PublishShare: .3, BetweenMillis: 6, ProviderMillis: 7, LedgerBytes: 100, EventsBytes: 200},
+		Drained: &Drained{Used: u, Ratio: .25},
+		Outer:   &Outer{Servers: 3, Replicas: 3, Used: u, Latency: l, Groups: 4, RowsPerGroup: 10, PublishMillis: 5, PublishShare: .3, BetweenMillis: 6, ProviderMillis: 7, LedgerBytes: 100, EventsBytes: 200},
 	}
 	var text strings.Builder
 	for _, row := range r.Table() {
@@ -175,7 +172,6 @@ runner|100/s, 200 us of CPU and 300 allocations each
 ratio|0.25
 publish to event|p50 1.0 ms, p99 2.0 ms, 512 in flight
 full queue|100/s (ratio 0.25), 200 us of CPU and 300 allocations each
-3 open pages|90/s (0.90 of the runner alone), 210 us of CPU each; 5 pages loaded, p50 1.0 ms, p99 2.0 ms
 peak memory|64 MiB
 ledger|104858 bytes a command
 books agree|true

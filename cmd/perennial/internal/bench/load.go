@@ -1,18 +1,13 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"net/http"
-	"net/http/cookiejar"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +31,6 @@ type loadTask struct {
 	FromProxy int         `json:"from"`      // which of each account's proxies is renewed first
 	InFlight  int         `json:"in_flight"` // commands of an account published and not finished, at most
 	Fill      bool        `json:"fill"`      // all are published before it is ready
-	Logins    []string    `json:"logins"`    // one-time links of people who look at the pages meanwhile
 
 	queue     *queue.Queue
 	rooms     []chan struct{} // of each account: as many places as commands may be under way
@@ -47,12 +41,6 @@ type loadTask struct {
 	stall     *time.Timer
 }
 
-// loaded is what a load measures.
-type loaded struct {
-	Latency
-	Pages *PagesLoaded `json:"pages,omitempty"`
-}
-
 const (
 	// batchSize is how many commands of an account one atomic batch publishes, where so
 	// many may be under way. Where fewer may be, each is published separately.
@@ -61,8 +49,6 @@ const (
 	// finishes something in it.
 	stallAfter = 2 * time.Minute
 )
-
-func (*loadTask) name() string { return "load" }
 
 func (t *loadTask) do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (out answer, err error) {
 	if t.queue, err = queue.Connect(queue.ConnectConfig{URL: t.Target.URL, CredsFile: t.Target.CredsFile, Name: OuterAccount, Log: log}); err != nil {
@@ -91,10 +77,6 @@ func (t *loadTask) do(ctx context.Context, log *logrus.Logger, ready func(answer
 	if err := ready(answer{}); err != nil {
 		return out, err
 	}
-	closed, err := openPages(ctx, t.Logins, t.Accounts)
-	if err != nil {
-		return out, err
-	}
 	t.stall.Reset(stallAfter)
 	defer t.stall.Stop()
 	if !t.Fill {
@@ -106,9 +88,8 @@ func (t *loadTask) do(ctx context.Context, log *logrus.Logger, ready func(answer
 	if err != nil {
 		return out, err
 	}
-	out.Load = &loaded{Latency: latency(t.latencies)}
-	out.Load.Pages, err = closed()
-	return out, err
+	took := latency(t.latencies)
+	return answer{Load: &took}, nil
 }
 
 // latency is the percentiles of what was taken.
@@ -232,95 +213,4 @@ func (t *loadTask) followOne(events iter.Seq2[events.Event, error], commands int
 		}
 	}
 	return errors.New("the events ended before the commands did")
-}
-
-// openPages signs in by each link and opens a page. What it returns closes them.
-func openPages(ctx context.Context, links, accounts []string) (end func() (*PagesLoaded, error), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	reading, ctx := errgroup.WithContext(ctx)
-	took, opened := make([][]time.Duration, len(links)), make(chan struct{}, len(links))
-	for i, link := range links {
-		account := "/a/" + accounts[i%len(accounts)]
-		pages := []string{"/", account + "/operations", account + "/money", account + "/proxies"}
-		reading.Go(func() error { return read(ctx, link, pages[i%len(pages)], &took[i], opened) })
-	}
-	end = func() (*PagesLoaded, error) {
-		cancel()
-		err := reading.Wait()
-		if all := slices.Concat(took...); err == nil && len(all) > 0 {
-			return &PagesLoaded{Loaded: len(all), Latency: latency(all)}, nil
-		}
-		return nil, err
-	}
-	for range links {
-		select {
-		case <-opened:
-		case <-ctx.Done():
-			_, err := end()
-			return nil, fmt.Errorf("open a page: %w", err)
-		}
-	}
-	return end, nil
-}
-
-// read is a person with one page open, which is loaded again whenever the runner says that
-// something has changed, as the script of a page does. It ends with ctx.
-func read(ctx context.Context, link, page string, took *[]time.Duration, opened chan<- struct{}) error {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return err
-	}
-	client := &http.Client{Jar: jar}
-	base, _, _ := strings.Cut(link, "/login")
-	get := func(address string) (io.ReadCloser, error) {
-		method := http.MethodGet
-		if address == link { // its button
-			method = http.MethodPost
-		}
-		request, err := http.NewRequestWithContext(ctx, method, address, nil)
-		if err != nil {
-			return nil, err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		if response.StatusCode != http.StatusOK {
-			return nil, errors.Join(fmt.Errorf("%s answers %s", request.URL.Path, response.Status), response.Body.Close())
-		}
-		return response.Body, nil
-	}
-	load := func(address string) (time.Duration, error) {
-		begin := time.Now()
-		body, err := get(address)
-		if err != nil {
-			return 0, err
-		}
-		_, err = io.Copy(io.Discard, body)
-		return time.Since(begin), errors.Join(err, body.Close())
-	}
-	if _, err := load(link); err != nil {
-		return err
-	}
-	changes, err := get(base + "/changes")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = changes.Close() }()
-	again := func() error {
-		one, err := load(base + page)
-		*took = append(*took, one)
-		return err
-	}
-	err = again()
-	opened <- struct{}{}
-	for lines := bufio.NewScanner(changes); err == nil && lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "event: changed") {
-			err = again()
-		}
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,8 +26,6 @@ const Command = "bench-process"
 // task is what a process does. Its fields are written to the process's standard input:
 // addresses may hold a password, and arguments are for everybody to see.
 type task interface {
-	name() string
-
 	// do works until ctx ends. ready sends a first answer and returns at the order to go on.
 	do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (answer, error)
 }
@@ -36,9 +33,9 @@ type task interface {
 // answer is what a process says, on its standard output: once when it is ready, where its
 // task has an order to wait for, and once at its end.
 type answer struct {
-	Base  string  `json:"base,omitempty"` // of the sandbox
-	Load  *loaded `json:"load,omitempty"`
-	Error string  `json:"error,omitempty"`
+	Base  string   `json:"base,omitempty"` // of the sandbox
+	Load  *Latency `json:"load,omitempty"`
+	Error string   `json:"error,omitempty"`
 }
 
 // ErrNoTask says that a process was not started by a benchmark.
@@ -50,13 +47,8 @@ var errEnded = errors.New("the benchmark has ended")
 // Serve is the process of a task. It ends when its input does, so that it never outlives a
 // benchmark that was killed. An error other than ErrNoTask has been answered.
 func Serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
-	var t task
-	for _, one := range []task{&sandboxTask{}, &loadTask{}} {
-		if one.name() == name {
-			t = one
-		}
-	}
-	in, out := json.NewDecoder(bufio.NewReader(stdin)), json.NewEncoder(stdout)
+	t := map[string]task{"sandbox": &sandboxTask{}, "load": &loadTask{}}[name]
+	in, out := json.NewDecoder(stdin), json.NewEncoder(stdout)
 	if t == nil || in.Decode(t) != nil {
 		return ErrNoTask
 	}
@@ -89,7 +81,6 @@ func Serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer, 
 
 // process is a task's process, as the benchmark sees it.
 type process struct {
-	task    string
 	cmd     *exec.Cmd
 	orders  *json.Encoder
 	answers *json.Decoder
@@ -102,13 +93,13 @@ const endWithin = 10 * time.Second
 
 // start starts this program with a task, and returns its first answer. ended hears that
 // the process has ended.
-func (b *bench) start(ctx context.Context, t task, ended context.CancelCauseFunc) (_ *process, first answer, err error) {
+func (b *bench) start(ctx context.Context, name string, t task, ended context.CancelCauseFunc) (_ *process, first answer, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, first, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{task: t.name(), cmd: exec.CommandContext(ctx, self, Command, t.name()), ended: make(chan struct{})}
+	p := &process{cmd: exec.CommandContext(ctx, self, Command, name), ended: make(chan struct{})}
 	stdout, said := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = said, b.Stderr, endWithin
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
@@ -124,7 +115,7 @@ func (b *bench) start(ctx context.Context, t task, ended context.CancelCauseFunc
 	p.cancel = func() { cancel(); _ = stdin.Close(); _ = stdout.Close() }
 	go func() {
 		_ = p.cmd.Wait()
-		gone := fmt.Errorf("the %s process has ended: %s", p.task, p.cmd.ProcessState)
+		gone := fmt.Errorf("the %s process has ended: %s", name, p.cmd.ProcessState)
 		_ = said.CloseWithError(gone)
 		ended(gone)
 		close(p.ended)
@@ -216,8 +207,6 @@ type sandboxTask struct {
 	Dir       string          `json:"dir"`
 	Histories []history       `json:"histories"`
 }
-
-func (*sandboxTask) name() string { return "sandbox" }
 
 func (t *sandboxTask) do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (_ answer, err error) {
 	box, err := sandbox.Start(ctx, sandbox.Options{Fixture: t.Fixture, Charges: filepath.Join(t.Dir, "charges.jsonl"), ChargesNoSync: true, Clock: time.Now, Log: log})

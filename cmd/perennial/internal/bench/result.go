@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"strconv"
 )
 
 // Used is the rate, in commands a second of all accounts together, and what the runner's
@@ -13,7 +12,7 @@ type Used struct {
 	Allocations float64 `json:"allocations_per_command"` // on the heap
 }
 
-// Latency is of each command, from its publication to its last event, or of each page.
+// Latency is of each command, from its publication to its last event.
 type Latency struct {
 	P50Millis float64 `json:"p50_ms"`
 	P99Millis float64 `json:"p99_ms"`
@@ -40,7 +39,6 @@ type Result struct {
 	SandboxProcesses int   `json:"sandbox_processes"`
 
 	Drained *Drained `json:"drained,omitempty"` // with --drain
-	Pages   *Pages   `json:"pages,omitempty"`   // with --open-pages
 	Outer   *Outer   `json:"outer,omitempty"`   // with --nats
 
 	ledgerBytesBefore int64
@@ -53,21 +51,6 @@ type Drained struct {
 	Ratio      float64 `json:"ratio"` // to direct
 	RowsBefore int64   `json:"rows_before"`
 	BooksAgree bool    `json:"books_agree"`
-}
-
-// Pages is the runner while people have its pages open.
-type Pages struct {
-	Open      int     `json:"open"`
-	PerSecond float64 `json:"runner_per_second"`
-	Ratio     float64 `json:"ratio"` // to the runner alone, in the same run
-	CPUMicros float64 `json:"runner_cpu_us_per_command"`
-	PagesLoaded
-}
-
-// PagesLoaded is how often pages were loaded, and how long one took.
-type PagesLoaded struct {
-	Loaded int `json:"loaded"`
-	Latency
 }
 
 // Outer is the runner with another NATS server or cluster, whose processes are not counted.
@@ -103,10 +86,6 @@ func (r *Result) Table() (rows [][]string) {
 	add("publish to event", "p50 %.1f ms, p99 %.1f ms, %d in flight", r.P50Millis, r.P99Millis, r.InFlight)
 	if d := r.Drained; d != nil {
 		add("full queue", "%.0f/s (ratio %.2f), %.0f us of CPU and %.0f allocations each", d.PerSecond, d.Ratio, d.CPUMicros, d.Allocations)
-	}
-	if p := r.Pages; p != nil {
-		add(strconv.Itoa(p.Open)+" open pages", "%.0f/s (%.2f of the runner alone), %.0f us of CPU each; %d pages loaded, p50 %.1f ms, p99 %.1f ms",
-			p.PerSecond, p.Ratio, p.CPUMicros, p.Loaded, p.P50Millis, p.P99Millis)
 	}
 	add("peak memory", "%.0f MiB", float64(r.PeakMemoryBytes)/(1<<20))
 	add("ledger", "%.0f bytes a command", float64(r.LedgerBytes-r.ledgerBytesBefore)/float64(r.Commands))

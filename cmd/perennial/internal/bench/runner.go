@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +19,6 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
-	"perennial/cmd/perennial/internal/web"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
@@ -33,14 +30,12 @@ import (
 
 // part is one run of the runner. The runners of the embedded server share their ledgers.
 type part struct {
-	what       string // in errors
-	profiles   string // before the names of its profiles
-	cpuProfile bool   // by --cpuprofile
-	pages      int    // that are open meanwhile
-	reached    func(point string)
-	full       *firstTaken  // the queue is filled before the runner comes
-	nats       *config.NATS // another server
-	replicas   int
+	what     string // in errors
+	profiles string // before the names of its profiles
+	reached  func(point string)
+	full     *firstTaken  // the queue is filled before the runner comes
+	nats     *config.NATS // another server
+	replicas int
 
 	n        int // which part it is: the direct client was the 0th
 	config   *config.Config
@@ -50,7 +45,7 @@ type part struct {
 // carried is what a part measures.
 type carried struct {
 	Used
-	loaded
+	Latency
 
 	took                     time.Duration
 	walletCents, ledgerBytes int64
@@ -173,14 +168,7 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 	if p.nats != nil {
 		t.Target = *p.nats
 	}
-	for i := range p.pages {
-		code, err := daemon.LoginCode(p.config.DataDir, web.Person{Name: "reader-" + strconv.Itoa(i+1), Role: web.Viewer})
-		if err != nil {
-			return err
-		}
-		t.Logins = append(t.Logins, h.Ready().HTTP+"/login?code="+url.QueryEscape(code))
-	}
-	load, _, err := b.start(ctx, t, func(error) {})
+	load, _, err := b.start(ctx, "load", t, func(error) {})
 	if err != nil {
 		return err
 	}
@@ -202,7 +190,7 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 		if p.full != nil {
 			begin = <-p.full.at // it was there before the last event
 		}
-		got.loaded, got.took, got.Used = *a.Load, end.at.Sub(begin.at), end.since(begin, b.Commands)
+		got.Latency, got.took, got.Used = *a.Load, end.at.Sub(begin.at), end.since(begin, b.Commands)
 		return nil
 	})
 }
@@ -311,18 +299,6 @@ const mutexFraction = 100
 // profiled runs a part of the runner under the profilers that were asked for. What was
 // allocated before it is in a file of its own, to be taken off: go tool pprof -base.
 func (b *bench) profiled(p part, do func() error) (err error) {
-	cpu := func(path string) error {
-		return b.Write(path, func(w io.Writer) error {
-			if err := pprof.StartCPUProfile(w); err != nil {
-				return err
-			}
-			defer pprof.StopCPUProfile()
-			return do()
-		})
-	}
-	if b.CPUProfile != "" && p.cpuProfile {
-		return cpu(b.CPUProfile)
-	}
 	if b.Profiles == "" {
 		return do()
 	}
@@ -339,7 +315,13 @@ func (b *bench) profiled(p part, do func() error) (err error) {
 	write("allocs", "allocs-before")
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(mutexFraction))
 	if err == nil {
-		err = cpu(path("cpu"))
+		err = b.Write(path("cpu"), func(w io.Writer) error {
+			if err := pprof.StartCPUProfile(w); err != nil {
+				return err
+			}
+			defer pprof.StopCPUProfile()
+			return do()
+		})
 	}
 	write("allocs", "allocs")
 	write("heap", "heap")
@@ -367,7 +349,7 @@ func endTrial(ctx context.Context, t *trial.Trial) error {
 // measureOuter has the commands carried out with another NATS server or cluster.
 func (b *bench) measureOuter(ctx context.Context) error {
 	var c clocks
-	p := part{what: "runner with " + b.Queue.URL(), profiles: "nats.", cpuProfile: true, reached: c.reached, nats: b.NATS, replicas: outerReplicas}
+	p := part{what: "runner with " + b.Queue.URL(), profiles: "nats.", reached: c.reached, nats: b.NATS, replicas: outerReplicas}
 	if b.Queue.CheckReplicas(outerReplicas) != nil {
 		p.replicas = 1
 	}

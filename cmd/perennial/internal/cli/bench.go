@@ -59,10 +59,8 @@ func (a *app) benchCommand() *cobra.Command {
 	wholeVar(f, &o.Concurrency, "concurrency", 64, "requests of an account under way at once, as in its configuration")
 	f.Var(atLeastOne{&o.InFlight}, "in-flight", "commands of an account published and not finished, at most (default 16 times the concurrency, and no less than 512)")
 	f.BoolVar(&o.Drain, "drain", false, "also measure how a queue is drained that was filled before the runner came")
-	wholeVar(f, &o.OpenPages, "open-pages", 0, "also measure the runner while so many people have its pages open")
 	wholeVar(f, &o.Accounts, "accounts", 1, "accounts on the one runner, among which the commands are spread")
 	wholeVar(f, &o.Rows, "rows", 0, "rows that each journal has before anything is measured")
-	f.StringVar(&o.CPUProfile, "cpuprofile", "", "write a CPU profile of the runner's part to this file")
 	f.StringVar(&o.Profiles, "profile", "", "write profiles of the runner's parts to this directory: CPU, allocations, heap, mutexes")
 	return c
 }
@@ -97,9 +95,7 @@ the runner, against a sandbox in a process of its own, and checks the books. The
 of the commands and the follower of the events are a process of their own too.
 
 --in-flight 1 gives the latency of one user who waits, --drain the rate of a queue that
-stands full, --open-pages N what it costs that so many people look at the pages of
-` + "`run`" + ` meanwhile, each of which is loaded again whenever something has changed (every
-0.8 s at most). --accounts N gives the rate of N accounts together, --rows N what a long journal
+stands full. --accounts N gives the rate of N accounts together, --rows N what a long journal
 costs: it needs some 2 kB of the temporary directory for each row, and a while.
 
 With --nats URL the same commands are carried out once more through that NATS server or

@@ -75,7 +75,6 @@ func TestBenchRefusesWrongFlags(t *testing.T) {
 		{"--rows", "-1"},
 		{"--rows", "2", "--nats", "nats://127.0.0.1:1"},
 		{"--accounts", "2", "--nats", "nats://127.0.0.1:1"},
-		{"--cpuprofile", "a", "--profile", "b"},
 		{"--drain=perhaps"},
 		{"--profile"},
 	} {

@@ -43,7 +43,7 @@ func TestWhatCommandsMakeIsForThisUserAlone(t *testing.T) {
 	do("init", "--base-url", line.Sandbox, "--app-id", "live_app_a", "--secret-file", "main.secret", "--out", "out/perennial.yaml", "--no-doctor")
 	do("schema", "--dir", "out/schemas")
 	do("conformance", "--base-url", line.Sandbox, "--app-id", worldAppID, "--secret-file", "main.secret", "--section", "wallet", "--junit", "out/junit.xml")
-	do("bench", "--commands", "20", "--cpuprofile", "out/cpu")
+	do("bench", "--commands", "20", "--profile", "out/profiles")
 	runner.terminate()
 	w.configureData("out/data")
 	do("ledger", "backup", "out/backup.db")
@@ -51,7 +51,7 @@ func TestWhatCommandsMakeIsForThisUserAlone(t *testing.T) {
 	do("ledger", "statement", "--out", "out/statement.md")
 	do("ledger", "rebuild", "--out", "out/rebuilt.db")
 	do("ledger", "restore", "--from", "out/backup.db", "--replace")
-	for _, name := range []string{"sandbox.db", "charges.jsonl", "data/main.ledger.db", "data/nats/jetstream", "rejects", "main.secret", "schemas/asyncapi.json", "junit.xml", "cpu", "backup.db", "book.csv", "statement.md", "rebuilt.db"} {
+	for _, name := range []string{"sandbox.db", "charges.jsonl", "data/main.ledger.db", "data/nats/jetstream", "rejects", "main.secret", "schemas/asyncapi.json", "junit.xml", "profiles/cpu.pprof", "backup.db", "book.csv", "statement.md", "rebuilt.db"} {
 		if !isThere(filepath.Join(out, name)) {
 			t.Errorf("%s was not made", name)
 		}

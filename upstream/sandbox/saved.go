@@ -1,0 +1,261 @@
+// How a change becomes durable, and how the state is restored from the database.
+
+package sandbox
+
+import (
+	"bytes"
+	"container/heap"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// change is what one operation did. It becomes durable as a whole.
+type change struct {
+	keep  bool // there is a database: rows are wanted
+	rows  []row
+	lines []byte
+	nonce usedNonce // empty in most changes
+}
+
+type row struct {
+	kind, id string
+	data     []byte
+}
+
+func (s *Server) newChange() *change { return &change{keep: s.db != nil} }
+
+func (c *change) put(kind, id string, value any) {
+	if !c.keep {
+		return
+	}
+	data, _ := json.Marshal(value) // plain structs of this package
+	c.rows = append(c.rows, row{kind, id, data})
+}
+
+func (c *change) remove(kind, id string) {
+	if c.keep {
+		c.rows = append(c.rows, row{kind: kind, id: id})
+	}
+}
+
+// submit queues the change in the order of the state; called with the lock held.
+func (s *Server) submit(c *change) uint64 {
+	if len(c.rows) == 0 && len(c.lines) == 0 {
+		return s.durable.last()
+	}
+	if c.keep {
+		c.put("meta", "serial", strconv.FormatUint(s.st.serial, 10))
+	}
+	return s.durable.add(c)
+}
+
+// flush commits the referee's lines with the state, before it appends them to the file.
+func (s *Server) flush(batch []*change) error {
+	size := 0
+	for _, c := range batch {
+		size += len(c.lines)
+	}
+	lines := make([]byte, 0, size)
+	for _, c := range batch {
+		lines = append(lines, c.lines...)
+	}
+	if s.db != nil {
+		if err := s.db.commit(batch); err != nil {
+			return err
+		}
+	}
+	return s.referee.append(lines)
+}
+
+// money moves a wallet, whose balance was checked. cents is negative for a charge.
+func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
+	s.balanceChanges(sp)
+	sp.balance += cents
+	line.Kind, line.AmountCents = "refund", cents
+	if cents < 0 {
+		line.Kind, line.AmountCents = "charge", -cents
+	}
+	line.Environment, line.AccountID = sp.env, sp.accountID
+	line.Time = s.now().Format(time.RFC3339Nano)
+	c.lines = line.appendLine(c.lines)
+}
+
+func (c *change) saveWallet(sp *space) {
+	if c.keep {
+		c.put("wallet", sp.id(), sp.balance)
+	}
+}
+
+// identity is what a sandbox keeps from its first start on.
+type identity struct {
+	Fixture Fixture
+	Epoch   time.Time
+	Secret  []byte
+}
+
+// load builds the state. With a database the fixture of its first start stays in force.
+func (s *Server) load(f Fixture) error {
+	id := identity{f, s.clock().UTC().Truncate(time.Second), make([]byte, 32)}
+	_, _ = rand.Read(id.Secret) // never fails: it ends the program instead
+	if s.db != nil {
+		if err := s.identify(&id); err != nil {
+			return fmt.Errorf("sandbox database: %w", err)
+		}
+	}
+	var err error
+	if s.st, err = newState(id.Fixture, id.Epoch); err != nil {
+		return fmt.Errorf("fixture: %w", err)
+	}
+	s.st.secret = id.Secret
+	if s.db == nil {
+		return nil
+	}
+	if err := s.restore(); err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	return s.reconcileReferee()
+}
+
+// identify takes the identity of the first start, or keeps the given one as that.
+func (s *Server) identify(id *identity) error {
+	var first identity
+	known, err := s.db.decode("identity", &first)
+	if err != nil {
+		return err
+	}
+	if !known {
+		c := s.newChange()
+		c.put("meta", "identity", id)
+		return s.db.commit([]*change{c})
+	}
+	given, _ := json.Marshal(id.Fixture)
+	stored, _ := json.Marshal(first.Fixture)
+	if !bytes.Equal(given, stored) {
+		s.log.Warn("the database keeps the fixture of its first start; the given one is not used")
+	}
+	*id = first
+	return nil
+}
+
+func (s *Server) restore() error {
+	err := errors.Join(s.restoreMeta(),
+		restoring(s, "wallet", func(id string, cents int64) { s.st.spaces[id].balance = cents }),
+		restoring(s, "frozen", func(id string, cents int64) { s.st.spaces[id].frozen = cents }),
+		restoring(s, "account", func(id, status string) { s.st.spaces[id+"/"+envSandbox].standing.status = status }),
+		restoring(s, "price", func(id string, cents int64) {
+			account, offer, _ := strings.Cut(id, "/")
+			s.st.spaces[account+"/"+envSandbox].prices[offer] = cents
+		}),
+		restoring(s, "stock", func(id string, n int64) { s.st.stock[id] = n }),
+		restoring(s, "key", func(id string, revoked bool) { s.st.keys[id].revoked = revoked }),
+		restoring(s, "record", s.restoreRecord),
+		s.db.eachNonce(func(appID, nonce string, at time.Time) { s.st.keys[appID].nonces.use(nonce, at) }))
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(s.st.expiring, func(a, b *record) int { return a.At.Compare(b.At) })
+	if err := s.restoreProxies(); err != nil {
+		return err
+	}
+	return s.restoreOrders()
+}
+
+func (s *Server) restoreMeta() error {
+	var serial json.Number // a string, which holds more than JSON's numbers do
+	var offset int64
+	_, errSerial := s.db.decode("serial", &serial)
+	_, errOffset := s.db.decode("offset", &offset)
+	s.offset.Store(offset)
+	if serial != "" && errSerial == nil {
+		s.st.serial, errSerial = strconv.ParseUint(serial.String(), 10, 64)
+	}
+	return errors.Join(errSerial, errOffset)
+}
+
+func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
+	return s.db.each(kind, func(id string, data []byte) error {
+		var v T
+		if err := json.Unmarshal(data, &v); err != nil {
+			return err
+		}
+		do(id, v)
+		return nil
+	})
+}
+
+func (s *Server) restoreRecord(_ string, v savedRecord) {
+	rec := &record{savedRecord: v, durable: true}
+	s.st.spaces[v.Space].records[v.Key] = rec
+	s.st.expiring = append(s.st.expiring, rec)
+}
+
+func (s *Server) restoreProxies() error {
+	var added []savedProxy
+	err := restoring(s, "proxy", func(id string, v savedProxy) {
+		if p := s.st.proxies[id]; p != nil {
+			p.Starts, p.Expires = v.Starts, v.Expires
+			return
+		}
+		added = append(added, v)
+	})
+	slices.SortFunc(added, func(a, b savedProxy) int { return a.Index - b.Index })
+	for _, v := range added {
+		s.st.addProxy(&proxy{savedProxy: v, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer]})
+	}
+	return err
+}
+
+func (s *Server) restoreOrders() error {
+	var all []savedOrder
+	err := restoring(s, "order", func(_ string, v savedOrder) { all = append(all, v) })
+	slices.SortFunc(all, func(a, b savedOrder) int { return a.Index - b.Index })
+	for _, v := range all {
+		sp := s.st.spaces[v.Space]
+		o := &order{savedOrder: v, space: sp}
+		sp.orders = append(sp.orders, o)
+		s.st.orders[o.No] = o
+		if o.Stage == stagePaid || o.Stage == stageProcuring {
+			heap.Push(&s.st.pending, o)
+		}
+	}
+	for _, sp := range s.st.spaces {
+		for _, p := range sp.proxies {
+			if o := s.st.orders[p.OrderNo]; o != nil {
+				o.proxies = append(o.proxies, p)
+			}
+		}
+	}
+	return err
+}
+
+// reconcileReferee appends the lines that a crash kept from the referee's file:
+// they were committed with the state, and nothing was answered before them. A
+// file that is not the last start's is brought up to date from the beginning.
+func (s *Server) reconcileReferee() error {
+	after := s.db.synced
+	path, err := s.db.meta("referee")
+	if err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	if s.referee.file == nil || string(path) != s.referee.path {
+		after = 0
+	}
+	lines, err := s.db.lines(after)
+	if err != nil {
+		return fmt.Errorf("sandbox database: %w", err)
+	}
+	missing, err := s.referee.missing(lines)
+	if err != nil {
+		return err
+	}
+	if err := s.referee.append(bytes.Join(missing, nil)); err != nil {
+		return err
+	}
+	return s.db.commit([]*change{{keep: true, rows: []row{{"meta", "referee", []byte(s.referee.path)}}}})
+}
