@@ -51,9 +51,9 @@ const (
 func allWaits() []wait {
 	const simulated = "TestSimulation"
 	probed := "a probe that succeeds, at growing intervals"
-	nextPlan := "the next slot plans what was left out again"
+	nextPlan := "the next run plans what was skipped"
 	return []wait{
-		{"operation", string(fact.StateAccepted), "its turn at the gate; the pauses and the limits under which it is", "", "", ofOperations, simulated},
+		{"operation", string(fact.StateAccepted), "its turn; the end of a pause or a limit", "", "", ofOperations, simulated},
 		{"operation", waitsUnknown, "sent again under its key, at most 5 minutes apart", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
 		{"operation", waitsProcessing, "as for unknown_outcome", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
 		{"operation", waitsRefused, "Retry-After, or the end of the pause", "with the account's pause", "paused", ofOperations, simulated},
@@ -71,8 +71,8 @@ func allWaits() []wait {
 		{"plan", string(fact.SweepHeldMonth), nextPlan, "", "", ofLeftOut, "TestDailyAndMonthlyBudgetsCoverAllTheirSweeps"},
 		{"plan", string(fact.SweepHeldDailyLimit), nextPlan, "", "", ofLeftOut, "TestASweepStaysUnderTheLimitOfTheDay"},
 		{"plan", string(fact.SweepHeldWallet), nextPlan, "", "", ofLeftOut, "TestALowWalletPaysTheEarliestAndNamesTheRest"},
-		{"slot", "failed", "tried again until the next slot, which takes its place", "", "sweeps", "perennial_sweep_failed", "TestTrap67ASlotWithoutItsListingIsSaid"},
-		{"slot", "schedule_paused", "the end of the pause, where it has one: one sweep then serves all slots of it", "after a day, by an alert", "", "perennial_schedule_paused_timestamp_seconds", "TestAPausedScheduleFiresNothingUntilItIsResumed"},
+		{"slot", "failed", "retried until the next run, which replaces it", "", "sweeps", "perennial_sweep_failed", "TestTrap67ASlotWithoutItsListingIsSaid"},
+		{"slot", "schedule_paused", "the end of the pause, where it has one: one run then serves all that it held", "after a day, by an alert", "", "perennial_schedule_paused_timestamp_seconds", "TestAPausedScheduleFiresNothingUntilItIsResumed"},
 		{"account", decide.CausePerson, "the end of the pause, where it has one", "at once", "paused", ofPauses, simulated},
 		{"account", decide.CauseClock, "the clock agrees with the provider's again", "at once", "paused", ofPauses, simulated},
 		{"account", decide.CauseThrottled, "Retry-After; over an hour a read asks once an hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
@@ -84,13 +84,13 @@ func allWaits() []wait {
 		{"account", string(upstream.CodeIdempotencyKeyRequired), "", "at once", "paused", ofPauses, "TestFaultMatrixHeadersThatAreTakenAway"},
 		{"account", ledger.CauseRestored, "the provider's lists hold nothing that the ledger does not know", "at once", "restored", ofPauses, "TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice"},
 		{"account", "provider_silent", "an answer", "after 3 minutes, by an alert", "provider", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
-		{"account", "no_lease", "the lease: its holder ends, or has been silent for 10 seconds", "after a minute without any holder, by an alert", "", "perennial_role", "TestAStandbyFollowsAndTakesOver"},
-		{"account", "nats_away", "the connection", "after 3 minutes, by an alert", "nats", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
+		{"account", "no_lease", "the lease is free: its leader stopped, or was silent for 10 seconds", "after a minute without any holder, by an alert", "", "perennial_role", "TestAStandbyFollowsAndTakesOver"},
+		{"account", "nats_away", "a new connection", "after 3 minutes, by an alert", "nats", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
 		{"account", "streams_changed", "the setting is put back", "after 3 minutes, by an alert", "streams", "perennial_check", "TestTrap71APausedOrChangedConsumerIsFound"},
 		{"account", "events_behind", "the events stream takes rows again", "after 3 minutes, by an alert", "events", "perennial_unpublished_rows", "TestAnOutboxThatStandsStillIsSaid"},
 		{"account", "ledger_unusable", "with a NATS server outside of the process it is made again; else never", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestALedgerFileThatIsGoneIsNotReady"},
 		{"account", "disk_full", "room on the disk", "after 3 minutes, by an alert", "disk", "perennial_check", "TestAFullDiskLosesNothingAndEndsWithTheSpace"},
-		{"command", "on_the_stream", "room among what is under way", "", "", "perennial_commands_waiting", "TestABacklogEntersAsThereIsRoomAndNothingReturns"},
+		{"command", "on_the_stream", "room among the operations in progress", "", "", "perennial_commands_waiting", "TestABacklogEntersAsThereIsRoomAndNothingReturns"},
 		{"command", "dead_letter", "", "at once", "", "perennial_dead_letters_total", "TestDeadLettersAreReadCorrectedAndDropped"},
 		{"event", "webhook_undelivered", "its receiver answers; tried again without end", "by an alert", "", "perennial_webhook_oldest_seconds", "TestOneBrokenWebhookStopsNoOther"},
 	}
@@ -174,5 +174,5 @@ func TestEveryWaitHasAnEnd(t *testing.T) {
 			t.Errorf("accounts are paused for %s, which is in no table", cause)
 		}
 	}
-	testrun.Table(t, "docs/state-machine.md", "| what | reason | what ends it by itself | when a person is asked | check of `/readyz` | metric |\n|---|---|---|---|---|---|\n", rows.String())
+	testrun.Table(t, "docs/state-machine.md", "| what | reason | what ends it automatically | when it needs an operator | check of `/readyz` | metric |\n|---|---|---|---|---|---|\n", rows.String())
 }
