@@ -141,7 +141,7 @@ func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
 	h.await("good", fact.StateCompleted)
 }
 
-// idle: nothing of a lane is queued or under way.
+// idle: nothing of a lane is queued or in progress.
 func (r *ready) idle(l lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -70,7 +70,7 @@ func (h *rig) lockLedger() (unlock func()) {
 // ledger can be written: a restart must not end it.
 func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 	t.Parallel()
-	for _, again := range []bool{false, true} { // by a person who asks once more, or by itself
+	for _, again := range []bool{false, true} { // by a person who asks once more, or automatically
 		h := idleRig(t)
 		h.start()
 		h.until("it has started", func() bool { return len(h.facts("runner.started")) == 1 })

@@ -48,7 +48,7 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_2"}})
 	h.renew(`{"id":"both","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	h.await("both", fact.StatePartial, fact.StateReview)
-	check(t, h.runner.noteAll(t.Context(), asked, page.Items)) // a listing that was under way meanwhile
+	check(t, h.runner.noteAll(t.Context(), asked, page.Items)) // a listing that was in progress meanwhile
 	seen := len(h.facts("proxy.skipped"))
 	known, err := h.ledger.Proxy(t.Context(), "px_1")
 	check(t, err)
@@ -278,7 +278,7 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 	h.settled(900, 0)
 }
 
-// A line that was answered by itself is booked. Whether an amount for the whole
+// A line that was answered on its own is booked. Whether an amount for the whole
 // renewal includes it is not known.
 func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	t.Parallel()
@@ -309,7 +309,7 @@ func reviewsOf(t *testing.T, h *rig) []ledger.Review {
 }
 
 // TestARefusalAtIntakeIsFoundByItsMessage: a content that is refused as it is read
-// has no other hash, and who waits for it would wait forever.
+// has no other hash, and who waits for it would wait indefinitely.
 func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -170,7 +170,7 @@ func (g *rateGate) serve() {
 }
 
 // oldestRead is where the read is that has waited longest; -1: none waits. Few wait at once:
-// each is one of the account's requests under way.
+// each is one of the account's requests in progress.
 func (g *rateGate) oldestRead() int {
 	oldest := -1
 	for i, w := range g.waiting {

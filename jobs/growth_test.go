@@ -12,7 +12,7 @@ import (
 	"perennial/queue"
 )
 
-// atIntake are the facts that taking a message in appends by itself.
+// atIntake are the facts that taking a message in appends alone.
 var atIntake = []string{"command.accepted", "command.rejected", "command.conflict", "proxy.skipped"}
 
 // grown is how many bytes of these facts stand after a row of the journal.

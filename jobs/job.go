@@ -1,4 +1,4 @@
-// A job, one operation under way, with its lane, its place in the queue and its order
+// A job, one operation in progress, with its lane, its place in the queue and its order
 // among the others.
 
 package jobs
@@ -72,7 +72,7 @@ type job struct {
 	sending     *fact.OperationSending // committed already, not yet sent
 	unknown     []string               // of its proxies, those that the provider did not know a moment ago
 	released    bool                   // by a person: the day's limit does not hold it again
-	releaseSlot func()                 // gives the place among the requests under way back
+	releaseSlot func()                 // gives the place among the requests in progress back
 	probe       bool                   // let through a paused lane, to see whether it works
 }
 

@@ -72,7 +72,7 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-// busy is a provider that has one proxy's renewal in progress forever.
+// busy is a provider that has one proxy's renewal in progress indefinitely.
 type busy struct {
 	*upstream.Client
 	id string

@@ -402,7 +402,7 @@ var someNoon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 var rulesOfSandbox = command.Rules{Environment: upstream.Sandbox}
 
-// sentOf is a renewal whose first attempt is under way.
+// sentOf is a renewal whose first attempt is in progress.
 func sentOf(ids ...string) decide.Operation {
 	return decide.Operation{
 		Operation: fact.Operation{

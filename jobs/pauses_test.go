@@ -173,7 +173,7 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 	}
 }
 
-// Eight requests that were under way together are refused together: that is one
+// Eight requests that were in progress together are refused together: that is one
 // refusal, not eight in a row.
 func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	h := idleRig(t)

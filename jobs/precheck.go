@@ -43,7 +43,7 @@ func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
 // postpone has an operation wait whose precheck failed: under a pause with the others,
-// else by itself, longer each time.
+// else automatically, longer each time.
 func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
 	if errors.Is(failure, errThrottled) || r.pauses.blocked(j.lane) {
 		r.ready.requeue(j)

@@ -21,7 +21,7 @@ type ready struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
 	queues map[place]*inOrder[*job]
-	active map[string]taken // queued or under way
+	active map[string]taken // queued or in progress
 	counts map[taken]int
 	coming map[place]int // read off the stream and not queued yet
 	passed map[place]int // how often in a row what waits in a place was passed over
@@ -96,7 +96,7 @@ func (r *ready) signalRoom() {
 	r.room = make(chan struct{})
 }
 
-// push queues a job unless its operation is queued or under way already.
+// push queues a job unless its operation is queued or in progress already.
 func (r *ready) push(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *ready) pushFrom(s source, j *job) {
 	}
 }
 
-// push queues a job whose operation was read, unless it is queued or under way, or was
+// push queues a job whose operation was read, unless it is queued or in progress, or was
 // since.
 func (x *reading) push(s source, j *job) {
 	x.of.mu.Lock()
@@ -126,7 +126,7 @@ func (x *reading) push(s source, j *job) {
 	}
 }
 
-// requeue queues the next step of an operation that is under way.
+// requeue queues the next step of an operation that is in progress.
 func (r *ready) requeue(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -316,7 +316,7 @@ func (r *ready) open(p place) bool {
 }
 
 // firstToPay is the place with the most urgent head; one that was passed over too
-// often has its turn before all but what is under way already. Places are compared in
+// often has its turn before all but what is in progress already. Places are compared in
 // one order, so that the same jobs are taken up in the same order.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {

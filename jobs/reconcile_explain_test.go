@@ -45,7 +45,7 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 	}
 }
 
-// What is under way may be part of it: the far end of the interval counts.
+// What is in progress may be part of it: the far end of the interval counts.
 func TestAnIntervalLeavesRoomForALargerExplanation(t *testing.T) {
 	low, high := int64(9_000), int64(10_000)
 	f := reconcile.Finding{Kind: decide.FindingOutside, AmountCents: 1_200, OrderNo: "ord_1"}

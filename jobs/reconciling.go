@@ -37,7 +37,7 @@ type books struct {
 	reconciler *reconcile.Reconciler
 	published  map[string]bool // findings that were published already; nil before the first
 	uncompared bool            // the wallet could not be compared, and that was published
-	attended   atomic.Bool     // the pass under way is a person's: it may use the whole rate
+	attended   atomic.Bool     // the pass in progress is a person's: it may use the whole rate
 	suspect    string          // the side of a wallet's difference that the last pass saw first
 
 	mu    sync.Mutex
@@ -119,7 +119,7 @@ func (b *books) keepReconciling(ctx context.Context) error {
 }
 
 // Reconcile compares the books with the provider now, and reads the wallet
-// exactly if it can: nothing new is sent while what is under way finishes, for
+// exactly if it can: nothing new is sent while what is in progress finishes, for
 // SettleTimeout at most. Findings are published once, agreement each time. The
 // wallet's difference, which a provider may show late, is published when two passes
 // of the schedule have seen it, or one that a person asked for. The error is a
@@ -219,7 +219,7 @@ func (b *books) scheduledReading(ctx context.Context) (reconcile.WalletReading, 
 // a moment before it closed may be committed beside the first.
 const exactTries = 3
 
-// exactReading closes the write gate, lets what is under way finish, and reads
+// exactReading closes the write gate, lets what is in progress finish, and reads
 // the wallet. What cannot finish automatically widens the interval.
 func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
 	b.pauses.closeGate()
@@ -240,7 +240,7 @@ func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, er
 	return w, nil
 }
 
-// untilSettled waits until nothing that could end automatically is under way, or
+// untilSettled waits until nothing that could end automatically is in progress, or
 // until the context's time has passed, which is no error.
 func (b *books) untilSettled(ctx context.Context) error {
 	for {
@@ -338,7 +338,7 @@ func (b *books) nameProxies(ctx context.Context, all []fact.OrderListed) error {
 }
 
 // side is whether the wallet holds more or less than the books allow. By how much
-// may change from pass to pass, with what is under way.
+// may change from pass to pass, with what is in progress.
 func side(f reconcile.Finding) string {
 	if f.AmountCents < 0 {
 		return "less"
@@ -360,7 +360,7 @@ func (b *books) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact 
 	return x
 }
 
-// Evidence collects what is known of an operation that waits for a person, the
+// Evidence collects what is known of an operation that needs review, the
 // provider's lists included.
 func (b *books) Evidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	if err := b.readable(); err != nil {

@@ -38,7 +38,7 @@ func (h *rig) sentBy(holder, command string) string {
 }
 
 // TestWhatAnotherRunnerSentGoesAgainAtOnce: an attempt without a reply is sent again under
-// its key, whoever made it; under a new key only when the other runner's request is out of date.
+// its key, made by either runner; under a new key only when the other runner's request is out of date.
 func TestWhatAnotherRunnerSentGoesAgainAtOnce(t *testing.T) {
 	for holder, later := range map[string]bool{"test": false, "elsewhere": true} {
 		t.Run(holder, func(t *testing.T) {

@@ -80,12 +80,12 @@ type Config struct {
 	Holder  string // names this process in runner.started
 
 	RatePerSecond      float64        // default 5
-	Concurrency        int            // requests under way at once; default 8
+	Concurrency        int            // requests in progress at once; default 8
 	PollFloor          time.Duration  // default 1s; polls come later than asked for, never earlier
 	CIDRField          string         // the API's name for an item's CIDRs; default: none
 	DailyLimitCents    int64          // default 0: none
 	DailyLimitLocation *time.Location // default UTC
-	DrainTimeout       time.Duration  // how long requests under way may take at the end; default 30s
+	DrainTimeout       time.Duration  // how long requests in progress may take at the end; default 30s
 	ReconcileEvery     time.Duration  // default 0: only when it is asked for
 	AskEvery           time.Duration  // how often an otherwise silent provider is asked; default 0: never
 	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
@@ -191,7 +191,7 @@ func NewRunner(c Config) *Runner {
 }
 
 // capacity is how many operations of a kind may be in memory: four for each
-// request under way, and more where the rate is high enough to start them
+// request in progress, and more where the rate is high enough to start them
 // within a second.
 func capacity(c Config) int {
 	return max(4*c.Concurrency, min(16*c.Concurrency, int(c.RatePerSecond)))
@@ -329,10 +329,10 @@ func (r *Runner) TakingSince() time.Time {
 func (r *Runner) ClockSkew() (skew time.Duration, heard bool) { return r.clock.Skew() }
 
 // ErrLost is the cause of the end of Run's context where another runner may have the
-// account: what is under way is given up at once.
+// account: what is in progress is given up at once.
 var ErrLost = errors.New("another runner may have the account")
 
-// Run works until ctx ends. Then it takes no more, lets requests under way
+// Run works until ctx ends. Then it takes no more, lets requests in progress
 // finish for DrainTimeout, and returns nil. Nothing is abandoned: what has no
 // recorded reply by then is resent under its key by the next run.
 func (r *Runner) Run(ctx context.Context) error {

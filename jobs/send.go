@@ -82,7 +82,7 @@ func (r *Runner) noteAnswer(err error, server time.Time) {
 }
 
 // decideOnReply decides on a reply, and counts the replies in a row that asked to
-// wait, and those that were not the API's. Requests that were under way together are
+// wait, and those that were not the API's. Requests that were in progress together are
 // asked to wait together, which counts once.
 func (r *Runner) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
 	r.mu.Lock()

@@ -48,7 +48,7 @@ func (s *simulation) peace(ctx context.Context) {
 	s.must(err, "resume")
 	s.settle(ctx)
 	for range 12 { // an answer lets the next one of its command go
-		s.time = s.time.Add(5 * time.Minute) // the person looks when the provider has ended what it had under way
+		s.time = s.time.Add(5 * time.Minute) // the person looks when the provider has ended what it had in progress
 		s.answer(ctx)
 		s.settle(ctx)
 	}

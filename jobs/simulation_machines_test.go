@@ -227,7 +227,7 @@ func (s *simulation) record(ctx context.Context, x desk.Recording) {
 // madeByHand answers a read of an order that a person made at the provider.
 func madeByHand(context.Context, string) (upstream.Order, error) { return upstream.Order{}, nil }
 
-// recordAtLast is Record by somebody who sets the clock, and waits, where it is refused for
+// recordAtLast is Record by a person who sets the clock, and waits, where it is refused for
 // a clock that is behind.
 func (s *simulation) recordAtLast(ctx context.Context, x desk.Recording) error {
 	_, _, err := desk.Record(ctx, s.ledger, x, madeByHand)

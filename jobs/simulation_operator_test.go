@@ -109,7 +109,7 @@ func (s *simulation) person(ctx context.Context) {
 	}
 }
 
-// anOperation is one of those that there are, named by itself or by its command.
+// anOperation is one of those that there are, named by its own id or by its command.
 func (s *simulation) anOperation(ctx context.Context) (id string, o fact.Operation, found bool) {
 	if len(s.commands) == 0 {
 		return "", o, false
@@ -206,7 +206,7 @@ func (s *simulation) waiting(o fact.Operation, lines []ledger.RenewalLine, proxy
 	return cents
 }
 
-// final: nothing that is under way can change what the provider kept under the
+// final: nothing that is in progress can change what the provider kept under the
 // operation's key any more.
 func (s *simulation) final(o fact.Operation) bool {
 	s.control("GET", "/state", nil)
@@ -270,7 +270,7 @@ func (s *simulation) quiet(ctx context.Context) {
 	}
 }
 
-// meanwhile is what happens while a request is under way: another job's request
+// meanwhile is what happens while a request is in progress: another job's request
 // goes its whole way, or a person or the queue does something.
 func (s *simulation) meanwhile() {
 	if !s.faulty || s.nested || s.runner == nil || !s.chance(4) {

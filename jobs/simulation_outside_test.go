@@ -80,7 +80,7 @@ func (s *simulation) reconcile(ctx context.Context) {
 	}
 }
 
-// reconciled is the last comparison: nothing is under way and nothing lags, so it
+// reconciled is the last comparison: nothing is in progress and nothing lags, so it
 // finds what people did past the books, to the cent, and nothing else.
 func (s *simulation) reconciled(ctx context.Context) {
 	r := s.runner

@@ -236,7 +236,7 @@ func (s *simulation) pass(context.Context) {
 	s.sayf("time passes; the machine's clock is off by %s", s.skew)
 }
 
-// mind looks at what came due and at the pauses, as the runner does by itself.
+// mind looks at what came due and at the pauses, as the runner does.
 func (s *simulation) mind(ctx context.Context) {
 	r := s.runner
 	if r == nil {

@@ -41,8 +41,8 @@ var wrongValues = []wrongValue{
 
 type wrongValue struct{ name, text string }
 
-// spoilt is a member of one entity's replies that holds a wrong value forever, or that it
-// is answered forever with another reply.
+// spoilt is a member of one entity's replies that holds a wrong value indefinitely, or that it
+// is answered indefinitely with another reply.
 type spoilt struct {
 	kind  string // of reply
 	path  string // of the member, such as data.proxies.*.expires_at; wholeReply
@@ -232,7 +232,7 @@ func asBytes(list []json.RawMessage) (out [][]byte) {
 	return out
 }
 
-// withSpoilt runs the world of commands with one wrong value forever, and returns what
+// withSpoilt runs the world of commands with one wrong value indefinitely, and returns what
 // became of the command that it concerns.
 func withSpoilt(ctx context.Context, template []byte, dir string, x *spoilt, seen map[spoilt]bool) (s *simulation, outcome string) {
 	s = newSimulation(1)
@@ -343,7 +343,7 @@ func (s *simulation) outcomeOf(ctx context.Context, id string) string {
 }
 
 // TestEveryWrongValueStaysWhereItIs puts every kind of wrong value into every member of
-// every reply about one order, renewal, proxy and offer, forever. All else ends within
+// every reply about one order, renewal, proxy and offer, indefinitely. All else ends within
 // the hour, nothing is charged twice, and the books close. What became of the command that
 // it concerns is the table in testdata/traps/README.md; a quick run checks some of it.
 func TestEveryWrongValueStaysWhereItIs(t *testing.T) {

@@ -60,7 +60,7 @@ type simulation struct {
 	faulty   bool
 	moods    []string // of the provider
 	config   simConfig
-	nested   bool // something happens while a request is under way
+	nested   bool // something happens while a request is in progress
 	spoilt   *spoilt
 	seen     map[spoilt]bool // members of replies, where they are collected
 	deadline time.Time

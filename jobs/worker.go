@@ -20,7 +20,7 @@ import (
 const workersPerSlot = 4
 
 // dispatch starts jobs until ctx ends, at most Concurrency requests at once.
-// What is under way is bound to the work context, which outlives ctx by the
+// What is in progress is bound to the work context, which outlives ctx by the
 // drain time.
 func (r *Runner) dispatch(ctx, work context.Context) error {
 	stop := r.ready.wakeAll(ctx)
@@ -45,7 +45,7 @@ func (r *Runner) unsendRest(ctx context.Context) {
 	}
 }
 
-// work takes one job after another, each with a slot among the requests under way.
+// work takes one job after another, each with a slot among the requests in progress.
 func (r *Runner) work(ctx, work context.Context, slots chan struct{}) {
 	for {
 		select {

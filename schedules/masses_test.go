@@ -35,7 +35,7 @@ func mass(random *rand.Rand) (all []ledger.Proxy, in *read) {
 	return all, in
 }
 
-// Whatever a provider lists and whatever is under way: what lives and may be
+// Whatever a provider lists and whatever is in progress: what lives and may be
 // renewed is planned, the nearest expiry first, and what is not looked at is counted.
 func TestTrap54NoMassHidesWhatLives(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	want(t, "once it is approved", h.stream.ids(), []string{"px_1"})
 }
 
-// What waits for a person does not hold its kind: the price that its line names is used, or
+// What needs review does not hold its kind: the price that its line names is used, or
 // another one tells it. Too many without a price and an outcome bound what a budget risks.
 func TestACanaryInReviewDoesNotHoldItsKind(t *testing.T) {
 	for _, c := range []struct {

@@ -338,7 +338,7 @@ func TestTrap41TheSecretIsNeverPrinted(t *testing.T) {
 	}
 }
 
-// TestTrap76ACompressedReplyAndAByteOrderMarkAreRead: whoever stands between may add
+// TestTrap76ACompressedReplyAndAByteOrderMarkAreRead: an intermediary may add
 // either, unasked; a body that cannot be unpacked, or unpacks to too much, is unknown.
 func TestTrap76ACompressedReplyAndAByteOrderMarkAreRead(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ type answer struct {
 	body       []byte
 	err        error // transport or body failure
 	tooLarge   bool
-	took       time.Duration // where somebody observes requests
+	took       time.Duration // where requests are observed
 }
 
 // do signs, sends once and reads. It never follows a redirect: it uses the

@@ -42,7 +42,7 @@ func vectors(t *testing.T) []vector {
 	return out
 }
 
-// Each line of the canonical string by itself, so that a failure names the line.
+// Each line of the canonical string separately, so that a failure names the line.
 func TestSigningVectorsCanonicalString(t *testing.T) {
 	for _, v := range vectors(t) {
 		got := CanonicalString(v.method, v.host, v.path, CanonicalQuery(v.query), v.stamp, v.nonce, BodyHash(v.body))

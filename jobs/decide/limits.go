@@ -1,6 +1,6 @@
 // What an operation may cost: its command's ceiling (max_total_cents) and the account's
 // limit of the day (daily_limit_cents), which counts what was charged today, less what came
-// back of these charges, and what is under way at its estimate.
+// back of these charges, and what is in progress at its estimate.
 
 package decide
 
@@ -159,7 +159,7 @@ func divided(op Operation, h Priced, first map[string]bool, reason string) Decis
 // overDailyLimit keeps an operation from taking the account over its limit of the day:
 // what of it fits goes, and the rest waits until the day has passed or a person releases it.
 // A proxy that is dearer than the limit of a whole day is refused. One whose price is not
-// known waits while another such one is under way: together they could go over any limit.
+// known waits while another such one is in progress: together they could go over any limit.
 func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool) {
 	over := h.SpentCents+sum.Cents > h.LimitCents
 	switch {

@@ -5,6 +5,6 @@
 // change decided on an older state of an operation is decided again; and that an amount that
 // looks like a slip, or contradicts the provider, is asked back before it is booked.
 //
-// It owns no state. It must not know the queue of jobs, pauses and requests under way: the
+// It owns no state. It must not know the queue of jobs, pauses and requests in progress: the
 // runner hands it functions for what it needs of them.
 package desk

@@ -91,7 +91,7 @@ func (p *pending) cutShort(err error) error {
 	return nil
 }
 
-// pending is a change of many operations under way.
+// pending is a change of many operations in progress.
 type pending struct {
 	ledger *ledger.Ledger
 	do     change

@@ -19,7 +19,7 @@ import (
 	"perennial/upstream"
 )
 
-// Evidence is what is known of an operation that waits for a person. What the
+// Evidence is what is known of an operation that needs review. What the
 // provider was asked for is best effort: Notes say what is missing, and why.
 type Evidence struct {
 	OperationStatus
@@ -39,7 +39,7 @@ type Evidence struct {
 	asked bool // the provider was
 }
 
-// WalletRead is the provider's wallet as it was last read. Something may be under way that
+// WalletRead is the provider's wallet as it was last read. Something may be in progress that
 // it does not show yet.
 type WalletRead struct {
 	ProviderCents int64     `json:"provider_cents" doc:"What the provider says that the wallet holds."`
@@ -183,7 +183,7 @@ func decidedText(outcome string, cents int64, currency, proxyID, by, user, reaso
 }
 
 // readWallet reads the provider's wallet now: an agreement may be long in coming, since what
-// is in review is under way.
+// is in review is in progress.
 func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler) {
 	wallet, err := reconcile.Fetch(ctx, c, c.Statements.Wallet)
 	if err != nil {

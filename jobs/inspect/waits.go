@@ -13,7 +13,7 @@ import (
 )
 
 // waitsFor says why a command does not move by what the ledger knows: a pause, a
-// hold, a time; "" where it is under way or has ended.
+// hold, a time; "" where it is in progress or has ended.
 func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 	for _, o := range records {
 		waiting := o.State == fact.StateWaiting

@@ -208,7 +208,7 @@ func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 
 // attribution is which operations of this ledger may have made an unknown order.
 type attribution struct {
-	settled bool     // the reply of one under way will name it, or a person's answer explains it
+	settled bool     // the reply of one in progress will name it, or a person's answer explains it
 	reviews []string // operations in review that may have made it
 }
 

@@ -141,7 +141,7 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 	}
 }
 
-// Pass is one reconciliation under way.
+// Pass is one reconciliation in progress.
 type Pass struct {
 	*Reconciler
 	Reconciliation

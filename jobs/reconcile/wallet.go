@@ -61,7 +61,7 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	return w, err
 }
 
-// exact reports whether nothing was under way from before the reading to after it.
+// exact reports whether nothing was in progress from before the reading to after it.
 func (w WalletReading) exact() bool {
 	return !w.Moved && len(w.Before.Open) == 0 && len(w.After.Open) == 0
 }

@@ -185,7 +185,7 @@ func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
 }
 
-// WaitPass returns when a pass has ended since the call: one that is under way,
+// WaitPass returns when a pass has ended since the call: one that is in progress,
 // or else one that it makes. The error is that of the pass or of the context.
 func (l *Lister) WaitPass(ctx context.Context) error {
 	before := l.passes.Load()

@@ -339,7 +339,7 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 
 func TestWaitPassEndsWithItsContext(t *testing.T) {
 	l, _, _ := bulk(t)
-	l.turn <- struct{}{} // another pass is under way
+	l.turn <- struct{}{} // another pass is in progress
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	wantErr(t, l.WaitPass(ctx), context.Canceled)

@@ -74,7 +74,7 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 }
 
 // ended returns why a pass ended early. A pass that the provider's answer ended is
-// forgotten, since the provider may refuse its next page forever. After a lost reply, or
+// forgotten, since the provider may refuse its next page indefinitely. After a lost reply, or
 // at the end of the process, the pass is continued.
 func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)

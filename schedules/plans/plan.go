@@ -82,7 +82,7 @@ type Inputs struct {
 	ByHand   bool            // a person asked for the sweep: what the provider refused for want of money is asked again at once
 	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
 	Claimed  map[string]bool // proxies that an operation holds the right to renew
-	InReview map[string]bool // of Claimed, those that wait for a person
+	InReview map[string]bool // of Claimed, those that need review
 	// UnderWay is one proxy of each kind of which an operation is about to renew one: what
 	// that costs is known when it has ended.
 	UnderWay []ledger.Proxy

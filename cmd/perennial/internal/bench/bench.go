@@ -35,7 +35,7 @@ import (
 type Options struct {
 	Kind        string // renew or order
 	Commands    int
-	Concurrency int // requests of each account under way at once
+	Concurrency int // requests of each account in progress at once
 	InFlight    int // commands of each account published and not finished, at most; 0: the default
 	Accounts    int
 	Rows        int64 // that each journal has before
@@ -53,10 +53,10 @@ type Options struct {
 }
 
 const (
-	// mostInFlight is how many commands may be under way: of more, the follower would have
+	// mostInFlight is how many commands may be in progress: of more, the follower would have
 	// to hear more events at once than it has room for.
 	mostInFlight = 32768
-	// mostRequests is how many requests of all accounts may be under way at once: the
+	// mostRequests is how many requests of all accounts may be in progress at once: the
 	// sandbox keeps twice as many connections open.
 	mostRequests = 2048
 )

@@ -107,7 +107,7 @@ func TestInFlightIsWhatAUserWaits(t *testing.T) {
 		o := small()
 		o.Kind, o.InFlight, o.Drain = "order", inFlight, inFlight == 4
 		out := measured(t, o)
-		// As many as are under way at once finish in the time that each takes.
+		// As many as are in progress at once finish in the time that each takes.
 		if under := out.PerSecond * out.P50Millis / 1000; under > 2*float64(inFlight) || out.InFlight != inFlight || out.WalletCents != 0 {
 			t.Errorf("%d in flight: %.1f commands under way on average: %+v", inFlight, under, out)
 		}

@@ -33,7 +33,7 @@ type loadTask struct {
 	Fill      bool        `json:"fill"`      // all are published before it is ready
 
 	queue     *queue.Queue
-	rooms     []chan struct{} // of each account: as many places as commands may be under way
+	rooms     []chan struct{} // of each account: as many places as commands may be in progress
 	begin     time.Time
 	sent      []atomic.Int64  // nanoseconds after begin, by the command's number, from 0
 	latencies []time.Duration // likewise
@@ -43,7 +43,7 @@ type loadTask struct {
 
 const (
 	// batchSize is how many commands of an account one atomic batch publishes, where so
-	// many may be under way. Where fewer may be, each is published separately.
+	// many may be in progress. Where fewer may be, each is published separately.
 	batchSize = 512
 	// stallAfter is after how long without an event the load gives up: a runner that works
 	// finishes something in it.
@@ -100,7 +100,7 @@ func latency(took []time.Duration) Latency {
 }
 
 // publish publishes all commands: those of each account by producers of its own, and no
-// more of them at once than may be under way.
+// more of them at once than may be in progress.
 func (t *loadTask) publish(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	producers, size := 1, batchSize
@@ -127,7 +127,7 @@ func (t *loadTask) publish(ctx context.Context) error {
 }
 
 // publishBatch publishes an account's commands from first to end, in its own count, as soon
-// as all of them may be under way.
+// as all of them may be in progress.
 func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) error {
 	var batch []publish.Outgoing
 	number := func(k int) int { return account + k*len(t.Accounts) }

@@ -338,7 +338,7 @@ func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
 	}
 }
 
-// follow waits for a command to end, or to wait for a person.
+// follow waits for a command to end, or to need review.
 func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
 	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
@@ -370,7 +370,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRe
 }
 
 // untilOver returns when a command may be over: in the beginning soon, since it may be
-// held or wait for a person, later when the runner says so, or after a second.
+// held or need review, later when the runner says so, or after a second.
 func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	if polls < notTakenIn {
 		return sleep.For(ctx, pollEvery)

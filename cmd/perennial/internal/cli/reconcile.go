@@ -55,7 +55,7 @@ func (a ledgerCommands) ledgerReconcile() *cobra.Command {
 // reconcileNotice says what a reconciliation does meanwhile.
 const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
 
-// reconcileNow asks the runner; where none is running it looks by itself.
+// reconcileNow asks the runner; without one it looks on its own.
 func (a ledgerCommands) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()

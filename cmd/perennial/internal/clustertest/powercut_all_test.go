@@ -58,7 +58,7 @@ func (r *rig) cutAllPower() (holder *runner, start func(alone time.Duration)) {
 	}
 }
 
-// sent waits until the requests that are under way are over, and fails for a key that paid
+// sent waits until the requests that are in progress are over, and fails for a key that paid
 // and stands in no ledger, and for a charge that comes while there is no NATS.
 func (r *rig) sent() {
 	r.t.Helper()

@@ -135,7 +135,7 @@ func (p *producer) waitForAll(url string) {
 // killed, or loses its reply, often enough to come to it.
 const longestBackoff = 5 * time.Minute
 
-// ends waits until nothing is left to do for these commands by itself, and says
+// ends waits until nothing is left to do for these commands, and says
 // their state.
 func (w *world) ends(url string, ids ...string) map[string]inspect.CommandStatus {
 	w.t.Helper()

@@ -31,7 +31,7 @@ func (w *world) signIn(ctx context.Context) {
 	does(ctx, w.t, chromedp.Navigate(strings.TrimSpace(w.mustCLI("web", "login", "--by", "ada"))), browsertest.Click(`//button[text()="Sign in as ada"]`), shows("Overview"))
 }
 
-// lostReply is a world with a renewal whose reply was lost for good, and waits for a person.
+// lostReply is a world with a renewal whose reply was lost for good, and needs review.
 func lostReply(t testing.TB) (*world, *process, daemon.ReadyLine) {
 	w := newWorld(t, 6)
 	w.configure("", "schedules:\n  - {name: keep, cron: \"0 0 1 1 *\", renew_before: 300h, duration_days: 30, approve_over_cents: 1, match: {proxy_ids: [px_3, px_4]}}\n")

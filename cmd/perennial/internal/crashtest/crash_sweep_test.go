@@ -72,7 +72,7 @@ func TestCrashMatrixSweepsKilled(t *testing.T) {
 	}
 }
 
-// awaitSwept waits until every proxy was paid for and nothing is under way.
+// awaitSwept waits until every proxy was paid for and nothing is in progress.
 func (w *world) awaitSwept(proxies int) {
 	w.t.Helper()
 	await(w.t, "every proxy is renewed", func() bool { return len(w.renewals()) >= proxies })

@@ -11,7 +11,7 @@ import (
 
 // TestNothingIsSentUntilTheFailingDiskWorksAgain: the disk under a
 // running `run` answers EIO. Nothing reaches the provider, reads continue, /readyz
-// says why; then the disk works again, and so does the runner, by itself.
+// says why; then the disk works again, and so does the runner.
 func TestNothingIsSentUntilTheFailingDiskWorksAgain(t *testing.T) {
 	w := newWorld(t, 10)
 	disk := disktest.New(t, "main.ledger.db")

@@ -135,7 +135,7 @@ func TestTheExamplesFollowARichRunOverKills(t *testing.T) {
 	r.checkMoneyAndChain()
 }
 
-// inDoubt has a renewal of each language wait for a person: the provider's record of it
+// inDoubt has a renewal of each language need review: the provider's record of it
 // stays unresolved. The first is killed on its way there.
 func (r *richRun) inDoubt() {
 	r.t.Helper()

@@ -14,7 +14,7 @@ import (
 
 // TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut: no byte is left under the data
 // directory while commands come. /readyz says so; once there is room again, the
-// runner takes them in by itself, each once.
+// runner takes them in, each once.
 func TestAFullDiskUnderTheEmbeddedNATSIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)

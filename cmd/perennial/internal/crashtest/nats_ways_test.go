@@ -137,7 +137,7 @@ type certificate struct {
 	pem     []byte
 }
 
-// newCertificate makes one for this machine, signed by another; nil: by itself.
+// newCertificate makes one for this machine, signed by another; nil: self-signed.
 func newCertificate(t testing.TB, by *certificate, name string) *certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,7 +9,7 @@ import (
 	"perennial/ledger"
 )
 
-// TestTheLogSaysWhatPeopleDecided, by name and reason, and nothing that happened by itself.
+// TestTheLogSaysWhatPeopleDecided, by name and reason, and nothing that happened automatically.
 func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)

@@ -33,7 +33,7 @@ func request(ctx context.Context, q *queue.Queue, verb string, question, answer 
 	return json.Unmarshal(reply, answer)
 }
 
-// endOf waits until nothing is left to do for a command by itself.
+// endOf waits until nothing is left to do for a command.
 func endOf(ctx context.Context, q *queue.Queue, id string) (status inspect.CommandStatus, err error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -205,7 +205,7 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 	} {
 		for _, output := range []string{"json", "table"} { // both within the same second
 			if c.schedule == "some" && output == "json" {
-				continue // a second run would find these commands under way
+				continue // a second run would find these commands in progress
 			}
 			out, errs, code := w.cli("sweep", "run", c.schedule, "-o", output)
 			if code != c.code || output == "table" && !strings.Contains(out, c.says) {

@@ -150,7 +150,7 @@ func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.O
 		select {
 		case <-leadership.Over():
 			cancel(errors.Join(jobs.ErrLost, leadership.Err()))
-		case <-lease.Lost(): // also while a stop waits for what is under way
+		case <-lease.Lost(): // also while a stop waits for what is in progress
 			cancel(errLeaseLost)
 			leadership.End()
 		}

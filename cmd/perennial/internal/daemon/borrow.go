@@ -33,7 +33,7 @@ type Borrower struct {
 }
 
 // Borrow has the holder of the account hand it over, and returns with the lease; where no
-// runner has the account, at once. giveBack ends it. The holder finishes what is under way
+// runner has the account, at once. giveBack ends it. The holder finishes what is in progress
 // first; one that does not hand over in two minutes keeps the account, and the error says
 // who that is.
 func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack func(context.Context), err error) {

@@ -43,7 +43,7 @@ func (h *Host) configChanged(account string) string {
 	now, err := h.reread.read(h.Config.File)
 	switch {
 	case err != nil:
-		// The error may quote the file, and whoever may look reads this.
+		// The error may quote the file, and every viewer reads this.
 		return "the configuration file has changed since the runner read it, and a restart would fail: `perennial config show` says why"
 	case now.Accounts[account] == nil:
 		return "the configuration file no longer has this account: restart the runner to apply that"

@@ -51,7 +51,7 @@ func (a *account) setHolding(x holding) {
 
 func (a *account) holds() bool { return !a.snapshot().holding.since.IsZero() }
 
-// handing is a hand-over that is under way.
+// handing is a hand-over that is in progress.
 type handing struct {
 	account, to string
 	began       time.Time
@@ -122,7 +122,7 @@ func (m *mover) may(w wish, now time.Time) bool {
 	return w.pinned || now.Sub(w.held) >= settles && !now.Before(m.moved[w.account].until)
 }
 
-// end notes what became of the hand-over that is under way: a runner took the account, the
+// end notes what became of the hand-over that is in progress: a runner took the account, the
 // receiver that was meant or one that was preferred meanwhile, or none did.
 func (m *mover) end(took bool, now time.Time) {
 	if m.failed == nil {
@@ -158,7 +158,7 @@ func (h *Host) handOvers(ctx context.Context) {
 	}
 }
 
-// lookAtHandOver ends a hand-over that is under way: another runner says that it has the
+// lookAtHandOver ends a hand-over that is in progress: another runner says that it has the
 // account, or this one has taken it back, or it takes too long.
 func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 	if m.now == nil {

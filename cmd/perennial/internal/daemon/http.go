@@ -113,7 +113,7 @@ func (s *httpHost) close() {
 }
 
 // livez is 200 unless a part of the process is stuck: only another start helps then, and
-// what was under way continues after it.
+// what was in progress continues after it.
 func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(InstanceHeader, s.host.instance)
 	for _, a := range s.host.Accounts {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	simTick  = 250 * time.Millisecond // of simulated time, also how long a message is under way
+	simTick  = 250 * time.Millisecond // of simulated time, also how long a message is in progress
 	simDrain = 500 * time.Millisecond // from the beginning of a hand-over to the lease's return
 )
 

@@ -19,7 +19,7 @@ var open = []string{"GET /static/", "GET /static/vendor/{file}", "GET /login", "
 // door is one address of the pages.
 type door struct{ pattern, method, path string }
 
-// doors are all routes of the server's own table, each change by itself.
+// doors are all routes of the server's own table, each change on its own.
 func doors(s *Server) (all []door) {
 	for _, pattern := range s.patterns {
 		method, path, _ := strings.Cut(pattern, " ")

@@ -268,7 +268,7 @@ func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Op
 	return nil
 }
 
-// happensNext says what becomes of an operation by itself, and when.
+// happensNext says what becomes of an operation without an operator, and when.
 func happensNext(o fact.Operation, waitsFor string) string {
 	at := ""
 	if o.NextAt != nil {

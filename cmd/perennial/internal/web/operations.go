@@ -72,7 +72,7 @@ func (v *operationsView) With(state fact.State) string {
 	return "?" + form.Encode()
 }
 
-// Pending reports whether a search is under way.
+// Pending reports whether a search is in progress.
 func (v *operationsView) Pending() bool { return v.Trace != nil && v.Trace.Pending() }
 
 // Filtered reports whether a filter beside the state is set.

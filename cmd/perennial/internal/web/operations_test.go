@@ -43,7 +43,7 @@ func (h *rig) wayOfPx() {
 	}
 }
 
-// awaits waits for a figure, but not forever.
+// awaits waits for a figure, but not indefinitely.
 func (h *rig) awaits(made <-chan struct{}) {
 	h.t.Helper()
 	select {

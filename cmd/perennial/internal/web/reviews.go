@@ -1,4 +1,4 @@
-// What waits for a person, and the answer to several at once.
+// What needs review, and the answer to several at once.
 
 package web
 

@@ -20,7 +20,7 @@ import (
 // Outcome is what became of an attempt.
 type Outcome string
 
-// The outcomes. All but the first are tried again, or wait for a person.
+// The outcomes. All but the first are tried again, or need review.
 const (
 	Delivered   Outcome = "delivered"    // 2xx
 	Refused     Outcome = "refused"      // 4xx, or a redirect, which is not followed

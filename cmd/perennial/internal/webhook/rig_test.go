@@ -154,7 +154,7 @@ type endpoint struct {
 	at      map[string][]time.Time
 	order   []string // ids in the order of their first 2xx
 	success map[string]int
-	under   int // requests under way
+	under   int // requests in progress
 	most    int
 }
 

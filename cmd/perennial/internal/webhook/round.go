@@ -21,7 +21,7 @@ const (
 	retryLeast = 50 * time.Millisecond
 	// saveEvery is how often the position is written at most.
 	saveEvery = time.Second
-	// stopGrace is how long a stopping sink waits for attempts under way.
+	// stopGrace is how long a stopping sink waits for attempts in progress.
 	stopGrace = 5 * time.Second
 	// stuckAfter is how many attempts for one event fail before the log says so.
 	stuckAfter = 3
@@ -139,7 +139,7 @@ func (r *round) take(e events.Event) error {
 	return nil
 }
 
-// dispatch begins as many attempts as may be under way.
+// dispatch begins as many attempts as may be in progress.
 func (r *round) dispatch() {
 	now := r.Clock()
 	for r.sending < r.Concurrency && !r.quiet.After(now) {
@@ -285,7 +285,7 @@ func (r *round) show() {
 	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
 }
 
-// end takes the replies of what is under way, begins nothing more, and writes the position.
+// end takes the replies of what is in progress, begins nothing more, and writes the position.
 // stopped says why a later start alone continues; "": any run does.
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
@@ -317,7 +317,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 	r.last = &p
 }
 
-// abandon ends what is under way without waiting for replies.
+// abandon ends what is in progress without waiting for replies.
 func (r *round) abandon() {
 	r.cut()
 	for r.sending > 0 {

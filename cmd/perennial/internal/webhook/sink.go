@@ -61,7 +61,7 @@ type Sink struct {
 	Positions Positions
 	// Wants says whether events of a type, such as "order.delivered", are delivered.
 	Wants       func(eventType string) bool
-	Concurrency int    // attempts under way at once
+	Concurrency int    // attempts in progress at once
 	From        string // [FromNow] or [FromStart]
 	Clock       func() time.Time
 	Random      func() float64 // of [0, 1), for the waits between attempts
