@@ -222,9 +222,6 @@ func (c *counters) add(pattern, method, code string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.counts == nil {
-		c.counts = map[[3]string]int64{}
-	}
 	if !usualMethods[method] {
 		method = "OTHER" // unknown methods must not fill the map
 	}

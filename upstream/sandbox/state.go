@@ -110,16 +110,12 @@ func newState(f Fixture, epoch time.Time) (*state, error) {
 }
 
 func (st *state) addAccount(a FixtureAccount) {
-	currency := a.Wallet.Currency
-	if currency == "" {
-		currency = "USD"
-	}
 	status := &standing{cmp.Or(a.Status, statusActive)}
 	prices := map[string]int64{}
 	maps.Copy(prices, a.Prices)
 	frozen := map[string]int64{envSandbox: a.Wallet.SandboxFrozenCents, envProduction: a.Wallet.ProductionFrozenCents}
 	for env, cents := range map[string]int64{envSandbox: a.Wallet.SandboxCents, envProduction: a.Wallet.ProductionCents} {
-		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: currency, prices: prices, balance: cents, records: map[string]*record{}}
+		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: cmp.Or(a.Wallet.Currency, "USD"), prices: prices, balance: cents, records: map[string]*record{}}
 		st.spaces[sp.id()] = sp
 	}
 	for _, k := range a.Keys {
