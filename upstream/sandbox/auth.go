@@ -82,7 +82,7 @@ func (s *Server) authenticate(r *request) *refusal {
 	if !s.useNonce(r, key, nonce) {
 		return refuse("replayed_nonce", "The nonce was used before.")
 	}
-	if key.scopes != nil && r.rt.scope != "" && !key.scopes[r.rt.scope] {
+	if len(key.scopes) > 0 && r.rt.scope != "" && !slices.Contains(key.scopes, r.rt.scope) {
 		return refuse("insufficient_scope", "The key lacks the scope "+r.rt.scope+".")
 	}
 	r.key = key

@@ -51,9 +51,9 @@ func (sp *space) id() string { return sp.accountID + "/" + sp.env }
 type apiKey struct {
 	appID, secret string
 	space         *space
-	scopes        map[string]bool // nil: all
-	sources       []netip.Prefix  // nil: any
-	revoked       bool            // guarded by state.mu
+	scopes        []string       // none: all
+	sources       []netip.Prefix // nil: any
+	revoked       bool           // guarded by state.mu
 	nonces        nonceSet
 }
 
@@ -119,13 +119,7 @@ func (st *state) addAccount(a FixtureAccount) {
 		st.spaces[sp.id()] = sp
 	}
 	for _, k := range a.Keys {
-		key := &apiKey{appID: k.AppID, secret: k.Secret, revoked: k.Revoked, space: st.spaces[a.AccountID+"/"+environmentOf(k.AppID)]}
-		if len(k.Scopes) > 0 {
-			key.scopes = map[string]bool{}
-			for _, s := range k.Scopes {
-				key.scopes[s] = true
-			}
-		}
+		key := &apiKey{appID: k.AppID, secret: k.Secret, revoked: k.Revoked, scopes: k.Scopes, space: st.spaces[a.AccountID+"/"+environmentOf(k.AppID)]}
 		for _, c := range k.AllowCIDRs {
 			key.sources = append(key.sources, netip.MustParsePrefix(c)) // checked by Validate
 		}
