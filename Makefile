@@ -45,6 +45,13 @@ site: ## the documentation as static pages with search, in docs/site/dist; npm b
 	npm run --silent --prefix docs/site build
 	npm run --silent --prefix docs/site check
 
+vale = v3.15.2
+
+.PHONY: prose
+prose: ## the words and the length of sentences of the documents; vale is built in .ci/bin, which takes a minute
+	test -x .ci/bin/vale || GOBIN="$(CURDIR)/.ci/bin" GOFLAGS="" go install github.com/errata-ai/vale/v3/cmd/vale@$(vale)
+	.ci/bin/vale --output=line README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/*.md docs/benchmarks/README.md docs/decisions docs/events/README.md docs/events/examples/README.md docs/tutorials
+
 .PHONY: picture
 picture: ## docs/images/demo.svg, drawn from a run of the demonstration
 	go run ./cmd/perennial demo > docs/images/demo.txt

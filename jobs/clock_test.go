@@ -34,7 +34,7 @@ func TestTrap02TheClockThatSaysLongestDecides(t *testing.T) {
 	if !c.Provider().Equal(someNoon.Add(4 * time.Hour)) {
 		t.Errorf("the provider's time is %s", c.Provider())
 	}
-	c.Hear(someNoon.Add(-time.Hour)) // behind: the machine's clock says longest
+	c.Hear(someNoon.Add(-time.Hour)) // after: the machine's clock says longest
 	if got := c.Elapsed(&since); got != 2*time.Hour {
 		t.Errorf("with the provider behind: %s", got)
 	}
@@ -63,7 +63,7 @@ func TestTrap02AClockSetBackDoesNotLengthenTheWindow(t *testing.T) {
 }
 
 // setBack is an instant as it is read while the machine's clock is set back: the
-// monotonic reading beside it goes on. Package time has no way to make one: its
+// monotonic reading beside it continues. Package time has no way to make one: its
 // first word holds the seconds from bit 30 on; the test notices when that changes.
 func setBack(at time.Time, d time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&at)) -= uint64(d/time.Second) << 30

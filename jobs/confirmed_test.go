@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"perennial/jobs/command"
-	"perennial/jobs/inspect"
+	"perennial/jobs/desk"
 	"perennial/ledger/fact"
 )
 
 // unconfirmed fails the test unless the answer is refused as a slip, for this reason.
-func (h *rig) unconfirmed(x Resolution, why string) {
+func (h *rig) unconfirmed(x desk.Resolution, why string) {
 	h.t.Helper()
 	var refused *command.RefusedError
 	if err := h.runner.Resolve(h.t.Context(), x); !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, why) {
@@ -27,8 +27,8 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2"}})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	h.await("keep", fact.StatePartial, fact.StateReview)
-	answer := func(cents int64) Resolution {
-		return Resolution{ID: "keep/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: cents, By: "ada", Reason: "the invoice"}
+	answer := func(cents int64) desk.Resolution {
+		return desk.Resolution{ID: "keep/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: cents, By: "ada", Reason: "the invoice"}
 	}
 	before, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)
@@ -53,12 +53,12 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	h.fault(orders, "unresolved_record", map[string]any{"executed": false})
 	h.order(`{"id":"none","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":600}`)
 	none := h.await("none", fact.StateReview).Operations[0].OperationID
-	h.unconfirmed(Resolution{ID: none, Charged: new(true), ChargedCents: 60000, By: "ada", Reason: "dollars for cents"}, "6.00 USD is expected")
+	h.unconfirmed(desk.Resolution{ID: none, Charged: new(true), ChargedCents: 60000, By: "ada", Reason: "dollars for cents"}, "6.00 USD is expected")
 
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":600}`)
 	id := h.await("buy", fact.StateReview).Operations[0].OperationID
-	slip := Resolution{ID: id, Charged: new(true), ChargedCents: 60000, By: "ada", Reason: "dollars for cents"}
+	slip := desk.Resolution{ID: id, Charged: new(true), ChargedCents: 60000, By: "ada", Reason: "dollars for cents"}
 	h.unconfirmed(slip, "--confirm-amount 60000")
 	slip.ChargedCents = 1 << 40
 	h.unconfirmed(slip, "--confirm-amount")
@@ -68,29 +68,10 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"found","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":3}]}`)
 	id = h.await("found", fact.StateReview).Operations[0].OperationID
-	h.unconfirmed(Resolution{ID: id, Charged: new(true), ChargedCents: 890, By: "ada", Reason: "the invoice"}, "add --order")
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 900, By: "ada", Reason: "the invoice"}))
+	h.unconfirmed(desk.Resolution{ID: id, Charged: new(true), ChargedCents: 890, By: "ada", Reason: "the invoice"}, "add --order")
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 900, By: "ada", Reason: "the invoice"}))
 	if o, err := h.ledger.Operation(t.Context(), id); err != nil || o.OrderNo == "" {
 		t.Errorf("the order that the evidence names is not taken: %+v, %v", o, err)
-	}
-}
-
-// TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne: one page of the provider's list
-// that could not be read may hold another order at the same price.
-func TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne(t *testing.T) {
-	one := inspect.OrderEvidence{OrderNo: "ord_1", NetCents: 900}
-	for _, c := range []struct {
-		e    inspect.Evidence
-		want string
-	}{
-		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{one}}, "ord_1"},
-		{inspect.Evidence{OrdersRead: false, Orders: []inspect.OrderEvidence{one}}, ""},
-		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{one, one}}, ""},
-		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{{OrderNo: "ord_1", NetCents: 890}}}, ""},
-	} {
-		if got := onlyOrder(c.e, 900); got != c.want {
-			t.Errorf("%+v: %q", c.e, got)
-		}
 	}
 }
 
@@ -103,7 +84,7 @@ func TestAnAnswerAgainstTheEvidenceIsSaidTwice(t *testing.T) {
 	due := h.now().AddDate(1, 0, 0).Format("2006-01-02T15:04:05Z")
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"due_before":"` + due + `"}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
-	x := Resolution{ID: id, Charged: new(false), SendAgain: true, By: "ada", Reason: "it looks so"}
+	x := desk.Resolution{ID: id, Charged: new(false), SendAgain: true, By: "ada", Reason: "it looks so"}
 	h.unconfirmed(x, "px_1 expires")
 	x.SendAgain = false
 	h.unconfirmed(x, "--against-evidence")
@@ -113,5 +94,5 @@ func TestAnAnswerAgainstTheEvidenceIsSaidTwice(t *testing.T) {
 	h.fault(orders, "unresolved_record", map[string]any{"executed": true})
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
 	bought := h.await("buy", fact.StateReview).Operations[0].OperationID
-	h.unconfirmed(Resolution{ID: bought, Charged: new(false), SendAgain: true, By: "ada", Reason: "it looks so"}, "no other operation explains it")
+	h.unconfirmed(desk.Resolution{ID: bought, Charged: new(false), SendAgain: true, By: "ada", Reason: "it looks so"}, "no other operation explains it")
 }

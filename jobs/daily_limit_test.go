@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/desk"
 	"perennial/ledger/fact"
 )
 
@@ -22,7 +23,7 @@ func TestTrap61YesterdaysRefundMakesNoRoomToday(t *testing.T) {
 	}
 	h.later(25 * time.Hour)
 	for _, x := range reviewsOf(t, h) {
-		check(t, h.runner.Resolve(t.Context(), Resolution{ID: x.OperationID, ProxyID: x.ProxyID, Charged: new(false), By: "ada", Reason: "support"}))
+		check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: x.OperationID, ProxyID: x.ProxyID, Charged: new(false), By: "ada", Reason: "support"}))
 	}
 	for i, want := range []fact.State{fact.StateDelivered, fact.StateDelivered, fact.StateDelivered, fact.StateHeld} {
 		id := fmt.Sprint("o", i)

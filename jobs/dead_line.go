@@ -31,9 +31,9 @@ func (d *deadLine) add(seq uint64, reason string) {
 	}
 }
 
-// say logs what was counted, unless there is nothing, or a line was logged within the last
+// log logs what was counted, unless there is nothing, or a line was logged within the last
 // minute.
-func (d *deadLine) say(log *logrus.Entry, now time.Time) {
+func (d *deadLine) log(log *logrus.Entry, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.count == 0 || now.Sub(d.said) < deadLineEvery {

@@ -30,8 +30,8 @@ func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 		t.Fatalf("%d letters, %d lines", kept, len(lines.AllEntries()))
 	}
 	now = now.Add(time.Minute)
-	r.deadLine.say(r.Log, now)
-	r.deadLine.say(r.Log, now)
+	r.deadLine.log(r.Log, now)
+	r.deadLine.log(r.Log, now)
 	if all := lines.AllEntries(); len(all) != 2 || all[1].Message != "dead letter: reason 2" || all[1].Data["messages"] != 999 || all[1].Data["stream_sequence"] != uint64(2) {
 		t.Errorf("%v", all)
 	}

@@ -25,7 +25,7 @@ func (r *Runner) runDueLoop(ctx context.Context) error {
 		if err := r.queueDue(ctx, now); err != nil && ctx.Err() == nil {
 			r.Log.WithError(err).Error("the operations that are due could not be read from the ledger; the read is tried again")
 		}
-		r.deadLine.say(r.Log, r.Clock())
+		r.deadLine.log(r.Log, r.Clock())
 		wait := idle
 		if next, err := r.Ledger.NextAfter(ctx, now); err == nil && next != nil {
 			wait = min(idle, max(0, next.Sub(r.clock.Now())))
@@ -107,7 +107,7 @@ func (r *Runner) cannotGoOn(record fact.Operation, err error) {
 	}
 	r.mu.Unlock()
 	if !told {
-		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be queued; the others go on, and it is tried again")
+		r.Log.WithError(err).WithField("operation_id", record.ID).Error("an operation could not be queued; it is tried again, and the others continue")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -19,7 +20,7 @@ func (h *rig) evidence(id string) inspect.Evidence {
 
 // booksAs resolves as an answer of the evidence says and compares what was
 // booked with what it said would be.
-func (h *rig) booksAs(x Resolution, a inspect.Answer) {
+func (h *rig) booksAs(x desk.Resolution, a inspect.Answer) {
 	h.t.Helper()
 	seq, _, err := h.ledger.Head(h.t.Context())
 	check(h.t, err)
@@ -84,7 +85,7 @@ func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 	if a := h.answer(e, "--not-charged", ""); len(a.Bookings) != 0 {
 		t.Errorf("%+v", a)
 	}
-	h.booksAs(Resolution{ID: id, Charged: new(true), ChargedCents: 600}, h.answer(e, "--charged 600", ""))
+	h.booksAs(desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600}, h.answer(e, "--charged 600", ""))
 	h.settled(600, 0)
 }
 
@@ -106,10 +107,10 @@ func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	if reviews[0].AtStakeCents != fact.Known(300) {
 		t.Errorf("%+v", reviews[0])
 	}
-	h.booksAs(Resolution{ID: id, ProxyID: "px_1", Charged: new(true), ChargedCents: 300}, h.answer(e, "--charged 300", "px_1"))
-	h.booksAs(Resolution{ID: id, ProxyID: "px_2", Charged: new(false)}, h.answer(e, "--not-charged", "px_2"))
+	h.booksAs(desk.Resolution{ID: id, ProxyID: "px_1", Charged: new(true), ChargedCents: 300}, h.answer(e, "--charged 300", "px_1"))
+	h.booksAs(desk.Resolution{ID: id, ProxyID: "px_2", Charged: new(false)}, h.answer(e, "--not-charged", "px_2"))
 	again := h.answer(e, "--not-charged --send-again", "px_3")
-	h.booksAs(Resolution{ID: id, ProxyID: "px_3", Charged: new(false), SendAgain: true}, again)
+	h.booksAs(desk.Resolution{ID: id, ProxyID: "px_3", Charged: new(false), SendAgain: true}, again)
 	h.until("the line was sent again", func() bool { return len(h.facts("operation.sending")) == 2 })
 	sent, _ := h.facts("operation.sending")[1].(fact.OperationSending)
 	if sent.OperationID != again.NewOperation || sent.Key != again.NewKey {
@@ -141,7 +142,7 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 	if len(again.Bookings) != 0 || again.NewKey == "" || again.NewKey == e.IdempotencyKey {
 		t.Errorf("%+v", again)
 	}
-	h.booksAs(Resolution{ID: id, Charged: new(false), SendAgain: true}, again)
+	h.booksAs(desk.Resolution{ID: id, Charged: new(false), SendAgain: true}, again)
 	h.until("it was renewed", func() bool { return len(h.facts("renewal.completed")) == 1 })
 	sends := h.facts("operation.sending")
 	if sent, _ := sends[len(sends)-1].(fact.OperationSending); sent.Key != again.NewKey {
@@ -159,7 +160,7 @@ func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	h.judged(h.evidence(id), inspect.VerdictCharged, "Likely charged: both expiries moved by 30 days; what it cost is not known.")
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 601, ConfirmCents: new(int64(601)), By: "ada", Reason: "the invoice"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 601, ConfirmCents: new(int64(601)), By: "ada", Reason: "the invoice"}))
 	for proxy, want := range map[string]int64{"px_1": 301, "px_2": 300} {
 		if paid, err := h.ledger.PaidPerDay(t.Context(), proxy); err != nil || paid.Cents != want || paid.Days != 30 {
 			t.Errorf("%s: paid %+v, %v", proxy, paid, err)
@@ -185,7 +186,7 @@ func TestAnAnswerBelowSuspenseIsSharedByIt(t *testing.T) {
 	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1", "px_2"}})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 301, By: "ada", Reason: "the invoice"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 301, By: "ada", Reason: "the invoice"}))
 	b, err := h.ledger.Balance(t.Context(), "main")
 	check(t, err)
 	lines, err := h.ledger.Lines(t.Context(), id)
@@ -212,15 +213,19 @@ func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 	}
 }
 
-// Without a ceiling or a limit no price was read: nothing says that the renewal cost
-// nothing.
+// Without a ceiling or a limit no price was read: the amount is what the provider's wallet
+// lacks, where that tells one, and else unknown, which is not nothing.
 func TestEvidenceProposesNoAmountThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.fault("/api/v1/proxies/renew", "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
-	e := h.evidence(h.await("keep", fact.StateReview).Operations[0].OperationID)
-	if a := h.answer(e, "--charged CENTS", ""); len(a.Bookings) != 0 {
+	id := h.await("keep", fact.StateReview).Operations[0].OperationID
+	if a := h.answer(h.evidence(id), "--charged 300", ""); len(a.Bookings) != 1 {
+		t.Errorf("%+v", a)
+	}
+	h.wallet(300) // topped up meanwhile
+	if a := h.answer(h.evidence(id), "--charged CENTS", ""); len(a.Bookings) != 0 {
 		t.Errorf("%+v", a)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -23,7 +24,7 @@ func TestALineAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
 	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
-	answer := Resolution{ID: id, Charged: new(false), SendAgain: true, By: "ada", Reason: "support says so"}
+	answer := desk.Resolution{ID: id, Charged: new(false), SendAgain: true, By: "ada", Reason: "support says so"}
 	one := answer
 	one.ProxyID = "px_1"
 	check(t, h.runner.Resolve(t.Context(), one))
@@ -63,7 +64,7 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	}
 }
 
-// A command of before may have an operation's id. A person's word lands on what they mean:
+// An earlier command may have an operation's id. A person's word lands on what they mean:
 // an id of both is asked back, unless they say which.
 func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
 	t.Parallel()
@@ -266,13 +267,13 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 	h.fault(renew, "renewal", map[string]any{"unresolved": 1})
 	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
 	h.await("r1", fact.StateReview, fact.StatePartial, fact.StateCompleted)
-	whole := Resolution{ID: "r1/0001", Charged: new(true), ChargedCents: 900, ConfirmCents: new(int64(900)), By: "ada", Reason: "all of it"}
+	whole := desk.Resolution{ID: "r1/0001", Charged: new(true), ChargedCents: 900, ConfirmCents: new(int64(900)), By: "ada", Reason: "all of it"}
 	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), whole); !errors.As(err, &refused) {
 		t.Fatalf("900 cents for what has 300 in suspense: %v", err)
 	}
 	for _, x := range reviewsOf(t, h) {
-		check(t, h.runner.Resolve(t.Context(), Resolution{ID: x.OperationID, ProxyID: x.ProxyID, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}))
+		check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: x.OperationID, ProxyID: x.ProxyID, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}))
 	}
 	h.settled(900, 0)
 }
@@ -285,7 +286,7 @@ func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	h.fault(renew, "code", map[string]any{"code": "of_tomorrow", "executed": true})
 	h.renew(`{"id":"r1","proxy_ids":["px_1","px_2","px_3"],"duration_days":30}`)
 	h.await("r1", fact.StateReview)
-	answer := Resolution{ID: "r1/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}
+	answer := desk.Resolution{ID: "r1/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}
 	check(t, h.runner.Resolve(t.Context(), answer))
 	whole := answer
 	whole.ProxyID, whole.ChargedCents, whole.ConfirmCents = "", 900, new(int64(900))
@@ -308,7 +309,7 @@ func reviewsOf(t *testing.T, h *rig) []ledger.Review {
 }
 
 // TestARefusalAtIntakeIsFoundByItsMessage: a content that is refused as it is read
-// has no other hash, and who waits for it would wait for ever.
+// has no other hash, and who waits for it would wait forever.
 func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -15,7 +15,7 @@ import (
 // atIntake are the facts that taking a message in appends by itself.
 var atIntake = []string{"command.accepted", "command.rejected", "command.conflict", "proxy.skipped"}
 
-// grown is how many bytes of these facts stand behind a row of the journal.
+// grown is how many bytes of these facts stand after a row of the journal.
 func (h *rig) grown(behind int) (size int, types []string) {
 	h.t.Helper()
 	rows, err := h.ledger.Rows(h.t.Context(), int64(behind), 1000)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 )
@@ -23,7 +24,7 @@ func TestARenewalInVainIsAnsweredLikeOtherReviewsOfSweeps(t *testing.T) {
 		if e := h.evidence(o.OperationID); len(e.Answers) != 2 || len(e.Notes) == 0 {
 			t.Errorf("%+v", e)
 		}
-		check(t, h.runner.Resolve(t.Context(), Resolution{ID: o.OperationID, ProxyID: id, Charged: new(false), SendAgain: again, By: "ada", Reason: "looked"}))
+		check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: o.OperationID, ProxyID: id, Charged: new(false), SendAgain: again, By: "ada", Reason: "looked"}))
 	}
 	if reinstated, retired := len(h.facts("proxy.reinstated")), len(h.facts("proxy.retired")); reinstated != 1 || retired != 1 {
 		t.Errorf("%d reinstated, %d retired", reinstated, retired)

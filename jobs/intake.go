@@ -32,7 +32,7 @@ const later = 5 * time.Second
 const batch = 256
 
 // runIntake takes no more commands than can start soon; the rest stays in
-// JetStream. Each line is read by itself: one that is paused or full holds up no
+// JetStream. Each line is read on its own: one that is paused or full holds up no
 // other. A command is acknowledged after it is in the ledger. While one batch is
 // being committed the next is read.
 func (r *Runner) runIntake(ctx context.Context) error {
@@ -123,7 +123,7 @@ func (r *Runner) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error
 	return ctx.Err()
 }
 
-// gather returns the first arrival and those already read behind it, at most a batch.
+// gather returns the first arrival and those already read after it, at most a batch.
 func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	taken := append(make([]*arrival, 0, batch), first)
 	for len(taken) < batch {
@@ -238,7 +238,7 @@ func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 	return failed
 }
 
-// ackBatch acknowledges what is in the ledger, and what has no place there behind its
+// ackBatch acknowledges what is in the ledger, and what has no place there after its
 // dead letter.
 func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
@@ -299,7 +299,7 @@ func (r *Runner) bury(ctx context.Context, m *intake.Message, code, reason strin
 		return fmt.Errorf("dead letter: %w", err)
 	}
 	r.deadLine.add(m.StreamSequence, reason)
-	r.deadLine.say(r.Log, r.Clock())
+	r.deadLine.log(r.Log, r.Clock())
 	return nil
 }
 

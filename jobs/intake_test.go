@@ -129,7 +129,7 @@ func anyCommand(t *rapid.T, id string) []byte {
 	return data
 }
 
-// Whatever bytes come: the message is acknowledged only behind a fact or a dead
+// Whatever bytes come: the message is acknowledged only after a fact or a dead
 // letter of its own, or because the same content was answered before.
 func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
 	h := idleRig(t)

@@ -48,7 +48,7 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 	h := idleRig(t)
 	p := &quoted{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
-	if _, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
+	if _, err := h.runner.pricing.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 7}, 90); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.asked) == 0 || p.asked[0].Quantity != 7 || p.asked[0].DurationDays != 90 {
@@ -72,7 +72,7 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-// busy is a provider that has one proxy's renewal in progress for ever.
+// busy is a provider that has one proxy's renewal in progress forever.
 type busy struct {
 	*upstream.Client
 	id string
@@ -214,7 +214,7 @@ func TestTwoSimultaneousOrdersDoNotBothFitUnderTheLimit(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// A new key comes from a person only, and only behind a refusal that proves that
+// A new key comes from a person only, and only after a refusal that proves that
 // nothing was charged.
 func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	t.Parallel()
@@ -437,7 +437,7 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 	p := &renaming{Client: h.client}
 	h.bind(func(c *Config) { c.Provider = p })
 	for _, p.renamed = range []bool{false, true} {
-		if cents, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != fact.Known(300) {
+		if cents, err := h.runner.pricing.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); err != nil || cents != fact.Known(300) {
 			t.Errorf("renamed %t: %+v, %v", p.renamed, cents, err)
 		}
 	}

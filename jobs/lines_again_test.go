@@ -3,6 +3,7 @@ package jobs
 import (
 	"testing"
 
+	"perennial/jobs/desk"
 	"perennial/ledger/fact"
 	"perennial/upstream/sandbox"
 )
@@ -20,7 +21,7 @@ func TestTrap73LinesThatDifferByAnAStayApart(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["hpx_1","hpx_1a","hpx_2"]}`)
 	h.await("keep", fact.StateReview, fact.StatePartial)
 	again := func(line string) {
-		check(t, h.runner.Resolve(t.Context(), Resolution{ID: "keep/0001", ProxyID: line, Charged: new(false), SendAgain: true, By: "ada", Reason: "support"}))
+		check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: "keep/0001", ProxyID: line, Charged: new(false), SendAgain: true, By: "ada", Reason: "support"}))
 	}
 	h.fault(renew, "code", map[string]any{"code": "insufficient_wallet_balance", "http_status": 402})
 	again("hpx_1")

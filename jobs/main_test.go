@@ -74,7 +74,7 @@ type rig struct {
 	// commands stands between the runner and its stream, where a test wants it to.
 	commands func(Commands) Commands
 	halt     func()             // stops the runner; does nothing the second time
-	reached  func(point string) // hears of the moments named in docs/reliability.md, or is nil
+	reached  func(point string) // hears of the moments named in testdata/faults, or is nil
 	ahead    atomic.Int64       // nanoseconds that this machine's clock is ahead
 }
 
@@ -267,7 +267,7 @@ func (h *rig) await(id string, states ...fact.State) inspect.CommandStatus {
 	return s
 }
 
-// rests: nothing of the command goes on by itself.
+// rests: nothing of the command continues automatically.
 func rests(s inspect.CommandStatus) bool {
 	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o inspect.OperationStatus) bool {
 		return !o.State.Ended() && o.State != fact.StateReview

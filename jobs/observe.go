@@ -129,3 +129,15 @@ func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok boo
 	}
 	return observed, true, nil
 }
+
+// ReadOrder reads an order in its turn among the account's requests, for a person.
+func (r *Runner) ReadOrder(ctx context.Context, no string) (read upstream.Order, err error) {
+	if err := r.readable(); err != nil {
+		return read, err
+	}
+	if err = r.passNow(ctx, priorityPoll); err == nil {
+		read, err = r.Provider.Order(ctx, no)
+		r.Read(ctx, read.ServerTime, err)
+	}
+	return read, err
+}

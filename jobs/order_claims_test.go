@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
@@ -33,7 +34,7 @@ func (h *rig) bought(key, offer string, n int64) (no string) {
 }
 
 func (h *rig) claims(operation, no string) error {
-	return h.runner.Resolve(h.t.Context(), Resolution{ID: operation, Charged: new(true), ChargedCents: 600, OrderNo: no, By: "ada", Reason: "it is this one"})
+	return h.runner.Resolve(h.t.Context(), desk.Resolution{ID: operation, Charged: new(true), ChargedCents: 600, OrderNo: no, By: "ada", Reason: "it is this one"})
 }
 
 // refusedFor wants an answer refused with all of the words.
@@ -155,7 +156,7 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 			if !row.later {
 				p.to = nil
 			}
-			x := Resolution{ID: o.OperationID, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}
+			x := desk.Resolution{ID: o.OperationID, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice"}
 			if row.named {
 				x.OrderNo = o.OrderNo
 			}
@@ -206,7 +207,7 @@ func TestAnOrderWithoutANumberIsFoundAfterItsAnswer(t *testing.T) {
 				h.bought("elsewhere", "off_us_dallas", 2)
 			}
 			h.fault(orders, "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
-			check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
+			check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
 			for range 2 { // the second pass finds nothing new
 				h.reconcile()
 			}
@@ -245,7 +246,7 @@ func TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison(t *testing.T) {
 	id := h.unsure("buy")
 	h.halt()
 	h.fault(orders, "code", map[string]any{"method": "GET", "code": "internal_error", "http_status": 500, "times": 1})
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"}))
 	h.later(10 * 24 * time.Hour)
 	x := ledger.Archive{Path: h.path, Before: h.now().AddDate(0, 0, -8), Clock: h.now, Keep: 1}
 	var err error

@@ -83,7 +83,7 @@ func reaches(end, other *time.Time) bool {
 
 func sameEnd(a, b *time.Time) bool { return reaches(a, b) && reaches(b, a) }
 
-// restored is the pause behind a restore, if it is in force.
+// restored is the pause after a restore, if it is in force.
 func (p *pauses) restored() (ledger.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ func (p *pauses) blocked(l lane) bool {
 }
 
 // closeGate keeps new requests that charge back until it is opened again. What
-// has its intent committed goes on.
+// has its intent committed continues.
 func (p *pauses) closeGate() { p.setClosed(true) }
 
 // openGate ends closeGate.
@@ -280,7 +280,7 @@ func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountRes
 	return nil
 }
 
-// timePassed is why a pause with an end is over.
+// timePassed is why a pause with an end has ended.
 const timePassed = "the time has passed"
 
 // Intervals of probing.
@@ -337,7 +337,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	case x.Cause == decide.CausePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
 		return false // that a request works says nothing about it
 	case x.Scope != decide.ScopeAccount:
-		r.ready.letOne(lane(x.Scope))
+		r.ready.probe(lane(x.Scope))
 		return true
 	}
 	if r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {

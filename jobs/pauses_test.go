@@ -154,7 +154,7 @@ func TestTrap02AWrongClockIsReportedAndNothingIsResent(t *testing.T) {
 }
 
 // What may have been sent before the restore is put down while the clock is
-// wrong, and goes on when it is right.
+// wrong, and continues when it is right.
 func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 	t.Parallel()
 	h, backup := forgetful(t)

@@ -30,7 +30,7 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 		failpoint.Reached(ctx, "poll.refund")
 	}
 	j.releaseSlot()
-	r.hear(err, order.ServerTime)
+	r.noteAnswer(err, order.ServerTime)
 	if ctx.Err() != nil {
 		return ctx.Err() // read again after the restart: a read changes nothing
 	}
@@ -65,7 +65,7 @@ func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 	if errors.Is(err, upstream.ErrBadID) {
 		return // nothing was sent
 	}
-	r.hear(err, server)
+	r.noteAnswer(err, server)
 	if err == nil || r.clock == nil {
 		return
 	}

@@ -72,7 +72,7 @@ func (r *Runner) precheck(ctx context.Context, j *job, p *checked) (decide.Decis
 	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
 		return d, err
 	}
-	return r.price(ctx, j, p)
+	return r.pricing.price(ctx, j, p)
 }
 
 // precheckProxies reads the proxies: of a guarded command each, to leave out what is

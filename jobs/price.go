@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
@@ -15,11 +17,23 @@ import (
 	"perennial/upstream"
 )
 
+// pricing reads what operations are expected to cost.
+type pricing struct {
+	*Config
+	turn   func(context.Context, gatePriority) error              // waits for a request's turn
+	heard  func(ctx context.Context, server time.Time, err error) // takes in the outcome of a read
+	moment func() decide.Moment
+	now    func() time.Time
+
+	mu    sync.Mutex
+	found map[string]upstream.OfferFilter // by offer code: the filter that finds the offer
+}
+
 // price reads what the operation is expected to cost and what it counts against,
 // and has it decided.
-func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
-	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: r.DailyLimitCents, Released: j.released}
-	siblings, err := r.Ledger.OperationsOf(ctx, j.op.CommandID)
+func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
+	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: q.DailyLimitCents, Released: j.released}
+	siblings, err := q.Ledger.OperationsOf(ctx, j.op.CommandID)
 	if err != nil {
 		return decide.Decision{}, err
 	}
@@ -32,85 +46,85 @@ func (r *Runner) price(ctx context.Context, j *job, p *checked) (decide.Decision
 		}
 		h.CommandCents += cents - o.RefundedCents
 	}
-	if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
+	if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err
 	}
-	return r.decidePrice(ctx, j, p, h)
+	return q.decidePrice(ctx, j, p, h)
 }
 
-// priceAgain is price just before the intent: what is spent may have changed, and
+// again is price, just before the intent: what is spent may have changed, and
 // another operation may have been charged a price that was not known, or another one.
-func (r *Runner) priceAgain(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
+func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if !p.estimate.Known() || j.op.Kind.OfProxies() {
-		if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
+		if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 			return decide.Decision{}, err
 		}
 	}
-	d, err := r.decidePrice(ctx, j, p, h)
+	d, err := q.decidePrice(ctx, j, p, h)
 	if err != nil || !d.Send || d.Estimate.Known() {
 		return d, err
 	}
 	// What its price could be taken from may have settled between the two reads: no other
 	// price is unknown by now, so that this one is known if any is.
-	if err := r.readPrices(ctx, j, p.ids, &h); err != nil {
+	if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err
 	}
-	return r.decidePrice(ctx, j, p, h)
+	return q.decidePrice(ctx, j, p, h)
 }
 
 // decidePrice reads the day's spending, and has the price decided.
-func (r *Runner) decidePrice(ctx context.Context, j *job, p *checked, h decide.Priced) (decide.Decision, error) {
-	if err := r.spending(ctx, j.op.ID, &h); err != nil {
+func (q *pricing) decidePrice(ctx context.Context, j *job, p *checked, h decide.Priced) (decide.Decision, error) {
+	if err := q.spending(ctx, j.op.ID, &h); err != nil {
 		return decide.Decision{}, err
 	}
-	h.Moment = r.moment()
+	h.Moment = q.moment()
 	d := decide.Decide(j.op, h)
 	p.priced, p.estimate = h, d.Estimate
 	return d, nil
 }
 
 // spending reads what counts against the limit of the day.
-func (r *Runner) spending(ctx context.Context, operation string, h *decide.Priced) (err error) {
+func (q *pricing) spending(ctx context.Context, operation string, h *decide.Priced) (err error) {
 	if h.LimitCents == 0 || h.Released {
 		return nil
 	}
-	now := r.clock.Now()
-	today := fact.StartOfDay(now, r.DailyLimitLocation)
-	h.Tomorrow = fact.NextDay(now, r.DailyLimitLocation)
-	if h.SpentCents, err = r.Ledger.Committed(ctx, today, operation); err != nil {
+	now := q.now()
+	today := fact.StartOfDay(now, q.DailyLimitLocation)
+	h.Tomorrow = fact.NextDay(now, q.DailyLimitLocation)
+	if h.SpentCents, err = q.Ledger.Committed(ctx, today, operation); err != nil {
 		return err
 	}
-	exposed, err := r.Ledger.Exposed(ctx, today, operation)
+	exposed, err := q.Ledger.Exposed(ctx, today, operation)
 	if err != nil {
 		return err
 	}
 	h.SpentCents += exposed
-	if h.ReleasedBefore, err = r.Ledger.ReleasedByHand(ctx, operation); err != nil {
+	if h.ReleasedBefore, err = q.Ledger.ReleasedByHand(ctx, operation); err != nil {
 		return err
 	}
 	if _, unpriced := h.Estimate(); unpriced != "" {
-		h.UnpricedUnderWay, h.UnpricedOpen, err = r.Ledger.Unpriced(ctx, operation, today)
+		h.UnpricedUnderWay, h.UnpricedOpen, err = q.Ledger.Unpriced(ctx, operation, today)
 	}
 	return err
 }
 
 // readPrices reads what each line or proxy of an operation is expected to cost.
-func (r *Runner) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
+func (q *pricing) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	h.Prices, h.Fallback = nil, fact.Cents{}
 	switch j.op.Kind {
 	case fact.KindOrder:
-		return r.quotes(ctx, j, h)
+		return q.quotes(ctx, j, h)
 	case fact.KindRenewal:
-		return r.renewalPrices(ctx, j, ids, h)
+		return q.renewalPrices(ctx, j, ids, h)
 	}
 	panic("jobs: kind " + string(j.op.Kind) + " has no price")
 }
 
 // quotes reads the price of each line, up to one that has none.
-func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
+func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	for _, item := range j.cmd.Items {
-		cents, err := r.quote(ctx, j.turn(), item, j.cmd.DurationDays)
+		cents, err := q.quote(ctx, j.turn(), item, j.cmd.DurationDays)
 		missing := errors.Is(err, errNotOffered)
 		unreadable, _ := errors.AsType[*unreadableOfferError](err)
 		if err != nil && !missing && unreadable == nil {
@@ -131,24 +145,24 @@ func (r *Runner) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 // renewalPrices reads what was last paid for each proxy or its kind, at least what the
 // command's own lines of the kind cost. A price that has not been paid yet is that of the
 // command's dearest line, and under a limit of the day the dearest recent one.
-func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
-	most, err := r.Ledger.DearestLine(ctx, j.op.CommandID, nil)
+func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
+	most, err := q.Ledger.DearestLine(ctx, j.op.CommandID, nil)
 	charged := most > 0
 	if err == nil && most == 0 && h.LimitCents > 0 {
-		most, err = r.Ledger.Dearest(ctx, j.cmd.DurationDays)
+		most, err = q.Ledger.Dearest(ctx, j.cmd.DurationDays)
 	}
 	if err != nil {
 		return err
 	}
 	h.Fallback = fact.Estimated(most)
 	for _, id := range ids {
-		paid, err := r.Ledger.LastPrice(ctx, id)
+		paid, err := q.Ledger.LastPrice(ctx, id)
 		if err != nil {
 			return err
 		}
 		price := decide.Price{Of: id, Cents: fact.Estimated(paid.For(j.cmd.DurationDays).Or(0))}
 		if charged && price.Cents.Known() {
-			most, err := r.dearestOfKind(ctx, j.op.CommandID, id)
+			most, err := q.dearestOfKind(ctx, j.op.CommandID, id)
 			if err != nil {
 				return err
 			}
@@ -161,15 +175,15 @@ func (r *Runner) renewalPrices(ctx context.Context, j *job, ids []string, h *dec
 
 // dearestOfKind is the most that a line of the command cost for a proxy of the same kind;
 // of any kind where that of the proxy is not known.
-func (r *Runner) dearestOfKind(ctx context.Context, commandID, proxyID string) (int64, error) {
-	like, err := r.Ledger.Proxy(ctx, proxyID)
+func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) (int64, error) {
+	like, err := q.Ledger.Proxy(ctx, proxyID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return r.Ledger.DearestLine(ctx, commandID, nil)
+		return q.Ledger.DearestLine(ctx, commandID, nil)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return r.Ledger.DearestLine(ctx, commandID, &like)
+	return q.Ledger.DearestLine(ctx, commandID, &like)
 }
 
 // errNotOffered says that no page of offers holds the code.
@@ -192,34 +206,34 @@ func unreadableOffer(unusable []upstream.Unusable, code string) error {
 }
 
 // quote reads the offer's price for exactly this quantity and duration.
-func (r *Runner) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (fact.Cents, error) {
-	r.mu.Lock()
-	filter, remembered := r.prices[item.OfferCode]
-	r.mu.Unlock()
-	cents, err := r.quoteBy(ctx, priority, filter, item, days)
+func (q *pricing) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (fact.Cents, error) {
+	q.mu.Lock()
+	filter, remembered := q.found[item.OfferCode]
+	q.mu.Unlock()
+	cents, err := q.quoteBy(ctx, priority, filter, item, days)
 	if remembered && errors.Is(err, errNotOffered) { // the provider may call its region or line otherwise by now
-		return r.quoteBy(ctx, priority, upstream.OfferFilter{}, item, days)
+		return q.quoteBy(ctx, priority, upstream.OfferFilter{}, item, days)
 	}
 	return cents, err
 }
 
 // quoteBy looks for the offer among those that a filter finds.
-func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
+func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
 	var unreadable error
 	for more := true; more; {
-		if err := r.passNow(ctx, priority); err != nil {
+		if err := q.turn(ctx, priority); err != nil {
 			return fact.Cents{}, err
 		}
-		page, err := r.Provider.OffersPage(ctx, filter, pages.PageRequest)
-		r.Read(ctx, page.ServerTime, err)
+		page, err := q.Provider.OffersPage(ctx, filter, pages.PageRequest)
+		q.heard(ctx, page.ServerTime, err)
 		if pages.Restarts(err) {
 			continue
 		}
 		for _, o := range page.Items {
 			if o.OfferCode == item.OfferCode {
-				return r.quoted(o, item.Quantity, days)
+				return q.quoted(o, item.Quantity, days)
 			}
 		}
 		unreadable = cmp.Or(unreadable, unreadableOffer(page.Unusable, item.OfferCode))
@@ -234,10 +248,10 @@ func (r *Runner) quoteBy(ctx context.Context, priority gatePriority, filter upst
 }
 
 // quoted is an offer's price, and remembers where the offer was found.
-func (r *Runner) quoted(o upstream.Offer, quantity, days int64) (fact.Cents, error) {
-	r.mu.Lock()
-	r.prices[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}
-	r.mu.Unlock()
+func (q *pricing) quoted(o upstream.Offer, quantity, days int64) (fact.Cents, error) {
+	q.mu.Lock()
+	q.found[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}
+	q.mu.Unlock()
 	cents, err := decide.QuotedCents(o, quantity, days)
 	if err != nil {
 		return fact.Cents{}, &unreadableOfferError{fact.Bounded(err.Error())}

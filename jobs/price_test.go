@@ -41,7 +41,7 @@ func TestTrap52APriceBecomesKnownDuringTheComparison(t *testing.T) {
 	op, err := h.ledger.Operation(t.Context(), second.OperationID)
 	check(t, err)
 	j := h.runner.job(op, command.Command{ID: "r-2", Kind: fact.KindRenewal, DurationDays: 30}, []string{"px_2"})
-	d, err := h.runner.priceAgain(t.Context(), j, &checked{ids: []string{"px_2"}, priced: decide.Priced{LimitCents: 700}})
+	d, err := h.runner.pricing.again(t.Context(), j, &checked{ids: []string{"px_2"}, priced: decide.Priced{LimitCents: 700}})
 	check(t, err)
 	if !d.Send || d.Estimate != fact.Known(300) {
 		t.Errorf("it is sent at %+v: %+v", d.Estimate, d)

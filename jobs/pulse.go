@@ -63,8 +63,8 @@ func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.unsettled[kind] = x
 }
 
-// heard notes one request's end: nil for an answer.
-func (p *pulse) heard(now time.Time, failure error) {
+// note notes one request's end: nil for an answer.
+func (p *pulse) note(now time.Time, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if failure == nil {

@@ -27,7 +27,7 @@ type ready struct {
 	passed map[place]int // how often in a row what waits in a place was passed over
 	probes map[lane]bool // one job may pass a paused lane
 	polled int           // polls in a row
-	room   chan struct{} // closed and made anew when there is more of it
+	room   chan struct{} // closed and made again when there is more of it
 
 	readings map[*reading]bool
 }
@@ -39,7 +39,7 @@ type reading struct {
 	gone map[string]bool
 }
 
-// beginReading is called before the ledger is read, and end behind the last push.
+// beginReading is called before the ledger is read, and end after the last push.
 func (r *ready) beginReading() *reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,8 +211,8 @@ func (r *ready) isActive(id string) bool {
 	return ok
 }
 
-// letOne lets one job of a paused lane pass, to find out whether it works again.
-func (r *ready) letOne(l lane) {
+// probe lets one job of a paused lane pass, to find out whether it works again.
+func (r *ready) probe(l lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probes[l] = true
@@ -238,7 +238,7 @@ func (r *ready) pop(ctx context.Context) (*job, error) {
 			j.probe, r.probes[p.lane] = r.probes[p.lane], false
 			if r.polled++; p != polling {
 				r.polled = 0
-				r.passOver(p)
+				r.countPassed(p)
 			}
 			return j, nil
 		}
@@ -346,8 +346,8 @@ func (r *ready) goesBefore(p, other place) bool {
 	return head.before(than)
 }
 
-// passOver counts for every other place that something of it could have gone.
-func (r *ready) passOver(gone place) {
+// countPassed counts for every other place that something of it could have gone.
+func (r *ready) countPassed(gone place) {
 	for _, p := range paying {
 		if p == gone || !r.open(p) {
 			r.passed[p] = 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -32,7 +33,7 @@ func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
 	h.buys(1)
 	const reads, passes = 20, 6
 	for _, no := range h.handmade(25) {
-		h.recorded(Recording{Kind: "external", Cents: 300, OrderNo: no})
+		h.recorded(desk.Recording{Kind: "external", Cents: 300, OrderNo: no})
 	}
 	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
 	check(t, err)
@@ -133,7 +134,7 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 	h.start()
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
 	id := h.await("one", fact.StateReview).Operations[0].OperationID
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice says so"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice says so"}))
 	h.later(20 * time.Minute)
 	x := h.pass(h.reconciler(h.client, 0))
 	for _, f := range x.Findings {
@@ -158,8 +159,8 @@ func TestTrap24ARenewalAndATopUpDoNotCancelOut(t *testing.T) {
 	if f := h.finds(decide.FindingRenewed, 0); f.ProxyID != "px_2" || !strings.Contains(f.Explanation, "30 days") {
 		t.Errorf("%+v", f)
 	}
-	h.recorded(Recording{Kind: "external", Cents: 300})
-	h.recorded(Recording{Kind: "top-up", Cents: 300})
+	h.recorded(desk.Recording{Kind: "external", Cents: 300})
+	h.recorded(desk.Recording{Kind: "top-up", Cents: 300})
 	h.agrees()
 	h.renew(`{"id":"ours","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("ours", fact.StateCompleted)
@@ -181,7 +182,7 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 			t.Errorf("the review may explain it: %+v", f)
 		}
 	}
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "a mistake"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "a mistake"}))
 	h.wallet(300) // so that the wallet does not show it
 	if f := h.finds(decide.FindingRenewed, 0); f.ProxyID != "px_1" || !strings.Contains(f.Explanation, "by 30 days") {
 		t.Errorf("%+v", f)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -131,7 +132,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
 	// What a person records for it explains an order that is not there, too.
 	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
 	check(t, err)
-	h.recorded(Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
+	h.recorded(desk.Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
 	x := h.pass(h.reconciler(&retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }}, 0))
 	if slices.ContainsFunc(x.Findings, func(f reconcile.Finding) bool { return f.Kind == decide.FindingMissing }) {
 		t.Errorf("%+v", x.Findings)
@@ -223,7 +224,7 @@ func TestAnUnknownOrderBelongsToTheOperationInReview(t *testing.T) {
 	if f := h.finds("outside_order", 600); f.OperationID != id || !strings.Contains(f.Explanation, id) {
 		t.Errorf("%+v", f)
 	}
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, By: "ada", Reason: "it is in the list of orders"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, By: "ada", Reason: "it is in the list of orders"}))
 	h.agrees()
 	h.settled(600, 0)
 }
@@ -325,7 +326,7 @@ func TestALateRefundIsExplainedByItsOrdersRecord(t *testing.T) {
 	if len(x.Findings) != 2 || x.Findings[0].Kind != "order_refund" || !strings.Contains(x.Findings[1].Explanation, x.Findings[0].OrderNo) {
 		t.Fatalf("%+v", x.Findings)
 	}
-	h.recorded(Recording{Kind: "top-up", Cents: amount, OrderNo: x.Findings[0].OrderNo})
+	h.recorded(desk.Recording{Kind: "top-up", Cents: amount, OrderNo: x.Findings[0].OrderNo})
 	if x := h.pass(c); !x.Agrees() {
 		t.Errorf("%+v", x.Findings)
 	}

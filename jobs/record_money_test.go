@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -18,20 +19,20 @@ import (
 
 func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	h := idleRig(t)
-	x := Recording{Kind: "top-up", Cents: 500, ID: "wire-7", By: "ada", Reason: "wire transfer"}
+	x := desk.Recording{Kind: "top-up", Cents: 500, ID: "wire-7", By: "ada", Reason: "wire transfer"}
 	for n := range 3 {
-		_, booked, err := Record(t.Context(), h.ledger, x, h.client.Order)
+		_, booked, err := desk.Record(t.Context(), h.ledger, x, h.client.Order)
 		if check(t, err); booked != (n == 0) {
 			t.Errorf("call %d booked: %t", n, booked)
 		}
 	}
 	x.Cents = 600
 	var refused *command.RefusedError
-	if _, booked, err := Record(t.Context(), h.ledger, x, h.client.Order); booked || !errors.As(err, &refused) {
+	if _, booked, err := desk.Record(t.Context(), h.ledger, x, h.client.Order); booked || !errors.As(err, &refused) {
 		t.Errorf("another amount under the same id: %v", err)
 	}
 	x.ID = "wire-8"
-	_, _, err := Record(t.Context(), h.ledger, x, h.client.Order)
+	_, _, err := desk.Record(t.Context(), h.ledger, x, h.client.Order)
 	check(t, err)
 	if n := len(h.facts("ledger.recorded")); n != 2 {
 		t.Errorf("%d records are booked", n)
@@ -52,7 +53,7 @@ func TestARecordOfAClockThatIsBehindIsRefused(t *testing.T) {
 	}{{30 * 24 * time.Hour, true}, {time.Hour, true}, {4 * time.Minute, false}} {
 		l, err := ledger.Open(t.Context(), ledger.Config{Path: h.path, Clock: func() time.Time { return h.now().Add(-test.behind) }})
 		check(t, err)
-		_, booked, err := Record(t.Context(), l, Recording{Kind: "top-up", Cents: 500, By: "ada", Reason: "wire transfer"}, h.client.Order)
+		_, booked, err := desk.Record(t.Context(), l, desk.Recording{Kind: "top-up", Cents: 500, By: "ada", Reason: "wire transfer"}, h.client.Order)
 		var refused *command.RefusedError
 		if booked == test.refused || errors.As(err, &refused) != test.refused || test.refused && !strings.Contains(err.Error(), "set the clock") {
 			t.Errorf("%s behind: %t %v", test.behind, booked, err)
@@ -70,10 +71,10 @@ func TestARecordThatTakesTheWalletBelowZeroSaysSo(t *testing.T) {
 		cents int64
 		warns bool
 	}{{"external", b.WalletCents, false}, {"external", 1, true}, {"external", 5, true}, {"top-up", 1, false}, {"top-up", 5, false}, {"external", 1, true}} {
-		x := Recording{Kind: test.kind, Cents: test.cents, ID: fmt.Sprint("x", i), By: "ada", Reason: "x"}
-		_, _, err := Record(t.Context(), h.ledger, x, h.client.Order)
+		x := desk.Recording{Kind: test.kind, Cents: test.cents, ID: fmt.Sprint("x", i), By: "ada", Reason: "x"}
+		_, _, err := desk.Record(t.Context(), h.ledger, x, h.client.Order)
 		check(t, err)
-		if warning, err := Overdrawn(t.Context(), h.ledger, x.Kind); err != nil || (warning != "") != test.warns {
+		if warning, err := desk.Overdrawn(t.Context(), h.ledger, x.Kind); err != nil || (warning != "") != test.warns {
 			t.Errorf("%+v: %q %v", test, warning, err)
 		}
 	}
@@ -83,7 +84,7 @@ func TestTheSameRecordTwiceInADayIsAskedAbout(t *testing.T) {
 	h := idleRig(t)
 	h.oneClock()
 	h.bind()
-	x := Recording{Kind: "top-up", Cents: 500, ID: "made-1", IDMade: true}
+	x := desk.Recording{Kind: "top-up", Cents: 500, ID: "made-1", IDMade: true}
 	h.recorded(x)
 	h.recorded(x) // a repeat
 	x.ID = "made-2"
@@ -91,11 +92,11 @@ func TestTheSameRecordTwiceInADayIsAskedAbout(t *testing.T) {
 	if _, err := h.record(x); !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, "--id") {
 		t.Errorf("%v", err)
 	}
-	if _, err := h.record(Recording{Kind: "top-up", Cents: 500}); !errors.As(err, &refused) {
+	if _, err := h.record(desk.Recording{Kind: "top-up", Cents: 500}); !errors.As(err, &refused) {
 		t.Errorf("without an id: %v", err)
 	}
-	h.recorded(Recording{Kind: "top-up", Cents: 501})
-	h.recorded(Recording{Kind: "top-up", Cents: 500, ID: "another"})
+	h.recorded(desk.Recording{Kind: "top-up", Cents: 501})
+	h.recorded(desk.Recording{Kind: "top-up", Cents: 500, ID: "another"})
 	h.later(25 * time.Hour)
 	h.recorded(x)
 	if n := len(h.facts("ledger.recorded")); n != 4 {
@@ -112,7 +113,7 @@ func TestAChargeAndARefundAreRecordedOnTheirOperation(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	no := h.await("buy", fact.StateDelivered).Operations[0].OrderNo
 	h.await("keep", fact.StateCompleted)
-	for name, x := range map[string]Recording{
+	for name, x := range map[string]desk.Recording{
 		"more than was charged":   {Kind: "refund", Cents: 601, OrderNo: no},
 		"no line":                 {Kind: "refund", Cents: 1, OperationID: "keep/0001"},
 		"another line":            {Kind: "refund", Cents: 1, OperationID: "keep/0001", ProxyID: "px_3"},
@@ -128,9 +129,9 @@ func TestAChargeAndARefundAreRecordedOnTheirOperation(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	h.recorded(Recording{Kind: "refund", Cents: 200, OrderNo: no})
-	h.recorded(Recording{Kind: "charge", Cents: 50, OperationID: "buy/1"})
-	h.recorded(Recording{Kind: "refund", Cents: 300, OperationID: "keep/0001", ProxyID: "px_2"})
+	h.recorded(desk.Recording{Kind: "refund", Cents: 200, OrderNo: no})
+	h.recorded(desk.Recording{Kind: "charge", Cents: 50, OperationID: "buy/1"})
+	h.recorded(desk.Recording{Kind: "refund", Cents: 300, OperationID: "keep/0001", ProxyID: "px_2"})
 	o, err := h.ledger.Operation(t.Context(), "buy/1")
 	check(t, err)
 	lines, err := h.ledger.Lines(t.Context(), "keep/0001")
@@ -161,36 +162,36 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 30000, ConfirmCents: new(int64(30000)), By: "ada", Reason: "a slip"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 30000, ConfirmCents: new(int64(30000)), By: "ada", Reason: "a slip"}))
 	rows := h.rows()
 	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
-	r, err := h.record(Recording{CorrectsSeq: answer, Cents: 29700})
+	r, err := h.record(desk.Recording{CorrectsSeq: answer, Cents: 29700})
 	check(t, err)
 	if r.Movement != "refund" || r.OperationID != id || r.ProxyID != "px_1" || r.Corrects != answer {
 		t.Errorf("%+v", r)
 	}
 	var refused *command.RefusedError
-	if _, err := h.record(Recording{CorrectsSeq: answer, Cents: 301}); !errors.As(err, &refused) {
+	if _, err := h.record(desk.Recording{CorrectsSeq: answer, Cents: 301}); !errors.As(err, &refused) {
 		t.Errorf("more than is left was taken back: %v", err)
 	}
 	h.agrees()
-	raised, err := h.record(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 50})
+	raised, err := h.record(desk.Recording{CorrectsSeq: answer, Kind: "charge", Cents: 50})
 	check(t, err)
-	if _, err := h.record(Recording{CorrectsSeq: answer, Cents: 351}); !errors.As(err, &refused) {
+	if _, err := h.record(desk.Recording{CorrectsSeq: answer, Cents: 351}); !errors.As(err, &refused) {
 		t.Errorf("more than is booked was taken back: %v", err)
 	}
-	h.recorded(Recording{CorrectsSeq: raised.Seq})
+	h.recorded(desk.Recording{CorrectsSeq: raised.Seq})
 	h.agrees()
-	top, err := h.record(Recording{Kind: "top-up", Cents: 700})
+	top, err := h.record(desk.Recording{Kind: "top-up", Cents: 700})
 	check(t, err)
-	back, err := h.record(Recording{CorrectsSeq: top.Seq, ID: "back"})
+	back, err := h.record(desk.Recording{CorrectsSeq: top.Seq, ID: "back"})
 	check(t, err)
-	again, err := h.record(Recording{CorrectsSeq: top.Seq, ID: "back"})
+	again, err := h.record(desk.Recording{CorrectsSeq: top.Seq, ID: "back"})
 	check(t, err)
 	if back.Movement != "external" || back.AmountCents != 700 || again.Seq != back.Seq {
 		t.Errorf("%+v %+v", back, again)
 	}
-	for name, x := range map[string]Recording{"twice": {CorrectsSeq: top.Seq}, "no such row": {CorrectsSeq: 9999}, "no record": {CorrectsSeq: 1}, "not opposite": {CorrectsSeq: top.Seq, Kind: "charge", Cents: 1}} {
+	for name, x := range map[string]desk.Recording{"twice": {CorrectsSeq: top.Seq}, "no such row": {CorrectsSeq: 9999}, "no record": {CorrectsSeq: 1}, "not opposite": {CorrectsSeq: top.Seq, Kind: "charge", Cents: 1}} {
 		if _, err := h.record(x); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -234,19 +235,19 @@ func TestAFindingFallsByWhatWasRecordedForIt(t *testing.T) {
 	}
 	total = 350
 	differs("a price change", "order_total", 50)
-	h.recorded(Recording{Kind: "charge", Cents: 20, OrderNo: o.OrderNo})
+	h.recorded(desk.Recording{Kind: "charge", Cents: 20, OrderNo: o.OrderNo})
 	differs("a part of it recorded", "order_total", 30)
-	h.recorded(Recording{Kind: "charge", Cents: 30, OrderNo: o.OrderNo})
+	h.recorded(desk.Recording{Kind: "charge", Cents: 30, OrderNo: o.OrderNo})
 	differs("all of it recorded", "", 0)
 	refund = 100
 	differs("a refund", "order_refund", 100)
-	h.recorded(Recording{Kind: "refund", Cents: 100, OrderNo: o.OrderNo})
+	h.recorded(desk.Recording{Kind: "refund", Cents: 100, OrderNo: o.OrderNo})
 	differs("the refund recorded", "", 0)
 	refund = 150
 	differs("the refund has grown", "order_refund", 50)
-	h.recorded(Recording{Kind: "top-up", Cents: 50, OrderNo: o.OrderNo})
+	h.recorded(desk.Recording{Kind: "top-up", Cents: 50, OrderNo: o.OrderNo})
 	differs("the rest recorded as before", "", 0)
-	h.recorded(Recording{Kind: "top-up", Cents: 5, OrderNo: o.OrderNo})
+	h.recorded(desk.Recording{Kind: "top-up", Cents: 5, OrderNo: o.OrderNo})
 	differs("too much recorded", "order_refund", -5)
 }
 
@@ -284,35 +285,35 @@ func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
 	if o.EstimateCents != 300 {
 		t.Fatalf("the renewal is expected to cost %d", o.EstimateCents)
 	}
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "seen"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "seen"}))
 	rows := h.rows()
 	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
 	asked := func(cents int64, why string) {
 		t.Helper()
 		var refused *command.RefusedError
-		_, err := h.record(Recording{CorrectsSeq: answer, Kind: "charge", Cents: cents})
+		_, err := h.record(desk.Recording{CorrectsSeq: answer, Kind: "charge", Cents: cents})
 		if !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, why) {
 			t.Errorf("%d: %v", cents, err)
 		}
 	}
 	asked(301, "3.01 USD would be booked as charged for px_1, 6.01 USD in all, and 3.00 USD was answered")
 	asked(300, "6.00 USD in all, and 3.00 USD was answered")
-	back, err := h.record(Recording{CorrectsSeq: answer, Cents: 300}) // taken back
+	back, err := h.record(desk.Recording{CorrectsSeq: answer, Cents: 300}) // taken back
 	check(t, err)
-	h.recorded(Recording{CorrectsSeq: back.Seq}) // and put back by the record's row
+	h.recorded(desk.Recording{CorrectsSeq: back.Seq}) // and put back by the record's row
 	asked(300, "6.00 USD in all, and 3.00 USD was answered")
-	h.recorded(Recording{CorrectsSeq: answer, Cents: 200})
+	h.recorded(desk.Recording{CorrectsSeq: answer, Cents: 200})
 	asked(201, "3.01 USD in all, and 3.00 USD was answered")
 	var refused *command.RefusedError
-	if _, err := h.record(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 500, ConfirmCents: new(int64(50))}); !errors.As(err, &refused) || refused.Unconfirmed {
+	if _, err := h.record(desk.Recording{CorrectsSeq: answer, Kind: "charge", Cents: 500, ConfirmCents: new(int64(50))}); !errors.As(err, &refused) || refused.Unconfirmed {
 		t.Errorf("another amount confirms: %v", err)
 	}
 	if n := len(h.facts("ledger.recorded")); n != 3 {
 		t.Errorf("%d records are booked", n)
 	}
-	h.recorded(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 200})
-	h.recorded(Recording{CorrectsSeq: answer, Kind: "charge", Cents: 900, ConfirmCents: new(int64(900))})
-	h.recorded(Recording{CorrectsSeq: answer, Kind: "refund", Cents: 100})
+	h.recorded(desk.Recording{CorrectsSeq: answer, Kind: "charge", Cents: 200})
+	h.recorded(desk.Recording{CorrectsSeq: answer, Kind: "charge", Cents: 900, ConfirmCents: new(int64(900))})
+	h.recorded(desk.Recording{CorrectsSeq: answer, Kind: "refund", Cents: 100})
 }
 
 // An answer without an order number has booked an order already: recording one of its price
@@ -322,7 +323,7 @@ func TestAnOrderThatAnAnswerMayHaveBookedIsNotRecordedAgain(t *testing.T) {
 	h := newRig(t)
 	id := h.unsure("lost")
 	other := h.bought("elsewhere", "off_us_dallas", 2) // of the same price, so that the answer names none
-	err := h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"})
+	err := h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"})
 	check(t, err)
 	o, err := h.ledger.Operation(t.Context(), id)
 	check(t, err)
@@ -330,7 +331,7 @@ func TestAnOrderThatAnAnswerMayHaveBookedIsNotRecordedAgain(t *testing.T) {
 		t.Fatalf("the answer took order %s", o.OrderNo)
 	}
 	var refused *command.RefusedError
-	x := Recording{Kind: "external", Cents: 600, OrderNo: other, ID: "cli-made", IDMade: true}
+	x := desk.Recording{Kind: "external", Cents: 600, OrderNo: other, ID: "cli-made", IDMade: true}
 	if _, err := h.record(x); !errors.As(err, &refused) || !refused.Unconfirmed || !strings.Contains(refused.Reason, "the answer for lost/1 booked 6.00 USD for an order without a number") {
 		t.Errorf("%v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 )
 
 func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
@@ -24,14 +25,14 @@ func TestARequestIsReadAsStrictlyAsACommand(t *testing.T) {
 		`{"reason":"good"`:                "not valid JSON",
 		`{"charged":true,"reason":"a","charged":false}`: `"charged" appears twice`,
 	} {
-		if err := command.DecodeRequest([]byte(body), new(Resolution)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := command.DecodeRequest([]byte(body), new(desk.Resolution)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gave %v, want %q", body, err, want)
 		}
 	}
 	for _, body := range []string{"", " \n", "null", "{}", `{"reason":"good"}`, "\t{\"charged\":null}\n"} {
-		check(t, command.DecodeRequest([]byte(body), new(Resolution)))
+		check(t, command.DecodeRequest([]byte(body), new(desk.Resolution)))
 	}
-	var x Resolution
+	var x desk.Resolution
 	check(t, command.DecodeRequest([]byte(`{"id":"a/1","charged":true,"charged_cents":9007199254740993,"line":"px_1"}`), &x))
 	if x.ID != "a/1" || x.Charged == nil || !*x.Charged || x.ChargedCents != 9007199254740993 || x.ProxyID != "px_1" {
 		t.Errorf("%+v", x)

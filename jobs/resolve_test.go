@@ -4,10 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 )
 
@@ -43,7 +46,7 @@ func TestTrap49AnOrderThatHasANumberIsNotSentAgain(t *testing.T) {
 	if o.OrderNo == "" {
 		t.Fatalf("%+v", o)
 	}
-	answer := Resolution{ID: o.ID, Charged: new(false), SendAgain: true, By: "ada", Reason: "it hangs"}
+	answer := desk.Resolution{ID: o.ID, Charged: new(false), SendAgain: true, By: "ada", Reason: "it hangs"}
 	var refused *command.RefusedError
 	if err := h.runner.Resolve(t.Context(), answer); !errors.As(err, &refused) || !strings.Contains(refused.Reason, o.OrderNo) || !strings.Contains(refused.Reason, "refund") {
 		t.Errorf("%v", err)
@@ -85,11 +88,11 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 		t.Fatalf("orders %+v, answers %+v", e.Orders, e.Answers)
 	}
 	found := e.Orders[0].OrderNo
-	answer := Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: found, By: "ada", Reason: "it is this one"}
-	for name, spoil := range map[string]func(*Resolution){
-		"not charged":  func(x *Resolution) { x.Charged, x.ChargedCents = new(false), 0 },
-		"unprintable":  func(x *Resolution) { x.OrderNo = "ord\x00" },
-		"without name": func(x *Resolution) { x.By = "" },
+	answer := desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: found, By: "ada", Reason: "it is this one"}
+	for name, spoil := range map[string]func(*desk.Resolution){
+		"not charged":  func(x *desk.Resolution) { x.Charged, x.ChargedCents = new(false), 0 },
+		"unprintable":  func(x *desk.Resolution) { x.OrderNo = "ord\x00" },
+		"without name": func(x *desk.Resolution) { x.By = "" },
 	} {
 		bad := answer
 		spoil(&bad)
@@ -109,7 +112,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	h.settled(600, 0)
 	o := h.hangs("other")
 	var refused *command.RefusedError
-	if err := h.runner.Resolve(t.Context(), Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, OrderNo: found, By: "ada", Reason: "x"}); !errors.As(err, &refused) {
+	if err := h.runner.Resolve(t.Context(), desk.Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, OrderNo: found, By: "ada", Reason: "x"}); !errors.As(err, &refused) {
 		t.Errorf("an order that another operation made was taken: %v", err)
 	}
 }
@@ -120,10 +123,10 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	o := h.hangs("other")
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "seen"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: o.ID, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "seen"}))
 	rows, err := h.ledger.RowsOf(t.Context(), o.ID)
 	check(t, err)
-	h.recorded(Recording{CorrectsSeq: rows[len(rows)-1].Seq})
+	h.recorded(desk.Recording{CorrectsSeq: rows[len(rows)-1].Seq})
 	e, err := h.runner.Evidence(t.Context(), o.ID)
 	check(t, err)
 	s, err := inspect.Status(t.Context(), h.ledger, o.ID)
@@ -132,6 +135,12 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 		if shown.StateText() != "resolved, corrected" || shown.NetText() != "0.00 USD" || len(shown.Corrected) != 1 || !strings.HasPrefix(shown.Corrected[0], "refund 6.00 USD, by ") {
 			t.Errorf("%s: %s, net %s, corrected %q", what, shown.StateText(), shown.NetText(), shown.Corrected)
 		}
+	}
+	now := time.Now()
+	month, err := h.ledger.Statement(t.Context(), "main", ledger.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
+	check(t, err)
+	if month.Corrections == nil || *month.Corrections != (ledger.Corrections{Count: 1, RefundedCents: 600}) {
+		t.Errorf("the statement has the corrections %+v", month.Corrections)
 	}
 }
 
@@ -151,9 +160,12 @@ func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
 	if e.WalletAfter != nil || e.WalletNow == nil || e.WalletNow.ProviderCents != before.BalanceCents+500 || e.WalletNow.At.IsZero() {
 		t.Errorf("after %+v, now %+v, want %d", e.WalletAfter, e.WalletNow, before.BalanceCents+500)
 	}
+	if e.WalletGap == nil || *e.WalletGap != 600-500 || !strings.HasSuffix(e.Verdict.Text, " The provider's wallet holds 1.00 USD less than the ledger, and nothing else is open.") {
+		t.Errorf("gap %v: %s", e.WalletGap, e.Verdict.Text)
+	}
 }
 
-// A restored account that stays paused for one order goes on by itself once a
+// A restored account that stays paused for one order continues automatically once a
 // person has said whose that order is.
 func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
 	t.Parallel()
@@ -168,7 +180,7 @@ func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
 	if len(e.Orders) != 1 {
 		t.Fatalf("%+v", e.Orders)
 	}
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: e.Orders[0].OrderNo, By: "ada", Reason: "it is this one"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: e.Orders[0].OrderNo, By: "ada", Reason: "it is this one"}))
 	h.awaitResumed()
 	h.settled(600, 0)
 }
@@ -181,7 +193,7 @@ func TestAnUnknownLineIsNotFound(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	o := h.await("keep", fact.StateCompleted).Operations[0]
 	for line, unknown := range map[string]bool{"px_1": false, "px_2": true, "": false} {
-		err := h.runner.Resolve(t.Context(), Resolution{ID: o.OperationID, ProxyID: line, Charged: new(false), By: "ada", Reason: "x"})
+		err := h.runner.Resolve(t.Context(), desk.Resolution{ID: o.OperationID, ProxyID: line, Charged: new(false), By: "ada", Reason: "x"})
 		var refused *command.RefusedError
 		if !errors.As(err, &refused) || refused.Unknown != unknown {
 			t.Errorf("line %q: %v", line, err)

@@ -73,10 +73,6 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 	return nil
 }
 
-// answeredFor notes that a person has answered a review: what a restored account
-// stays paused for may be explained by it.
-func (r *Runner) answeredFor() { r.answers.Add(1) }
-
 // untilAnswered waits until a person has answered a review since, or has ended the
 // pause.
 func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
@@ -253,7 +249,7 @@ func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(conte
 	return nil
 }
 
-// requeueAccepted takes what waits to be sent from the ledger anew: what is queued was
+// requeueAccepted takes what waits to be sent from the ledger again: what is queued was
 // loaded before it was presumed sent.
 func (r *Runner) requeueAccepted(ctx context.Context) error {
 	r.ready.forget()

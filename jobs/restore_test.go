@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/upstream"
@@ -170,8 +171,8 @@ func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
 		t.Errorf("sent after the window: %v", h.journal())
 	}
 	yes := true
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: "b/1", Charged: &yes, ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the provider's list"}))
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: "c/0001", Charged: &yes, ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the provider's list"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: "b/1", Charged: &yes, ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the provider's list"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: "c/0001", Charged: &yes, ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the provider's list"}))
 	h.settled(1200, 0)
 }
 

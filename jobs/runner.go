@@ -17,6 +17,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -131,10 +132,13 @@ func (c Config) withDefaults() Config {
 // Runner executes the commands of one account.
 type Runner struct {
 	Config
+	*desk.Desk // what people ask for
+	*books
 	gate *rateGate
 
 	binding fact.Binding
 	clock   *clock
+	pricing *pricing
 	ready   *ready
 	pauses  *pauses
 	wake    chan struct{}
@@ -145,10 +149,9 @@ type Runner struct {
 	answers      atomic.Int64                     // how many reviews a person has answered
 	taking       atomic.Int64                     // since when commands are taken into the ledger, in microseconds; 0: none are
 
-	pulse       pulse
-	share       *rate.Limiter // of the rate, for what only reads
-	reconciling reconciling
-	deadLine    deadLine
+	pulse    pulse
+	share    *rate.Limiter // of the rate, for what only reads
+	deadLine deadLine
 
 	begun       atomic.Bool   // runner.started is in the ledger
 	mayPlan     chan struct{} // closed when the proxies' table may be planned from
@@ -162,19 +165,27 @@ type Runner struct {
 	throttled  int                        // replies in a row that asked to wait
 	firewalls  int                        // 401/403 in a row that were no envelope
 	asked      time.Time                  // when a long Retry-After was last asked about
-	prices     map[string]upstream.OfferFilter
-	toldBroken map[string]time.Time // operations that cannot be read, and when that was last said
+	toldBroken map[string]time.Time       // operations that cannot be read, and when that was last said
 }
 
 // NewRunner makes a runner. Call Bind, then Run.
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{
-		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), prices: map[string]upstream.OfferFilter{}, kept: map[string]command.Command{},
+		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), kept: map[string]command.Command{},
 		toldBroken: map[string]time.Time{},
-		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1), reconciling: reconciling{turn: make(chan struct{}, 1)},
+		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1),
 	}
 	r.pauses = newPauses(c.Clock)
+	r.books = &books{
+		Config: &r.Config, pauses: r.pauses, binding: func() fact.Binding { return r.binding }, now: func() time.Time { return r.clock.Now() }, heard: r.Read,
+		passRead: r.passRead, passListing: r.PassListing, wake: r.wakeDueLoop, turn: make(chan struct{}, 1),
+	}
+	r.pricing = &pricing{Config: &r.Config, turn: r.passNow, heard: r.Read, moment: r.moment, now: func() time.Time { return r.clock.Now() }, found: map[string]upstream.OfferFilter{}}
+	r.Desk = desk.New(desk.Config{
+		Ledger: c.Ledger, Binding: func() fact.Binding { return r.binding }, Now: func() time.Time { return r.clock.Now() }, Readable: r.readable, Evidence: r.Evidence,
+		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },
+	})
 	r.ready = newReady(capacity(c), r.pauses)
 	return r
 }
@@ -240,7 +251,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 		r.resume(ctx, x, "the provider answers before its Retry-After is over")
 	}
 	r.clock.Hear(wallet.ServerTime)
-	r.pulse.heard(r.Clock(), nil)
+	r.pulse.note(r.Clock(), nil)
 	r.account.Store(&account)
 	if account.Status != "active" {
 		r.Log.WithField("status", fact.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
@@ -349,7 +360,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.takeUp(ctx, until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(ctx) // which queues anew what is queued
+		return r.verifyAfterRestore(ctx) // which queues again what is queued
 	})
 	group.Go(func() error { return r.dispatch(ctx, work) })
 	group.Go(func() error { return r.runIntake(ctx) })
@@ -358,8 +369,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.keepAsking(ctx) })
 	err = group.Wait()
-	r.deadLine.say(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
-	r.unsendRest(work)                                  // behind the intake too: it may have committed an intent last
+	r.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
+	r.unsendRest(work)                                  // after the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -196,20 +197,20 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 	if b.SuspenseCents != 600 {
 		t.Errorf("in suspense: %d", b.SuspenseCents)
 	}
-	resolve := func(x Resolution) error {
+	resolve := func(x desk.Resolution) error {
 		x.ID, x.By, x.Reason = "keep/0001", "ada", "the provider's support said so"
 		return h.runner.Resolve(t.Context(), x)
 	}
-	for _, bad := range []Resolution{{ProxyID: "px_2"}, {ProxyID: "px_4", Charged: new(false)}, {ProxyID: "px_9", Charged: new(false)}, {ProxyID: "px_2", Charged: new(false), ChargedCents: 5}, {ProxyID: "px_2", Charged: new(true), ChargedCents: -1}, {ProxyID: "px_2", Charged: new(true), ChargedCents: 5, SendAgain: true}} {
+	for _, bad := range []desk.Resolution{{ProxyID: "px_2"}, {ProxyID: "px_4", Charged: new(false)}, {ProxyID: "px_9", Charged: new(false)}, {ProxyID: "px_2", Charged: new(false), ChargedCents: 5}, {ProxyID: "px_2", Charged: new(true), ChargedCents: -1}, {ProxyID: "px_2", Charged: new(true), ChargedCents: 5, SendAgain: true}} {
 		if err := resolve(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
-	check(t, resolve(Resolution{ProxyID: "px_2", Charged: new(true), ChargedCents: 300}))
-	if err := resolve(Resolution{ProxyID: "px_2", Charged: new(false)}); err == nil {
+	check(t, resolve(desk.Resolution{ProxyID: "px_2", Charged: new(true), ChargedCents: 300}))
+	if err := resolve(desk.Resolution{ProxyID: "px_2", Charged: new(false)}); err == nil {
 		t.Error("one line was resolved twice")
 	}
-	check(t, resolve(Resolution{ProxyID: "px_3", Charged: new(true), ChargedCents: 300}))
+	check(t, resolve(desk.Resolution{ProxyID: "px_3", Charged: new(true), ChargedCents: 300}))
 	h.await("keep", fact.StateResolved)
 	h.settled(1200, 300)
 	// Only what failed may be asked for again, by a new command.
@@ -236,7 +237,7 @@ func TestTrap03AnUnresolvedKeyWaitsForAPerson(t *testing.T) {
 	if before.Code != "idempotency_unresolved" || before.TraceID == "" {
 		t.Errorf("%+v", before)
 	}
-	check(t, h.runner.Resolve(t.Context(), Resolution{ID: before.OperationID, Charged: new(false), SendAgain: true, By: "ada", Reason: "support: nothing was charged"}))
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: before.OperationID, Charged: new(false), SendAgain: true, By: "ada", Reason: "support: nothing was charged"}))
 	h.until("the second generation is done", func() bool {
 		o, err := h.ledger.Operation(t.Context(), "keep/0001~2")
 		return err == nil && o.State == fact.StateCompleted && o.Key != before.IdempotencyKey

@@ -72,9 +72,9 @@ func (r *Runner) elapsed(j *job) time.Duration {
 	return r.clock.Elapsed(since)
 }
 
-// hear takes in what a read showed of the provider: its time, and that it answers.
-func (r *Runner) hear(err error, server time.Time) {
-	r.pulse.heard(r.Clock(), silence(err))
+// noteAnswer takes in what a read showed of the provider: its time, and that it answers.
+func (r *Runner) noteAnswer(err error, server time.Time) {
+	r.pulse.note(r.Clock(), silence(err))
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		server = failed.Timestamp
 	}
@@ -116,13 +116,13 @@ func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	return err == nil
 }
 
-// answered acts on what a reply says about the account, before the operation goes on,
+// answered acts on what a reply says about the account, before the operation continues,
 // so that other operations do not get the same refusal.
 func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
-		r.pulse.heard(r.Clock(), nil)
+		r.pulse.note(r.Clock(), nil)
 	} else {
-		r.pulse.heard(r.Clock(), errNoAnswer)
+		r.pulse.note(r.Clock(), errNoAnswer)
 	}
 	if d.Pause != nil {
 		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
@@ -206,7 +206,7 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()
 		defer r.budget.Unlock()
-		d, err := r.priceAgain(ctx, j, &p)
+		d, err := r.pricing.again(ctx, j, &p)
 		if err != nil {
 			return false, err
 		}

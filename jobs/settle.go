@@ -86,7 +86,7 @@ func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact)
 	return nil
 }
 
-// waits reports whether the operation comes due again by itself.
+// waits reports whether the operation comes due again automatically.
 func waits(d decide.Decision) bool {
 	for _, f := range d.Facts {
 		switch f.(type) {

@@ -11,6 +11,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -25,7 +26,7 @@ func (s *simulation) peace(ctx context.Context) {
 	s.sayf("PEACE")
 	s.faulty, s.crashIn, s.skew = false, 0, 0
 	s.allMelt(ctx)
-	s.config, s.runner = simConfig{field: "cidrs", rate: 1e9}, nil // no limit: what is held by one goes on
+	s.config, s.runner = simConfig{field: "cidrs", rate: 1e9}, nil // no limit: what is held by one continues
 	s.control("DELETE", "/faults", nil)
 	s.control("POST", "/keys", map[string]any{"app_id": sandbox.DemoSandboxAppID, "revoked": false})
 	for len(s.late) > 0 {
@@ -53,7 +54,7 @@ func (s *simulation) peace(ctx context.Context) {
 	}
 }
 
-// settle works until nothing happens by itself any more.
+// settle works until nothing happens automatically any more.
 func (s *simulation) settle(ctx context.Context) {
 	wait, rows, putBack := 100*time.Millisecond, s.rows, false
 	for range s.patience() {
@@ -186,7 +187,7 @@ func (s *simulation) resolve(ctx context.Context, o fact.Operation, proxy string
 	charged := cents > 0
 	s.counts.reviews++
 	s.sayf("a person resolves %s %s: %d", o.ID, proxy, cents)
-	err := s.runner.Resolve(ctx, Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, ConfirmCents: &cents, AgainstEvidence: !charged, By: "ada", Reason: "the provider's books"})
+	err := s.runner.Resolve(ctx, desk.Resolution{ID: o.ID, ProxyID: proxy, Charged: &charged, ChargedCents: cents, ConfirmCents: &cents, AgainstEvidence: !charged, By: "ada", Reason: "the provider's books"})
 	var refused *command.RefusedError
 	if err != nil && !errors.As(err, &refused) {
 		s.must(err, "resolve "+o.ID)

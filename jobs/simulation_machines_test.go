@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/testrun"
 	"perennial/upstream"
@@ -23,7 +24,7 @@ import (
 
 // simMachines are several machines of one account: each has its own ledger file, which
 // follows a stream, and its own clock. A life begins on any of them, and one that was
-// frozen goes on behind another. The stream's answers are lost now and then, with the
+// frozen continues behind another. The stream's answers are lost now and then, with the
 // rows and without them.
 type simMachines struct {
 	random  *rand.Rand
@@ -38,10 +39,10 @@ type simMachines struct {
 	moves   int                   // lives that began elsewhere than the one before
 	unknown int                   // publications without an answer
 	fenced  int                   // publications of a life that was replaced
-	unsaid  []Recording
+	unsaid  []desk.Recording
 }
 
-// frozenLife is a life whose machine stands still. It does not know that another begins.
+// frozenLife is a life whose machine stops. It does not know that another begins.
 type frozenLife struct {
 	at      int
 	runner  *Runner
@@ -98,7 +99,7 @@ func (s *simulation) takeOver(ctx context.Context) {
 }
 
 // standStill has a holder stop, every other time, between its intent and the request. The
-// request leaves when the machine goes on: by then another may have sent it too.
+// request leaves when the machine continues: by then another may have sent it too.
 func (s *simulation) standStill(request *http.Request) {
 	m := s.machines
 	if m == nil {
@@ -125,7 +126,7 @@ func (s *simulation) goTo(at, before int) {
 }
 
 // amongMachines is what happens beside a step of the present life: a standby folds, the
-// life's machine stands still, or one that stood still goes on.
+// life's machine stops, or one that stood still continues.
 func (s *simulation) amongMachines(ctx context.Context) {
 	m := s.machines
 	if m == nil {
@@ -147,7 +148,7 @@ func (s *simulation) amongMachines(ctx context.Context) {
 	}
 }
 
-// thaw lets a life go on that may have been replaced. It may ask the provider for nothing
+// thaw lets a life continue that may have been replaced. It may ask the provider for nothing
 // that changes anything, unless its intent is on the stream.
 func (s *simulation) thaw(ctx context.Context) {
 	m := s.machines
@@ -171,7 +172,7 @@ func (s *simulation) thaw(ctx context.Context) {
 	s.runner, m.leading = runner, leading
 }
 
-// allMelt has no machine stand still, and all clocks right.
+// allMelt has no machine stop, and all clocks right.
 func (s *simulation) allMelt(ctx context.Context) {
 	if s.machines == nil {
 		return
@@ -190,8 +191,8 @@ func (s *simulation) fold(ctx context.Context, l *ledger.Ledger) {
 // errUnanswered is what a publication ends with whose answer is lost.
 var errUnanswered = errors.New("the simulated stream did not answer")
 
-// toStream stores rows behind the stream's last one. While there are faults, an answer
-// may be lost before or behind that.
+// toStream stores rows after the stream's last one. While there are faults, an answer
+// may be lost before or after that.
 func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
 	m := s.machines
 	if rows[0].Seq != int64(len(m.rows))+1 {
@@ -214,7 +215,7 @@ func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
 
 // record has a person record money. Where it is not known whether that is on the stream,
 // the same person says the same again, under the same id, to the next life.
-func (s *simulation) record(ctx context.Context, x Recording) {
+func (s *simulation) record(ctx context.Context, x desk.Recording) {
 	x.ID = fmt.Sprintf("by-hand-%d", s.counts.steps)
 	err := s.recordAtLast(ctx, x)
 	if s.machines != nil && ledger.Ended(err) {
@@ -228,12 +229,12 @@ func madeByHand(context.Context, string) (upstream.Order, error) { return upstre
 
 // recordAtLast is Record by somebody who sets the clock, and waits, where it is refused for
 // a clock that is behind.
-func (s *simulation) recordAtLast(ctx context.Context, x Recording) error {
-	_, _, err := Record(ctx, s.ledger, x, madeByHand)
+func (s *simulation) recordAtLast(ctx context.Context, x desk.Recording) error {
+	_, _, err := desk.Record(ctx, s.ledger, x, madeByHand)
 	if _, refused := errors.AsType[*command.RefusedError](err); refused {
 		s.skew, s.time = 0, s.time.Add(2*time.Hour)
 		s.sayf("the clock is set, and the record is made two hours later")
-		_, _, err = Record(ctx, s.ledger, x, madeByHand)
+		_, _, err = desk.Record(ctx, s.ledger, x, madeByHand)
 	}
 	return err
 }
@@ -284,7 +285,7 @@ func seedsOnMachines() int {
 }
 
 // TestSimulationOnSeveralMachines is TestSimulation with three machines: lives begin on
-// any of them, behind publications whose answers are lost.
+// any of them, after publications whose answers are lost.
 func TestSimulationOnSeveralMachines(t *testing.T) {
 	n := seedsOnMachines()
 	template, dir := ledgerTemplate(t), simDir(t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -132,7 +133,7 @@ func (s *simulation) topUp(ctx context.Context) {
 	}
 	s.sayf("a person tops up")
 	s.control("POST", "/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": 5000})
-	s.record(ctx, Recording{Kind: "top-up", Cents: 5000, By: "ann", Reason: "an invoice"})
+	s.record(ctx, desk.Recording{Kind: "top-up", Cents: 5000, By: "ann", Reason: "an invoice"})
 }
 
 // retire has a proxy left alone by sweeps, whose commands are guarded.
@@ -152,7 +153,7 @@ func (s *simulation) retire(ctx context.Context) {
 // answerNow answers a review: by the provider's books when they are final, or by
 // mistake.
 func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
-	x := Resolution{ID: o.ID, By: "ann", Reason: "it looked so"}
+	x := desk.Resolution{ID: o.ID, By: "ann", Reason: "it looked so"}
 	lines, err := s.ledger.Lines(ctx, o.ID)
 	s.must(err, "lines")
 	if len(lines) > 0 && s.chance(2) {

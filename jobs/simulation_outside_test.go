@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
+	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -56,7 +57,7 @@ func (s *simulation) outside(ctx context.Context) {
 	if cents := s.truth(key, ""); cents > 0 && s.chance(3) {
 		s.sayf("a person records the %d cents", cents)
 		s.recorded[key] = true
-		s.record(ctx, Recording{Kind: "external", Cents: cents, By: "ann", Reason: "by hand", OrderNo: s.orderOf(key)})
+		s.record(ctx, desk.Recording{Kind: "external", Cents: cents, By: "ann", Reason: "by hand", OrderNo: s.orderOf(key)})
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // go wrong.
 func (s *simulation) chaos(ctx context.Context) {
 	s.faulty = true
-	steps := []func(context.Context){ // as often as they stand here
+	steps := []func(context.Context){ // as often as they are listed here
 		s.publish, s.publish, s.publishAgain, s.deliver, s.deliver, s.work, s.work, s.work, s.work, s.pass, s.pass, s.breakSomething, s.arriveLate, s.crashSoon,
 		s.mind, s.otherMood, s.person, s.person, s.twoSchedules, s.quiet, s.reconfigure, s.work, s.crashSoon, s.reconcile, s.outside,
 	}
@@ -213,7 +213,7 @@ func (s *simulation) work(ctx context.Context) {
 	if err := step(ctx, ctx, j); err != nil {
 		s.sayf("%s could not go on: %s", j.op.ID, firstWords(err))
 		r.ready.done(j.op.ID)
-		r.retake(ctx, j.op.ID)
+		r.requeue(ctx, j.op.ID)
 	}
 }
 

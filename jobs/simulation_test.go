@@ -29,7 +29,7 @@ func defaultSeeds() int {
 	return 200
 }
 
-// keptSeeds is the file of the seeds that once failed. They are driven for ever.
+// keptSeeds is the file of the seeds that once failed. They are always driven.
 const keptSeeds = "../testdata/simulation/seeds.txt"
 
 // TestSimulation drives the runner's own steps, one at a time and in an order

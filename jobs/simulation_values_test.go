@@ -26,7 +26,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-var updateValues = flag.Bool("values.update", false, "write what each wrong value does into docs/api-traps.md")
+var updateValues = flag.Bool("values.update", false, "write what each wrong value does into testdata/traps/README.md")
 
 var valuesTail = flag.Int("values.tail", 20, "how many lines of the trace to print of a value that failed")
 
@@ -41,8 +41,8 @@ var wrongValues = []wrongValue{
 
 type wrongValue struct{ name, text string }
 
-// spoilt is a member of one entity's replies that holds a wrong value for ever, or that it
-// is answered for ever with another reply.
+// spoilt is a member of one entity's replies that holds a wrong value forever, or that it
+// is answered forever with another reply.
 type spoilt struct {
 	kind  string // of reply
 	path  string // of the member, such as data.proxies.*.expires_at; wholeReply
@@ -232,7 +232,7 @@ func asBytes(list []json.RawMessage) (out [][]byte) {
 	return out
 }
 
-// withSpoilt runs the world of commands with one wrong value for ever, and returns what
+// withSpoilt runs the world of commands with one wrong value forever, and returns what
 // became of the command that it concerns.
 func withSpoilt(ctx context.Context, template []byte, dir string, x *spoilt, seen map[spoilt]bool) (s *simulation, outcome string) {
 	s = newSimulation(1)
@@ -343,9 +343,9 @@ func (s *simulation) outcomeOf(ctx context.Context, id string) string {
 }
 
 // TestEveryWrongValueStaysWhereItIs puts every kind of wrong value into every member of
-// every reply about one order, renewal, proxy and offer, for ever. All else ends within
+// every reply about one order, renewal, proxy and offer, forever. All else ends within
 // the hour, nothing is charged twice, and the books close. What became of the command that
-// it concerns is the table in docs/api-traps.md; a quick run checks some of it.
+// it concerns is the table in testdata/traps/README.md; a quick run checks some of it.
 func TestEveryWrongValueStaysWhereItIs(t *testing.T) {
 	template, dir := ledgerTemplate(t), simDir(t)
 	seen := map[spoilt]bool{}
@@ -430,7 +430,7 @@ const (
 // writes it.
 func checkValuesTable(t *testing.T, all []spoilt, outcomes []string) {
 	t.Helper()
-	const path = "../docs/api-traps.md"
+	const path = "../testdata/traps/README.md"
 	page, err := os.ReadFile(path)
 	check(t, err)
 	before, rest, found := strings.Cut(string(page), valuesBegin)

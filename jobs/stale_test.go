@@ -18,7 +18,7 @@ import (
 
 // TestTrap34ALateIntentIsNotSentWithItsOldTime: X-API-Timestamp is
 // the moment of the intent. A request whose turn comes more than a minute later
-// is recorded as unsent and signed anew, under the same key.
+// is recorded as unsent and signed again, under the same key.
 func TestTrap34ALateIntentIsNotSentWithItsOldTime(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -82,7 +82,7 @@ func TestADeadlineThatPassesDuringThePrecheckIsKept(t *testing.T) {
 	h.settled(0, 0)
 }
 
-// The provider may go on showing the old expiry: one success is all that an
+// The provider may continue showing the old expiry: one success is all that an
 // expiry is good for.
 func TestTrap09AnExpiryShownForLongIsPaidForOnce(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestTrap09AnExpiryShownForLongIsPaidForOnce(t *testing.T) {
 }
 
 // A Retry-After between two reads of one precheck: what was read before it is old
-// when it is over, and a person may have renewed by hand.
+// when it has ended, and a person may have renewed by hand.
 func TestTrap09WhatWasReadBeforeARetryAfterIsReread(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

@@ -115,3 +115,16 @@ func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	_ = r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: fact.Bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
 	return &ThrottledError{r.Account, until}
 }
+
+// readShare is how much of an account's rate may go to what only reads in the
+// background: listings and reconciliations together.
+const readShare = 0.3
+
+// PassListing waits for a turn of what only reads: within its share of the
+// rate, and after everything else but for the share that the gate keeps for reads.
+func (r *Runner) PassListing(ctx context.Context) error {
+	if err := r.share.Wait(ctx); err != nil {
+		return err
+	}
+	return r.passRead(ctx)
+}

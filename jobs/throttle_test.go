@@ -51,7 +51,7 @@ func TestTrap38APrecheckIsPostponed(t *testing.T) {
 	if _, err := h.runner.current(t.Context(), &job{lane: laneRenewal}, "px_1"); !errors.Is(err, errThrottled) {
 		t.Errorf("a proxy: %v", err)
 	}
-	if _, err := h.runner.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errThrottled) {
+	if _, err := h.runner.pricing.quote(t.Context(), priorityOrder, command.Item{OfferCode: "off_us_dallas", Quantity: 1}, 30); !errors.Is(err, errThrottled) {
 		t.Errorf("an offer: %v", err)
 	}
 }

@@ -87,12 +87,12 @@ func (r *Runner) step(ctx, work context.Context, j *job) {
 		}
 	}
 	r.ready.done(j.op.ID)
-	r.retake(ctx, j.op.ID)
+	r.requeue(ctx, j.op.ID)
 }
 
-// retake queues an operation again after something here failed; when the ledger cannot
+// requeue queues an operation again after something here failed; when the ledger cannot
 // be read now, runDueLoop finds it later.
-func (r *Runner) retake(ctx context.Context, id string) {
+func (r *Runner) requeue(ctx context.Context, id string) {
 	record, err := r.Ledger.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {
 		err = r.enqueue(ctx, record)

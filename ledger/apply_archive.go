@@ -23,7 +23,7 @@ func (t projector) applyArchived(r Row, f fact.LedgerArchived) error {
 // names is known: a snapshot that no fact vouches for restores nothing.
 func (t projector) applyBounded(f fact.LedgerBounded) error {
 	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
-		return fmt.Errorf("the events stream cannot begin with row %d behind a snapshot of row %d", f.FirstSeq, f.LastSeq)
+		return fmt.Errorf("the events stream cannot begin with row %d after a snapshot of row %d", f.FirstSeq, f.LastSeq)
 	}
 	return t.w.execOne(`UPDATE archives SET events_begin = max(events_begin, ?) WHERE seq = (SELECT max(seq) FROM archives
 		WHERE last_seq = ? AND last_hash = ? AND snapshot_hash = ?)`, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash)

@@ -201,7 +201,7 @@ func (t projector) bookResolution(r Row, f fact.OperationResolved) error {
 	return t.book(r, transfers...)
 }
 
-// resolution is what a person's answer books, as the operation stands: its
+// resolution is what a person's answer books, as the operation is now: its
 // transfers, and what they add to the operation's charges and refunds.
 func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	if len(f.Lines) == 0 {

@@ -54,7 +54,7 @@ func (k *known) rememberCommand(id string, c singleCommand) {
 	k.commands[id] = c
 }
 
-// forgetCommand forgets a command that is over, and its operation.
+// forgetCommand forgets a command that has ended, and its operation.
 func (k *known) forgetCommand(id string) {
 	if c, ok := k.commands[id]; ok {
 		delete(k.operations, c.operation)

@@ -123,7 +123,7 @@ func TestWhatIsRolledBackIsNotRemembered(t *testing.T) {
 }
 
 // TestTwoPromisesOfOneProxyInOneCommit: the second is refused by the index although nothing
-// was written behind either, and the first stays.
+// was written after either, and the first stays.
 func TestTwoPromisesOfOneProxyInOneCommit(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))

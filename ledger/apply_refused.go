@@ -5,7 +5,7 @@ package ledger
 import "context"
 
 // MaxRefusals bounds how many contents of one command id have a fact of their refusal or
-// conflict: a producer could send new ones for ever.
+// conflict: a producer could send new ones forever.
 const MaxRefusals = 32
 
 // RefusedContent reports whether this content of a command was refused, or was in conflict
@@ -34,7 +34,7 @@ func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (re
 	return refused, err
 }
 
-// applyRefused notes a content. Journals of before hold some contents twice.
+// applyRefused notes a content. Older journals hold some contents twice.
 func (t projector) applyRefused(commandID, hash string) error {
 	return t.exec(`INSERT INTO refused_contents (command_id, content_hash) VALUES (?, ?) ON CONFLICT DO NOTHING`, commandID, hash)
 }

@@ -7,7 +7,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// CauseRestored is the cause of the account's pause behind a restore: the
+// CauseRestored is the cause of the account's pause after a restore: the
 // ledger may have forgotten what was sent since its last row.
 const CauseRestored = "restored"
 

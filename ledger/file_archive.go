@@ -107,7 +107,7 @@ func (x Archive) Check() error {
 }
 
 // Run archives. First the archive is written, synced and verified from the disk
-// under its name; then a new ledger is, which goes on behind it and agrees with
+// under its name; then a new ledger is, which continues after it and agrees with
 // the present one in every table; then that takes the place of the present one,
 // in one step. A crash before it has changed nothing, and running again ends it.
 func (x Archive) Run(ctx context.Context) (out Archived, err error) {

@@ -43,7 +43,7 @@ func archiveAndCrash(text string) {
 }
 
 // TestAKilledArchivingLosesNothingAndIsEndedByAnother: whenever it is
-// killed, the ledger is the one before or the one behind, goes on, and archiving
+// killed, the ledger is the one before or the one after, continues, and archiving
 // again ends it and leaves nothing lying about.
 func TestAKilledArchivingLosesNothingAndIsEndedByAnother(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.ledger.db")

@@ -133,7 +133,7 @@ func TestALedgerFromEventsCanBeArchivedAgain(t *testing.T) {
 	checkWhole(t, x.Path, []string{out.File})
 }
 
-// A backup of an archived ledger is one, and what was published behind it is
+// A backup of an archived ledger is one, and what was published after it is
 // added to it; one from before the archiving too.
 func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func (s *archiveCache) close() (err error) {
 }
 
 // Begins is the last row that was archived, and its time: the journal of the
-// file begins behind it. Nil when it begins with the first row.
+// file begins after it. Nil when it begins with the first row.
 func (l *Journal) Begins() (*Head, time.Time) {
 	if l.base == nil {
 		return nil, time.Time{}

@@ -201,7 +201,7 @@ func TestWhatHasNotEndedStaysAndIsNamed(t *testing.T) {
 }
 
 // The last slot of a schedule can be approved without the archive; what was held
-// before and not asked for again does not keep rows for ever.
+// before and not asked for again does not keep rows forever.
 func TestAPlanThatWaitsForAnApprovalStays(t *testing.T) {
 	held := func(slot time.Duration, plan string) []fact.Fact {
 		return []fact.Fact{fact.SweepPlanned{Schedule: "nightly", Slot: *at(slot), Plan: plan}, fact.SweepHeld{Schedule: "nightly", Slot: *at(slot), Plan: plan, Reason: "approval"}}

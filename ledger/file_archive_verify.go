@@ -44,7 +44,7 @@ func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
 	return nil
 }
 
-// sealOf reads where an archive ends, nil of a ledger that goes on.
+// sealOf reads where an archive ends, nil of a ledger that continues.
 func sealOf(ctx context.Context, q queryer) (*Head, error) {
 	var h Head
 	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)
@@ -133,7 +133,7 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 		return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with a row that %s does not hold", l.path, next.path)}
 	}
 	if next.base.Seq != seq || next.base.Hash != hash {
-		return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends here with %s and %s begins behind row %d %s: is one missing?",
+		return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends here with %s and %s begins after row %d %s: is one missing?",
 			l.path, hash, next.path, next.base.Seq, next.base.Hash)}
 	}
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})

@@ -107,7 +107,7 @@ func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
 	}
 }
 
-// A ledger that was folded anew from a forged snapshot agrees with itself. Its
+// A ledger that was folded again from a forged snapshot agrees with itself. Its
 // chain does not vouch for the snapshot, and archiving once more does not either.
 func TestAForgedSnapshotIsFoundAndNotArchived(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestAForgedSnapshotIsFoundAndNotArchived(t *testing.T) {
 	}
 }
 
-// forge makes the ledger that would go on from an archive in which something was
+// forge makes the ledger that would continue from an archive in which something was
 // changed, and that says of itself that it does.
 func forge(t *testing.T, path, archive, statements string) string {
 	t.Helper()

@@ -1,4 +1,4 @@
-// The files of an archiving: the archive, and the ledger that begins behind it.
+// The files of an archiving: the archive, and the ledger that begins after it.
 
 package ledger
 
@@ -32,7 +32,7 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *A
 	ends := Head{Seq: last, Hash: row.Hash}
 	if exists(out.File) {
 		if err := x.verifyArchive(ctx, out.File, ends); err != nil {
-			return fmt.Errorf("%s is there and is not what would be written: move it away: %w", out.File, err)
+			return fmt.Errorf("%s exists and is not what would be written: move it away: %w", out.File, err)
 		}
 		return errors.Join(syncFile(out.File), syncFile(x.Dir))
 	}
@@ -75,7 +75,7 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 
 // verifyArchive reads a finished archive back: SQLite's own structures, the seal,
 // and the chain from row to row. Its tables need no second fold: the ledger that
-// goes on is folded from them and compared with the present one.
+// continues is folded from them and compared with the present one.
 func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err error) {
 	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
 	if err != nil {
@@ -111,7 +111,7 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err
 	return err
 }
 
-// writeLedger makes the ledger that goes on behind the archive, compares every
+// writeLedger makes the ledger that continues after the archive, compares every
 // table with the present one, says in its journal what went, and verifies it.
 func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *Archived) (err error) {
 	a, err := Open(ctx, Config{Path: out.File, Clock: x.Clock, ReadOnly: true})
@@ -171,7 +171,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 		return nil, err
 	}
 	defer func() { _ = begin.Rollback() }()
-	with, err := l.beside(ctx)
+	with, err := l.compare(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 }
 
 // foldBehind folds what follows the end of another file, and takes the caches over.
-func (b *beside) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
+func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
 	f, err := newFold(ctx, path)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func tablesOf(t testing.TB, path string) map[string]string {
 		check(t, err)
 		columns = slices.DeleteFunc(columns, func(name string) bool {
 			return table == "commands" && name == "reply_to" || table == "operations" && name == "charged_at" || table == "transfers" && name == "booked_at"
-		}) // younger than the files of before
+		}) // younger than those files
 		if len(columns) == 0 {
 			continue // the file is older than the table
 		}
@@ -97,7 +97,7 @@ func clockBehind(t *testing.T, path string) func() time.Time {
 	}
 }
 
-// goOn takes each operation of before that is under way to its end.
+// goOn takes each earlier operation that is under way to its end.
 func goOn(t *testing.T, b *book) {
 	t.Helper()
 	to := func(id string, facts ...fact.Fact) {

@@ -19,11 +19,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-// An events stream may begin behind an archived row: then what the removed events
+// An events stream may begin after an archived row: then what the removed events
 // amounted to is the snapshot that the ledger begins with, and a copy of it is
 // kept where the stream is (docs/decisions/0011).
 
-// Snapshot names the state of every projection behind an archived row.
+// Snapshot names the state of every projection after an archived row.
 type Snapshot struct {
 	Head // the last row that it contains
 
@@ -44,7 +44,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	columns, err := columnsOf(ctx, l.read, "archives")
 	if err != nil || !slices.Contains(columns, "events_begin") {
-		return 1, err // a file of before events were removed
+		return 1, err // a file from before events were removed
 	}
 	err = l.read.QueryRowContext(ctx, `SELECT max(1, coalesce(max(events_begin), 1)) FROM archives`).Scan(&seq)
 	return seq, err
@@ -70,7 +70,7 @@ func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err erro
 
 // A written snapshot is compressed with gzip: a line of JSON that names it, and
 // for each part of a table a line of JSON and the part's rows, a JSON array of
-// arrays, with a newline behind.
+// arrays, with a newline after.
 const snapshotFormat = "perennial snapshot 1"
 
 type snapshotLine struct {
@@ -92,7 +92,7 @@ type partLine struct {
 const mostPart = 256 << 20
 
 // WriteSnapshot writes what the journal of the file begins with, so that a ledger
-// can be made from it and from the rows behind it.
+// can be made from it and from the rows after it.
 func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	if l.base == nil {
 		return errors.New("the ledger begins with its first row: there is no snapshot to write")
@@ -167,7 +167,7 @@ func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*base
 	return b, nil
 }
 
-// readPart reads the next part of a written snapshot; io.EOF behind the last.
+// readPart reads the next part of a written snapshot; io.EOF after the last.
 func readPart(in *bufio.Reader) (c chunk, err error) {
 	var line partLine
 	if err := readLine(in, &line); err != nil {

@@ -80,7 +80,7 @@ func (e *events) restoring(t testing.TB, from string) Restore {
 }
 
 // archivedAndBounded is a ledger whose first rows were archived and whose events
-// begin behind them.
+// begin after them.
 func archivedAndBounded(t *testing.T, before, held int64) (*book, *events) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "main.ledger.db")

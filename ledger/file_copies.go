@@ -191,7 +191,7 @@ func keep(path, out string) error {
 	// What would be taken for a part of it may belong to the file that was there.
 	for _, suffix := range besideIt[1:] {
 		if exists(out + suffix) {
-			return fmt.Errorf("%s is there and belongs to another file: close what has %s open, or move both away", out+suffix, out)
+			return fmt.Errorf("%s exists and belongs to another file: close what has %s open, or move both away", out+suffix, out)
 		}
 	}
 	if err := errors.Join(syncFile(path), names.sync(filepath.Dir(out))); err != nil {

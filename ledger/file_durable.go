@@ -11,9 +11,9 @@ import (
 )
 
 // What a failed fsync means: the operating system may have dropped what it could
-// not write, and goes on showing it to every reader. So a process that opens
+// not write, and continues showing it to every reader. So a process that opens
 // the file afterwards can find commits in the write-ahead log that are gone with
-// the power; whatever it appended behind them would be gone with them, synced or
+// the power; whatever it appended after them would be gone with them, synced or
 // not. The process that saw the failure is safe from that: SQLite has undone the
 // commit, and writes the same part of the log again.
 //
@@ -21,7 +21,7 @@ import (
 // copied into the database, synced there, and the log restarted:
 // - in a file that was opened, since who had it before may have died of a failure;
 // - after an I/O error, as a proof that the disk takes writes again.
-// Until that succeeds no write does, and reads go on.
+// Until that succeeds no write does, and reads continue.
 
 // isIOError reports whether the disk failed, whatever SQLite was doing.
 func isIOError(err error) bool {

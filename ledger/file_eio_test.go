@@ -41,7 +41,7 @@ func topUp(cents int64) fact.LedgerRecorded {
 }
 
 // TestADiskThatFailsLosesNothingAndTheLedgerRecovers: writes or syncs give
-// EIO. No caller hears of a fact that is not there, reads go on, the health report
+// EIO. No caller hears of a fact that is not there, reads continue, the health report
 // says why, and when the disk works again so does the ledger.
 func TestADiskThatFailsLosesNothingAndTheLedgerRecovers(t *testing.T) {
 	disk := onDisk(t, "eio")
@@ -82,7 +82,7 @@ func (b *book) fails() {
 	}
 }
 
-// TestACheckpointThatFailsLosesNothing: commits go on while the database itself
+// TestACheckpointThatFailsLosesNothing: commits continue while the database itself
 // cannot be written, and what stands in the log alone gets there in the end.
 func TestACheckpointThatFailsLosesNothing(t *testing.T) {
 	disk := onDisk(t, "checkpoint")

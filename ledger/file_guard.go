@@ -17,8 +17,8 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// SQLite goes on with a file whose name was removed, or was given to another file:
-// what is committed then is gone with the process. It also goes on where some
+// SQLite continues with a file whose name was removed, or was given to another file:
+// what is committed then is gone with the process. It also continues where some
 // pages of a file are damaged and others are not. So an open ledger keeps in mind
 // which files it has open and whether SQLite ever found one damaged, and writes
 // nothing more when one of them is not as it was. As no intent is written, nothing

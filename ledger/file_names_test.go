@@ -39,7 +39,7 @@ func recordNames(t *testing.T, do func()) (all []change) {
 	return all
 }
 
-// powerCuts calls yield with the names that a cut behind every change may leave:
+// powerCuts calls yield with the names that a cut after every change may leave:
 // what was synced, and any part of the rest, in order.
 func powerCuts(names map[string]string, changes []change, yield func(map[string]string)) {
 	for end := range len(changes) + 1 {

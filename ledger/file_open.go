@@ -183,7 +183,7 @@ func (c Config) inspects(err error) bool {
 	return ok && c.Inspect && failure.Difference != ""
 }
 
-// readEnds reads where the journal begins, and refuses to write behind the end
+// readEnds reads where the journal begins, and refuses to write after the end
 // of an archive.
 func (l *Ledger) readEnds(ctx context.Context) (err error) {
 	if l.base, err = baseOf(ctx, l.read); err != nil {
@@ -200,7 +200,7 @@ func (l *Ledger) readEnds(ctx context.Context) (err error) {
 }
 
 // Failing is why the last commit failed, nil when it did not: the disk is full,
-// say, or another process holds the file's lock. Reads go on meanwhile.
+// say, or another process holds the file's lock. Reads continue meanwhile.
 func (l *Ledger) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why
@@ -231,7 +231,7 @@ func (l *Ledger) Close() error {
 }
 
 // dsn carries the pragmas: the driver applies them to every connection, and it
-// would set synchronous to NORMAL by itself.
+// would set synchronous to NORMAL on its own.
 func dsn(path string, extra url.Values) string {
 	v := url.Values{
 		"_journal_mode":       {"WAL"},

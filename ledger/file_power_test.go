@@ -67,7 +67,7 @@ func appendUntilKilled(disk *disktest.Disk, path, synchronous string, pages int)
 }
 
 // appendWatched appends to a file that a reader opened before: then
-// SQLite does not begin the log anew by itself.
+// SQLite does not begin the log again by itself.
 func appendWatched(disk *disktest.Disk, path string) error {
 	watch, err := Open(context.Background(), Config{Path: path, Clock: time.Now, ReadOnly: true})
 	if err != nil {
@@ -119,7 +119,7 @@ func play(t *testing.T, disk *disktest.Disk, part, path string) {
 	killedByItself(t, cmd)
 }
 
-// cutPower cuts the power behind the given number of events, opens what is left
+// cutPower cuts the power after the given number of events, opens what is left
 // and says what is missing of what was acknowledged by then.
 func cutPower(t *testing.T, events []disktest.Event, choose func(int) int) error {
 	t.Helper()
@@ -188,7 +188,7 @@ func TestAPowerCutShowsALedgerThatDoesNotSync(t *testing.T) {
 }
 
 // TestAFailedSyncPowerCutAndRestartLoseNothing: the log that the restarted
-// ledger finds shows a commit that is not on the disk. What is appended behind
+// ledger finds shows a commit that is not on the disk. What is appended after
 // it must not go with it.
 func TestAFailedSyncPowerCutAndRestartLoseNothing(t *testing.T) {
 	disk := disktest.New(t, "ledger.")

@@ -1,4 +1,4 @@
-// A ledger made again from a backup and the events behind it.
+// A ledger made again from a backup and the events after it.
 
 package ledger
 
@@ -46,8 +46,8 @@ type Restore struct {
 // Restored is what a restore made.
 type Restored struct {
 	Rows   int64 `json:"rows"`   // of the backup
-	Events int64 `json:"events"` // rows that were folded from the stream behind it
-	// Snapshot is the row that the journal begins behind, with the snapshot that was
+	Events int64 `json:"events"` // rows that were folded from the stream after it
+	// Snapshot is the row that the journal begins after, with the snapshot that was
 	// stored beside the stream; nil: it was not needed.
 	Snapshot *Head  `json:"snapshot,omitempty"`
 	Head     Head   `json:"head"` // with the facts of the restore
@@ -56,7 +56,7 @@ type Restored struct {
 	Replaced string `json:"replaced,omitempty"`
 }
 
-// Run verifies the backup, folds what the stream has behind it, marks the file
+// Run verifies the backup, folds what the stream has after it, marks the file
 // as restored and puts it in its place, as one step: before it nothing has
 // changed. The account starts paused, and everything that has not ended may
 // have been sent. A gap, a wrong hash or a row that cannot be folded is a
@@ -123,7 +123,7 @@ func damagedBackup(from string, err error) error {
 	return fmt.Errorf("%w\n%s is damaged: restore with `perennial ledger restore --from-events --replace`, or with --from and another backup", err, from)
 }
 
-// foldEvents folds what the stream has behind the backup. A stream that ends
+// foldEvents folds what the stream has after the backup. A stream that ends
 // before the backup does, or is not there, adds nothing and proves nothing.
 func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (err error) {
 	if x.Events == nil {
@@ -160,7 +160,7 @@ func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (er
 	return nil
 }
 
-// beginWithSnapshot begins a ledger that has no backup to go on from.
+// beginWithSnapshot begins a ledger that has no backup to continue from.
 func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	if x.Snapshot == nil || x.From != "" {
 		return nil
@@ -185,7 +185,7 @@ func (e *laterError) Error() string { return e.text }
 
 func (e *laterError) Unwrap() error { return e.gap }
 
-// beginsLater is the error of a stream that begins behind what is restored.
+// beginsLater is the error of a stream that begins after what is restored.
 func (x Restore) beginsLater(h Head, first int64) error {
 	text := fmt.Sprintf("the events stream begins with row %d", first)
 	switch {
@@ -253,7 +253,7 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	}
 	out.Epoch = fmt.Sprintf("%x", micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
-		// What another stream held is no measure of the one that it goes on with: a
+		// What another stream held is no measure of the one that it continues with: a
 		// restore says, in its output and in a fact, that history begins again there.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err

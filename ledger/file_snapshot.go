@@ -22,7 +22,7 @@ import (
 )
 
 // A ledger whose first rows were archived begins with a snapshot: every
-// projection behind the last of them. Its hash is in a ledger.archived fact, so
+// projection after the last of them. Its hash is in a ledger.archived fact, so
 // the chain vouches for it, and a fold begins with it instead of row 1.
 
 // base is where the journal of a file begins, nil for the first row.
@@ -38,7 +38,7 @@ type base struct {
 var snapshotted = append(slices.Clone(projections), "archived")
 
 // running are the tables that follow from those of a snapshot: they are not in it,
-// and filled behind it. Triggers keep state_counts; apply keeps the others.
+// and filled after it. Triggers keep state_counts; apply keeps the others.
 var running = []string{"net_charges", "state_counts", "command_labels"}
 
 // What stays of archived rows, as the table archived holds it: of the rows that the file

@@ -58,7 +58,7 @@ func (w *writer) boundLog() {
 }
 
 // pauseReaders takes every connection for reading, so that no reader is left; or
-// none, when a reader goes on for longer than others may wait.
+// none, when a reader continues for longer than others may wait.
 func (l *Ledger) pauseReaders() []*sql.Conn {
 	ctx, cancel := context.WithTimeout(context.Background(), readersPause)
 	defer cancel()

@@ -94,7 +94,7 @@ func TestReadersThatOverlapPauseForALongLog(t *testing.T) {
 		}
 		return false
 	}
-	for n := 0; !paused(); n++ { // a pause ends by itself, and is tried again as the log grows
+	for n := 0; !paused(); n++ { // a pause ends automatically, and is tried again as the log grows
 		if n == 200 {
 			t.Fatalf("after %d commits the log has %d bytes; readers should pause at %d", n, sizeOf(b.path+"-wal"), b.logBound)
 		}

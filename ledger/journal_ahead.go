@@ -22,8 +22,8 @@ const (
 	aheadParts = 4
 )
 
-// readAhead calls do with the rows behind a head, in order, a part at a time. It returns
-// the first error of a row, behind all rows before it, or do's; rows is not read any more
+// readAhead calls do with the rows after a head, in order, a part at a time. It returns
+// the first error of a row, after all rows before it, or do's; rows is not read any more
 // then.
 func readAhead(h head, rows iter.Seq2[Row, error], do func([]decoded) error) error {
 	parts, stop, ended := make(chan []decoded, aheadParts), make(chan struct{}), make(chan error, 1)

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// beside is one moment of a ledger, read by one connection, to which a second fold of its
+// comparison is one moment of a ledger, read by one connection, to which a second fold of its
 // journal is attached to compare the two.
-type beside struct {
+type comparison struct {
 	conn     *sql.Conn
 	tx       *sql.Tx
 	attached bool
 	byRows   bool // it is older than transfers.booked_at: its days are those of the rows' times
 }
 
-// beside begins to read the ledger as it is at this moment.
-func (l *Ledger) beside(ctx context.Context) (*beside, error) {
+// compare begins to read the ledger as it is at this moment.
+func (l *Ledger) compare(ctx context.Context) (*comparison, error) {
 	c, err := l.read.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -32,10 +32,10 @@ func (l *Ledger) beside(ctx context.Context) (*beside, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &beside{conn: c, tx: tx}, nil
+	return &comparison{conn: c, tx: tx}, nil
 }
 
-func (b *beside) end() error {
+func (b *comparison) end() error {
 	_ = b.tx.Rollback()
 	var err error
 	if b.attached {
@@ -46,7 +46,7 @@ func (b *beside) end() error {
 
 // foldAll folds the journal into a new file, from its beginning or from the snapshot that
 // it begins with.
-func (b *beside) foldAll(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (rows int64, h Head, err error) {
+func (b *comparison) foldAll(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (rows int64, h Head, err error) {
 	f, err := open(ctx, path)
 	if err != nil {
 		return 0, h, err
@@ -61,7 +61,7 @@ func (b *beside) foldAll(ctx context.Context, path string, open func(context.Con
 
 // compare attaches a finished fold, and compares tables with it, and those that follow
 // from them.
-func (b *beside) compare(ctx context.Context, path string, tables []string) error {
+func (b *comparison) compare(ctx context.Context, path string, tables []string) error {
 	source := "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
 	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, source); err != nil {
 		return fmt.Errorf("compare with %s: %w", path, err)
@@ -82,7 +82,7 @@ func (b *beside) compare(ctx context.Context, path string, tables []string) erro
 
 // compareTable compares a projection with its second fold: as many rows, and each with
 // every column as it is there. Where that is not so, the first row that differs is named.
-func (b *beside) compareTable(ctx context.Context, table string) error {
+func (b *comparison) compareTable(ctx context.Context, table string) error {
 	columns, err := columnsOf(ctx, b.tx, table)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (b *beside) compareTable(ctx context.Context, table string) error {
 
 // walk names the first row that a projection and its second fold have not in common. Every
 // column becomes one text, so that two rows are equal exactly when theirs are.
-func (b *beside) walk(ctx context.Context, table string, columns []string) (err error) {
+func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
 	x, y := queryOf(ctx, b.tx, wholeRows(`main.`+table, columns)), queryOf(ctx, b.tx, wholeRows(`again.`+table, columns))
 	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()
 	for {
@@ -155,7 +155,7 @@ func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
 // always among the first three.
 func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
-// nextRow reads a query's next row; ok is false behind the last.
+// nextRow reads a query's next row; ok is false after the last.
 func nextRow(r rows) (text string, ok bool, err error) {
 	if !r.Next() {
 		return "", false, r.Err()

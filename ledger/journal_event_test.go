@@ -66,7 +66,7 @@ func TestEveryTypeOfEventFitsItsSchema(t *testing.T) {
 	}
 }
 
-// python runs the code of docs/events/README.md with a driver behind it, which reads
+// python runs the code of docs/events/README.md with a driver after it, which reads
 // events from its input, one a line.
 func python(t *testing.T, driver string, events [][]byte) string {
 	t.Helper()

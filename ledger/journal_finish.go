@@ -12,7 +12,7 @@ import (
 )
 
 // noteEnding remembers the command of a fact that may have ended it. A command that is
-// refused at its arrival is over with the refusal: others of its id may come with it.
+// refused at its arrival ends with the refusal: others of its id may come with it.
 func (t *Tx) noteEnding(f fact.Fact) error {
 	var ref fact.Ref
 	switch f := f.(type) {
@@ -56,7 +56,7 @@ func (t *Tx) run(fn func(*Tx) error) error {
 	return nil
 }
 
-// finishRefused appends command.finished behind a refusal at arrival.
+// finishRefused appends command.finished after a refusal at arrival.
 func (t *Tx) finishRefused(f fact.CommandRejected) error {
 	if !t.finishing {
 		return nil
@@ -71,7 +71,7 @@ func (t *Tx) finishRefused(f fact.CommandRejected) error {
 	return t.appendFinished(out)
 }
 
-// finish appends command.finished if the command is over.
+// finish appends command.finished if the command has ended.
 func (t *Tx) finish(of fact.Ref) error {
 	f := emptyFinished(of)
 	operations, leftOut, err := t.endedBy(&f)

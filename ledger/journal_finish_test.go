@@ -41,7 +41,7 @@ func (b *book) only(id string, revision int64) fact.CommandFinished {
 	return all[len(all)-1]
 }
 
-// proves that a fold of the journal comes to the same, also in a new file.
+// proves that a fold of the journal gives the same, also in a new file.
 func (b *book) proves() {
 	b.t.Helper()
 	if _, err := b.Verify(b.t.Context()); err != nil {

@@ -23,7 +23,7 @@ type fold struct {
 	dropped []string // statements that make again what is not there while it is filled
 }
 
-// newFold opens a file, or makes it, to append behind its last row. What it writes is
+// newFold opens a file, or makes it, to append after its last row. What it writes is
 // not synced: a caller that keeps the file syncs it as a whole.
 func newFold(ctx context.Context, path string) (*fold, error) {
 	if err := files.Make(path); err != nil {
@@ -51,7 +51,7 @@ func newScratch(ctx context.Context, path string) (*fold, error) {
 
 // prepare finds the last row, and readies the connection for one long write: no copy of
 // a page is kept for a rollback. A file without rows loses the indexes and triggers that
-// no fold needs, until it is closed: made at once, behind the last row, they cost a fifth.
+// no fold needs, until it is closed: made at once, after the last row, they cost a fifth.
 func (f *fold) prepare() error {
 	err := f.w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.seq, &f.w.head.hash)
 	empty := errors.Is(err, sql.ErrNoRows)
@@ -91,7 +91,7 @@ func (f *fold) drop() error {
 // countStates does what the triggers on operations do.
 const countStates = `UPDATE state_counts SET n = (SELECT count(*) FROM operations o WHERE o.state = state_counts.state)`
 
-// finish makes the tables, indexes and triggers complete, behind the last row.
+// finish makes the tables, indexes and triggers complete, after the last row.
 func (f *fold) finish() error {
 	if f.dropped == nil {
 		return nil
@@ -120,7 +120,7 @@ func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 // at is the last row that was folded.
 func (f *fold) at() Head { return Head{Seq: f.w.head.seq, Hash: f.w.head.hash} }
 
-// journalOf yields the rows of a journal behind one sequence and up to another,
+// journalOf yields the rows of a journal after one sequence and up to another,
 // in order.
 func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
@@ -140,7 +140,7 @@ func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.S
 // errEnough ends a query whose reader wants no more.
 var errEnough = errors.New("enough")
 
-// replay folds rows behind those that are there, checking the chain as it goes,
+// replay folds rows after those that are there, checking the chain as it goes,
 // and says how many. After an error the file is good for nothing.
 func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {

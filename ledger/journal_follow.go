@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Fold commits rows that the stream holds behind the ledger's last one. Each is checked
+// Fold commits rows that the stream holds after the ledger's last one. Each is checked
 // against the chain. A gap, a wrong hash, or a fact that this version does not know (a
 // *fact.UnknownError within) is a *BrokenError, and then none of the rows was committed. A
 // ledger that leads returns ErrLeads.

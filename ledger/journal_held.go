@@ -47,7 +47,7 @@ func readsJournal(query string) bool {
 	return strings.Contains(query, "journal") || strings.Contains(query, " v_")
 }
 
-// insert puts a row behind the last one.
+// insert puts a row after the last one.
 func (t *Tx) insert(r Row) error {
 	if t.w.held.rows = append(t.w.held.rows, r); len(t.w.held.rows) < insertMost {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Publish puts rows, in order, behind the row before them on the stream that is the
+// Publish puts rows, in order, after the row before them on the stream that is the
 // journal. nil says that all of them are there for good. After an error it is not known
 // whether they are, or will be.
 type Publish func(ctx context.Context, rows []Row) error
@@ -85,7 +85,7 @@ func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 // Over is closed when the leadership has ended; Err then says why.
 func (x *Leadership) Over() <-chan struct{} { return x.over }
 
-// Err is why the leadership ended by itself, nil while it has not.
+// Err is why the leadership ended automatically, nil while it has not.
 func (x *Leadership) Err() error {
 	select {
 	case <-x.over:
@@ -108,7 +108,7 @@ func (x *Leadership) Waiting() time.Time {
 // in. A publication without an answer is given up.
 func (x *Leadership) End() {
 	x.lose(nil)
-	// The writer runs one group at a time: behind this one, none of before is under way.
+	// The writer runs one group at a time: after this one, no earlier one is under way.
 	_ = x.l.Write(context.Background(), func(*Tx) error { return nil })
 }
 
@@ -139,7 +139,7 @@ func (x *Leadership) put(rows []Row) error {
 	return nil
 }
 
-// settle commits the group's transaction: where the journal is a stream, behind the
+// settle commits the group's transaction: where the journal is a stream, after the
 // publication of its rows.
 func (w *writer) settle(group []*request, rows []Row) error {
 	leader := w.leading

@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// journalStream stands for the replicated events stream: it takes rows behind its last
+// journalStream represents the replicated events stream: it takes rows after its last
 // one and nothing else.
 type journalStream struct {
 	mu     sync.Mutex
@@ -237,7 +237,7 @@ func TestAFoldRefusesWhatDoesNotFollow(t *testing.T) {
 }
 
 // TestTheEndOfALeadershipFreesTheWriter: a publication without an answer holds the
-// writer until the leadership ends; then its write fails and folding goes on.
+// writer until the leadership ends; then its write fails and folding continues.
 func TestTheEndOfALeadershipFreesTheWriter(t *testing.T) {
 	starts := make(chan struct{}, 1)
 	s := &journalStream{hangs: make(chan struct{}), starts: starts}
@@ -273,7 +273,7 @@ func soon(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// TestWhatEndsALedgerIsNotTriedAgain: behind these errors every later write fails, too.
+// TestWhatEndsALedgerIsNotTriedAgain: after these errors every later write fails, too.
 func TestWhatEndsALedgerIsNotTriedAgain(t *testing.T) {
 	for _, c := range []struct {
 		err  error

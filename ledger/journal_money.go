@@ -72,7 +72,7 @@ func (t *Tx) totalsOf(operation string) (fact.Booked, error) {
 	return fact.Booked{ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents}, err
 }
 
-// currency is the account's: that of the fact that opens the ledger, behind which it
+// currency is the account's: that of the fact that opens the ledger, after which it
 // does not change.
 func (t *Tx) currency(f fact.Fact) (string, error) {
 	if opened, ok := f.(fact.LedgerOpened); ok && opened.Restored == nil {

@@ -34,7 +34,7 @@ func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 }
 
 // NotePublished notes that the events stream has acknowledged the journal up to
-// a row; stopped says that the runner stops in good order behind it, so that no
+// a row; stopped says that the runner stops in good order after it, so that no
 // crash takes the row away. The note only ever goes forward.
 func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) error {
 	noted, err := l.Published(ctx)

@@ -59,11 +59,11 @@ func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[Row, error] {
 // Against is what a comparison with the published events showed.
 type Against struct {
 	Published   int64 `json:"published"`   // rows that are on the stream as they are here
-	Unpublished int64 `json:"unpublished"` // rows behind them: the outbox has not published them yet
+	Unpublished int64 `json:"unpublished"` // rows after them: the outbox has not published them yet
 	// Removed is how many of the first rows were on the stream and were removed from
 	// it, as the ledger knows (ledger.bounded).
 	Removed int64 `json:"removed,omitempty"`
-	// NotHere is how many rows the stream has behind the ledger's last one, where the
+	// NotHere is how many rows the stream has after the ledger's last one, where the
 	// ledger follows the stream and may fold them later.
 	NotHere int64 `json:"not_here,omitempty"`
 
@@ -93,7 +93,7 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 		}
 		seq := a.last + a.NotHere + 1
 		if published.Seq != seq {
-			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: behind event %d follows event %d", a.last, published.Seq)}
+			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: event %d is followed by event %d", a.last, published.Seq)}
 		}
 		switch {
 		case a.NotHere > 0:
@@ -167,7 +167,7 @@ func (l *Ledger) isPublished(ctx context.Context, published Row, page []Row) (le
 	return page[1:], nil
 }
 
-// notHereError says that the stream goes on behind the ledger's last row: of a ledger
+// notHereError says that the stream continues after the ledger's last row: of a ledger
 // that does not follow it, the end was removed.
 type notHereError struct{ broken *BrokenError }
 
@@ -184,7 +184,7 @@ func followsNotHere(r, before Row) error {
 }
 
 // followsArchived proves that the event of an archived row follows the one
-// before, and that the last is the row that the journal begins behind.
+// before, and that the last is the row that the journal begins after.
 func (l *Ledger) followsArchived(r, before Row) error {
 	follows := r.PrevHash == before.Hash
 	if before.Seq == 0 { // the first on the stream
@@ -199,7 +199,7 @@ func (l *Ledger) followsArchived(r, before Row) error {
 	return nil
 }
 
-// notBefore yields the rows behind a head, after proving that the head itself,
+// notBefore yields the rows after a head, after proving that the head itself,
 // where the rows begin with it, is the one that was published.
 func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {

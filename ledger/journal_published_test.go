@@ -81,7 +81,7 @@ func TestAChangedOrForeignEventIsRefused(t *testing.T) {
 	}
 }
 
-// reforged changes a journal row and gives it, and all behind it, new hashes:
+// reforged changes a journal row and gives it, and all after it, new hashes:
 // the file is sound in itself once its projections are folded again.
 func reforged(t *testing.T, from *Ledger, seq int64, change func(*Row)) *book {
 	t.Helper()

@@ -26,7 +26,7 @@ func TestWorkingSinceIsTheCommitUnderWay(t *testing.T) {
 	}
 	close(end)
 	check(t, <-done)
-	for !b.WorkingSince().IsZero() { // the writer looks at its log behind the answer
+	for !b.WorkingSince().IsZero() { // the writer looks at its log after the answer
 		runtime.Gosched()
 	}
 }

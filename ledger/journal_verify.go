@@ -123,7 +123,7 @@ func checkProxies(ctx context.Context, q queryer) error {
 // foldInto folds the journal into a new file and compares every projection of
 // the two. The file is whole when err is nil or names a projection.
 func (l *Ledger) foldInto(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (v Verified, err error) {
-	with, err := l.beside(ctx)
+	with, err := l.compare(ctx)
 	if err != nil {
 		return v, err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Backdated is a row that booked something and says a time that had passed: its clock was
-// behind, or was set back. It is booked, and in the statement, at BookedAt.
+// after, or was set back. It is booked, and in the statement, at BookedAt.
 type Backdated struct {
 	Seq      int64     `json:"seq"`
 	Time     time.Time `json:"time"`
@@ -65,7 +65,7 @@ func checkMonths(ctx context.Context, q queryer) error {
 			return err
 		}
 		if m.first <= before.last || h.Seq < before.last || h.Seq >= m.first {
-			return &BrokenError{Check: "months", Seq: m.first, Detail: fmt.Sprintf("%s begins here, behind row %d, and what was booked before ends with row %d",
+			return &BrokenError{Check: "months", Seq: m.first, Detail: fmt.Sprintf("%s begins here, after row %d, and what was booked before ends with row %d",
 				m.begins.Format("January 2006"), h.Seq, before.last)}
 		}
 		m.walletChanged += before.walletChanged

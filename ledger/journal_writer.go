@@ -94,7 +94,7 @@ func (w *writer) encode(f fact.Fact) (string, error) {
 }
 
 // tune keeps the copies of pages that savepoints need out of temporary files,
-// and lets the WAL grow to 64 MiB before it is copied back. When it begins anew,
+// and lets the WAL grow to 64 MiB before it is copied back. When it begins again,
 // what it had more is cut off.
 func (w *writer) tune() error {
 	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = `+itoa(logPages)),
@@ -338,7 +338,7 @@ func (w *writer) together(tx *Tx, r *request) error {
 	return nil
 }
 
-// savepoint runs a request by itself. The head advances only when it is
+// savepoint runs a request on its own. The head advances only when it is
 // released; the error returned is one that SQLite answered by undoing the
 // whole transaction.
 func (w *writer) savepoint(tx *Tx, r *request) error {

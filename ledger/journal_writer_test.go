@@ -97,7 +97,7 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 }
 
 // Live, facts of one Append are folded as a rebuild folds them, one by one: an
-// acceptance does not read the fact behind it.
+// acceptance does not read the fact after it.
 func TestFactsTogetherLeaveWhatFactsApartLeave(t *testing.T) {
 	b := newBook(t)
 	first := sending("a/1", 1)

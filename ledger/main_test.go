@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // noon is when every test begins.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// ticking is a clock that goes on by a second each time it is read.
+// ticking is a clock that continues by a second each time it is read.
 func ticking() func() time.Time {
 	var n atomic.Int64
 	return func() time.Time { return noon.Add(time.Duration(n.Add(1)) * time.Second) }

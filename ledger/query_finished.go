@@ -38,7 +38,7 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 	return l.lastFinished(ctx, id)
 }
 
-// lastFinished is the last fact of a command that is over; ErrNotFound where it has none.
+// lastFinished is the last fact of a command that has ended; ErrNotFound where it has none.
 func (l *Operations) lastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	var seq int64
 	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
@@ -71,7 +71,7 @@ type FinishedPage struct {
 	LinesTotal int                 `json:"lines_total" doc:"How many lines there are."`
 }
 
-// FinishedLines reads the lines of a command as command.finished names them, behind
+// FinishedLines reads the lines of a command as command.finished names them, after
 // the first so many, up to limit. The error is ErrNotFound for an unknown command.
 func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
 	operations, err := l.OperationsOf(ctx, id)

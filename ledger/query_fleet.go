@@ -49,7 +49,7 @@ const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expire
 	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 
 // Staying calls yield for every listed proxy that lives longer than to the instant,
-// or for ever, in no order. What is retired or unlisted does not stay.
+// or never expires, in no order. What is retired or unlisted does not stay.
 func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, micros(after)), func(s scanner) error {
 		p, err := scanProxy(s)

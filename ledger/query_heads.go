@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// headBefore is the last row before an instant: behind it is the first row that is as late,
-// or that books something as late, and nothing behind it was booked earlier (firstBooked). So
+// headBefore is the last row before an instant: after it is the first row that is as late,
+// or that books something as late, and nothing after it was booked earlier (firstBooked). So
 // its sums are those of all that was booked before the instant. known is false where both
 // rows were archived and the instant is no beginning of a month, or was archived by a version
 // that kept none; h.Seq then is a row with the same sums.

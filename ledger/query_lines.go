@@ -80,7 +80,7 @@ func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Ope
 		ORDER BY accepted_at DESC, id DESC LIMIT +?4`, proxyID, before, o.ID, limit), scanOperation)
 }
 
-// NamedAfter is NamedBefore for what was accepted behind an operation, the first first.
+// NamedAfter is NamedBefore for what was accepted after an operation, the first first.
 func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)

@@ -53,7 +53,7 @@ func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 	return fromMicros(at), nil
 }
 
-// KeepListing notes the listing's position, so that a restart goes on there.
+// KeepListing notes the listing's position, so that a restart continues there.
 func (t *Tx) KeepListing(x Listing) error {
 	var finished int64
 	if !x.Finished.IsZero() {

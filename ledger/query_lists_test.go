@@ -113,7 +113,7 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 	}
 }
 
-// TestAPageLooksThroughABoundedPartOfTheList and says where it goes on.
+// TestAPageLooksThroughABoundedPartOfTheList and says where it continues.
 func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "rare/1"), sending("rare/1", 1), fact.OrderAccepted{Ref: ref("rare/1"), Attempt: 1, OrderNo: "no of rare/1", NextAt: noon},
@@ -133,6 +133,35 @@ func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 	q.Before = p.Next
 	if p, err = b.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (Cursor{}) {
 		t.Fatalf("the second page is %+v, %v", p, err)
+	}
+}
+
+// TestAnAnswerToAPlanIsOneDecision, however many slots were on hold with it.
+func TestAnAnswerToAPlanIsOneDecision(t *testing.T) {
+	b := newBook(t)
+	answers := []fact.SweepFinished{{Plan: "1111", Reason: "fine"}, {Plan: "9f86d081", Abandoned: true}, {Plan: "9f86d081", Abandoned: true}, {Plan: "9f86d081", Abandoned: true}}
+	var facts []fact.Fact
+	for i := range answers {
+		x := &answers[i]
+		x.Schedule, x.Slot, x.By = "keep", noon.Add(time.Duration(i)*time.Hour), "ada"
+		b.add(fact.SweepPlanned{Schedule: "keep", Slot: x.Slot, Plan: x.Plan, Commands: []json.RawMessage{}}, fact.SweepHeld{Schedule: "keep", Slot: x.Slot, Plan: x.Plan, Code: fact.SweepHeldApproval})
+		facts = append(facts, *x)
+	}
+	b.add(facts...)
+	var all []string
+	check(t, b.Decisions(t.Context(), Period{From: noon.AddDate(-1, 0, 0)}, func(d Decision) error {
+		all = append(all, d.Outcome+" "+d.About)
+		return nil
+	}))
+	if !slices.Equal(all, []string{"approved keep 1111", "declined keep 9f86d081"}) {
+		t.Errorf("%q", all)
+	}
+	first, next, err := b.DecisionsBefore(t.Context(), 0, 1)
+	check(t, err)
+	second, _, err := b.DecisionsBefore(t.Context(), next, 1)
+	check(t, err)
+	if first[0].Outcome != "declined" || second[0].Outcome != "approved" {
+		t.Errorf("%+v, then %+v", first, second)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
 	}
 }
 
-// What was noticed before the migration is named behind it.
+// What was noticed before the migration is named after it.
 func TestWhatHadMovedBeforeTheMigrationIsStillNamed(t *testing.T) {
 	path := atVersion(t, 8, historyOf(8)...)
 	tamper(t, path, func(conn *sql.Conn) error {

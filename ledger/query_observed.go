@@ -70,7 +70,7 @@ const FreshFor = 10 * time.Minute
 
 // PaidFor reports whether a proxy that shows this expiry has been paid for. A
 // renewal for this very expiry counts for good. One that settled within
-// ShowsWithin, and that the expiry does not show, counts too: behind is that one,
+// ShowsWithin, and that the expiry does not show, counts too: after is that one,
 // and nil for the former.
 func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
 	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {

@@ -35,7 +35,7 @@ func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, 
 	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 }
 
-// Operation reads one operation as it stands inside the transaction.
+// Operation reads one operation as it is inside the transaction.
 func (t *Tx) Operation(id string) (fact.Operation, error) {
 	if o, ok := t.w.known.operations[id]; ok {
 		return o, nil
@@ -69,7 +69,7 @@ func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit i
 // there at a row of the journal, the first accepted first.
 type Left struct {
 	State fact.State     // sending or accepted
-	Until int64          // a row of the journal: what came to the state behind it is this run's
+	Until int64          // a row of the journal: what came to the state after it is this run's
 	After fact.Operation // the last of the part before; zero for the first part
 	Limit int
 }

@@ -174,7 +174,7 @@ var builds = map[string]func(b *book) error{
 		_, err := b.EndingsWithoutRenewal(context.Background(), "px_1", noon)
 		return err
 	},
-	"beside.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
+	"comparison.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
 	"wholeRows": func(b *book) error {
 		for _, table := range projections {
 			columns, err := columnsOf(context.Background(), b.read, table)
@@ -281,7 +281,7 @@ var small = []string{"binding", "base", "seal", "totals", "pauses", "arrows", "l
 var ofTheOpen = []string{"operations_live", "operations_next", "operations_due", "one_open_renewal_per_proxy", "lines_unresolved", "sweep_reviews_open", "slots_held", "transfers_recorded", "operations_numberless",
 	"proxies_unlisted", "proxies_unreadable", "journal_records", "archived_records"}
 
-// subquery stands for a derived table: its own steps are in the plan too.
+// subquery represents a derived table: its own steps are in the plan too.
 const subquery = "(subquery)"
 
 var (
@@ -333,34 +333,34 @@ func growing(t *testing.T, c *conn, tables func(string) bool, views, query strin
 
 // wholeTables are the functions that may read a table from end to end, and why.
 var wholeTables = map[string]string{
-	"Fleet.CountStaying":  "keep counts the proxies that stay, and nearly all do",
-	"Fleet.Staying":       "as CountStaying, where a rule needs single proxies",
-	"Tx.FinishPass":       "ends a listing that has read and written every proxy",
-	"Tx.FinishCopy":       "ends the taking over of every proxy",
-	"Tx.CountLost":        "ends a listing that has read and written every proxy",
-	"Tx.StaleAll":         "behind a restore, once",
-	"Sweeps.PlannedSlots": "its index holds only the slots whose commands are not all published",
-	"Money.Dearest":       "goes back from the newest transfer and stops after dearestOf",
-	"Fleet.movedOutside":  "holds only what a person has not explained, and stops after movedMost",
-	"Tx.ForgetMoved":      "holds only what a person has not explained, and is asked for by a person",
-	"Ledger.monthEnds":    "an archiving, which reads everything anyway",
-	"totalsBy":            "a person asks for the sums of the whole book",
-	"Money.TotalsBy":      "a person asks for the sums of the whole book",
-	"firstUnfinished":     "an archiving, which reads everything anyway",
-	"leftOfRows":          "an archiving takes what is left of every row",
-	"labelsAgain":         "a fold that begins with a snapshot reads all of it",
-	"Ledger.joins":        "a verification compares what was left of every row",
-	"fold.beginAs":        "a verification begins with the whole snapshot",
-	"fold.load":           "a fold that begins with a snapshot reads all of it",
-	"fold.bookAgain":      "the times of a snapshot of before booked_at are made once",
-	"wholeRows":           "a verification compares every row",
-	"beside.compareTable": "a verification compares every row",
-	"countStates":         "a fold counts the operations once, behind its last row",
-	"backdated":           "a verification reads every booking",
-	"checkMonths":         "a verification reads every booking",
-	"outstandingQuery":    "a person asks for what a month does not book",
-	"checkKeys":           "a verification reads every key",
-	"checkProxies":        "a verification reads every proxy",
+	"Fleet.CountStaying":      "keep counts the proxies that stay, and nearly all do",
+	"Fleet.Staying":           "as CountStaying, where a rule needs single proxies",
+	"Tx.FinishPass":           "ends a listing that has read and written every proxy",
+	"Tx.FinishCopy":           "ends the taking over of every proxy",
+	"Tx.CountLost":            "ends a listing that has read and written every proxy",
+	"Tx.StaleAll":             "behind a restore, once",
+	"Sweeps.PlannedSlots":     "its index holds only the slots whose commands are not all published",
+	"Money.Dearest":           "goes back from the newest transfer and stops after dearestOf",
+	"Fleet.movedOutside":      "holds only what a person has not explained, and stops after movedMost",
+	"Tx.ForgetMoved":          "holds only what a person has not explained, and is asked for by a person",
+	"Ledger.monthEnds":        "an archiving, which reads everything anyway",
+	"totalsBy":                "a person asks for the sums of the whole book",
+	"Money.TotalsBy":          "a person asks for the sums of the whole book",
+	"firstUnfinished":         "an archiving, which reads everything anyway",
+	"leftOfRows":              "an archiving takes what is left of every row",
+	"labelsAgain":             "a fold that begins with a snapshot reads all of it",
+	"Ledger.joins":            "a verification compares what was left of every row",
+	"fold.beginAs":            "a verification begins with the whole snapshot",
+	"fold.load":               "a fold that begins with a snapshot reads all of it",
+	"fold.bookAgain":          "the times of a snapshot of before booked_at are made once",
+	"wholeRows":               "a verification compares every row",
+	"comparison.compareTable": "a verification compares every row",
+	"countStates":             "a fold counts the operations once, behind its last row",
+	"backdated":               "a verification reads every booking",
+	"checkMonths":             "a verification reads every booking",
+	"outstandingQuery":        "a person asks for what a month does not book",
+	"checkKeys":               "a verification reads every key",
+	"checkProxies":            "a verification reads every proxy",
 }
 
 func TestNoStatementScansATableThatGrows(t *testing.T) {

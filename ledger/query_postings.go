@@ -199,7 +199,7 @@ type Booking struct {
 	AmountCents int64  `json:"amount_cents" doc:"The difference."`
 }
 
-// WouldBook says what a person's answer would book, as the operation stands,
+// WouldBook says what a person's answer would book, as the operation is now,
 // and books nothing; ErrNotFound for an unknown operation.
 func (l *Money) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
 	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)

@@ -144,7 +144,7 @@ func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p Priced
 	})
 }
 
-// extraColumns scans more columns behind those that are asked for.
+// extraColumns scans more columns after those that are asked for.
 type extraColumns struct {
 	scanner
 	more []any

@@ -50,7 +50,7 @@ func (p Proxy) Remarks() string {
 }
 
 // Unread reports whether what is stored of the proxy became out of date with its last
-// renewal: its expiry is that of before.
+// renewal: its expiry is the earlier one.
 func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 
 // LastsUntil is its expiry: the expected one after a renewal, until a read confirms it.
@@ -196,7 +196,7 @@ func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
 	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
 
-// Proxies lists at most limit proxies that are not gone, behind one of them in the order of
+// Proxies lists at most limit proxies that are not gone, after one of them in the order of
 // their ids; after "" from the first one on.
 func (l *Fleet) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT +?`, after, limit), scanProxy)

@@ -46,7 +46,7 @@ func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 }
 
 // HighWater is the latest instant that any fact carries: a wall clock that runs
-// behind it is wrong.
+// after it is wrong.
 func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
 	var us int64
 	// Facts of one writer are in order of time, so the newest few decide.
@@ -253,7 +253,7 @@ func scanPause(s scanner) (Pause, error) {
 	return p, err
 }
 
-// Pause reads one pause as it stands inside the transaction; found is false when
+// Pause reads one pause as it is inside the transaction; found is false when
 // it is not in force.
 func (t *Tx) Pause(scope, cause string) (p Pause, found bool, err error) {
 	p, err = scanPause(t.queryRow(`SELECT scope, cause, since, until, detail FROM pauses WHERE scope = ? AND cause = ?`, scope, cause))

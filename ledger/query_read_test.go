@@ -100,7 +100,7 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierRunLeftIsReadInParts: each part goes on behind the one before, and what
+// TestWhatAnEarlierRunLeftIsReadInParts: each part continues after the one before, and what
 // this run sends or accepts itself is in none.
 func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
 	b := newBook(t)

@@ -22,7 +22,7 @@ type Review struct {
 	// AtStakeCents is what is in suspense, booked, or was expected to be charged.
 	AtStakeCents fact.Cents `json:"at_stake_cents"`
 	// Ended says that every outcome is known and nothing is at stake: a person decides
-	// whether sweeps go on.
+	// whether sweeps continue.
 	Ended bool `json:"-"`
 }
 

@@ -228,7 +228,7 @@ func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (ScheduleP
 	return one(scanSchedulePause, l.read.QueryRowContext(ctx, pausedSchedule, schedule))
 }
 
-// SchedulePaused is that of the ledger, as it stands inside the transaction.
+// SchedulePaused is that of the ledger, as it is inside the transaction.
 func (t *Tx) SchedulePaused(schedule string) (SchedulePause, error) {
 	return one(scanSchedulePause, t.queryRow(pausedSchedule, schedule))
 }

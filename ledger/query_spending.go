@@ -59,7 +59,7 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 	AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
 	AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`
 
-// Reserved is what is on its way and has surely not been charged in full yet:
+// Reserved is what is on its way and has certainly not been charged in full yet:
 // commands of sweeps planned at or after an instant that were not taken in, and
 // operations before their end. What waits for a person or for a delivery is not
 // in it: the provider's wallet shows it already, or it is not known.

@@ -30,7 +30,7 @@ func (l *Sweeps) lastStart(ctx context.Context) (holder, version string, err err
 }
 
 // Inherited says whether the last attempt of an operation is another runner's than
-// holder's. since is when the first runner behind that attempt began; zero: none has.
+// holder's. since is when the first runner after that attempt began; zero: none has.
 // An attempt that no start in the journal precedes counts as another's.
 func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {
 	const sent = `(SELECT max(seq) FROM journal WHERE operation = ?1 AND operation <> '' AND type = 'operation.sending')`

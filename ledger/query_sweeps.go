@@ -85,7 +85,7 @@ type Refused struct {
 
 // RefusedOf gives the newest slot of a schedule that the intake refused commands
 // of as invalid, until every command of a later one has been taken in or refused;
-// nil when there is none. The ids of its commands begin with prefix, and go on with
+// nil when there is none. The ids of its commands begin with prefix, and continue with
 // letters and digits.
 func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
 	x, at := Refused{}, int64(0)

@@ -28,6 +28,12 @@ type Decision struct {
 	Cents   *int64 `json:"amount_cents,omitempty"`
 }
 
+// repeats reports whether it is the answer of a neighbouring row: each slot that was on hold
+// with a plan has a row of its own.
+func (d *Decision) repeats(other Decision) bool {
+	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
+}
+
 // decisionsAtOnce is how many rows are read at once.
 const decisionsAtOnce = 5000
 
@@ -38,6 +44,7 @@ func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) e
 	if err == nil && !p.To.IsZero() {
 		last, err = l.SeqAt(ctx, p.To)
 	}
+	var before Decision
 	for err == nil && after < last {
 		var rows []Row
 		rows, err = l.Rows(ctx, after, int(min(decisionsAtOnce, last-after)))
@@ -47,9 +54,10 @@ func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) e
 		for _, r := range rows {
 			after = r.Seq
 			d, err := decisionOf(r)
-			if err == nil && d.By != "" {
+			if err == nil && d.By != "" && !d.repeats(before) {
 				err = yield(d)
 			}
+			before = d
 			if err != nil {
 				return err
 			}
@@ -73,17 +81,19 @@ func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (
 		before = 1 << 62
 	}
 	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq < ? AND `+decisionTypes+` ORDER BY seq DESC LIMIT +?`, before, decisionsAtOnce), scanRow)
+	var after Decision
 	for _, r := range rows {
-		if len(all) == limit {
-			return all, next, err
-		}
 		d, bad := decisionOf(r)
-		if bad != nil {
+		switch {
+		case bad != nil:
 			return all, 0, bad
-		}
-		if next = r.Seq; d.By != "" {
+		case d.By == "", d.repeats(after):
+		case len(all) == limit:
+			return all, next, err
+		default:
 			all = append(all, d)
 		}
+		next, after = r.Seq, d
 	}
 	if len(rows) < decisionsAtOnce {
 		next = 0

@@ -96,7 +96,7 @@ func (x Transfer) labels() string {
 
 // formula begins where a spreadsheet would run a cell. Some take blanks off first, and
 // full-width signs for the others; one that cuts lines at semicolons or tabs, whatever is
-// quoted, begins a cell behind each.
+// quoted, begins a cell after each.
 var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\v\x{85}\p{Z}]*[=+\-@＝＋－＠])`)
 
 // digits is a text that a spreadsheet would take for a number, and round or shorten.
@@ -136,7 +136,7 @@ func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error 
 // under Perennial:<Account>, what they held when the period began, one
 // transaction for each double entry, and the wallet's balance at the end as an
 // assertion that bean-check proves. One that is included has the transactions alone, and the
-// assertion where the period ends with a day: a book includes it behind the file of the
+// assertion where the period ends with a day: a book includes it after the file of the
 // period before.
 func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
 	b, err := l.Binding(ctx)

@@ -11,8 +11,8 @@ import (
 // exportRows is how many double entries are exported.
 const exportRows = 500_000
 
-// BenchmarkExport writes half a million double entries in each format: the figures
-// of docs/operations.md. What they allocate in all says what they hold at most.
+// BenchmarkExport writes half a million double entries in each format. What they allocate
+// in all says what they hold at most.
 //
 //	go test ./ledger -run '^$' -bench Export -benchtime 1x
 func BenchmarkExport(b *testing.B) {

@@ -21,7 +21,7 @@ type Outstanding struct {
 	// was not known.
 	ExposureCents   int64 `json:"exposure_cents"`
 	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
-	// BookedAt is when a charge of it was booked first behind the period, and BookedCents
+	// BookedAt is when a charge of it was booked first after the period, and BookedCents
 	// all that was; nil while none is, or where it was found not to be charged (Ended).
 	BookedAt    *time.Time `json:"booked_at,omitempty"`
 	BookedCents int64      `json:"booked_cents,omitempty"`
@@ -50,7 +50,7 @@ func (x Outstanding) Exposure() string {
 // outstandingMost bounds how many operations a statement lists.
 const outstandingMost = 1000
 
-// outstandingQuery takes the first sequence behind a period (1), its end (2) and a limit (3).
+// outstandingQuery takes the first sequence after a period (1), its end (2) and a limit (3).
 // What waits without an attempt that may have executed was not charged.
 const outstandingQuery = `WITH since AS (
 		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
@@ -63,7 +63,7 @@ const outstandingQuery = `WITH since AS (
 			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
 	ORDER BY o.first_sent_at, o.id LIMIT +?3`
 
-// unbooked lists what the statement does not book. to is the first sequence behind it.
+// unbooked lists what the statement does not book. to is the first sequence after it.
 func (s *Statement) unbooked(ctx context.Context, q queryer, to int64) (err error) {
 	var all int64
 	s.Outstanding, err = collect(queryOf(ctx, q, outstandingQuery, to, micros(s.To), outstandingMost), func(r scanner) (x Outstanding, err error) {

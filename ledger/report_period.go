@@ -21,7 +21,7 @@ type Period struct{ From, To time.Time }
 // errOldBook is of a file that is read only, and that this version has not migrated yet.
 var errOldBook = errors.New("the ledger is of an older version, and does not say when its entries are booked: `perennial run` of this version migrates it")
 
-// firstBooked is the sequence behind the last transfer that was booked before an instant:
+// firstBooked is the sequence after the last transfer that was booked before an instant:
 // in their order transfers are booked at no earlier time than those before them.
 func firstBooked(ctx context.Context, q queryer, at time.Time) (int64, error) {
 	columns, err := columnsOf(ctx, q, "transfers")

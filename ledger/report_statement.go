@@ -8,7 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"perennial/ledger/fact"
 )
 
 // SubjectTotal is what one order, proxy, label or day cost, in integer cents.
@@ -53,12 +58,15 @@ type Statement struct {
 	SuspenseCents int64        `json:"suspense_cents"` // at the end of the period, charged and not resolved
 	// What moved in suspense: SuspenseOpeningCents and what was charged into it, less what
 	// was resolved as charged and what came back, are SuspenseCents.
-	SuspenseOpeningCents  int64          `json:"suspense_opening_cents"`
-	SuspenseChargedCents  int64          `json:"suspense_charged_cents"`
-	SuspenseResolvedCents int64          `json:"suspense_resolved_cents"`
-	SuspenseReturnedCents int64          `json:"suspense_returned_cents"`
-	Days                  []SubjectTotal `json:"days"`
-	Labels                []SubjectTotal `json:"labels"`
+	SuspenseOpeningCents  int64 `json:"suspense_opening_cents"`
+	SuspenseChargedCents  int64 `json:"suspense_charged_cents"`
+	SuspenseResolvedCents int64 `json:"suspense_resolved_cents"`
+	SuspenseReturnedCents int64 `json:"suspense_returned_cents"`
+	// Corrections is what of the sums above takes back or corrects an earlier entry; nil where
+	// nothing does.
+	Corrections *Corrections   `json:"corrections,omitempty"`
+	Days        []SubjectTotal `json:"days"`
+	Labels      []SubjectTotal `json:"labels"`
 	// Outstanding is what is not in the sums above: charged or perhaps charged by the end of
 	// the period, and not booked in it; OutstandingFurther more are left out.
 	Outstanding        []Outstanding `json:"outstanding"`
@@ -70,6 +78,43 @@ type Statement struct {
 	// more is booked in it. Until is up to when it was summed, else.
 	Finished bool       `json:"finished"`
 	Until    *time.Time `json:"until,omitempty"`
+}
+
+// Corrections sums the records of people that take back or correct an earlier entry.
+type Corrections struct {
+	Count         int64 `json:"count"`
+	ChargedCents  int64 `json:"charged_cents"`
+	RefundedCents int64 `json:"refunded_cents"`
+	FundingCents  int64 `json:"funding_cents"`
+	OutsideCents  int64 `json:"external_cents"`
+}
+
+// Text names the sums that are not 0.
+func (c Corrections) Text() string {
+	parts := []string{english.Plural(int(c.Count), "correction", "") + " in these sums"}
+	for _, x := range []Movement{{"charged", c.ChargedCents, false}, {"refunded", c.RefundedCents, false}, {"funding", c.FundingCents, false}, {"spent outside Perennial", c.OutsideCents, false}} {
+		if x.Cents != 0 {
+			parts = append(parts, x.Name+" "+fact.Amount(x.Cents, ""))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// corrected reads the corrections of a period.
+func (s *Statement) corrected(ctx context.Context, q queryer, from, to int64) error {
+	var c Corrections
+	err := q.QueryRowContext(ctx, `SELECT count(DISTINCT t.seq), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
+		coalesce(sum(t.cents) FILTER (WHERE t.kind = 'funding'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'external'), 0)
+		FROM (SELECT seq FROM journal WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0
+			UNION ALL SELECT seq FROM archived WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0) r
+		CROSS JOIN transfers t ON t.seq = r.seq`, from, to).Scan(&c.Count, &c.ChargedCents, &c.RefundedCents, &c.FundingCents, &c.OutsideCents)
+	if err != nil {
+		return fmt.Errorf("sum the corrections: %w", err)
+	}
+	if c.Count > 0 {
+		s.Corrections = &c
+	}
+	return nil
 }
 
 // Statement sums a period up, everything from one moment's view of the book.
@@ -94,7 +139,7 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to), s.unbooked(ctx, snapshot, to))
+	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.corrected(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to), s.unbooked(ctx, snapshot, to))
 }
 
 // inPeriod is the condition on transfers, with the bounds of a period.

@@ -120,7 +120,7 @@ func (x *BookTotal) less(y BookTotal) {
 	x.ChargedCents, x.RefundedCents, x.RecordedCents = x.ChargedCents-y.ChargedCents, x.RefundedCents-y.RefundedCents, x.RecordedCents-y.RecordedCents
 }
 
-// withRests puts behind the rows of each name what they leave of it, and what it
+// withRests puts after the rows of each name what they leave of it, and what it
 // leaves of the book.
 func withRests(what string, shown, names []BookTotal, book BookTotal) (all []BookTotal) {
 	for _, whole := range names {

@@ -43,7 +43,7 @@ type ConnectConfig struct {
 	Context   string    // name of a NATS CLI context
 	Name      string    // what the server shows for this connection; default "perennial"
 	Wait      bool      // a server that is away, or refuses the login, is waited for; default: an error
-	// Reconnected is called when the connection was made anew, or came that had to be
+	// Reconnected is called when the connection was made again, or came that had to be
 	// waited for: the server may not be, and may not hold, what it was and held before.
 	// nil: nothing is.
 	Reconnected func()
@@ -57,7 +57,7 @@ type InProcess interface {
 	ConnectOptions() []nats.Option
 }
 
-// Queue is a connection to NATS. It reconnects for ever by itself, also where a
+// Queue is a connection to NATS. It reconnects automatically and without limit, also where a
 // login was refused; while it is down, publishing fails at once instead of being
 // buffered. All methods may be used concurrently.
 type Queue struct {
@@ -79,7 +79,7 @@ const (
 	// reconnectWait is between two attempts to reach a server.
 	reconnectWait = 250 * time.Millisecond
 	// pingInterval and pingsOut say after how long a connection through which
-	// nothing comes is given up and made anew: some nine seconds.
+	// nothing comes is given up and made again: some nine seconds.
 	pingInterval = 3 * time.Second
 	pingsOut     = 2
 	// sayAgain is the least time between two log lines about a connection that is down.
@@ -376,7 +376,7 @@ func unsupported(text []byte) error {
 const maxContext = 64 << 10
 
 // readable refuses a file that is none: the client library reads it again at each
-// connection, and would wait for ever for a named pipe.
+// connection, and would wait forever for a named pipe.
 func readable(what, file string) error {
 	if file == "" {
 		return nil

@@ -129,7 +129,7 @@ type Role string
 
 // The roles. They add up: a user may have several.
 const (
-	RoleProducer   Role = "producer"   // publishes commands, and asks where they stand
+	RoleProducer   Role = "producer"   // publishes commands, and asks their state
 	RoleSubscriber Role = "subscriber" // reads events, by pull or ordered consumers
 	RoleViewer     Role = "viewer"     // asks the verbs that change nothing, and reads events
 	RoleOperator   Role = "operator"   // asks every verb, reads events, looks after dead letters

@@ -106,13 +106,13 @@ func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name strin
 	}
 	currency, err := l.Currency(ctx)
 	if err == nil {
-		x.say(now, currency)
+		x.describe(now, currency)
 	}
 	return x, err
 }
 
-// say fills the texts; that of a schedule of which nothing counts stays empty.
-func (x *Removed) say(now time.Time, currency string) {
+// describe fills the texts; that of a schedule of which nothing counts stays empty.
+func (x *Removed) describe(now time.Time, currency string) {
 	var left []string
 	if x.last != nil && x.last.State == StateHeld && now.Sub(x.last.At) < removedFor {
 		x.Plan = x.last.Plan

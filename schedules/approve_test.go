@@ -115,7 +115,7 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 	check(t, err)
 }
 
-// What a declined plan has left is not planned by itself after a restart.
+// What a declined plan has left is not planned automatically after a restart.
 func TestADeclinedPlanHasNoRest(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 500

@@ -50,7 +50,7 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 	return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
 }
 
-// configured appends the fact, unless what the name of before had cannot be told from what
+// configured appends the fact, unless what the earlier name had cannot be told from what
 // the present one has.
 func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) error {
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {

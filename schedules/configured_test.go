@@ -103,7 +103,7 @@ func TestAMovedCronServesWhatTheOldOneMissed(t *testing.T) {
 	})
 }
 
-// A ledger of before this fact: the schedule counts from its last slot.
+// A ledger older than this fact: the schedule counts from its last slot.
 func TestAScheduleOfAnOlderLedgerCountsFromItsLastSlot(t *testing.T) {
 	h := newRig(t, nil, daily())
 	slot := noon.Add(-57 * time.Hour)

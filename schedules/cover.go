@@ -76,7 +76,7 @@ type uncovered struct {
 	n atomic.Pointer[int64] // as of the last complete listing; nil: not known
 }
 
-// countUncovered counts anew what no schedule renews, logs when there is some, and publishes
+// countUncovered counts again what no schedule renews, logs when there is some, and publishes
 // it when the listing before showed it too: an order may be listed before its delivery, which
 // brings its labels, is booked.
 func (s *uncovered) countUncovered(ctx context.Context) {

@@ -125,7 +125,7 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 }
 
 // watchSlot reports a sweep as failed whose commands cannot be published, or that waits for a
-// listing that fails, stands still or takes longer than the time to the next slot: both are
+// listing that fails, stops or takes longer than the time to the next slot: both are
 // tried again for hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -142,7 +142,7 @@ func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.T
 	return func() { cancel(); <-done }
 }
 
-// late is what is wrong with what a slot waits for, since it began to; nil where that goes on,
+// late is what is wrong with what a slot waits for, since it began to; nil where that continues,
 // or the slot waits for nothing.
 func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	if why := r.unstored.Load(); why != nil {
@@ -207,7 +207,7 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 	return r.unlisted.get()
 }
 
-// problem is failing in words. Each attempt to make the sweep counts anew what is due, at
+// problem is failing in words. Each attempt to make the sweep counts again what is due, at
 // least once a minute: a person may have renewed all of it meanwhile.
 func (r *scheduleRunner) problem() string {
 	f := r.failing()

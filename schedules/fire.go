@@ -39,7 +39,7 @@ type sweep struct {
 type firing struct {
 	slot   time.Time
 	missed []time.Time // slots that it serves as well
-	rest   *remainder  // of the sweep that it goes on with; nil: a new sweep
+	rest   *remainder  // of the sweep that it continues with; nil: a new sweep
 	byHand bool        // a person asked for it:
 	by     string      // who,
 	reason string      // and why
@@ -234,7 +234,7 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 	return nil
 }
 
-// maxAsked bounds the reviews that one sweep begins; the next one goes on.
+// maxAsked bounds the reviews that one sweep begins; the next one continues.
 const maxAsked = 1000
 
 // askPerson puts what was tried often enough into review, once for each expiry

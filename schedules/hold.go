@@ -16,7 +16,7 @@ import (
 const heldAnew = 6 * time.Hour
 
 // holdOnce leaves a held plan's commands out where an earlier slot holds the same,
-// or a plan that stands for it a little longer. That plan is then the slot's: what
+// or a plan that represents it a little longer. That plan is then the slot's: what
 // has come due since is planned when it was approved. A plan that a person asked
 // for is stored in any case.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {

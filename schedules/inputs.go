@@ -96,7 +96,7 @@ func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since tim
 }
 
 // readLimit reads what is left of the account's limit of the day. The runner keeps it, so an
-// approved plan is not measured by it: what does not fit today goes on tomorrow.
+// approved plan is not measured by it: what does not fit today continues tomorrow.
 func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
 	if _, in.UnpricedOpen, err = s.Ledger.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {

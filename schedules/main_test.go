@@ -225,7 +225,7 @@ func paid(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 	renewal(t, l, 0, id, "succeeded", cents, noon.Add(-30*fact.Day))
 }
 
-// paid is paid a second before the test goes on: a listing of the same instant
+// paid is paid a second before the test continues: a listing of the same instant
 // would not be believed.
 func (h *rig) paid(t testing.TB, id string, cents int64) {
 	t.Helper()

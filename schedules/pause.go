@@ -15,7 +15,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// errPaused is what a slot of a paused schedule comes to: it does not fire.
+// errPaused is the error of a slot of a paused schedule: it does not fire.
 var errPaused = errors.New("the schedule is paused")
 
 // Pause has a schedule fire no slot until an instant, or, where that is nil, until it is

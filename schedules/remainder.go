@@ -53,14 +53,14 @@ func (p sweep) remainder(before remainder) *remainder {
 	return &rest
 }
 
-// leave notes what a sweep has left; follow goes on with it.
+// leave notes what a sweep has left; follow continues with it.
 func (r *scheduleRunner) leave(rest *remainder) {
 	r.rest.Store(rest)
 	r.wake()
 }
 
 // recall makes the rest of the last sweep from the ledger: a process that ended
-// in the middle of a sweep, or a plan that waited for an approval, goes on.
+// in the middle of a sweep, or a plan that waited for an approval, continues.
 func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.Ledger.LastSlot(ctx, r.Name)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {

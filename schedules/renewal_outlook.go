@@ -159,7 +159,7 @@ func until(at *time.Time) string {
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r ledger.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
-		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Sweeps go on with it when its expiry has been read again.", last.OperationID
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Sweeps continue with it when its expiry has been read again.", last.OperationID
 		return
 	}
 	out.Good, out.Text = true, "It was renewed, and the new expiry has not been read yet."

@@ -199,7 +199,7 @@ func TestACommandThatEndedWithoutTraceIsNotReplanned(t *testing.T) {
 }
 
 // A command that came while another command was renewing the proxy was refused, and
-// would be absorbed under its id for ever, whatever became of the other renewal.
+// would be absorbed under its id forever, whatever became of the other renewal.
 func TestACommandThatWasRefusedIsNotPlannedAgain(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)

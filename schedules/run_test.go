@@ -208,7 +208,7 @@ func TestAClockSetBackDoesNotFireASlotTwice(t *testing.T) {
 	})
 }
 
-// A process may stand still for a moment between any two readings of the clock.
+// A process may stop for a moment between any two readings of the clock.
 func TestASlotBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 	for still := 2; still <= 4; still++ {
 		synctest.Test(t, func(t *testing.T) {

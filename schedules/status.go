@@ -27,13 +27,13 @@ type Status struct {
 	Timezone    string                `json:"timezone" doc:"The time zone that days and slots are of."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"When it fired last."`
 	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
-	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last slot's sweep so far."`
+	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, with what it continued with in further slots."`
 	Currency    string                `json:"currency,omitempty" doc:"Of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
 	Why         string                `json:"why" doc:"How the last slot ended."`
 	Problem     string                `json:"problem,omitempty" doc:"The sweep that is due cannot be made: it is tried again."`
-	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last sweep continues with by itself."`
+	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last run continues with."`
 	Paused      *ledger.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
 	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is not configured any more, what of it still counts, and what to do."`
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
@@ -72,11 +72,11 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		one.Why = "it has not fired yet"
 		if err == nil {
 			one.LastSlot, one.State = &last.At, last.State
-			result, err := s.Ledger.SlotResult(ctx, last)
+			runs, err := Runs(ctx, s.Ledger, r.Name, 1)
 			if err != nil {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
-			one.Result, one.Currency = &result, currency
+			one.Result, one.Currency = &runs[0].SlotResult, currency
 			if one.Why, err = s.why(ctx, last); err != nil {
 				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 			}
@@ -102,6 +102,14 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		all = append(all, one)
 	}
 	return all, err
+}
+
+// Reason is Why without what the figures of the last run say.
+func (s Status) Reason() string {
+	if s.Result != nil && s.State == stateFinished {
+		return s.Result.Reason
+	}
+	return s.Why
 }
 
 // Outcome is how the last slot ended: its state, or which money cut it short.

@@ -25,7 +25,7 @@ import (
 
 const (
 	// remainderEvery is how often a sweep that could not take everything checks whether
-	// it can go on.
+	// it can continue.
 	remainderEvery = 10 * time.Second
 	// maxConsidered bounds the proxies that one plan reads.
 	maxConsidered = 100_000
@@ -270,7 +270,7 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 }
 
 // resume publishes what a sweep before the restart had planned, and finds the
-// slot, or the instant, to go on from.
+// slot, or the instant, to continue from.
 func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -304,7 +304,7 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 
 // idle waits for the next slot after now, up to which there was none: by a later
 // reading of the clock one between the two would be missed. Before the slot comes,
-// a sweep that could not take everything goes on as soon as it can.
+// a sweep that could not take everything continues as soon as it can.
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {

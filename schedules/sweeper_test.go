@@ -16,7 +16,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// soon are two proxies of one kind inside the window, one outside, one for ever.
+// soon are two proxies of one kind inside the window, one outside, one that never expires.
 func soon() map[string]string {
 	return map[string]string{"px_1": "24h", "px_2": "48h", "px_far": "100h", "px_never": ""}
 }

@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// told lists the warnings of a journal behind a row, in order.
+// told lists the warnings of a journal after a row, in order.
 func (h *rig) told(t testing.TB, after int64) (all []string) {
 	t.Helper()
 	rows, err := h.Ledger.Rows(t.Context(), after, 10_000)

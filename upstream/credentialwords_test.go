@@ -24,7 +24,7 @@ func kept(t interface{ Fatal(args ...any) }, message string, errs any) string {
 	return fmt.Sprintf("%s | %s", e.Message, fieldWordsOf(e.fieldErrors()))
 }
 
-// Whatever a sentence calls a credential, and however it goes on to it: what may
+// Whatever a sentence calls a credential, and however it continues to it: what may
 // be the credential is not kept.
 func TestTrap41NoSentenceKeepsACredential(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

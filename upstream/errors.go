@@ -98,7 +98,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // TransportError is a request that got no response header, or whose body broke
-// off. Sent false means that surely no byte of the request was written.
+// off. Sent false means that certainly no byte of the request was written.
 type TransportError struct {
 	Method, Path string
 	Sent         bool

@@ -178,7 +178,7 @@ func (o *object) text(key string) string {
 	return o.str(key)
 }
 
-// NotText stands for a descriptive member that is neither text nor a number, such as a
+// NotText represents a descriptive member that is neither text nor a number, such as a
 // list of protocols.
 const NotText = "(not text)"
 

@@ -23,7 +23,7 @@ type Exchange struct {
 	Took       time.Duration
 }
 
-// codeOther stands for codes that the API document does not list.
+// codeOther represents codes that the API document does not list.
 const codeOther = "other"
 
 // observe tells Config.Observe of a request.

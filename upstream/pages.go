@@ -188,7 +188,7 @@ func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2
 // smallerPages are asked for in turn where the provider refuses a size: the
 // greatest sizes of the orders and proxies lists are not given (API: GET
 // /api/v1/orders), and that of the offers need not be what the document says.
-// Behind them the size is left out, which no provider can refuse (trap 53).
+// After them the size is left out, which no provider can refuse (trap 53).
 var smallerPages = []int{100, 50, 0}
 
 // ErrPageSize is a page size that was refused in the middle of a list, where a

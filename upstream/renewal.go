@@ -33,7 +33,7 @@ func RenewBody(r RenewRequest) ([]byte, error) {
 }
 
 // The statuses of a renewal's result (API: Renewal status). Others may come: an
-// unknown one is not to be retried by itself.
+// unknown one is not to be retried automatically.
 const (
 	RenewalCompleted    = "completed"
 	RenewalPartial      = "partial"       // failed items are refunded

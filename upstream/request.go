@@ -103,7 +103,7 @@ func plain(body []byte, encoding string, limit int64) ([]byte, error) {
 }
 
 // request builds and signs. GetBody stays nil and the body is wrapped, so that
-// net/http cannot resend a POST by itself; header names are in canonical form.
+// net/http cannot resend a POST on its own; header names are in canonical form.
 func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	escaped := c.basePath + in.path
 	decoded, err := url.PathUnescape(escaped)

@@ -16,7 +16,7 @@ import (
 // CanonicalQuery rewrites a raw query as the API signs it (API: Canonical
 // string): every key and value decoded, percent-encoded again by RFC 3986 with
 // upper-case hexadecimal, then sorted by key and by value as encoded (the order
-// in which the document says it), repeats kept. A "+" stands for itself: RFC 3986
+// in which the document says it), repeats kept. A "+" represents itself: RFC 3986
 // knows no other reading. A "%" that starts no escape is taken literally.
 func CanonicalQuery(rawQuery string) string {
 	var pairs [][2]string

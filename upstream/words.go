@@ -80,7 +80,7 @@ func unquoted(err error) error {
 }
 
 // A sentence can name a credential without any sign between: "the password hunter2
-// is too weak". Behind a word for credentials a text is kept as long as it goes on
+// is too weak". After a word for credentials a text is kept as long as it continues
 // with plain words, which are listed: any other may be the credential.
 var credentialWord = regexp.MustCompile(`(?i)password|passwd|passphrase|passcode|user[ _-]*name|credential|secret|connection[ _-]*(string|data|details)|` +
 	`api[ _-]*key|密码|密碼|口令|用户名|用戶名|账号|帳號|密钥|密鑰|凭证|凭据|令牌|` +
@@ -106,7 +106,7 @@ const (
 )
 
 // withoutCredentials is a text without what may be credentials beside a word for
-// them: in front of it each word that no dictionary has, behind it everything
+// them: in front of it each word that no dictionary has, after it everything
 // from the first that is not plain.
 func withoutCredentials(s string) string {
 	at := credentialWord.FindStringIndex(s)
@@ -114,7 +114,7 @@ func withoutCredentials(s string) string {
 		return s
 	}
 	word, rest := s[at[0]:at[1]], s[at[1]:]
-	if word[len(word)-1] == ' ' { // the sign behind the word belongs to the rest
+	if word[len(word)-1] == ' ' { // the sign after the word belongs to the rest
 		word, rest = word[:len(word)-1], " "+rest
 	}
 	return onlyDictionary(s[:at[0]]) + word + onlyPlain(rest)
@@ -173,7 +173,7 @@ func fieldWordsOf(raw json.RawMessage) string {
 	return bounded(strings.Join(said, "; "), fieldWords)
 }
 
-// collectWords walks a value and adds each message behind the path of its field.
+// collectWords walks a value and adds each message after the path of its field.
 func collectWords(path string, v any, said *[]string) {
 	switch v := v.(type) {
 	case map[string]any:

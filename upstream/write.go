@@ -57,7 +57,7 @@ func (w Write) call(env Environment) (call, error) {
 
 // Reply is everything known of one POST after it was tried. It decides nothing.
 type Reply struct {
-	Sent       bool   // false: surely not one byte of the request was written
+	Sent       bool   // false: certainly not one byte of the request was written
 	Failure    string // transport or decoding failure in words, without secrets; "" when the envelope was read
 	HTTPStatus int    // 0: no response header came
 	Envelope   bool   // the body was an envelope of the document

@@ -148,7 +148,7 @@ type Rules struct {
 
 // Parse reads a message of the given kind. The error is an
 // *UnreadableError or an *InvalidError; both say what to do. A command whose labels alone
-// are refused is returned too: a version of before may have accepted it.
+// are refused is returned too: an earlier version may have accepted it.
 func Parse(kind fact.Kind, data []byte, rules Rules) (Command, error) {
 	if len(data) > MaxCommandBytes {
 		return Command{}, &UnreadableError{fmt.Sprintf("the command has %d bytes of at most %d: split it", len(data), MaxCommandBytes)}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agnivade/levenshtein"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -57,7 +58,7 @@ func decodeMembers(data []byte, v any) error {
 		}
 	case errors.Is(err, jsonv2.ErrUnknownName):
 		if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok {
-			return fmt.Errorf("field %q is not known: check its spelling against the documentation", fieldPath(wrong.JSONPointer))
+			return fmt.Errorf("field %q is not known%s", fieldPath(wrong.JSONPointer), knownFields(wrong))
 		}
 	case !json.Valid(data):
 		where := ""
@@ -73,6 +74,29 @@ func decodeMembers(data []byte, v any) error {
 		return readable(wrong)
 	}
 	return err
+}
+
+// knownFields suggests the field that an unknown one may mean, or lists those of its object.
+func knownFields(wrong *jsonv2.SemanticError) string {
+	if wrong.GoType == nil || wrong.GoType.Kind() != reflect.Struct {
+		return ""
+	}
+	unknown, nearest, within := wrong.JSONPointer.LastToken(), "", 4
+	var known []string
+	for _, f := range reflect.VisibleFields(wrong.GoType) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		known = append(known, name)
+		if d := levenshtein.ComputeDistance(unknown, name); d < within {
+			nearest, within = name, d
+		}
+	}
+	if nearest != "" {
+		return fmt.Sprintf(": did you mean %q?", nearest)
+	}
+	return ": the fields here are " + strings.Join(known, ", ")
 }
 
 // readable rewrites a decoding error so that it names the field and the fix.

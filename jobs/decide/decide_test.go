@@ -49,7 +49,7 @@ func replied(op Operation, r upstream.Reply) Decision {
 	return Decide(op, Replied{Moment: Moment{Now: noon, Jitter: 0.5}, Reply: r})
 }
 
-// said is what a decision comes to, in a few words.
+// said is a decision in a few words.
 func said(d Decision) string {
 	words := make([]string, 0, len(d.Facts)+1)
 	for _, f := range d.Facts {
@@ -84,7 +84,7 @@ const (
 )
 
 // TestTheReplyTable is the table of design §5, a row a line: what a first
-// attempt comes to, and what one after an ambiguous attempt does.
+// attempt results in, and what one after an ambiguous attempt does.
 func TestTheReplyTable(t *testing.T) {
 	created := success(201)
 	created.Order = &upstream.CreatedOrder{OrderNo: "ord_1"}

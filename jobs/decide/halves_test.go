@@ -80,7 +80,7 @@ func TestAChunkIsSplitByWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestWantOfMoneyCutsAChunk: the half that expires first goes on, and one proxy alone is
+// TestWantOfMoneyCutsAChunk: the half that expires first continues, and one proxy alone is
 // refused. What expires at a time that is not known comes last.
 func TestWantOfMoneyCutsAChunk(t *testing.T) {
 	for _, c := range []struct{ ids, want []string }{

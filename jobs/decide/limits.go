@@ -157,7 +157,7 @@ func divided(op Operation, h Priced, first map[string]bool, reason string) Decis
 }
 
 // overDailyLimit keeps an operation from taking the account over its limit of the day:
-// what of it fits goes, and the rest waits until the day is over or a person releases it.
+// what of it fits goes, and the rest waits until the day has passed or a person releases it.
 // A proxy that is dearer than the limit of a whole day is refused. One whose price is not
 // known waits while another such one is under way: together they could go over any limit.
 func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool) {

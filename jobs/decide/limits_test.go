@@ -8,7 +8,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// What a price comes to under a ceiling and a limit of the day, a row a case.
+// What a price results in under a ceiling and a limit of the day, a row a case.
 func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 	priced := func(of string, cents int64) Price { return Price{Of: of, Cents: fact.Known(cents)} }
 	one, two := []Price{priced("a", 300)}, []Price{priced("a", 300), priced("b", 300)}

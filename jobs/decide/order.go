@@ -49,7 +49,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	return d
 }
 
-// withDoubts adds findings, once: while the order is read again and again for the same
+// withDoubts adds findings, once: while the order is read repeatedly for the same
 // reason, they have been published already.
 func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decision {
 	if len(doubts) == 0 {
@@ -293,7 +293,7 @@ func young(op Operation, now time.Time) bool {
 
 // OfOneOrder reports whether a read of an order was answered with a code that says neither that it
 // will work later nor that the whole account is concerned. No answer at all is an
-// outage, which ends by itself.
+// outage, which ends automatically.
 func OfOneOrder(c upstream.Code) bool {
 	switch c {
 	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,

@@ -10,7 +10,7 @@ import (
 	"perennial/upstream"
 )
 
-// What a precheck comes to, a row a case: what is left to renew, and what
+// What a precheck results in, a row a case: what is left to renew, and what
 // is recorded.
 func TestTheTableOfTheLookBeforePaying(t *testing.T) {
 	soon, late := noon.Add(24*time.Hour), noon.Add(100*24*time.Hour)

@@ -19,7 +19,7 @@ const (
 	settlingMost = 7 * 24 * time.Hour
 )
 
-// decideRefund decides on an order that is over, and of which money came back or is
+// decideRefund decides on an order that has ended, and of which money came back or is
 // announced (pending).
 func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool) Decision {
 	o, next, long := h.Order, h.Now.Add(settling), unchangedFor(op, h.Order, settlingMost)
@@ -125,10 +125,10 @@ func refundsRest(f fact.OrderDelivered, charged, refunded int64) bool {
 	return refunded > 0 && covers(upstream.Delivery{ExpectedCount: expected, DeliveredCount: delivered}, charged, refunded)
 }
 
-// owed says what is not accounted for when an order is over and a part of its
+// owed says what is not accounted for when an order has ended and a part of its
 // charge came back.
 func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
-	return fmt.Sprintf("the order is over: %s was charged, %s came back, %d of %d were delivered, and what became of the rest is not said",
+	return fmt.Sprintf("the order has ended: %s was charged, %s came back, %d of %d were delivered, and what became of the rest is not said",
 		op.Binding.Amount(charged), op.Binding.Amount(refunded), d.DeliveredCount, d.ExpectedCount)
 }
 

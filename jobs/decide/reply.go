@@ -257,7 +257,7 @@ func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 // ThrottleDelay is how long every sender of the account waits.
 func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	if r.Present && r.Valid {
-		// "0" and a date that has passed, again and again: wait longer each time.
+		// "0" and a date that has passed, repeatedly: wait longer each time.
 		floor := min(time.Minute, ThrottleFirst/5<<min(throttled, 6))
 		return min(max(r.Delay, floor), 366*24*time.Hour)
 	}

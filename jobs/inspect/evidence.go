@@ -29,6 +29,7 @@ type Evidence struct {
 	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
 	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
 	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, where it was read."`
+	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"How much less the provider's wallet holds now than the ledger's; missing where something else is open too, or it was not read."`
 	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing where nothing is."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
@@ -114,7 +115,7 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	} else {
 		e.fromProvider(ctx, c, o)
 	}
-	if err := e.answers(ctx, l, o); err != nil {
+	if err := errors.Join(e.compareWallet(ctx, l), e.answers(ctx, l, o)); err != nil {
 		return e, err
 	}
 	err = e.sweptAnswers(ctx, l)
@@ -190,6 +191,18 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler) {
 		return
 	}
 	e.WalletNow = &WalletRead{wallet.BalanceCents, c.Clock().UTC()}
+}
+
+// compareWallet finds the wallet's difference, where no other open operation can explain it.
+func (e *Evidence) compareWallet(ctx context.Context, l *ledger.Ledger) error {
+	if e.WalletNow == nil {
+		return nil
+	}
+	p, err := l.Position(ctx, "")
+	if err == nil && len(p.Open) == 1 && p.Open[0].OperationID == e.OperationID {
+		e.WalletGap = new(p.WalletCents - e.WalletNow.ProviderCents)
+	}
+	return err
 }
 
 // fromProvider asks for the wallet and the expiries now, and for unknown orders.
@@ -269,6 +282,9 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 			expected = charged
 		}
 		e.Verdict = e.judge(o, expected, charged)
+	}
+	if gap := e.ChargedByWallet(); amount == 0 && gap > 0 {
+		amount = gap
 	}
 	b, err := l.Binding(ctx)
 	if err != nil {

@@ -101,7 +101,7 @@ func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]Operatio
 }
 
 // list adds what is asked for of one command. older: it was accepted before the
-// time that is asked for, and so was everything behind it.
+// time that is asked for, and so was everything after it.
 func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted, out *[]OperationStatus) (older bool, err error) {
 	if !q.asksFor(c) {
 		return false, nil

@@ -50,7 +50,30 @@ func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	default:
 		v.Text += "; expected " + fact.Amount(expected, e.Currency) + "."
 	}
+	v.Text += e.walletText()
 	return v
+}
+
+// ChargedByWallet is what the operation cost by the provider's wallet; 0 where there is no
+// sign of a charge, or the wallet does not tell.
+func (e *Evidence) ChargedByWallet() int64 {
+	if e.WalletGap == nil || e.Verdict == nil || e.Verdict.Outcome != VerdictCharged {
+		return 0
+	}
+	return max(*e.WalletGap, 0)
+}
+
+// walletText says what the wallet tells, where only this operation is open.
+func (e *Evidence) walletText() string {
+	switch {
+	case e.WalletGap == nil:
+		return ""
+	case *e.WalletGap == 0:
+		return " The provider's wallet agrees with the ledger without it."
+	case *e.WalletGap < 0:
+		return fmt.Sprintf(" The provider's wallet holds %s more than the ledger.", fact.Amount(-*e.WalletGap, e.Currency))
+	}
+	return fmt.Sprintf(" The provider's wallet holds %s less than the ledger, and nothing else is open.", fact.Amount(*e.WalletGap, e.Currency))
 }
 
 func (v *Verdict) judgeOrder(e *Evidence, o fact.Operation) {

@@ -89,7 +89,7 @@ func (p *Pass) someOrders(ctx context.Context) error {
 	}
 	for _, o := range turn {
 		if p.Left <= 0 {
-			return nil // the turn goes on with the next pass
+			return nil // the turn continues with the next pass
 		}
 		if !seen[o.OrderNo] {
 			if err := p.order(ctx, o); err != nil {

@@ -87,12 +87,12 @@ func (p *Pass) listed(ctx context.Context) error {
 			return err
 		}
 	}
-	p.notef("the list of orders goes on with the next pass")
+	p.notef("the next pass continues the list of orders")
 	return nil
 }
 
 // numbers are those of a page's orders, also where the rest of the summary cannot be read:
-// each is read by itself.
+// each is read on its own.
 func numbers(page upstream.Page[upstream.OrderSummary]) (all []string) {
 	for _, o := range page.Items {
 		all = append(all, o.OrderNo)

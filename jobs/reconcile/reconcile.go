@@ -244,7 +244,7 @@ func (p *Pass) notef(format string, args ...any) {
 // before it have left, so that no step uses up the share of a later one.
 func (p *Pass) grant() { p.Left += max(1, p.Reads/4) }
 
-// inTurn is a set in its order, beginning behind the last one of the turn before.
+// inTurn is a set in its order, beginning after the last one of the turn before.
 func inTurn[T any](set map[string]T, last string) []string {
 	all := slices.Sorted(maps.Keys(set))
 	at, found := slices.BinarySearch(all, last)
@@ -264,7 +264,7 @@ func (p *Pass) May() bool {
 }
 
 // unreadable reports whether an error only says that the key may not read this:
-// the rest of the pass goes on, and says so.
+// the rest of the pass continues, and says so.
 func (p *Pass) unreadable(err error, what string) bool {
 	if !errors.Is(err, upstream.CodeInsufficientScope) {
 		return false

@@ -83,7 +83,7 @@ type Event struct {
 	Data   []byte
 }
 
-// Mark adds a mark of one's own to what is remembered, behind all that has
+// Mark adds a mark of one's own to what is remembered, after all that has
 // happened.
 func (d *Disk) Mark(text string) error {
 	header := make([]byte, headerSize, headerSize+len(text))

@@ -20,7 +20,7 @@ type file struct {
 	cached  map[int][]byte // the newest of each, as the operating system shows it
 }
 
-// PowerCut returns the files as they may be after the power failed behind the last of
+// PowerCut returns the files as they may be after the power failed after the last of
 // the events. What was synced is there. Of what was written since, each
 // sector is there or not, by itself, whatever the order of the writes was; the
 // file may have grown to its new size, or not. What a failed sync should have
@@ -89,7 +89,7 @@ func (f *file) truncate(size int) {
 }
 
 // sync puts the newest of every sector on the disk. One that failed loses them:
-// reads go on showing what is not there, until it is written again.
+// reads continue showing what is not there, until it is written again.
 func (f *file) sync(ok bool) {
 	if ok {
 		f.synced = resized(f.synced, f.size)

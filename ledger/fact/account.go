@@ -20,7 +20,7 @@ type SweepPlanned struct {
 	Commands      []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
 	Planned       []PlannedCommand  `json:"planned,omitempty" doc:"'planned' says of each of 'commands' what it is expected to cost."`
 	Of            *time.Time        `json:"of,omitempty" doc:"'of' is the first slot of the sweep whose rest this slot takes."`
-	Left          *SweepLeft        `json:"left,omitempty" doc:"'left' is what the sweep continues with by itself, in further slots."`
+	Left          *SweepLeft        `json:"left,omitempty" doc:"'left' is what the run continues with, in further slots."`
 	Unusable      int               `json:"unusable,omitempty" doc:"'unusable' counts the proxies that no sweep renews: those of 'due' whose id or expiry no command can say, and the entries of the listing that could not be read."`
 	By            string            `json:"by,omitempty" doc:"Of a sweep that a person asked for, as 'reason' and 'user'."`
 	Reason        string            `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
@@ -118,7 +118,7 @@ func (f ProxyGone) Subject() string { return f.ProxyID }
 func (ProxyGone) FactType() string { return "proxy.gone" }
 
 // AccountPaused says that the account, or one kind of its operations, sends nothing.
-// With Until set it ends by itself, as a Retry-After does.
+// With Until set it ends automatically, as a Retry-After does.
 type AccountPaused struct {
 	accountFact
 	Scope   string     `json:"scope" doc:"What is paused: the account, or one kind of operation."` // account | order | renewal

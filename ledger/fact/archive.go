@@ -5,7 +5,7 @@ package fact
 import "time"
 
 // LedgerArchived says that journal rows were moved to an archive file. The row it names
-// is the last that was moved; the journal of the ledger begins behind it, with the
+// is the last that was moved; the journal of the ledger begins after it, with the
 // projections as they were there (SnapshotHash).
 type LedgerArchived struct {
 	accountFact

@@ -41,7 +41,7 @@ type accountFact struct{}
 func (accountFact) Subject() string { return "" }
 
 // LedgerOpened binds the file to a provider account and books the opening
-// balance. It is always the first fact of an epoch; a restored file goes on
+// balance. It is always the first fact of an epoch; a restored file continues
 // under its binding, with nothing booked.
 type LedgerOpened struct {
 	accountFact
@@ -207,7 +207,7 @@ type OperationOverran struct {
 // FactType implements Fact.
 func (OperationOverran) FactType() string { return "operation.overran" }
 
-// OperationUnsent says that an attempt surely wrote no byte of its request.
+// OperationUnsent says that an attempt certainly wrote no byte of its request.
 type OperationUnsent struct {
 	Ref
 	Attempt int64     `json:"attempt" doc:"Which send of the operation it was, from 1."`

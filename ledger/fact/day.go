@@ -20,7 +20,7 @@ func FirstShown(shown time.Time, zone *time.Location) time.Time {
 	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, zone)
 	begin, end := at.ZoneBounds()
 	switch have := Shown(at, zone); {
-	case have.After(shown): // time.Date chose the side behind the gap
+	case have.After(shown): // time.Date chose the side after the gap
 		return begin.UTC()
 	case have.Before(shown):
 		return end.UTC()

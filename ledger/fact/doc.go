@@ -1,4 +1,4 @@
 // Package fact holds the type of every fact in the journal, with its name and its JSON,
 // and the kinds, states and records of operations that facts lead to. It opens no
-// database. A fact's fields are for ever: add, never rename or reuse.
+// database. A fact's fields are permanent: add, never rename or reuse.
 package fact

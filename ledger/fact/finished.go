@@ -1,4 +1,4 @@
-// The fact that a command is over, with what came of it, and what facts say of money.
+// The fact that a command has ended, with what came of it, and what facts say of money.
 
 package fact
 
@@ -21,7 +21,7 @@ func (b Booked) Plus(other Booked) Booked {
 
 // Money is what a fact books, as the ledger adds it when it appends the fact. The sums of
 // Booked over all events are the charged and refunded cents of the account's balance.
-// Facts of before this field have none.
+// Facts older than this field have none.
 type Money struct {
 	Booked *Booked `json:"booked,omitempty" doc:"By this fact."`
 	Totals *Booked `json:"totals,omitempty" doc:"Of the operation, with this fact."`
@@ -85,7 +85,7 @@ type DeliveredProxy struct {
 	ChargedCents *int64     `json:"charged_cents,omitempty" doc:"'charged_cents' is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies."`
 }
 
-// FinishedLine is one proxy of a command that is over.
+// FinishedLine is one proxy of a command that has ended.
 type FinishedLine struct {
 	DeliveredProxy
 
@@ -94,7 +94,7 @@ type FinishedLine struct {
 	RefundedCents     int64      `json:"refunded_cents" doc:"What came back."`
 }
 
-// FinishedOperation is one operation of a command that is over.
+// FinishedOperation is one operation of a command that has ended.
 type FinishedOperation struct {
 	OperationID    string `json:"operation_id" doc:"The operation: the command's id, and its part."`
 	State          State  `json:"state" doc:"The state."`

@@ -9,7 +9,7 @@ import "time"
 // may lie in the year 0 or 10000 without it.
 func WritableInstant(t time.Time) bool {
 	y := t.UTC().Year()
-	return !t.IsZero() && y >= 1 && y <= 9999 // the first instant of the year 1 stands for none
+	return !t.IsZero() && y >= 1 && y <= 9999 // the first instant of the year 1 represents none
 }
 
 // ExpiryTolerance is by less than what two readings of one expiry differ: a list may show

@@ -28,7 +28,7 @@ func CheckLabel(key, value string) error {
 }
 
 // ClearLabel says why a label that is written key=value would read as another one, nil when
-// it does not. Labels of before may, and facts carry them on; new commands have none.
+// it does not. Older labels may, and facts carry them on; new commands have none.
 func ClearLabel(key, value string) error {
 	switch {
 	case strings.Contains(key, "="):

@@ -32,7 +32,7 @@ var States = []State{
 	StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
 }
 
-// Ended reports whether nothing more happens by itself and no person is waited for.
+// Ended reports whether nothing more happens automatically and no person is waited for.
 func (s State) Ended() bool {
 	switch s {
 	case StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved:

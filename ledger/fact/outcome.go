@@ -69,7 +69,7 @@ func (g Generations) Superseded(o Operation) bool {
 }
 
 // ofLine reports whether a chunk is one line that was sent again: CHUNK/PROXY. It is never
-// split, so that an "a" behind it belongs to another proxy's id.
+// split, so that an "a" after it belongs to another proxy's id.
 func ofLine(chunk string) bool { return strings.Contains(chunk, "/") }
 
 // LineChunk names the chunk of one line of a chunk that is sent again. That of a line is
@@ -83,7 +83,7 @@ func LineChunk(chunk, proxyID string) string {
 
 // byLines is the state of an operation of which single lines may have been sent again:
 // completed where each line was renewed, left out or sent again, and "" where all were
-// sent again, so that others stand for it.
+// sent again, so that others represent it.
 func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain func(proxy string) (bool, error)) (State, error) {
 	again := 0
 	for proxy, state := range lines {

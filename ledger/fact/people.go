@@ -4,7 +4,7 @@
 package fact
 
 // ProxyRevealed says that a person asked for the proxy's credentials on a page. The
-// provider is asked behind it; no credential is in any fact.
+// provider is asked after it; no credential is in any fact.
 type ProxyRevealed struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as the request gave it."`

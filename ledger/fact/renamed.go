@@ -35,7 +35,7 @@ func withPresentNames(factType string, data []byte) []byte {
 	return present
 }
 
-// rename changes the names within a value; path is that of the value, with a dot behind.
+// rename changes the names within a value; path is that of the value, with a dot after.
 func rename(value any, path string, names map[string]string) {
 	switch v := value.(type) {
 	case []any:

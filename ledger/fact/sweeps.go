@@ -69,7 +69,7 @@ type SweepFailed struct {
 func (SweepFailed) FactType() string { return "sweep.failed" }
 
 // ScheduleConfigured says that a schedule is new, or has another name, cron or zone. It counts
-// its slots from Since: none of before fires, and those that pass while nothing runs are caught up.
+// its slots from Since: no earlier one fires, and those that pass while nothing runs are caught up.
 type ScheduleConfigured struct {
 	accountFact
 	Schedule string    `json:"schedule" doc:"The name of the schedule."`
@@ -87,7 +87,7 @@ func (ScheduleConfigured) FactType() string { return "schedule.configured" }
 type SchedulePaused struct {
 	accountFact
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
-	Until    *time.Time `json:"until,omitempty" doc:"'until' is when it ends by itself; nil: a person resumes it."`
+	Until    *time.Time `json:"until,omitempty" doc:"'until' is when it ends automatically; nil: a person resumes it."`
 	By       string     `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason   string     `json:"reason" doc:"Why, for people; it may be reworded."`
 	User     string     `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf

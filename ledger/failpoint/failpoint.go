@@ -1,4 +1,4 @@
-// Package failpoint lets tests stop the program at the moments that docs/reliability.md names,
+// Package failpoint lets tests stop the program at the moments that testdata/faults/README.md names,
 // and make small what is large in production. Nothing sets either outside tests. Both travel
 // in the context, so that simulations in one process have their own.
 package failpoint

@@ -52,7 +52,7 @@ func CloseDirectory(dir string) error {
 }
 
 // CheckParents refuses a path that another user could move away, to put one of their
-// own in its place: every directory above it, as it is written and behind its links,
+// own in its place: every directory above it, as it is written and after its links,
 // is one that others may not write, or where they may rename what is theirs alone (the
 // sticky bit, as /tmp has it). What group may write is left: a user often has a group
 // alone.
@@ -76,7 +76,7 @@ func CheckParents(path string) error {
 	return nil
 }
 
-// resolvedParent is the directory that a path is in behind all links; of one that is
+// resolvedParent is the directory that a path is in after all links; of one that is
 // not there, the nearest above it that is.
 func resolvedParent(path string) (string, error) {
 	if resolved, err := filepath.EvalSymlinks(path); !errors.Is(err, fs.ErrNotExist) {

@@ -307,7 +307,7 @@ func isConsumerName(name string) bool { return len(name) <= 255 && consumerName.
 
 const (
 	// maxConsumers bounds the consumers of one user in a stream, but for those that are
-	// made at the same moment. An ordered consumer that is made anew leaves one behind,
+	// made at the same moment. An ordered consumer that is made again leaves one behind,
 	// which the server drops after some minutes.
 	maxConsumers = 64
 	// maxAllConsumers bounds those of all users: a server takes 1,000 of a stream, and

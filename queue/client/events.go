@@ -24,7 +24,7 @@ type Position struct {
 
 // Event is a fact that was published.
 type Event struct {
-	ID          string // the same event has the same id for ever
+	ID          string // the same event has the same id forever
 	Type        string // such as order.delivered
 	Subject     string // what it is about; "" for the account
 	Time        time.Time
@@ -38,15 +38,15 @@ type Event struct {
 }
 
 // ErrOtherHistory says that the account's history is not the one that a position is of, as
-// after a restore: what was derived from the events behind the point where they part has
-// to go. Read anew.
+// after a restore: what was derived from the events after the point where they part has
+// to go. Read again.
 var ErrOtherHistory = errors.New("the account has another history than this position is of")
 
-// ErrArchived says that events behind a position were archived: a program that needs them
+// ErrArchived says that events after a position were archived: a program that needs them
 // reads the archive, or begins with the zero Position.
-var ErrArchived = errors.New("events behind this position were archived")
+var ErrArchived = errors.New("events after this position were archived")
 
-// Events yields every event behind a position, in order, and waits for more until ctx ends
+// Events yields every event after a position, in order, and waits for more until ctx ends
 // or the caller stops. With types, such as order.delivered or renewal.*, it leaves out all
 // others. It ends after yielding an error: ctx's, [ErrOtherHistory], [ErrArchived],
 // [queue.ErrNoAccount]. Lost connections are bridged.
@@ -68,7 +68,7 @@ func (c *Client) Events(ctx context.Context, after Position, types ...string) it
 	}
 }
 
-// follows is nil when the stream goes on from a position.
+// follows is nil when the stream continues from a position.
 func (c *Client) follows(ctx context.Context, after Position) error {
 	if after.Seq == 0 {
 		return nil
@@ -121,7 +121,7 @@ func eventOf(received events.Event) (Event, error) {
 	}, nil
 }
 
-// TypeFinished is the type of the event that a command is over.
+// TypeFinished is the type of the event that a command has ended.
 const TypeFinished = "command.finished"
 
 // Finished is what the command came to that a command.finished is about. The error is that

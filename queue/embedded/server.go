@@ -143,7 +143,7 @@ func (e *Server) now() *server.Server {
 func (e *Server) URL() string { return e.now().ClientURL() }
 
 // InProcessConn implements nats.InProcessConnProvider: connections of this process
-// find the server of the moment, also behind a restart.
+// find the server of the moment, also after a restart.
 func (e *Server) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
 
 // Listeners are the users whose clients wait for answers at an inbox, "" for the runner
@@ -176,7 +176,7 @@ func (e *Server) Failing() error {
 }
 
 // Restart ends the server and starts it on the same address and files. Clients
-// connect again by themselves.
+// reconnect automatically.
 func (e *Server) Restart() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -322,7 +322,7 @@ func newServerLog(log *logrus.Logger) *serverLog {
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 
 // Warnf passes a warning on, but for the one about passwords in a file: this
-// server reads none, its own is made anew at every start. What follows a kill goes to debug.
+// server reads none, its own is made again at every start. What follows a kill goes to debug.
 func (l *serverLog) Warnf(format string, v ...any) {
 	if strings.HasPrefix(format, "Plaintext passwords detected") {
 		return

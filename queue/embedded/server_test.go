@@ -96,8 +96,8 @@ func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
 	}
 }
 
-// A disk that was full ends JetStream in the server for good. It is seen, and behind
-// a restart the same intake goes on, with what was published before and after.
+// A disk that was full ends JetStream in the server for good. It is seen, and after
+// a restart the same intake continues, with what was published before and after.
 func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	t.Parallel()
 	server := start(t, t.TempDir())

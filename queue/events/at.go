@@ -33,7 +33,7 @@ func eventAt(ctx context.Context, stream jetstream.Stream, account string, seq u
 }
 
 // FirstSince is the sequence of the first event whose fact is of an instant or later;
-// the one behind the stream's last where there is none. Facts are in the order of their
+// the one after the stream's last where there is none. Facts are in the order of their
 // times, but for clocks that were set back.
 func (s Stream) FirstSince(ctx context.Context, at time.Time) (uint64, error) {
 	stream, err := s.stream(ctx)

@@ -121,7 +121,7 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 		return err
 	}
 	config := streams.CutConfig(stream.CachedInfo().Config, b.First)
-	closed, err := s.setLimits(ctx, config) // nothing is published behind it: what is counted stays so
+	closed, err := s.setLimits(ctx, config) // nothing is published after it: what is counted stays so
 	if err != nil {
 		return err
 	}

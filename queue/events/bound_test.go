@@ -214,7 +214,7 @@ func TestUnreadEventsNamesWebhooksThatAreBehind(t *testing.T) {
 	}
 }
 
-// TestAnEventIsFoundByItsSequenceAndItsTime on a stream that begins behind an archive.
+// TestAnEventIsFoundByItsSequenceAndItsTime on a stream that begins after an archive.
 func TestAnEventIsFoundByItsSequenceAndItsTime(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

@@ -42,7 +42,7 @@ type From struct {
 	Types []string
 }
 
-// Event is an event as it stands in the stream. Seq and Hash are the
+// Event is an event as it is in the stream. Seq and Hash are the
 // journal row's; Seq is 0 on a message that no outbox published.
 type Event struct {
 	StreamSeq uint64
@@ -135,7 +135,7 @@ const liveBuffer = 65536
 const PullAhead = 256
 
 // PullHeartbeat is how often the server says that a consumer is there while it has
-// nothing to deliver. After two that did not come the consumer is made anew.
+// nothing to deliver. After two that did not come the consumer is made again.
 const PullHeartbeat = time.Second
 
 // permanent says whether trying again is of no use.

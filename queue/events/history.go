@@ -14,7 +14,7 @@ import (
 )
 
 // History yields the events that an account's stream holds at the moment, from
-// stream sequence first on, and ends behind the last. A stream from whose end
+// stream sequence first on, and ends after the last. A stream from whose end
 // messages were deleted is an error: what it counts and does not hold is lost.
 func (s Stream) History(ctx context.Context, first uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

@@ -73,7 +73,7 @@ type tracked struct {
 	msg    jetstream.Msg
 	acked  bool // here
 	sent   bool // the server knows
-	single bool // its run is over: acknowledged at once
+	single bool // its run has ended: acknowledged at once
 	waits  int  // flushes waited for an earlier command
 }
 

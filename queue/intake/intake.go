@@ -316,7 +316,7 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 	}
 }
 
-// take puts a delivery into the buffer, unless ctx has ended: it may come behind the drain.
+// take puts a delivery into the buffer, unless ctx has ended: it may come after the drain.
 func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
 	message, err := i.message(msg)
 	if err != nil {

@@ -122,7 +122,7 @@ func awaitStill(t testing.TB, js *queue.JetStream, intake *Intake, taken int) {
 }
 
 // A stream that an earlier version made, with its one consumer and what that had
-// out, goes on with all lines.
+// out, continues with all lines.
 func TestAnEarlierStreamGetsTheLines(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)

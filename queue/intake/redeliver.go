@@ -1,4 +1,4 @@
-// Consumers that are made anew: of a runner that is gone, so that what it had comes at once,
+// Consumers that are made again: of a runner that is gone, so that what it had comes at once,
 // and those that would never deliver a command which the stream has.
 
 package intake
@@ -61,7 +61,7 @@ func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name stri
 	return err
 }
 
-// reopen makes the consumer anew. Deliveries that were on their way when the connection
+// reopen makes the consumer again. Deliveries that were on their way when the connection
 // was lost would come again only after a minute; a new consumer delivers them at once.
 // Commands that the runner still holds are delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
@@ -82,7 +82,7 @@ const (
 
 // RenewConsumers compares each line's consumer with the stream: what the stream has of
 // the line is what the consumer has still to deliver, or waits to have acknowledged. Of
-// one that lacks commands, as behind a power cut that the stream and its consumers
+// one that lacks commands, as after a power cut that the stream and its consumers
 // survived differently, a new one is made, which delivers all of them; commands that
 // the runner holds come twice. It returns how many consumers were made.
 func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (renewed int, err error) {
@@ -102,7 +102,7 @@ func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (r
 			continue
 		}
 		js.Log().WithField("account", account).WithField("consumer", streams.ConsumerOf(line)).
-			Warnf("%d commands on the stream would never have been delivered, as behind a power cut: the consumer is made anew", lacks)
+			Warnf("%d commands on the stream would never have been delivered, as after a power cut: the consumer is made again", lacks)
 		if err := deleteConsumer(ctx, js, account, streams.ConsumerOf(line)); err != nil {
 			return renewed, err
 		}

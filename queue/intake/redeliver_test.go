@@ -101,14 +101,14 @@ func TestCommandsBehindAPowerCutAreDeliveredWhileTheIntakeRuns(t *testing.T) {
 	renewed, err := RenewConsumers(natstest.Within(t), js, "main")
 	natstest.Check(t, err)
 	if renewed != 1 {
-		t.Errorf("%d consumers were made anew", renewed)
+		t.Errorf("%d consumers were made again", renewed)
 	}
 	for _, m := range take(t, intake, 17) {
 		natstest.Check(t, m.Ack())
 	}
 	awaitEmpty(t, js, "main")
 	if renewed, err := RenewConsumers(natstest.Within(t), js, "main"); err != nil || renewed != 0 {
-		t.Errorf("%d consumers were made anew: %v", renewed, err)
+		t.Errorf("%d consumers were made again: %v", renewed, err)
 	}
 }
 
@@ -126,6 +126,6 @@ func TestNoConsumerIsMadeAnewForCommandsThatWait(t *testing.T) {
 		}
 	}
 	if renewed, err := RenewConsumers(natstest.Within(t), js, "main"); err != nil || renewed != 0 {
-		t.Errorf("%d consumers were made anew: %v", renewed, err)
+		t.Errorf("%d consumers were made again: %v", renewed, err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // Check says that the bucket of the leases is gone: the holder of each account loses it
-// within seconds, and makes the bucket anew. For a user without permission to look it returns nil.
+// within seconds, and makes the bucket again. For a user without permission to look it returns nil.
 func Check(ctx context.Context, js *queue.JetStream) error {
 	_, err := js.Look(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("bucket %s, which says who runs which account, is gone: see who deleted it; a runner makes it anew within a minute (`perennial doctor`)", queue.LeaseBucket)
+		return fmt.Errorf("bucket %s, which says who runs which account, is gone: find out who deleted it; a runner makes it again within a minute (`perennial doctor`)", queue.LeaseBucket)
 	}
 	return nil
 }

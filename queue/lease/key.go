@@ -252,7 +252,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 }
 
 // runsOut is closed when the last key of another runner that was seen must have run out;
-// nil when none was seen, or that is over.
+// nil when none was seen, or that has ended.
 func (c *contender) runsOut() <-chan struct{} {
 	if c.recent == nil || c.recent.Err() != nil {
 		return nil

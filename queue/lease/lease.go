@@ -131,7 +131,7 @@ func (e *HeldError) Error() string {
 // account lost: before the server gives it to another runner.
 func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 
-// Lost is closed as soon as the lease is not surely held any more: another runner
+// Lost is closed as soon as the lease is not certainly held any more: another runner
 // took it, or it could not be renewed in time. It is closed by
 // Release too.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }

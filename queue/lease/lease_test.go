@@ -40,7 +40,7 @@ func awaitLost(t testing.TB, lease *Lease) {
 	}
 }
 
-// TestADeletedBucketOfLeasesIsNamed, until a runner makes it anew.
+// TestADeletedBucketOfLeasesIsNamed, until a runner makes it again.
 func TestADeletedBucketOfLeasesIsNamed(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -140,7 +140,7 @@ func strangers() map[string]func(context.Context, jetstream.KeyValue) error {
 	}
 }
 
-// A runner that comes to a key which another client wrote or deleted waits a whole time to
+// A runner that finds a key which another client wrote or deleted waits a whole time to
 // live: its holder may not have renewed since.
 func TestAStrangersKeyAdmitsNoNewcomer(t *testing.T) {
 	const ttl = time.Minute // the holder renews after a third of it
@@ -248,7 +248,7 @@ func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
 		if _, err := c.try(ctx, time.Minute); !errors.As(err, &held) {
 			t.Error(err)
 		}
-		c.calm() // the minute is over
+		c.calm() // the minute has passed
 		lease, err := c.try(ctx, time.Minute)
 		natstest.Check(t, err)
 		natstest.Check(t, lease.Release(ctx))

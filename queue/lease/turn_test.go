@@ -9,7 +9,7 @@ import (
 )
 
 // TestAFreeAccountIsLeftToAnotherRunnerForAWhile: the other one gets it meanwhile; where
-// none comes, it is taken all the same, behind a fifth of the time to live.
+// none comes, it is taken all the same, after a fifth of the time to live.
 func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -27,8 +27,8 @@ func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	natstest.Receive(t, waits)
 	preferred, err := New(js, 1).TryAcquire(ctx, "main", "one", longLease)
 	natstest.Check(t, err)
-	natstest.Receive(t, waits) // it has seen that the account is held: its time begins anew at the release
-	free := time.Now()         // before the release: the contender may hear of it before this goroutine goes on
+	natstest.Receive(t, waits) // it has seen that the account is held: its time begins again at the release
+	free := time.Now()         // before the release: the contender may hear of it before this goroutine continues
 	natstest.Check(t, preferred.Release(ctx))
 	lease := natstest.Receive(t, got)
 	if waited := time.Since(free); waited < yieldTime(longLease) {

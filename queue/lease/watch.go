@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// watchAnew is how often the bucket is watched anew: one that was removed and made
+	// watchAnew is how often the bucket is watched again: one that was removed and made
 	// again is found. What a watch may miss in between, a key's time to live finds.
 	watchAnew = 30 * time.Second
 	// watchAgain is the wait after a watch that could not be begun.
@@ -105,7 +105,7 @@ func (w *watch) note(account string, key record) {
 	defer w.mu.Unlock()
 	before, known := w.heard[account]
 	if w.heard == nil || known && key.revision == before.revision {
-		return // a watch that began anew tells the old again
+		return // a watch that began again tells the old again
 	}
 	if known {
 		before.forget()

@@ -67,7 +67,7 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	}
 }
 
-// TestAWatchHears every key once, also of a bucket that was made anew, whose revisions
+// TestAWatchHears every key once, also of a bucket that was made again, whose revisions
 // begin again; a waiter that comes later hears the last one.
 func TestAWatchHears(t *testing.T) {
 	w := &watch{heard: map[string]heardKey{}, listeners: map[*listener]struct{}{{}: {}}}

@@ -66,7 +66,7 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	if err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
-	// The time beside the sequence: a commands stream that was made anew counts
+	// The time beside the sequence: a commands stream that was made again counts
 	// from 1 again, and its letters must not be taken for the old ones.
 	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
 	_, err = l.js.Store(ctx, &nats.Msg{
@@ -116,7 +116,7 @@ type Letter struct {
 	Dead Dead
 }
 
-// After yields an account's dead commands behind a sequence, the oldest first.
+// After yields an account's dead commands after a sequence, the oldest first.
 func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		stream, err := l.stream(ctx)

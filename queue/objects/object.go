@@ -95,7 +95,7 @@ func (p *pacedReader) await(seq uint64) error {
 	}
 }
 
-// endsWith reads an object until ctx ends: a read of the client's own goes on to the deadline
+// endsWith reads an object until ctx ends: a read of the client's own continues to the deadline
 // of its context, also where that is cancelled, when the server sends nothing more.
 func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
 	out, in := io.Pipe()

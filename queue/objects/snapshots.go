@@ -16,7 +16,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// Snapshot is a ledger's state behind one journal row, as an object in the
+// Snapshot is a ledger's state after one journal row, as an object in the
 // account's bucket: what the first events of a bounded stream amounted to.
 type Snapshot struct {
 	Seq          uint64 // the last row that it contains

@@ -42,7 +42,7 @@ func (e *FencedError) Error() string {
 		e.Account, e.Seq, e.StreamHash, e.OwnHash)
 }
 
-// ShortStreamError says that an account's events stream ends before the row behind which
+// ShortStreamError says that an account's events stream ends before the row after which
 // [Outbox.Publish] was to put the next: it has lost its end.
 type ShortStreamError struct {
 	Account   string

@@ -16,7 +16,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// The leader of three replicas steps down again and again while rows are published; what
+// The leader of three replicas steps down repeatedly while rows are published; what
 // its leader says is never older than what was acknowledged.
 func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 	t.Parallel()

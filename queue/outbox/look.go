@@ -54,7 +54,7 @@ func (l *look) find(ctx context.Context, rows []Event) (int, error) {
 	if there == 0 {
 		return 0, errUndecided
 	}
-	if rows[0].Seq < info.State.FirstSeq { // more was published behind it, and it was archived
+	if rows[0].Seq < info.State.FirstSeq { // more was published after it, and it was archived
 		return 0, &FencedError{Account: account, Seq: rows[0].Seq, OwnHash: rows[0].Hash}
 	}
 	return int(there), l.compare(ctx, rows[:there])

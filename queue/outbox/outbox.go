@@ -73,7 +73,7 @@ type Outbox struct {
 	// RefillAdvice is added to the error without Refill: how a person asks for it.
 	RefillAdvice string
 
-	// AnswersAgain is for how long answers to inboxes are sent once more when it is over:
+	// AnswersAgain is for how long answers to inboxes are sent once more when it has ended:
 	// clients of a server that has just started are not back yet. Default: 5 seconds.
 	AnswersAgain time.Duration
 
@@ -148,7 +148,7 @@ func (o *Outbox) setFailing(err error) {
 
 // Run publishes until ctx ends (its error) or ledger and stream have diverged
 // ([DivergedError]): then the account must stop. Whatever else fails is tried
-// again with growing delays, beginning with finding the place anew.
+// again with growing delays, beginning with finding the place again.
 func (o *Outbox) Run(ctx context.Context) error {
 	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	defer o.answerTwice()()
@@ -292,7 +292,7 @@ func (o *Outbox) checkHeld(last uint64) error {
 
 // compareBefore compares the messages that could have been in flight when the
 // stream was last written: a message that the outbox did not publish takes the place
-// of a row there, and the rows behind it match again.
+// of a row there, and the rows after it match again.
 func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > comparedMost {
 		first = max(first, last-comparedMost)

@@ -52,7 +52,7 @@ func (o *Outbox) Publish(ctx context.Context, events []Event) error {
 	}
 	for n := range events {
 		if events[n].Seq == 0 || events[n].Seq != events[0].Seq+uint64(n) {
-			return fmt.Errorf("publish: row %d stands where %d follows", events[n].Seq, events[0].Seq+uint64(n))
+			return fmt.Errorf("publish: row %d is in the place of row %d", events[n].Seq, events[0].Seq+uint64(n))
 		}
 	}
 	for len(events) > 0 {
@@ -79,7 +79,7 @@ func eventsEnd(events []Event) int {
 }
 
 // publishBatch tries one batch until it is known what became of it. What of it is found
-// on the stream is not sent again: the rest has its place behind that.
+// on the stream is not sent again: the rest has its place after that.
 func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	delay := sleep.Growing(publishDelay, publishMost)
 	look := &look{outbox: o}

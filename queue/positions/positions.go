@@ -47,8 +47,8 @@ type Position struct {
 	Read Mark `json:"read"`
 	// Undelivered are sequences between both marks, ascending.
 	Undelivered []uint64 `json:"undelivered,omitempty"`
-	// Marks are older positions, ascending: where a history that was cut behind one of them
-	// goes on is found by them.
+	// Marks are older positions, ascending: where a history that was cut after one of them
+	// continues is found by them.
 	Marks []Mark `json:"marks,omitempty"`
 
 	LastError   string     `json:"last_error,omitempty"`   // of the last attempt that failed, while one is due again

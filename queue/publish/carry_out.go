@@ -14,7 +14,7 @@ import (
 
 // CarryOut publishes a command, and returns what came to its inbox: the data of its
 // command.finished, or why it is not carried out. ctx bounds the wait alone: a command
-// that is published goes on. [queue.ErrDisconnected] says that the connection was lost, and an
+// that is published continues. [queue.ErrDisconnected] says that the connection was lost, and an
 // answer with it: publishing the command again has it answered again.
 func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
 	ctx, release := p.js.WhileConnected(ctx)

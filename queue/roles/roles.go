@@ -93,7 +93,7 @@ func (u User) rights(verbs []service.Verb) []right {
 	})
 }
 
-// rightsOf are what a role comes to for an account.
+// rightsOf are the rights of a role for an account.
 func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 	var all []right
 	for _, v := range verbs {
@@ -165,7 +165,7 @@ const (
 
 // ServerConfig is the part of a NATS server's configuration that gives the users
 // their roles, and the runner its own user and account. secret gives what stands
-// behind `password:` for a user, quoted or as a variable.
+// after `password:` for a user, quoted or as a variable.
 func ServerConfig(users []User, verbs []service.Verb, secret func(user string) string) (string, error) {
 	for _, u := range users {
 		if err := CheckUser(u); err != nil {

@@ -22,7 +22,7 @@ import (
 
 // discovery is one instance of a service, by version 1 of NATS's protocol for them. It
 // takes the place of micro.Service, which measures until a handler returns: requests of a
-// verb are answered side by side, behind handlers that have returned
+// verb are answered side by side, after handlers that have returned
 // (docs/decisions/0018-the-service-counts-for-itself.md).
 type discovery struct {
 	js          *queue.JetStream
@@ -187,7 +187,7 @@ type request struct {
 
 // end counts the request, and how long it took, before its answer is sent: a client that
 // has the answer finds it counted. failure is what went wrong, "" where nothing did; an
-// answer that could not be sent fails behind its end.
+// answer that could not be sent fails after its end.
 func (r *request) end(failure string) {
 	e := r.endpoint
 	e.mu.Lock()

@@ -156,7 +156,7 @@ func TestDiscoveryAnswersOnInboxesAlone(t *testing.T) {
 	heard, err := js.Conn().SubscribeSync("perennial.>")
 	natstest.Check(t, err)
 	natstest.Check(t, js.Conn().PublishRequest("$SRV.PING", queue.EventSubject("main", "order.delivered"), nil))
-	discovered[micro.Ping](t, js.Conn(), "$SRV.PING") // by the same subscription, behind it
+	discovered[micro.Ping](t, js.Conn(), "$SRV.PING") // by the same subscription, after it
 	if n, _, err := heard.Pending(); n != 0 || err != nil {
 		t.Errorf("%d messages, %v", n, err)
 	}

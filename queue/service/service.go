@@ -27,7 +27,7 @@ const (
 	maxServing  = 16
 	maxChanging = 8
 	// maxSlow bounds the requests that read the provider, which may take minutes each, and
-	// go on for a client that has gone: they take no room of those that read the ledger.
+	// continue for a client that has gone: they take no room of those that read the ledger.
 	maxSlow = 16
 	// maxParked bounds the requests that wait for something to happen, and maxParkedOfUser
 	// those of one user: they cost memory and no work.

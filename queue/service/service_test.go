@@ -136,7 +136,7 @@ func TestANameThatNoServerProvesIsNone(t *testing.T) {
 	}
 }
 
-// TestNoOtherRequestWaitsForSlowOnes, which go on for clients that have gone.
+// TestNoOtherRequestWaitsForSlowOnes, which continue for clients that have gone.
 func TestNoOtherRequestWaitsForSlowOnes(t *testing.T) {
 	js := jstest.New(t)
 	hold, begun := make(chan struct{}), make(chan struct{}, 2*maxServing)

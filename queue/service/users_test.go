@@ -156,7 +156,7 @@ func TestARefusedRequestIsCountedAsAnError(t *testing.T) {
 	natstest.Check(t, stop())
 }
 
-// TestAUserOfSeveralRolesAsksOnce: a request of it comes to the runner by one import.
+// TestAUserOfSeveralRolesAsksOnce: a request of it reaches the runner by one import.
 func TestAUserOfSeveralRolesAsksOnce(t *testing.T) {
 	u := roles.User{Name: "all", Password: "pw", Grants: []roles.Grant{
 		{Role: queue.RoleOperator, Accounts: []string{"main", "b"}}, {Role: queue.RoleViewer, Accounts: []string{"main"}}, {Role: queue.RoleProducer, Accounts: []string{"main"}}, {Role: queue.RoleSubscriber, Accounts: []string{"b", "main"}},

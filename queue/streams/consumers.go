@@ -35,7 +35,7 @@ func LineConfig(account string, line queue.Line) jetstream.ConsumerConfig {
 }
 
 // checkConsumers refuses a line's consumer that is paused, or has other settings. One that
-// is missing is made anew by the intake. A user who may not list them leaves that to the
+// is missing is made again by the intake. A user who may not list them leaves that to the
 // runner.
 func checkConsumers(ctx context.Context, js *queue.JetStream, account string, stream jetstream.Stream) error {
 	ctx, forget := js.Allowed(ctx, js.API()+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)

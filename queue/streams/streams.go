@@ -237,7 +237,7 @@ func checkStream(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// olderSubjects reports a commands stream of before there were priorities, which gets the
+// olderSubjects reports a commands stream from before there were priorities, which gets the
 // subjects that it lacks.
 func olderSubjects(have, want jetstream.StreamConfig) bool {
 	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {

@@ -56,7 +56,7 @@ func TestATrialRemovesTheBucketsThatCameWithIt(t *testing.T) {
 	if _, err := q.JetStream().Stream(ctx, "KV_"+queue.LeaseBucket); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the bucket of leases: %v", err)
 	}
-	natstest.Check(t, begun.End(ctx)) // again, as behind an end that was cut short
+	natstest.Check(t, begun.End(ctx)) // again, as after an end that was cut short
 }
 
 func isOccupied(err error, found int) bool {

@@ -34,8 +34,8 @@ type Provider interface {
 }
 
 // Lister keeps the ledger's table of proxies by complete listing passes. What a
-// complete pass does not show is unlisted, and read by itself. Where a pass stands
-// is in the ledger too: a pass that broke off, or whose process ended, goes on
+// complete pass does not show is unlisted, and read on its own. Where a pass stands
+// is in the ledger too: a pass that broke off, or whose process ended, continues
 // at the page it had come to.
 type Lister struct {
 	Config
@@ -179,7 +179,7 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
-		return false, fmt.Errorf("read where the listing stands: %w", err)
+		return false, fmt.Errorf("read the position of the listing: %w", err)
 	}
 	age := l.Clock().Sub(at.Finished)
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
@@ -199,18 +199,18 @@ func (l *Lister) WaitPass(ctx context.Context) error {
 	return l.makePass(ctx)
 }
 
-// resumeWithin is how old a pass may be that is gone on with.
+// resumeWithin is how old a pass may be that is continued with.
 const resumeWithin = 6 * time.Hour
 
 func (l *Lister) makePass(ctx context.Context) error {
 	defer l.once.Do(func() { close(l.tried) })
 	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
-		return fmt.Errorf("read where the listing stands: %w", err)
+		return fmt.Errorf("read the position of the listing: %w", err)
 	}
 	now := l.Clock()
 	if age := now.Sub(at.Began); at.Size == 0 || age < 0 || age > resumeWithin {
-		// Passes are numbered by their time in microseconds, so that numbers go on
+		// Passes are numbered by their time in microseconds, so that numbers continue
 		// rising after a restart.
 		at.Pass, at.Began, at.Size, at.Token, at.Nameless = max(now.UnixMicro(), at.Pass+1), now, pageSize, "", 0
 	}

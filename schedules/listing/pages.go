@@ -74,7 +74,7 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 }
 
 // ended returns why a pass ended early. A pass that the provider's answer ended is
-// forgotten, since the provider may refuse its next page for ever. After a lost reply, or
+// forgotten, since the provider may refuse its next page forever. After a lost reply, or
 // at the end of the process, the pass is continued.
 func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
@@ -154,7 +154,7 @@ func Seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 	}
 }
 
-// observe writes a page, and where the pass goes on. A renewal that settled while the
+// observe writes a page, and where the pass continues. A renewal that settled while the
 // page was on its way may not show in it yet: such a proxy stays marked to be read again
 // before anything is paid for it.
 func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {

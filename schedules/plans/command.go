@@ -80,7 +80,7 @@ func SumOf(all []Included) (sum fact.Sum) {
 	return sum
 }
 
-// total says what the plan comes to.
+// total says what the plan costs.
 func (p *planner) total() {
 	plan, s := &p.plan, p.in.Schedule
 	sum := SumOf(plan.Included)

@@ -143,7 +143,7 @@ func TestAProxyWhoseIDIsNoTextIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestARenewalCarriesOnlyWhatACommandMay: an order of before a rule has what the runner
+// TestARenewalCarriesOnlyWhatACommandMay: an order older than a rule has what the runner
 // would refuse today, and the proxy would not be renewed.
 func TestARenewalCarriesOnlyWhatACommandMay(t *testing.T) {
 	labels := map[string]string{"team": "red", "bad": "a\x1b[2J", "": "nameless", "long": strings.Repeat("x", fact.MaxLabelBytes+1)}

@@ -120,7 +120,7 @@ func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err e
 }
 
 // listed are the ids of a file, one a line. Ids are opaque, and an exception that was read
-// as another id would be paid for: a line is an id as it stands, a comment, which begins
+// as another id would be paid for: a line is an id as it is, a comment, which begins
 // with #, or refused, as a file in UTF-16 is. Some editors begin a file with a byte order
 // mark, which belongs to no id.
 func listed(text string) (ids []string, err error) {

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"perennial/jobs/command"
+
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
@@ -32,11 +35,11 @@ const (
 // Why a proxy inside the window is not in a plan.
 const (
 	ReasonClaimed  = "a renewal of it is open or in review"
-	ReasonTaken    = "it is already in this sweep"
-	ReasonOnItsWay = "its renewal is published, and the runner has not taken it in yet"
+	ReasonTaken    = "this run has renewed it already"
+	ReasonOnItsWay = "its renewal is published and not yet started"
 	ReasonRenewed  = "a renewal for this expiry was paid, and the expiry has not moved: where it stays so, see `perennial ledger reconcile`; `perennial renew` renews it by hand, and pays again"
-	ReasonNotShown = "it was renewed within the hour, and the provider may not show it yet"
-	ReasonUnread   = "it has not been read again since its last renewal"
+	ReasonNotShown = "it was renewed within the hour, and the provider may not show the new expiry yet"
+	ReasonUnread   = "it is renewed, and its new expiry is not listed yet"
 	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"
 	ReasonInVain   = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
 	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
@@ -141,7 +144,7 @@ type Plan struct {
 	SpentTodayCents  int64             `json:"spent_today_cents" doc:"What was spent today."`
 	SpentMonthCents  int64             `json:"spent_month_cents" doc:"What was spent in this month."`
 	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
-	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the sweep continues with by itself once this is published."`
+	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the run continues with once this is published."`
 }
 
 // Made is a plan with what its sweep needs beside it.
@@ -154,9 +157,22 @@ type Made struct {
 	SpentBefore int64                 // by the sweep's plans before it, which count for its approval
 }
 
-// Unpaid counts what is due without what was renewed and not read since: its expiry is known
-// to be an old one.
-func (p Plan) Unpaid() int { return p.Due - p.LeftOutCounts[ReasonUnread] }
+// Paid reports whether a reason says that a proxy is due by an old expiry alone: its renewal is
+// paid, or published by this run.
+func Paid(reason string) bool {
+	return reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
+}
+
+// Unpaid counts what is due and not paid.
+func (p Plan) Unpaid() int {
+	n := p.Due
+	for reason, count := range p.LeftOutCounts {
+		if Paid(reason) {
+			n -= count
+		}
+	}
+	return n
+}
 
 // Estimate is what the plan is expected to cost.
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
@@ -174,6 +190,16 @@ func EstimateText(all []Included, currency string) string {
 // WithListed is the estimate and list prices together.
 func (p Plan) WithListed() fact.Sum {
 	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}
+}
+
+// LearnsText says why a plan below the limit of an approval renews proxies of unknown price
+// before the rest is planned; "" where it renews none, or needs an approval itself.
+func (p Plan) LearnsText() string {
+	if p.ApproveOverCents == 0 || p.NeedsApproval || p.Left == nil || p.Unpriced == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s to learn a price without an approval: this part is not over approve_over_cents (%s). What follows in the run is counted together with it",
+		english.PluralWord(p.Unpriced, "1 proxy is renewed", fmt.Sprintf("%d proxies are renewed", p.Unpriced)), fact.Amount(p.ApproveOverCents, p.Currency))
 }
 
 // OverLimit counts what limits of money left out.
@@ -264,7 +290,7 @@ type planner struct {
 	// learning: the price of one that is on its way, or in the plan, is not known, or that
 	// of too many that have no outcome.
 	learning bool
-	// firstLeft is the nearest expiry of what the sweep goes on with.
+	// firstLeft is the nearest expiry of what the sweep continues with.
 	firstLeft time.Time
 	prices    *Prices
 	canary    map[Kind]bool
@@ -448,7 +474,7 @@ func (p *planner) leaveOut(proxy ledger.Proxy, why string) {
 	}
 }
 
-// left is what the sweep goes on with by itself; nil when there is nothing, or
+// left is what the sweep continues with automatically; nil when there is nothing, or
 // when only another sweep can take it.
 func (p *planner) left() *fact.SweepLeft {
 	counts := p.plan.LeftOutCounts
@@ -464,7 +490,7 @@ func (p *planner) left() *fact.SweepLeft {
 	return &x
 }
 
-// noteLeft keeps the nearest expiry of what the sweep goes on with.
+// noteLeft keeps the nearest expiry of what the sweep continues with.
 func (p *planner) noteLeft(expires time.Time, why string) {
 	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
 	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {

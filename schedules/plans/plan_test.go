@@ -133,7 +133,7 @@ func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {
 func TestTrap23ACanaryThatFailedIsNotTheNextOne(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_bad", time.Hour), px("px_2", 2*time.Hour), px("px_3", 3*time.Hour))
 	renewal(t, w.ledger, 1, "px_bad", "failed", 0, noon.Add(time.Hour))
-	w.Now = noon.Add(time.Hour - time.Minute) // behind the patience between two endings
+	w.Now = noon.Add(time.Hour - time.Minute) // after the patience between two endings
 	p := w.plan(t)
 	want(t, "canary", p.ids(), []string{"px_2"})
 	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonUnpriced: 2})

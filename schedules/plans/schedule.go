@@ -74,7 +74,7 @@ func (s Schedule) check() error {
 		return fmt.Errorf("renew_before is %s: use a time before the expiry, a minute at least, such as 72h", s.RenewBefore)
 	}
 	if s.RenewBefore >= time.Duration(s.DurationDays)*fact.Day {
-		return fmt.Errorf("renew_before is %s and duration_days %d: a renewed proxy would be due again at once, for ever; make renew_before shorter than the duration",
+		return fmt.Errorf("renew_before is %s and duration_days %d: a renewed proxy would be due again at once; make renew_before shorter than the duration",
 			s.RenewBefore, s.DurationDays)
 	}
 	if min(s.BudgetCents, s.DailyBudgetCents, s.MonthlyBudgetCents, s.ApproveOverCents) < 0 {

@@ -19,11 +19,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write what caught each bug into docs/reliability.md")
+var update = flag.Bool("update", false, "write what caught each bug into testdata/planted/README.md")
 
 const (
 	root  = "../.."
-	page  = root + "/docs/reliability.md"
+	page  = "README.md"
 	begin = "<!-- planted: begin -->\n"
 	end   = "<!-- planted: end -->\n"
 )
@@ -51,7 +51,7 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 	text := read(t, page)
 	for _, b := range bugs {
 		if !strings.Contains(text, "| "+b.name+" |") {
-			t.Errorf("docs/reliability.md does not list %q: go test ./testdata/planted -update", b.name)
+			t.Errorf("testdata/planted/README.md does not list %q: go test ./testdata/planted -update", b.name)
 		}
 	}
 }

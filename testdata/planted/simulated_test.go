@@ -14,7 +14,7 @@ import (
 )
 
 // simulated is how many seeds the simulation drives over each bug of the audit.
-var simulated = flag.Int("simulated", 0, "drive this many seeds of jobs.TestSimulation over each bug of the audit, and write docs/reliability.md")
+var simulated = flag.Int("simulated", 0, "drive this many seeds of jobs.TestSimulation over each bug of the audit, and write testdata/planted/README.md")
 
 const (
 	beginSimulated = "<!-- simulated: begin -->\n"
@@ -38,7 +38,7 @@ func TestWhatTheSimulationAloneNotices(t *testing.T) {
 	text := read(t, page)
 	for _, b := range audited() {
 		if *simulated == 0 && !strings.Contains(text, "\n| "+b.name+" | ") {
-			t.Errorf("docs/reliability.md does not say what the simulation makes of %q: go test ./testdata/planted -run Simulation -simulated 500", b.name)
+			t.Errorf("testdata/planted/README.md does not say what the simulation makes of %q: go test ./testdata/planted -run Simulation -simulated 500", b.name)
 		}
 	}
 	if *simulated == 0 {

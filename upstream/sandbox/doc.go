@@ -8,5 +8,5 @@
 // compare a ledger with, and shares no code with one.
 //
 // Choices that the API document leaves open are listed as assumed, and what goes
-// beyond it (faults, control) as extension, in docs/sandbox.md.
+// beyond it (faults, control) as extension, in README.md.
 package sandbox

@@ -12,7 +12,7 @@ import (
 )
 
 // Moods (extension): freedoms that customer-api.md leaves to the provider, each
-// with the sentence, or the silence, that allows it in docs/sandbox.md. A client
+// with the sentence, or the silence, that allows it in README.md. A client
 // that works under all of them relies on no undocumented behaviour.
 const (
 	MoodLaggingReads          = "lagging_reads"
@@ -29,7 +29,7 @@ const (
 	MoodSecondArray           = "second_array"
 )
 
-// Moods names all of them, in the order of docs/sandbox.md.
+// Moods names all of them, in the order of README.md.
 func Moods() []string {
 	return []string{MoodLaggingReads, MoodEmptyLeftOut, MoodUnknownFields, MoodUnknownStatuses, MoodEarlyRefusals, MoodReplayedEnvelopes,
 		MoodWildRetryAfter, MoodContradictingStatuses, MoodRenamedOffers, MoodShortTokens, MoodSmallPages, MoodSecondArray}

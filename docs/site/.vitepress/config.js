@@ -27,7 +27,7 @@ export default defineConfig({
   base: process.env.SITE_BASE ?? '/', // where the site lies on its server
   srcDir: '../..',
   outDir: 'dist',
-  srcExclude: ['!(docs|testdata)/**/*', 'testdata/!(signing)/**', '**/node_modules/**'],
+  srcExclude: ['!(docs|testdata|upstream)/**/*', 'testdata/!(drills|faults|planted|signing|threats|traps)/**', 'upstream/!(sandbox)/**', '**/node_modules/**'],
   rewrites: (page) => (page.startsWith('docs/site/file/') ? page.replace('docs/site/file/', 'files/') : route(page)),
   head: [['link', { rel: 'icon', href: `data:image/svg+xml,${icon.replaceAll('"', "'")}` }]],
   markdown: {
@@ -41,9 +41,10 @@ export default defineConfig({
   },
   themeConfig: {
     nav: [
+      { text: 'Get started', link: '/docs/tutorials/get-started.html' },
       { text: 'Operate', link: '/docs/operations.html' },
       { text: 'Integrate', link: '/docs/events/' },
-      { text: 'Audit', link: '/docs/reliability.html' },
+      { text: 'Reference', link: '/docs/cli.html' },
       { text: 'Changelog', link: '/CHANGELOG.html' },
     ],
     sidebar: sidebar(),

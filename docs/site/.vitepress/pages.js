@@ -1,6 +1,6 @@
 // Which Markdown files are pages, in what order, and which files they link to.
-// The order is that of the tables in docs/README.md: a page that is in none of them ends
-// the build.
+// The order is that of the tables in docs/README.md: a page that is in none of them, and no
+// decision, ends the build.
 
 import fs from 'node:fs'
 import path from 'node:path'
@@ -9,7 +9,9 @@ import { fileURLToPath } from 'node:url'
 export const root = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '')
 
 const inRoot = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md']
-const linkedOnly = ['testdata/signing/README.md'] // pages that the sidebar does not list
+// linkedOnly are pages that the sidebar does not list: they stand beside the tests and code
+// that they are of.
+const linkedOnly = [...['drills', 'faults', 'planted', 'signing', 'threats', 'traps'].map((name) => `testdata/${name}/README.md`), 'upstream/sandbox/README.md']
 
 /** Pages are the Markdown files of the site, as paths in the repository. */
 export const pages = [...inRoot, ...below('docs'), ...linkedOnly]
@@ -52,29 +54,28 @@ export const files = [...new Set(pages.flatMap((page) =>
 
 const item = (file) => ({ text: title(file), link: '/' + route(file).replace(/index\.md$/, '').replace(/\.md$/, '.html') })
 
-/** sidebar has a group for each kind of reader in the first column of docs/README.md. */
+/** sidebar has a group for each of the four kinds of page in docs/README.md, and the decisions. */
 export function sidebar() {
-  const [tables, decisions] = read('docs/README.md').split('\n## Decisions\n')
-  const groups = { operators: [], engineers: [], auditors: [] }
+  const text = read('docs/README.md')
   const listed = new Set(['README.md', 'docs/README.md', 'CHANGELOG.md', 'SECURITY.md', ...linkedOnly])
-  for (const [, readers, what] of tables.matchAll(/^\| (\w.*?) \| (.*) \|$/gm)) {
-    const group = readers === 'for' ? null : Object.keys(groups).find((name) => readers.startsWith(name)) ?? 'auditors'
-    for (const [, href] of what.matchAll(/\]\(([^)\s]+)\)/g)) {
+  const groups = ['Tutorials', 'How-to guides', 'Reference', 'Explanation'].map((kind) => {
+    const [table] = text.split(`\n## ${kind}\n`)[1].split('\n## ')
+    const items = []
+    for (const [, href] of table.matchAll(/\]\(([^)\s]+)\)/g)) {
       const { page, hash } = target('docs/README.md', href)
       if (!page || hash || listed.has(page)) continue
       listed.add(page)
-      groups[group].push(item(page))
+      items.push(item(page))
     }
-  }
-  const decided = [...decisions.matchAll(/^- \[.*?\]\((.+?)\)/gm)].map(([, href]) => target('docs/README.md', href).page)
+    return { text: kind, items }
+  })
+  const decided = pages.filter((page) => page.startsWith('docs/decisions/'))
   decided.forEach((page) => listed.add(page))
   const missing = pages.filter((page) => !listed.has(page))
   if (missing.length) throw new Error(`docs/README.md lists no ${missing.join(', ')}`)
   return [
     { text: 'Perennial', items: [{ text: 'What it is', link: '/' }, { text: 'All documents, words', link: '/docs/' }, item('CHANGELOG.md'), item('SECURITY.md')] },
-    { text: 'For operators', items: groups.operators },
-    { text: 'For engineers', items: groups.engineers },
-    { text: 'For auditors and security reviewers', items: groups.auditors },
+    ...groups,
     { text: 'Decisions', collapsed: true, items: decided.map(item) },
   ]
 }

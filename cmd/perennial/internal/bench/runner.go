@@ -358,7 +358,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	return nil
 }
 
-// clocks take the time between the moments that a runner passes (docs/reliability.md).
+// clocks take the time between the moments that a runner passes (testdata/faults).
 type clocks struct {
 	mu                  sync.Mutex
 	groups, requests    int64

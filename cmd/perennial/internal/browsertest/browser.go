@@ -84,7 +84,7 @@ func Click(selector string) Action {
 	return Holds(fmt.Sprintf("((found) => found !== null && found.getClientRects().length > 0 && (found.click(), true))(%s)", find))
 }
 
-// Says is what a script of the page's comes to.
+// Says is what a script returns in the page.
 func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
@@ -127,7 +127,7 @@ func TabTo(condition string) Action {
 				return err
 			}
 		}
-		return fmt.Errorf("no Tab comes to where %s", condition)
+		return fmt.Errorf("no Tab reaches where %s", condition)
 	})
 }
 

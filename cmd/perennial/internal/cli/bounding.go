@@ -1,4 +1,4 @@
-// The part of `ledger archive` that removes archived events from the stream, behind a
+// The part of `ledger archive` that removes archived events from the stream, after a
 // snapshot.
 
 package cli
@@ -25,7 +25,7 @@ import (
 	"perennial/queue/positions"
 )
 
-// bounding removes the events of archived rows from an account's stream, behind
+// bounding removes the events of archived rows from an account's stream, after
 // the archiving itself: first a snapshot of what they amounted to is stored beside
 // the stream and read back, then a fact says so, on the stream too, then they go.
 // Each step continues from what a killed one has left, and the next start of `run`
@@ -93,7 +93,7 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	return out, err
 }
 
-// first is the first event that stays: the one behind the archived rows, or one
+// first is the first event that stays: the one after the archived rows, or one
 // that a durable consumer has not acknowledged, or a webhook not delivered.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
 	unread, err := events.Of(b.history.queue.JetStream(), b.account).Unread(ctx)
@@ -166,7 +166,7 @@ func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 		go func() { defer close(written); to.CloseWithError(l.WriteSnapshot(ctx, to)) }()
 		err = objects.SnapshotsOf(q.JetStream(), b.account).Store(ctx, b.replicas, object, from)
 		_ = from.Close()
-		<-written // it reads the ledger, which is closed behind this
+		<-written // it reads the ledger, which is closed after this
 		if err != nil {
 			return err
 		}

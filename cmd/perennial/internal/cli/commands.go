@@ -238,6 +238,9 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	if err := persist(ctx, func() error { return publish.New(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
 	}
+	if f.most != nil && *f.most > 0 && *f.most < 100 {
+		fmt.Fprintf(a.stderr, "note: --max is %s; an amount without a point is in cents\n", fact.Amount(*f.most, ""))
+	}
 	if !f.wait {
 		return a.printPublished(f.id, before)
 	}
@@ -349,7 +352,7 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRe
 		}
 		said = a.sayState(ctx, r, id, state, said)
 		if state == inspect.StateConflict {
-			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which stands: nothing new was done\nchoose another --id", id)}
+			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which is kept: nothing new was done\nchoose another --id", id)}
 		}
 		if settledState(state) {
 			status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id})
@@ -430,7 +433,7 @@ func persist(ctx context.Context, publish func() error) error {
 	}
 }
 
-// settledState reports that nothing more happens by itself.
+// settledState reports that nothing more happens automatically.
 func settledState(state string) bool {
 	s := fact.State(state)
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)

@@ -24,8 +24,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// BenchmarkDisk measures what renewals take of the disk, before and behind
-// `ledger archive`: the figures of docs/operations.md. Once is enough:
+// BenchmarkDisk measures what renewals take of the disk, before and after
+// `ledger archive`: the figures of docs/archive.md. Once is enough:
 //
 //	go test ./cmd/perennial -run '^$' -bench Disk -benchtime 1x
 func BenchmarkDisk(b *testing.B) {
@@ -147,7 +147,7 @@ func (d *disk) size(file string) int64 {
 	return info.Size()
 }
 
-// open runs do on the ledger, behind its runner.
+// open runs do on the ledger, after its runner.
 func (d *disk) open(do func(*ledger.Ledger) error) {
 	d.Helper()
 	l, err := ledger.Open(d.Context(), ledger.Config{Path: d.c.LedgerPath("bench"), Clock: time.Now, ReadOnly: true})

@@ -43,7 +43,10 @@ type fenced struct {
 // documents are the Markdown files that people read, as paths in the repository.
 func documents(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+	pages := []string{
+		"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "upstream/sandbox/README.md",
+		"testdata/drills/README.md", "testdata/faults/README.md", "testdata/planted/README.md", "testdata/threats/README.md", "testdata/traps/README.md",
+	}
 	err := filepath.WalkDir(filepath.Join(repository, "docs"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -254,7 +257,8 @@ func checkNATS(t *testing.T, b fenced) error {
 	return err
 }
 
-// checkGo: it is formatted, and builds with the versions that this module pins.
+// checkGo: it is formatted, and builds in a module of its own with the versions that this one
+// pins, as a program beside a clone does.
 func checkGo(t *testing.T, b fenced) error {
 	formatted, err := format.Source([]byte(b.text))
 	if err != nil {
@@ -263,9 +267,15 @@ func checkGo(t *testing.T, b fenced) error {
 	if !bytes.Equal(formatted, []byte(b.text)) {
 		return errors.New("gofmt would change it")
 	}
+	clone, err := filepath.Abs(repository)
+	if err != nil {
+		return err
+	}
 	dir := t.TempDir()
+	module := strings.Replace(text(t, repository+"/go.mod"), "module perennial\n", "module example\n", 1) +
+		"\nrequire perennial v0.0.0\n\nreplace perennial => " + clone + "\n"
 	for name, content := range map[string]string{
-		"go.mod": text(t, repository+"/go.mod"), "go.sum": text(t, repository+"/go.sum"), "main.go": b.text,
+		"go.mod": module, "go.sum": text(t, repository+"/go.sum"), "main.go": b.text,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			return err

@@ -12,8 +12,6 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/testdata/declared"
-
-	"github.com/spf13/cobra"
 )
 
 // TestEveryTestThatADocumentNamesExists: a table of threats or faults is worth
@@ -21,8 +19,8 @@ import (
 func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 	have := tests(t)
 	named := 0
-	for _, page := range []string{"security.md", "reliability.md", "upgrade.md"} {
-		text, err := os.ReadFile("../../../../docs/" + page)
+	for _, page := range []string{"testdata/threats/README.md", "testdata/faults/README.md", "testdata/planted/README.md"} {
+		text, err := os.ReadFile("../../../../" + page)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +57,7 @@ func tests(t *testing.T) string {
 // TestEveryTrapOfThePageHasATest, but for those that the page says are not kept yet.
 func TestEveryTrapOfThePageHasATest(t *testing.T) {
 	have, traps := tests(t), 0
-	for line := range strings.Lines(text(t, "../../../../docs/api-traps.md")) {
+	for line := range strings.Lines(text(t, "../../../../testdata/traps/README.md")) {
 		m := regexp.MustCompile(`^\| (\d\d) \|`).FindStringSubmatch(line)
 		if m == nil {
 			continue
@@ -73,36 +71,6 @@ func TestEveryTrapOfThePageHasATest(t *testing.T) {
 	if traps < 60 {
 		t.Errorf("the page has %d traps", traps)
 	}
-}
-
-// TestEveryCommandAndFlagIsInTheDocuments: each command in the README's table and
-// in docs/cli.md, each flag in docs/cli.md, but for hidden ones.
-func TestEveryCommandAndFlagIsInTheDocuments(t *testing.T) {
-	readmeText, cli := text(t, "../../../../README.md"), text(t, "../../../../docs/cli.md")
-	_, table, _ := strings.Cut(readmeText, "## Commands of the program")
-	var walk func(c *cobra.Command)
-	walk = func(c *cobra.Command) {
-		for _, sub := range c.Commands() {
-			if sub.Hidden { // the program's own processes
-				continue
-			}
-			name := strings.TrimPrefix(sub.CommandPath(), "perennial ")
-			leaf := regexp.MustCompile("`[^`\n]*\\b" + regexp.QuoteMeta(sub.Name()) + "\\b")
-			if !leaf.MatchString(table) {
-				t.Errorf("the README's table lacks `%s`", name)
-			}
-			if !leaf.MatchString(cli) && !strings.Contains(cli, "perennial "+name) && !strings.Contains(cli, "\n### "+name) {
-				t.Errorf("docs/cli.md lacks `%s`", name)
-			}
-			for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[a-z-]+)`).FindAllStringSubmatch(sub.LocalNonPersistentFlags().FlagUsages(), -1) {
-				if !regexp.MustCompile(m[1] + `\b`).MatchString(cli) {
-					t.Errorf("docs/cli.md lacks %s of `%s`", m[1], name)
-				}
-			}
-			walk(sub)
-		}
-	}
-	walk((&app{}).root())
 }
 
 func text(t *testing.T, path string) string {
@@ -119,7 +87,7 @@ func text(t *testing.T, path string) string {
 func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
 	symbols, packages := declarations(t)
 	facts, named := fact.Types(), 0
-	for _, page := range []string{"docs/walk.md", "docs/decisions/0016-pure-packages.md", "CONTRIBUTING.md", "docs/state-machine.md"} {
+	for _, page := range []string{"docs/decisions/0016-pure-packages.md", "CONTRIBUTING.md", "docs/state-machine.md"} {
 		for _, m := range regexp.MustCompile("`([a-z]+)\\.([A-Za-z]+(?:\\.[A-Za-z]+)?)`").FindAllStringSubmatch(text(t, "../../../../"+page), -1) {
 			if !packages[m[1]] || facts[m[1]+"."+m[2]] != nil {
 				continue // a file, or a fact
@@ -136,7 +104,7 @@ func TestEverySymbolThatADocumentNamesExists(t *testing.T) {
 }
 
 // declarations are the functions, methods, types, constants and variables of the
-// program, each behind the name of its package.
+// program, each after the name of its package.
 func declarations(t *testing.T) (symbols, packages map[string]bool) {
 	t.Helper()
 	symbols, packages = map[string]bool{}, map[string]bool{}

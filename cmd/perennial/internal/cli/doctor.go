@@ -246,7 +246,7 @@ func (d *doctor) nats(ctx context.Context) {
 	defer r.Close()
 	d.ok("nats", "connected to %s", r.URL())
 	if most := r.JetStream().MaxPayload(); most < daemon.RequiredPayload {
-		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any behind it")
+		d.bad("max_payload", humanize.IBytes(uint64(most))+" on the NATS server", "set max_payload: 1MB or more: an event of "+humanize.IBytes(ledger.MaxFactBytes)+" could not be published, nor any after it")
 	}
 	external := d.config.NATS.External()
 	if !d.jetstream(ctx, r.Queue, external) {
@@ -280,7 +280,7 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 		if external {
 			if err := lease.Check(ctx, q.JetStream()); err != nil {
-				d.bad("leases", err, "start `perennial run`, which makes it anew, and keep others from deleting it")
+				d.bad("leases", err, "start `perennial run`, which makes it again, and keep others from deleting it")
 			}
 		}
 	}
@@ -405,11 +405,11 @@ func (d *doctor) webhooks() {
 var endsPause = map[string]string{
 	string(upstream.CodeInvalidSignature):       "mend app_id or the secret, then start `perennial run` again",
 	string(upstream.CodeAPIKeyRevoked):          "enable the key at the provider, or `perennial accounts rotate`, then start `perennial run` again",
-	string(upstream.CodeInsufficientScope):      "give the key the permission at the provider, or ask why the account may not write; it ends by itself then",
-	string(upstream.CodeStaleTimestamp):         "set this machine's clock by NTP; it ends by itself then",
-	decide.CauseClock:                           "set this machine's clock by NTP; it ends by itself then",
+	string(upstream.CodeInsufficientScope):      "give the key the permission at the provider, or ask why the account may not write; it ends automatically then",
+	string(upstream.CodeStaleTimestamp):         "set this machine's clock by NTP; it ends automatically then",
+	decide.CauseClock:                           "set this machine's clock by NTP; it ends automatically then",
 	string(upstream.CodeIdempotencyKeyRequired): "find the gateway or proxy that removes headers, then `perennial accounts resume --reason TEXT`",
-	decide.CauseFirewall:                        "mend base_url, or what is between here and the provider; it ends by itself then",
+	decide.CauseFirewall:                        "mend base_url, or what is between here and the provider; it ends automatically then",
 	ledger.CauseRestored:                        "compare what `perennial accounts show` names with the provider's lists before `perennial accounts resume --reason TEXT` (docs/operations.md#restore)",
 	decide.CausePerson:                          "`perennial accounts resume --reason TEXT` when what it was paused for is done",
 }
@@ -425,7 +425,7 @@ func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 	for _, p := range all {
 		seen := "paused (" + p.Scope + ", " + p.Cause + ") since " + stamp(&p.Since) + ": " + printable(p.Detail) + daemon.UntilText(p)
 		if p.Cause == decide.CauseThrottled {
-			d.warn("paused", seen, "nothing: it ends by itself. Often: lower rate_per_second")
+			d.warn("paused", seen, "nothing: it ends automatically. Often: lower rate_per_second")
 			continue
 		}
 		do := endsPause[p.Cause]

@@ -72,7 +72,7 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 }
 
 // published compares what the ledger has published with what the events stream holds: a stream
-// that is gone, or was made anew, looks like that of a first start.
+// that is gone, or was made again, looks like that of a first start.
 func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	noted, err := l.Published(ctx)
 	if err != nil {

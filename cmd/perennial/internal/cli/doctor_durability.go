@@ -23,7 +23,7 @@ const (
 
 // durability fails where one server has the only copy and nothing says that it syncs every
 // write, and where streams have fewer copies than the account asks for. A copy that is
-// behind is a warning: what is acknowledged is on the others.
+// after is a warning: what is acknowledged is on the others.
 func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	want := d.config.Accounts[d.account].Replicas
 	all, err := lookAtCopies(ctx, q, d.account)

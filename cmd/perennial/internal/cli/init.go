@@ -72,7 +72,7 @@ func (s *setup) run(ctx context.Context) error {
 		return err
 	}
 	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
-		return usage("%s is there already, and is not written over\nuse --secret-file %s to use it, or another --name", path, path)
+		return usage("%s exists already and is not overwritten\nuse --secret-file %s to use it, or another --name", path, path)
 	}
 	if err := s.ask(&s.baseURL, "--base-url", "Address of the provider's API (https://…): ", upstream.CheckBaseURL); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *setup) inPlace() bool {
 func (s *setup) notThere(paths ...string) error {
 	for _, path := range paths {
 		if config.Exists(path) {
-			return usage("%s is there already, and is not written over\nmove it away, or choose an --out in another directory", path)
+			return usage("%s exists already and is not overwritten\nmove it away, or choose an --out in another directory", path)
 		}
 	}
 	return nil

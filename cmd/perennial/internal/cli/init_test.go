@@ -51,7 +51,7 @@ func TestInitTakesTheSecretThatIsInItsPlace(t *testing.T) {
 	}
 	args := []string{"--base-url", "https://api.example.com", "--app-id", "sbx_app_1", "--secret-file"}
 	said, code := initIn(t, "another", append(args, "-")...)
-	if code != ExitUsage || !strings.Contains(said, "main.secret is there already") || !strings.Contains(said, "--name") || !strings.Contains(said, "--secret-file main.secret") {
+	if code != ExitUsage || !strings.Contains(said, "main.secret exists already") || !strings.Contains(said, "--name") || !strings.Contains(said, "--secret-file main.secret") {
 		t.Errorf("it ended with %d: %s", code, said)
 	}
 	if said, code = initIn(t, "", append(args, "main.secret")...); code != ExitDone || strings.Contains(said, "wrote main.secret") {

@@ -146,10 +146,10 @@ func (a ledgerCommands) printBalance(b ledger.Balance) error {
 		{"funding", money(b.FundingCents, b.Currency)},
 		{"external", money(b.ExternalCents, b.Currency)},
 		{"charged (gross)", money(b.ChargedCents, b.Currency)},
-		{"  of it suspense", money(b.SuspenseCents, b.Currency)},
+		{"  of which suspense", money(b.SuspenseCents, b.Currency)},
 		{"refunded", money(b.RefundedCents, b.Currency)},
 		{"wallet", money(b.WalletCents, b.Currency)},
-		{"head", b.Head.String()},
+		{"journal head", b.Head.String()},
 	}
 	if u := b.Unbooked; u != nil && u.Operations > 0 {
 		rows = append(rows, []string{"not booked yet", unbookedText(*u, b.Currency)})
@@ -198,8 +198,16 @@ func (a ledgerCommands) entriesContinue(next int64) error {
 	if next == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.stderr, "there are more entries: go on with --from %d, or ask for more with --limit\n", next)
+	_, err := fmt.Fprintf(a.stderr, "there are more entries: continue with --from %d, or ask for more with --limit\n", next)
 	return err
+}
+
+// kindText is the kind of an entry, and the row that it corrects.
+func kindText(p ledger.Posting) string {
+	if p.CorrectsSeq == 0 {
+		return p.Kind
+	}
+	return fmt.Sprintf("%s, corrects %d", p.Kind, p.CorrectsSeq)
 }
 
 func (a ledgerCommands) printPostings(entries []ledger.Posting, currency string) error {
@@ -210,7 +218,7 @@ func (a ledgerCommands) printPostings(entries []ledger.Posting, currency string)
 			about = p.ProxyID
 		}
 		rows = append(rows, []string{
-			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), p.Kind, p.Account, money(p.AmountCents, currency), p.Operation, about,
+			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), kindText(p), p.Account, money(p.AmountCents, currency), p.Operation, about,
 			fact.Signed(p.By, p.User), p.Reason,
 		})
 	}

@@ -45,7 +45,7 @@ func TestBooksSayWhereAListEndsAndWhichMonthsThereAre(t *testing.T) {
 		args, out, err string
 		code           int
 	}{
-		{"ledger entries --limit 3", "funding", "there are more entries: go on with --from 2", ExitDone},
+		{"ledger entries --limit 3", "funding", "there are more entries: continue with --from 2", ExitDone},
 		{"ledger entries -o json --limit 1", `"seq":1`, "--from 2", ExitDone},
 		{"ledger entries --from 2", "card", "", ExitDone},
 		{"ledger statement", "Opening balance | 5.00", "", ExitDone},

@@ -39,7 +39,7 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&from, "from", "", "a backup; what the events stream has behind it is added where it can be reached")
+	f.StringVar(&from, "from", "", "a backup; what the events stream has after it is added where it can be reached")
 	f.BoolVar(&fromEvents, "from-events", false, "make the journal itself again from the events stream")
 	f.BoolVar(&without, "without-events", false, "replace a ledger although the events stream cannot be reached: what was published after the backup is not restored")
 	f.BoolVar(&replace, "replace", false, "move the present ledger aside, to <file>.replaced-<time>")
@@ -158,13 +158,13 @@ func (a ledgerCommands) printRestored(account string, out ledger.Restored) error
 	fmt.Fprintf(a.stdout, "account %s: restored %d rows of the backup and %d of the events stream; head %s\n",
 		account, out.Rows, out.Events, out.Head)
 	if out.Snapshot != nil {
-		fmt.Fprintf(a.stdout, "It begins behind row %d, with the snapshot that was stored beside the stream; what is before is in the archives.\n", out.Snapshot.Seq)
+		fmt.Fprintf(a.stdout, "It begins after row %d, with the snapshot that was stored beside the stream; what is before is in the archives.\n", out.Snapshot.Seq)
 	}
 	if out.Replaced != "" {
 		fmt.Fprintf(a.stdout, "The ledger that was there is now %s\n", out.Replaced)
 	}
 	if !out.Proven {
-		fmt.Fprintln(a.stdout, "What was published behind it, if anything, is not known.")
+		fmt.Fprintln(a.stdout, "What was published after it, if anything, is not known.")
 	}
 	_, err := fmt.Fprintln(a.stdout, "The account starts paused (restored) until the provider's lists hold nothing that the ledger does not know: see `perennial accounts show`.")
 	return err

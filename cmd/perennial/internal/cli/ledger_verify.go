@@ -160,7 +160,7 @@ func (a ledgerCommands) printVerified(name string, v verified) error {
 	if v.Against != nil {
 		fmt.Fprintf(a.stdout, "%s: %d rows are on the events stream as they are here, %d are not published yet\n", name, v.Published, v.Unpublished)
 		if v.NotHere > 0 {
-			fmt.Fprintf(a.stdout, "%s: the stream goes on behind it with %d rows, which are not folded here yet\n", name, v.NotHere)
+			fmt.Fprintf(a.stdout, "%s: the stream has %d further rows, which are not folded here yet\n", name, v.NotHere)
 		}
 		if v.Removed > 0 {
 			fmt.Fprintf(a.stdout, "%s: the stream begins with row %d: what was before is archived, and the snapshot beside the stream contains it\n", name, v.Removed+1)

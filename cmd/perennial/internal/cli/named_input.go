@@ -37,8 +37,8 @@ func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 	return piped(ctx, func() (io.ReadCloser, error) { return io.NopCloser(in), nil })
 }
 
-// piped reads what open gives, which may wait for ever, in a goroutine that is left
-// behind when ctx ends: the process does too. It opens nothing before it is read.
+// piped reads what open gives, which may wait forever, in a goroutine that is left
+// after when ctx ends: the process does too. It opens nothing before it is read.
 func piped(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	out, in := io.Pipe()
 	p := &pipedReader{PipeReader: out}

@@ -21,6 +21,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -173,7 +174,7 @@ func boundsText(x reconcile.Reconciliation) string {
 }
 
 func (a ledgerCommands) ledgerRecord() *cobra.Command {
-	var x jobs.Recording
+	var x desk.Recording
 	var confirm int64
 	c := &cobra.Command{
 		Use: "record", Short: "Record money that no reply showed", Args: cobra.NoArgs,
@@ -200,7 +201,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 }
 
 // record books what a person says of money, and prints it.
-func (a *app) record(ctx context.Context, x jobs.Recording) error {
+func (a *app) record(ctx context.Context, x desk.Recording) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
 	}
@@ -233,7 +234,7 @@ func (a *app) record(ctx context.Context, x jobs.Recording) error {
 
 // recordNow asks the runner. Where none is running it writes the ledger file
 // itself, under the lock of the data directory: there is one writer, always.
-func (a *app) recordNow(ctx context.Context, x jobs.Recording) (done verbs.Changed, err error) {
+func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Changed, err error) {
 	if done, answered, err := askRunning(ctx, a, verbs.Record, x); answered {
 		return done, perhapsRecorded(err, x.ID)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/cmd/perennial/internal/web"
-	"perennial/jobs"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
@@ -62,7 +62,7 @@ func (a reviewCommands) reviewShow() *cobra.Command {
 }
 
 func (a reviewCommands) reviewResolve() *cobra.Command {
-	var x jobs.Resolution
+	var x desk.Resolution
 	var notCharged bool
 	var confirm int64
 	c := &cobra.Command{
@@ -98,7 +98,7 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 }
 
 // sendResolution sends an answer to a review, and prints what was booked and the wallet.
-func (a reviewCommands) sendResolution(ctx context.Context, x jobs.Resolution) error {
+func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) error {
 	changed, err := askOnce(ctx, a.app, verbs.Resolve, x)
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
 		return a.printChange(changed, "answered "+x.ID, err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perennial/jobs"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -17,7 +17,7 @@ import (
 
 // reviewCorrect books the opposite of an answer, or the difference to it.
 func (a reviewCommands) reviewCorrect() *cobra.Command {
-	x := jobs.Recording{}
+	x := desk.Recording{}
 	var charge, refund, confirm int64
 	c := &cobra.Command{
 		Use: "correct OPERATION", Short: "Correct an answer that was booked", Args: cobra.ExactArgs(1),

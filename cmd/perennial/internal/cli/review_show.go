@@ -70,7 +70,7 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 	if e.Verdict != nil {
 		fmt.Fprintf(a.stdout, "verdict   %s\n", e.Verdict.Text)
 	}
-	fmt.Fprintf(a.stdout, "wallet    before %s, after %s%s\n", walletText(e.WalletBefore, e.Currency), walletText(e.WalletAfter, e.Currency), walletNowText(e.WalletNow, e.Currency, time.Now()))
+	fmt.Fprintf(a.stdout, "wallet    %s\n", walletsText(e, time.Now()))
 	for _, n := range e.Notes {
 		fmt.Fprintf(a.stdout, "note      %s\n", n)
 	}
@@ -90,7 +90,6 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 		{[]string{"TIME", "FACT", "ATTEMPT", "REPLY", "TRACE ID", ""}, rows},
 		{[]string{"LINE", "STATE", "EXPIRED BEFORE", "EXPIRES NOW", "MOVED"}, expiryRows(e.Expiries)},
 		{[]string{"UNKNOWN ORDER", "CREATED", "NET"}, orderRows(e.Orders, e.Currency)},
-		{[]string{"ANSWER", "LINE", "BOOKS", "SENDS"}, answerRows(e.Answers, e.Currency)},
 	}
 	for _, t := range tables {
 		if len(t.rows) == 0 {
@@ -101,9 +100,7 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 		}
 		fmt.Fprintln(a.stdout)
 	}
-	if len(e.Answers) > 0 {
-		fmt.Fprintf(a.stdout, "answer with: perennial reviews resolve %s ANSWER --reason TEXT\n", printable(e.OperationID))
-	}
+	a.printAnswers(e)
 	return nil
 }
 
@@ -114,19 +111,22 @@ func attemptText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func walletText(x *ledger.Reconciled, currency string) string {
-	if x == nil {
-		return "not known"
+// walletsText is what is known of the wallet before the first attempt, after the last one and
+// now.
+func walletsText(e inspect.Evidence, now time.Time) string {
+	var known []string
+	for _, x := range []struct {
+		when string
+		*ledger.Reconciled
+	}{{"before", e.WalletBefore}, {"after", e.WalletAfter}} {
+		if x.Reconciled != nil {
+			known = append(known, fmt.Sprintf("%s %s at %s", x.when, money(x.ProviderCents, e.Currency), x.At.Format(time.RFC3339)))
+		}
 	}
-	return fmt.Sprintf("%s at %s", money(x.ProviderCents, currency), x.At.Format(time.RFC3339))
-}
-
-// walletNowText is the newest reading of the wallet with its age; "" where there is none.
-func walletNowText(x *inspect.WalletRead, currency string, now time.Time) string {
-	if x == nil {
-		return ""
+	if x := e.WalletNow; x != nil {
+		known = append(known, fmt.Sprintf("now %s, read %s", money(x.ProviderCents, e.Currency), humanize.RelTime(x.At, now, "ago", "from now")))
 	}
-	return fmt.Sprintf(", now %s, read %s", money(x.ProviderCents, currency), humanize.RelTime(x.At, now, "ago", "from now"))
+	return cmp.Or(strings.Join(known, ", "), "not known")
 }
 
 func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {
@@ -147,24 +147,33 @@ func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	return rows
 }
 
-func answerRows(all []inspect.Answer, currency string) (rows [][]string) {
-	for _, x := range all {
-		books := make([]string, 0, len(x.Bookings))
-		for _, b := range x.Bookings {
-			books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents, currency), b.Credit, b.Debit))
-		}
-		switch {
-		case len(books) > 0:
-		case strings.Contains(x.Say, "--charged CENTS"): // nothing says how much, and it is more than nothing
-			books = []string{"CENTS, as charged"}
-		default:
-			books = []string{"nothing"}
-		}
-		sends := ""
-		if x.NewKey != "" {
-			sends = x.NewOperation + " under " + x.NewKey
-		}
-		rows = append(rows, []string{x.Say, x.ProxyID, strings.Join(books, ", "), sends})
+// printAnswers prints each possible resolution as the command to type.
+func (a reviewCommands) printAnswers(e inspect.Evidence) {
+	if len(e.Answers) == 0 {
+		return
 	}
-	return rows
+	fmt.Fprintln(a.stdout, "To resolve it, one of:")
+	for _, x := range e.Answers {
+		line := ""
+		if x.ProxyID != "" && !strings.Contains(x.Say, "--line") {
+			line = " --line " + x.ProxyID
+		}
+		fmt.Fprintf(a.stdout, "  perennial reviews resolve %s%s %s --reason TEXT\n    %s\n", printable(e.OperationID), printable(line), x.Say, answerText(x, e.Currency))
+	}
+}
+
+// answerText says what a resolution books and sends.
+func answerText(x inspect.Answer, currency string) string {
+	books := make([]string, 0, len(x.Bookings))
+	for _, b := range x.Bookings {
+		books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents, currency), b.Credit, b.Debit))
+	}
+	text := "books " + cmp.Or(strings.Join(books, ", "), "nothing")
+	if len(books) == 0 && strings.Contains(x.Say, "--charged CENTS") {
+		text = "books the amount that was charged"
+	}
+	if x.NewKey != "" {
+		text += ", and sends it again as " + x.NewOperation + " with the new key " + x.NewKey
+	}
+	return text
 }

@@ -197,11 +197,27 @@ func (rows *operationRows) read(ctx context.Context, a *app, account string, q v
 // listOperations prints the operations that were accepted last, of all accounts together.
 func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
 	var rows operationRows
-	err := a.eachAccount(ctx, func(one *app, account string) error { return rows.read(ctx, one, account, q) })
+	err := a.eachAccount(ctx, func(one *app, account string) error {
+		if a.output != "json" {
+			one.notePauses(ctx, account)
+		}
+		return rows.read(ctx, one, account, q)
+	})
 	if err != nil && len(rows) == 0 {
 		return err
 	}
 	return errors.Join(a.printOperations(rows, q.Limit), err)
+}
+
+// notePauses says on stderr what is paused, where a runner answers.
+func (a *app) notePauses(ctx context.Context, account string) {
+	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
+	if err != nil {
+		return
+	}
+	for _, p := range v.Paused {
+		fmt.Fprintln(a.stderr, strings.TrimPrefix(account+": ", ": ")+inspect.PauseText(p))
+	}
 }
 
 // printOperations prints the last accepted first.

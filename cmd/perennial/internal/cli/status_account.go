@@ -154,6 +154,8 @@ func booksText(b verbs.Books, now time.Time) string {
 		text += "; agreed with the provider, and has changed since"
 	case *b.Agree:
 		text += "; agrees with the provider"
+	case b.ChangedSince:
+		text += "; DIFFERED from the provider, and has changed since: `perennial ledger reconcile` compares again"
 	default:
 		text += "; DIFFERS from the provider"
 	}

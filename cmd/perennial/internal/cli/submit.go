@@ -66,7 +66,7 @@ func (s *submitting) run(ctx context.Context) error {
 	}
 	defer r.Close()
 	if err := s.publish(ctx, r, b); err != nil {
-		return fmt.Errorf("not every command could be published: %w\nsubmit the same file again: what is there already is not done twice", err)
+		return fmt.Errorf("not every command could be published: %w\nsubmit the same file again: what was published already is not done twice", err)
 	}
 	return s.followAll(ctx, r, b.entries)
 }

@@ -79,7 +79,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		return err
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(s.app.stderr, "interrupted: the commands go on; submit the same file again to follow them")
+		fmt.Fprintln(s.app.stderr, "interrupted: the commands continue; submit the same file again to follow them")
 		return ctx.Err()
 	}
 	return batchExit(ended)
@@ -105,7 +105,7 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 			x.Reason = "the reason could not be read: " + err.Error()
 		}
 		if e.state == inspect.StateConflict { // status is that of the content that stands
-			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which stands and is %s: choose another id", status.State)
+			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which is kept and is %s: choose another id", status.State)
 		}
 		rejects = append(rejects, x)
 	}

@@ -28,7 +28,7 @@ type PricedCommand struct {
 	Cents fact.Cents `json:"estimate_cents"`
 	// ListPriceCents is what offers ask for its proxies whose renewal was never paid.
 	ListPriceCents int64 `json:"list_price_cents,omitempty"`
-	// Warning is what would be refused as things stand, "" where nothing is known.
+	// Warning is what would be refused as of now, "" where nothing is known.
 	Warning string `json:"warning,omitempty"`
 
 	sum     fact.Sum // with list prices
@@ -46,12 +46,12 @@ type quote struct {
 	found bool
 }
 
-// price prints what the batch would cost as things stand. Nothing is published.
+// price prints what the batch would cost as of now. Nothing is published.
 func (s *submitting) price(ctx context.Context, b *batch) error {
 	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
-// price prints what n commands would cost as things stand: an order at the provider's
+// price prints what n commands would cost as of now: an order at the provider's
 // quote, a renewal at what was last paid. Nothing is published. The exit code says that
 // proxies are not known.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {

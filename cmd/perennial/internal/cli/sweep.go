@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -40,7 +41,11 @@ func (a scheduleCommands) sweepApprove() *cobra.Command {
 		Use: "approve PLAN", Short: "Approve a plan that is on hold", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
-			return sendChange(cmd.Context(), a.app, verbs.Approve, q, "approved plan "+q.Plan+": its commands are published now, and `perennial operations list` follows them")
+			done := "approved plan " + q.Plan
+			if plan, err := askOnce(cmd.Context(), a.app, verbs.Plan, verbs.SweepRequest{Plan: q.Plan}); err == nil {
+				done += fmt.Sprintf(" of %s: %s published, about %s", plan.Schedule, english.Plural(len(plan.Included), "renewal", ""), plan.EstimateText())
+			}
+			return sendChange(cmd.Context(), a.app, verbs.Approve, q, done+"; `perennial operations list` follows them")
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
@@ -99,8 +104,8 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 				return printJSON(a.stdout, s)
 			}
 			err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
-				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", s.Outcome()}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
-				{"pending plan", s.Plan}, {"reason", paused + whyOf(s)}, {"skipped", skippedHint(s)},
+				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
+				{"pending plan", s.Plan}, {"reason", whyOf(s, paused)}, {"skipped", skippedHint(s)},
 			})
 			if err != nil || s.Plan == "" {
 				return err
@@ -139,13 +144,13 @@ func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string
 		return all, "", err
 	}
 	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
-	var texts strings.Builder
+	var texts []string
 	for _, p := range v.Paused {
 		if p.Scope != string(fact.KindOrder) {
-			texts.WriteString(inspect.PauseText(p) + "; ")
+			texts = append(texts, inspect.PauseText(p))
 		}
 	}
-	return all, texts.String(), err
+	return all, strings.Join(texts, "; "), err
 }
 
 // addSweeps adds an account's schedules, and what is paused of it. Their JSON names the
@@ -155,33 +160,39 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 		if list.app.output == "json" {
 			account = ""
 		}
-		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), s.Outcome()}
-		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, paused + whyOf(s)})...); err != nil {
+		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), stateOf(s, paused)}
+		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, whyOf(s, paused)})...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// whyOf is why a schedule is in its state.
-func whyOf(s schedules.Status) string {
-	why := s.Why
-	if s.Left != nil {
-		why += "; " + leftText(*s.Left)
+// stateOf is the state of a schedule for a person: paused, or how its last run ended.
+func stateOf(s schedules.Status, paused string) string {
+	if s.Paused != nil || paused != "" {
+		return "paused"
 	}
-	if s.MatchesNone != "" {
-		why = s.MatchesNone + " " + why
+	return s.Outcome()
+}
+
+// whyOf is why a schedule is in its state, with what is paused of its account; "" where its
+// figures say it all.
+func whyOf(s schedules.Status, paused string) string {
+	if s.Removed != "" {
+		return s.Removed
+	}
+	said := []string{paused, s.MatchesNone, s.Reason()}
+	if s.Left != nil {
+		said = append(said, leftText(*s.Left))
 	}
 	if s.Paused != nil {
-		why = pausedText(*s.Paused) + "; " + why
-	}
-	if s.Removed != "" {
-		why = s.Removed
+		said = slices.Insert(said, 0, pausedText(*s.Paused))
 	}
 	if s.Problem != "" {
-		why = "NOT MADE: " + s.Problem + "; before: " + why
+		said = slices.Insert(said, 0, "NOT MADE: "+s.Problem)
 	}
-	return why
+	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "; ")
 }
 
 // warnOfSweeps says on stderr which sweeps cannot be made; account is empty where
@@ -218,14 +229,14 @@ func pausedText(p ledger.SchedulePause) string {
 	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Truncate(time.Second).Format(time.RFC3339), until, p.By, p.Reason)
 }
 
-// leftText says what a sweep continues with by itself, and until when.
+// leftText says what a run continues with, and until when.
 func leftText(x fact.SweepLeft) string {
-	text := fmt.Sprintf("%d more are left, and the sweep continues with them by itself", x.Proxies)
+	text := fmt.Sprintf("%d more to follow in this run", x.Proxies)
 	if x.Unpriced > 0 {
-		text += fmt.Sprintf(" (%d wait for a price)", x.Unpriced)
+		text += fmt.Sprintf(", %d of them once their price is known", x.Unpriced)
 	}
 	if x.FirstExpiresAt != nil {
-		text += "; the first of them expires at " + x.FirstExpiresAt.Format(time.RFC3339)
+		text += "; the first expires at " + x.FirstExpiresAt.Format(time.RFC3339)
 	}
 	return text
 }
@@ -295,7 +306,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 			return sendChange(cmd.Context(), a.app, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
 		},
 	}
-	c.Flags().StringVar(&until, "until", "", "end by itself: an instant, or a time from now such as 8h (default: until it is resumed)")
+	c.Flags().StringVar(&until, "until", "", "end automatically: an instant, or a time from now such as 8h (default: until it is resumed)")
 	signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
 	return c
 }

@@ -105,34 +105,42 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	return text
 }
 
+// printSlots lists runs for a person, and in JSON the slots that they are made of.
 func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
-	slots, err := l.SlotsOf(ctx, schedule, limit)
+	runs, err := schedules.Runs(ctx, l, schedule, limit)
 	if err != nil {
 		return err
 	}
-	if len(slots) == 0 {
+	if len(runs) == 0 {
 		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no slot in the ledger: it has not fired yet, or it is called otherwise\nlook at `perennial schedules list`")}
+	}
+	if a.output == "json" {
+		return a.printSlotsJSON(ctx, l, schedule, limit)
 	}
 	currency, err := l.Currency(ctx)
 	if err != nil {
 		return err
 	}
-	list := a.listing("SLOT", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "ESTIMATE", "PLAN", "REASON")
+	rows := make([][]string, 0, len(runs))
+	for _, r := range runs {
+		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, resultCells(&r.SlotResult, currency), []string{r.Last().Plan, r.Reason}))
+	}
+	return a.table([]string{"RUN", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "PLAN", "REASON"}, rows)
+}
+
+func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
+	slots, err := l.SlotsOf(ctx, schedule, limit)
+	list := a.listing()
 	for _, s := range slots {
 		x, err := l.SlotResult(ctx, s)
+		if err == nil {
+			err = list.add("", SlotHistory{s, x})
+		}
 		if err != nil {
 			return err
 		}
-		estimate := ""
-		if x.Due != nil {
-			estimate = x.Cost().Text(currency)
-		}
-		cells := append(resultCells(&x, currency), estimate, s.Plan, x.Why())
-		if err := list.add("", SlotHistory{s, x}, append([]string{stamp(&s.At), x.Outcome}, cells...)...); err != nil {
-			return err
-		}
 	}
-	return list.end(nil)
+	return list.end(err)
 }
 
 // resultCells are how many proxies of a run were due, renewed and skipped, and what it

@@ -18,7 +18,7 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, p)
 	}
-	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %s, about %s", p.Hash, p.Schedule, p.Due, len(p.Included), english.Plural(len(p.Commands), "command", ""), p.EstimateText())
+	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %s, about %s", p.Hash, p.Schedule, p.Unpaid(), len(p.Included), english.Plural(len(p.Commands), "command", ""), p.EstimateText())
 	if p.State != "" {
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}
@@ -37,15 +37,26 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), why})
 	}
 	for _, x := range p.LeftOut {
-		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "left out", "", x.Reason})
+		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), actionOf(p, x.Reason), "", x.Reason})
 	}
 	if len(rows) == 0 {
 		return nil
 	}
 	if more := leftOut(p) - len(p.LeftOut); more > 0 {
-		rows = append(rows, []string{"and " + strconv.Itoa(more) + " more", "", "left out", "", ""})
+		rows = append(rows, []string{"and " + strconv.Itoa(more) + " more", "", "skip", "", ""})
 	}
-	return a.table([]string{"PROXY", "EXPIRES", "WHAT", "PRICE", "WHY"}, rows)
+	return a.table([]string{"PROXY", "EXPIRES", "ACTION", "PRICE", "REASON"}, rows)
+}
+
+// actionOf is what a plan does with a proxy that it does not renew.
+func actionOf(p plans.Plan, reason string) string {
+	switch {
+	case plans.Paid(reason):
+		return "none"
+	case p.Left != nil && (reason == plans.ReasonUnpriced || reason == plans.ReasonOneByOne || reason == plans.ReasonBeyond):
+		return "later"
+	}
+	return "skip"
 }
 
 func leftOut(p plans.Plan) int {
@@ -74,7 +85,10 @@ func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 		fmt.Fprintln(a.stdout, leftText(*p.Left))
 	}
 	for _, x := range p.Shortfalls {
-		fmt.Fprintf(a.stdout, "%s, %s: %s left out, %s is missing%s, the first expires at %s\n", x.Reason, x.Limit(p.Currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(p.Currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339))
+		fmt.Fprintf(a.stdout, "%s, %s: %s skipped, %s short%s, the first expires at %s\n", x.Reason, x.Limit(p.Currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(p.Currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339))
+	}
+	if text := p.LearnsText(); text != "" {
+		fmt.Fprintln(a.stdout, text)
 	}
 	if p.MatchesNone != "" {
 		fmt.Fprintln(a.stdout, p.MatchesNone)

@@ -21,7 +21,7 @@ func (a *app) tree(root *cobra.Command) {
 		{"Watch", []*cobra.Command{a.statusCommand(), a.operationsCommand(), a.eventsCommand(), providerCommands{a}.proxiesCommand()}},
 		{"Needs attention", []*cobra.Command{reviewCommands{a}.reviewsCommand(), operateCommands{a}.deadLettersCommand()}},
 		{"Schedules", []*cobra.Command{scheduleCommands{a}.schedulesCommand()}},
-		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), reviewCommands{a}.auditCommand("audit")}},
+		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, reviewCommands{a}.auditCommand("list"))}},
 		{"Provider", []*cobra.Command{providerCommands{a}.walletCommand(), providerCommands{a}.offersCommand(), providerCommands{a}.ordersCommand()}},
 		{"Operate", []*cobra.Command{operateCommands{a}.accountsCommand(), operateCommands{a}.runnersCommand(), operateCommands{a}.webhooksCommand(), a.webCommand(), a.configCommand(), a.natsConfigCommand()}},
 		{"Develop", []*cobra.Command{a.sandboxCommand(), a.schemaCommand(), conformanceCommand{a}.conformanceCommand(), a.benchCommand(), a.versionCommand()}},

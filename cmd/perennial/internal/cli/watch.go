@@ -99,7 +99,7 @@ func isOfType(kind, text string) bool {
 	return err == nil && match || text == ">"
 }
 
-// checkTypes refuses a type that no event has: `watch` would wait for ever.
+// checkTypes refuses a type that no event has: `watch` would wait forever.
 func checkTypes(types []string) error {
 	known := slices.Sorted(maps.Keys(fact.Types()))
 	for _, text := range types {

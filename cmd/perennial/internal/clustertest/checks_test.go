@@ -268,7 +268,7 @@ func (r *rig) compare(one *runner, least int) {
 	}
 }
 
-// rowsAfter are the rows of the runner's ledger file behind row n, none if the file cannot
+// rowsAfter are the rows of the runner's ledger file after row n, none if the file cannot
 // be read.
 func (o *runner) rowsAfter(n int) (rows []row) {
 	l, err := ledger.Open(o.rig.ctx, ledger.Config{Path: filepath.Join(o.data(), "main.ledger.db"), Clock: time.Now, ReadOnly: true})

@@ -168,7 +168,7 @@ func (d *door) forward(p *pair, answers bool) {
 	delete(d.pairs, p)
 }
 
-// passes says whether bytes go on, and notes the POSTs among them.
+// passes says whether bytes continue, and notes the POSTs among them.
 func (d *door) passes(p *pair, answers bool, data []byte) bool {
 	if answers && d.delay > 0 {
 		<-time.After(d.delay) // a slow provider

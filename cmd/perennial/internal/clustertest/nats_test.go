@@ -136,7 +136,7 @@ func (c *cluster) start(i int) {
 	c.t.Fatalf("nats-server %d does not start; log %s", i, filepath.Join(c.dir, fmt.Sprintf("nats-%d.log", i)))
 }
 
-// listens says whether a server has said so in its log, behind a length of it: at its port
+// listens says whether a server has said so in its log, after a length of it: at its port
 // another process may listen.
 func (c *cluster) listens(i, before int) bool {
 	return strings.Contains(c.log(i)[before:], "Listening for client connections on")

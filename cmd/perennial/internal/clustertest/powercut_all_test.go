@@ -20,7 +20,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// behind is how long the standbys have heard nothing of the holder when all servers lose
+// after is how long the standbys have heard nothing of the holder when all servers lose
 // their power, and about how much the servers lose.
 const behind = 3 * time.Second
 
@@ -184,7 +184,7 @@ func TestAPowerCutOfAllServersIsRefilledFromTheLongestLedger(t *testing.T) {
 	r.finish()
 }
 
-// Where the machine with the longest ledger lost its power too, another runner goes on
+// Where the machine with the longest ledger lost its power too, another runner continues
 // from its own. The first one then says that its history is another one, sends nothing,
 // and comes back with the ledger that is made again from the events.
 func TestAPowerCutOfAllServersAndOfTheHolder(t *testing.T) {

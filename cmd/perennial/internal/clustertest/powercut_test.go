@@ -30,7 +30,7 @@ func (r *rig) cutPower(random *rand.Rand, nodes ...int) {
 }
 
 // keepSynced copies the directories of servers as they are at one moment: what a power cut
-// later will leave. The servers stand still meanwhile.
+// later will leave. The servers stop meanwhile.
 func (c *cluster) keepSynced(nodes ...int) {
 	c.t.Helper()
 	defer func() {
@@ -60,7 +60,7 @@ func (c *cluster) keepSynced(nodes ...int) {
 // synced is the copy of what a server would have after a power cut.
 func (c *cluster) synced(i int) string { return c.store(i) + "-synced" }
 
-// fallBack kills servers, takes from them what they wrote behind keepSynced, and starts
+// fallBack kills servers, takes from them what they wrote after keepSynced, and starts
 // them again.
 func (c *cluster) fallBack(nodes ...int) {
 	c.t.Helper()
@@ -91,7 +91,7 @@ func standsStill(pid int) bool {
 		if err != nil {
 			return false
 		}
-		_, state, _ := strings.Cut(string(text), ") ") // behind the name, which may hold anything
+		_, state, _ := strings.Cut(string(text), ") ") // after the name, which may hold anything
 		if !strings.HasPrefix(state, "T") {
 			return false
 		}

@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 // patience bounds every wait for a process.
 const patience = 60 * time.Second
 
-// process is a running process. Its stderr, and its stdout behind the first line, are
+// process is a running process. Its stderr, and its stdout after the first line, are
 // appended to the file log.
 type process struct {
 	cmd   *exec.Cmd

@@ -38,7 +38,7 @@ type tail struct {
 
 // staleMost is how long the stream may be said to end before what was read from it. A
 // server that comes back from being cut off was seen to answer for its own old end, once,
-// while both others held all rows; a stream that has lost rows goes on to say so.
+// while both others held all rows; a stream that has lost rows continues to say so.
 const staleMost = 15 * time.Second
 
 func newTail() tail { return tail{finished: map[string]int{}, hashes: map[string]bool{}} }

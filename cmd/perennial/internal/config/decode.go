@@ -65,7 +65,10 @@ func (d *decoder) err(path string) error {
 	if more := len(d.faults) - maxFaults; more > 0 {
 		said = append(said, fmt.Sprintf("and %d more", more))
 	}
-	return invalid("configuration %s: %s", path, strings.Join(said, "; "))
+	if len(said) == 1 {
+		return invalid("configuration %s: %s", path, said[0])
+	}
+	return invalid("configuration %s has %d faults:\n  %s", path, len(d.faults), strings.Join(said, "\n  "))
 }
 
 // lineOf is the line of the key with whose path the words begin, or of what holds it; 0

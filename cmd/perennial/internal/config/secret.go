@@ -124,7 +124,7 @@ func private(path string, info fs.FileInfo) error {
 }
 
 // handedOver reports whether a file is root's and may be read by a group of this process
-// and by nobody else: so Kubernetes mounts secrets for a process that is not root, and so
+// and by no one else: so Kubernetes mounts secrets for a process that is not root, and so
 // do packages.
 func handedOver(info fs.FileInfo) bool {
 	groups, err := os.Getgroups()

@@ -1,4 +1,4 @@
-// What a configuration comes to, key by key, and where each value is from.
+// The effective configuration, key by key, and where each value is from.
 
 package config
 
@@ -46,7 +46,7 @@ func (c *Config) from(path string) string {
 }
 
 // shown is a value as the file would have it. Addresses of NATS lose their users' parts,
-// which may hold passwords, and those of webhooks all behind the host, which may hold a
+// which may hold passwords, and those of webhooks all after the host, which may hold a
 // token; the provider's has none.
 func shown(path string, value any) any {
 	switch v := value.(type) {

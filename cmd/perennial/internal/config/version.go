@@ -7,7 +7,7 @@ import "runtime/debug"
 // Version is set by the release build (-ldflags "-X perennial/cmd/perennial/internal/config.Version=…").
 var Version = "0.1.0"
 
-// Commit is the revision that the program was built from, with "+" behind it where files
+// Commit is the revision that the program was built from, with "+" after it where files
 // had been changed; "" where the build does not know.
 func Commit() string {
 	build, ok := debug.ReadBuildInfo()

@@ -15,8 +15,8 @@ import (
 )
 
 // TestAnArchivingBorrowsTheAccount: while another machine's runner has the account, its
-// ledger is archived on this one. The runner hands over, goes on behind it, and follows
-// what was archived; also behind an archiving that was killed. What a person said about
+// ledger is archived on this one. The runner hands over, continues after it, and follows
+// what was archived; also after an archiving that was killed. What a person said about
 // the account stays.
 func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	t.Parallel()

@@ -136,7 +136,7 @@ func (p *producer) waitForAll(url string) {
 const longestBackoff = 5 * time.Minute
 
 // ends waits until nothing is left to do for these commands by itself, and says
-// where they stand.
+// their state.
 func (w *world) ends(url string, ids ...string) map[string]inspect.CommandStatus {
 	w.t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: url})

@@ -60,7 +60,7 @@ func (w *world) eventsState(server *embedded.Server) (state events.State, snapsh
 }
 
 // TestALostMachineIsRestoredFromABoundedStream, with the embedded NATS and with
-// another: the stream begins behind the archive, and with the snapshot beside it
+// another: the stream begins after the archive, and with the snapshot beside it
 // gives the ledger again.
 func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 	t.Parallel()
@@ -175,7 +175,7 @@ func (w *world) madeByItself(out cli.ArchiveResult, data, proxy string) {
 }
 
 // TestAnArchivingKilledWhileBoundingIsEndedByTheNext: at every step the
-// runner starts and goes on, nothing that is not in the snapshot is gone, and the
+// runner starts and continues, nothing that is not in the snapshot is gone, and the
 // same command ends it.
 func TestAnArchivingKilledWhileBoundingIsEndedByTheNext(t *testing.T) {
 	t.Parallel()

@@ -14,12 +14,12 @@ import (
 	"perennial/cmd/perennial/internal/browsertest"
 )
 
-// reachable are what Tab comes to, in the order of the document: a group of radio buttons is
+// reachable are what Tab reaches, in the order of the document: a group of radio buttons is
 // one stop.
 const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")]
 	.filter((e) => e.checkVisibility() && !e.disabled && !(e.type === "radio" && e !== e.form.querySelector("input[type=radio][name=" + e.name + "]")))`
 
-// TestBrowserKeyboard: from the link to the content on, Tab comes to every link, button and
+// TestBrowserKeyboard: from the link to the content on, Tab reaches every link, button and
 // field in the order of the page, and shows where it is; a review is answered by keyboard alone.
 func TestBrowserKeyboard(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func (w *world) answerByKeyboard(ctx context.Context, pages string) {
 	to := browsertest.TabTo
 	does(ctx, w.t, chromedp.Navigate(pages+"/a/main/reviews"), settledPage(),
 		to(`document.activeElement.innerText === "lost/0001"`), chromedp.KeyEvent(kb.Enter), shows("Likely charged"),
-		to(`document.activeElement.name === "answer"`), chromedp.KeyEvent(" "), to(`document.activeElement.name === "amount"`), chromedp.KeyEvent("3.00"),
+		to(`document.activeElement.type === "radio" && document.activeElement.name === "answer"`), chromedp.KeyEvent(" "), to(`document.activeElement.name === "amount"`), chromedp.KeyEvent("3.00"),
 		to(`document.activeElement.name === "reason"`), chromedp.KeyEvent("the provider's site shows it"), chromedp.KeyEvent(kb.Enter), shows("Check it before you confirm"),
 		to(`document.activeElement.innerText === "Book 3.00 USD"`), chromedp.KeyEvent(kb.Enter), shows("Done: answer a review"))
 }

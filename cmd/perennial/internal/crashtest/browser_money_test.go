@@ -37,7 +37,7 @@ func TestBrowserMoneyJourney(t *testing.T) {
 	}
 	ctx := chromium(t)
 	w.signIn(ctx)
-	does(ctx, t, browsertest.Click(`section[aria-labelledby="card-books"] a`), shows("Is it right?"))
+	does(ctx, t, browsertest.Click(`section[aria-labelledby="card-books"] a`), shows("Verification"))
 	for _, x := range []struct {
 		name  string
 		cents int64
@@ -46,9 +46,9 @@ func TestBrowserMoneyJourney(t *testing.T) {
 			t.Errorf("%s is %s, not %s", x.name, got, want)
 		}
 	}
-	// What is pressed is answered on the page, which follows by itself: nothing else happens
+	// What is pressed is answered on the page, which follows automatically: nothing else happens
 	// that would have it loaded again.
-	does(ctx, t, browsertest.Click(`//button[text()="Verify"]`), shows("rows folded again to the same tables and balances"))
+	does(ctx, t, browsertest.Click(`//button[text()="Verify"]`), shows("journal entries replay to the same tables and balances"))
 	does(ctx, t, browsertest.Click(`//button[text()="Compare"]`), shows("Books and provider agree to the cent"))
 
 	does(ctx, t, browsertest.Click(`//a[text()="Statements, by month and label"]`), shows("Statement of "+time.Now().UTC().Format("January 2006")), shows("team=shop"))

@@ -22,9 +22,9 @@ func TestBrowserRevealIsShownOnce(t *testing.T) {
 	w.signIn(ctx)
 	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
 	const secret, follows = "pass-px_1-secret", `performance.getEntriesByType("resource").some((x) => x.name.endsWith("/changes"))`
-	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("Reveal its credentials"),
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/proxy?id=px_1"), shows("Show credentials"),
 		browsertest.Fill(`form[action$="/reveal"] input[name="reason"]`, "a customer cannot connect"),
-		browsertest.Click(`//button[text()="Reveal its credentials, once"]`), shows(secret), shows("perennial proxies get px_1 --reveal"),
+		browsertest.Click(`//button[text()="Show credentials"]`), shows(secret), shows("perennial proxies get px_1 --reveal"),
 		holds(`document.readyState === "complete"`)) // its script has run
 	evaluate := func(script string) (is bool) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestBrowserRevealIsShownOnce(t *testing.T) {
 	if evaluate(`dispatchEvent(new Event("pagehide")) && document.body.textContent.includes("` + secret + `")`) {
 		t.Error("the credentials stay behind the page")
 	}
-	does(ctx, t, browsertest.Click(`//a[text()="Back to the proxy"]`), shows("Reveal its credentials"))
+	does(ctx, t, browsertest.Click(`//a[text()="Back to the proxy"]`), shows("Show credentials"))
 	if evaluate(`document.documentElement.outerHTML.includes("` + secret + `")`) {
 		t.Error("the page of the proxy shows them")
 	}

@@ -83,7 +83,7 @@ func inPictures(t testing.TB) (*world, daemon.ReadyLine) {
 
 // settledPage waits until every figure and every chart of a page is there.
 func settledPage() action {
-	return holds(`document.readyState === "complete" && document.querySelector("footer") !== null && !/being (counted|made)|has not answered yet/i.test(document.body.innerText)
+	return holds(`document.readyState === "complete" && document.querySelector("footer") !== null && !/being (counted|made)|In progress since|A new one is in progress|has not answered yet/i.test(document.body.innerText)
 		&& [...document.querySelectorAll("table[data-chart]")].filter((t) => t.querySelector("th[data-label]")).length === Number(document.documentElement.dataset.charts ?? 0)`)
 }
 

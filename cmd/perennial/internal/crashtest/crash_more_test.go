@@ -77,7 +77,7 @@ func TestCrashMatrixStopped(t *testing.T) {
 }
 
 // TestCrashMatrixSweepsStopped stops it there with SIGSTOP, on a NATS of its
-// own, until its lease has run out, and lets it go on. Outside of the larger run that is
+// own, until its lease has run out, and lets it continue. Outside of the larger run that is
 // one moment.
 func TestCrashMatrixSweepsStopped(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"perennial/queue/letters"
 )
 
-// TestARequeueThatIsKilledHalfWayIsDoneOnce: behind its fact, and behind the publication,
+// TestARequeueThatIsKilledHalfWayIsDoneOnce: after its fact, and after the publication,
 // the letter is still there; requeued again the command is carried out once, and the
 // journal says both times who asked for it.
 func TestARequeueThatIsKilledHalfWayIsDoneOnce(t *testing.T) {

@@ -28,7 +28,7 @@ func (w *world) saysItSyncs() {
 	w.reconfigure("listen: 127.0.0.1:0", "listen: 127.0.0.1:0, sync_always: true")
 }
 
-// TestTheDoctorRefusesOneCopyThatIsNotSynced: before and behind the first start, until the
+// TestTheDoctorRefusesOneCopyThatIsNotSynced: before and after the first start, until the
 // configuration states that the server syncs.
 func TestTheDoctorRefusesOneCopyThatIsNotSynced(t *testing.T) {
 	t.Parallel()

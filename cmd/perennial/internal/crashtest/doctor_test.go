@@ -84,7 +84,7 @@ func TestTheDoctorOfAllAccountsSaysReplicasThatCannotBe(t *testing.T) {
 }
 
 // TestTheDoctorReportsAMaxPayloadBelowAFactsSize: its event could never be
-// published, and no event behind it.
+// published, and no event after it.
 func TestTheDoctorReportsAMaxPayloadBelowAFactsSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

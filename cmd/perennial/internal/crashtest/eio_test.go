@@ -10,7 +10,7 @@ import (
 )
 
 // TestNothingIsSentUntilTheFailingDiskWorksAgain: the disk under a
-// running `run` answers EIO. Nothing reaches the provider, reads go on, /readyz
+// running `run` answers EIO. Nothing reaches the provider, reads continue, /readyz
 // says why; then the disk works again, and so does the runner, by itself.
 func TestNothingIsSentUntilTheFailingDiskWorksAgain(t *testing.T) {
 	w := newWorld(t, 10)

@@ -17,7 +17,7 @@ var updateErrors = flag.Bool("update", false, "write testdata/errors.txt anew")
 
 // TestErrorsOfTheCommandLine provokes every error of testdata/errors.txt, so that a change
 // of one is seen there. Lines that begin with $ are what is typed; with -update the rest is
-// written anew.
+// rewritten.
 func TestErrorsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/errors.txt"

@@ -88,10 +88,10 @@ func (s *stranger) kill() {
 	<-s.done
 }
 
-// signal stops the process, or lets it go on.
+// signal stops the process, or lets it continue.
 func (s *stranger) signal(number syscall.Signal) { _ = s.cmd.Process.Signal(number) }
 
-// ended waits for the end that the example comes to by itself.
+// ended waits for the example to end on its own.
 func (s *stranger) ended() (out string, code int) {
 	s.t.Helper()
 	late := time.NewTimer(patience)
@@ -122,7 +122,7 @@ func (s *stranger) refuses(why string) {
 	}
 }
 
-// mostStarts bounds the starts of a program, those behind a kill too.
+// mostStarts bounds the starts of a program, those after a kill too.
 const mostStarts = 20
 
 // projection is an inventory that is started again whenever it ends, as by a supervisor.

@@ -106,7 +106,7 @@ func (r *richRun) killClients() {
 
 // TestTheExamplesFollowARichRunOverKills has the programs of docs/events/examples order and
 // renew, keep their inventories, sum and verify, while the runner with its NATS server, the
-// inventories and producers are killed again and again.
+// inventories and producers are killed repeatedly.
 func TestTheExamplesFollowARichRunOverKills(t *testing.T) {
 	t.Parallel()
 	r := newRichRun(t)
@@ -232,7 +232,7 @@ func (r *richRun) checkInventories() {
 			r.t.Fatal(err)
 		}
 		r.write(filepath.Base(p.file), regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(string(text), strings.Repeat("0", 64)), 0o600)
-		p.start(r.t) // as behind a restore that lost events
+		p.start(r.t) // as after a restore that lost events
 		p.refuses("is not the one")
 	}
 }

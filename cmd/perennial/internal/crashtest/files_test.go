@@ -143,7 +143,7 @@ func TestALockedOutRunnerLeavesTheLedgerWhereItIs(t *testing.T) {
 	}
 }
 
-// TestAListThatIsANamedPipeStopsNoSweep: the schedule says so, and the runner goes on.
+// TestAListThatIsANamedPipeStopsNoSweep: the schedule says so, and the runner continues.
 func TestAListThatIsANamedPipeStopsNoSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

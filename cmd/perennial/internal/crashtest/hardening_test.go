@@ -219,7 +219,7 @@ func TestAProxyThatCannotBeReadIsNotPassedBy(t *testing.T) {
 	}
 }
 
-// TestAServerThatTakesNoWholeEventIsSaid: the events behind one that is too large would
+// TestAServerThatTakesNoWholeEventIsSaid: the events after one that is too large would
 // stay in the ledger, in silence.
 func TestAServerThatTakesNoWholeEventIsSaid(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ type illness struct {
 
 // TestHealthShowsEveryFaultThatStopsWork: /readyz in both forms, the
 // metrics, `accounts show` and the log say it while nothing is being sent, and all
-// say when it is over.
+// say when it has ended.
 func TestHealthShowsEveryFaultThatStopsWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 5)

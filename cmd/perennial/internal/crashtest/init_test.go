@@ -35,7 +35,7 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 	if err != nil || strings.Contains(string(text), worldSecret) {
 		t.Errorf("the secret stands in the configuration: %v", err)
 	}
-	if _, errs, code = w.cli(good...); code != cli.ExitUsage || !strings.Contains(errs, "not written over") {
+	if _, errs, code = w.cli(good...); code != cli.ExitUsage || !strings.Contains(errs, "is not overwritten") {
 		t.Errorf("a second time: exit %d\n%s", code, errs)
 	}
 	if _, _, code = w.cli("wallet"); code != 0 {
@@ -61,7 +61,7 @@ func TestInitMakesAProductionConfigurationThatRuns(t *testing.T) {
 	}
 	w.write("producer.password", "mine", 0o600)
 	args := []string{"init", "--base-url", w.sandbox.Production, "--app-id", liveAppID, "--secret-file", "secret.txt", "--name", "fleet-1", "--no-doctor"}
-	if _, errs, code := w.cli(args...); code != cli.ExitUsage || !strings.Contains(errs, "producer.password is there already") || isThere(filepath.Join(w.dir, "perennial.yaml")) {
+	if _, errs, code := w.cli(args...); code != cli.ExitUsage || !strings.Contains(errs, "producer.password exists already") || isThere(filepath.Join(w.dir, "perennial.yaml")) {
 		t.Errorf("a password file is there: exit %d\n%s", code, errs)
 	}
 	if err := os.Remove(filepath.Join(w.dir, "producer.password")); err != nil {

@@ -9,7 +9,7 @@ import (
 	"perennial/queue/embedded"
 )
 
-// TestAnInstallationMovesToAClusterAndBack by the steps of docs/operations.md: the history
+// TestAnInstallationMovesToAClusterAndBack by the steps of docs/machines.md: the history
 // is on the new stream, ids are known there, a second runner follows; and the same back.
 func TestAnInstallationMovesToAClusterAndBack(t *testing.T) {
 	t.Parallel()

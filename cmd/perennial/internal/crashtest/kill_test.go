@@ -9,7 +9,7 @@ import (
 )
 
 // TestKilledAtRandomMomentsEveryCommandEndsOnce kills a real runner with
-// SIGKILL again and again while commands and duplicates arrive and replies are
+// SIGKILL repeatedly while commands and duplicates arrive and replies are
 // dropped after they were executed. In the end every command has ended once, no
 // key was charged twice, and ledger, wallet, referee and events agree.
 func TestKilledAtRandomMomentsEveryCommandEndsOnce(t *testing.T) {

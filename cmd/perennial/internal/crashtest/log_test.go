@@ -11,7 +11,7 @@ import (
 )
 
 // TestADayCanBeFollowedInTheLog: what a person should hear of is one line each, in fields
-// that docs/operations.md names.
+// that docs/monitor.md names.
 func TestADayCanBeFollowedInTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 6)
@@ -40,7 +40,7 @@ func TestADayCanBeFollowedInTheLog(t *testing.T) {
 		}
 		for name := range x {
 			if !fields[name] {
-				t.Errorf("docs/operations.md does not name the field %s of %s", name, line)
+				t.Errorf("docs/monitor.md does not name the field %s of %s", name, line)
 			}
 		}
 		msg, _ := x["msg"].(string)
@@ -72,7 +72,7 @@ func TestEveryFieldOfTheLogIsDocumented(t *testing.T) {
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			for _, name := range append([]string{m[1]}, keys(m[2])...) {
 				if names++; name != "" && !fields[name] {
-					t.Errorf("docs/operations.md does not name the field %s", name)
+					t.Errorf("docs/monitor.md does not name the field %s", name)
 				}
 			}
 		}
@@ -89,10 +89,10 @@ func keys(literal string) (names []string) {
 	return names
 }
 
-// documentedLogFields are those of the first table behind the heading Logs.
+// documentedLogFields are those of the first table after the heading Logs.
 func documentedLogFields(t testing.TB) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/operations.md")
+	text, err := os.ReadFile("../../../../docs/monitor.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -19,8 +19,8 @@ import (
 )
 
 // replyRow is a row of the reply table (state-machine.md): what the provider
-// answers, and where a command ends by itself that is answered so at its first
-// attempt, and behind one that was executed and whose reply was lost. "done" is
+// answers, and where a command ends automatically that is answered so at its first
+// attempt, and after one that was executed and whose reply was lost. "done" is
 // delivered or completed.
 type replyRow struct {
 	name         string
@@ -105,7 +105,7 @@ func (m *matrix) add(r replyRow) {
 	}
 }
 
-// TestFaultMatrix: every row of the reply table, at a first attempt and behind an
+// TestFaultMatrix: every row of the reply table, at a first attempt and after an
 // ambiguous one, of an order and of a renewal, in one real run. Each ends where
 // the table says; a person answers the reviews with what the referee has; then
 // ledger, referee, wallet and events agree.
@@ -159,7 +159,7 @@ func (w *world) answerAsTheReferee(line daemon.ReadyLine, status inspect.Command
 	}
 	defer q.Close()
 	for _, o := range status.Operations {
-		answer := jobs.Resolution{ID: o.OperationID, Charged: new(bool), By: "ada", Reason: "the provider said so"}
+		answer := desk.Resolution{ID: o.OperationID, Charged: new(bool), By: "ada", Reason: "the provider said so"}
 		for _, c := range charges {
 			if c.IdempotencyKey == o.IdempotencyKey {
 				*answer.Charged = true

@@ -37,7 +37,7 @@ func (w *world) scrape(line daemon.ReadyLine) scraped {
 	return scraped{w.t, text}
 }
 
-// of is a metric's value; -1 where it is not there. Labels are those behind account="main".
+// of is a metric's value; -1 where it is not there. Labels are those after account="main".
 func (s scraped) of(name string, labels ...string) float64 {
 	s.t.Helper()
 	text := metricOf(s.text, fmt.Sprintf("perennial_%s{%s}", name, strings.Join(append([]string{`account="main"`}, labels...), ",")))
@@ -52,7 +52,7 @@ func (s scraped) of(name string, labels ...string) float64 {
 }
 
 // TestMetricsAgreeWithTheBooksOverAKill: renewals that are charged, refused, repeated and
-// held back show where they should, and what the ledger sums goes on behind a kill.
+// held back show where they should, and what the ledger sums continues after a kill.
 func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 8)

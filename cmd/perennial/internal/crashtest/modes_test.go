@@ -56,7 +56,7 @@ func TestWhatCommandsMakeIsForThisUserAlone(t *testing.T) {
 			t.Errorf("%s was not made", name)
 		}
 	}
-	forOthers := func(path string) bool { // as docs/operations.md says
+	forOthers := func(path string) bool { // as docs/install.md says
 		return strings.HasPrefix(path, "schemas") || path == "junit.xml" || path == "perennial.yaml" ||
 			path == "data/main.ledger.db.backup.json" // root may make backups, and the runner reads when
 	}

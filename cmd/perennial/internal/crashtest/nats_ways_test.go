@@ -1,6 +1,6 @@
 //go:build check
 
-// The servers and configurations of docs/nats.md, as they stand there.
+// The servers and configurations of docs/nats.md, as they are there.
 
 package crashtest
 
@@ -174,7 +174,7 @@ func (c *certificate) key(t testing.TB) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// works starts the servers and a runner, and orders through it; then that nobody else
+// works starts the servers and a runner, and orders through it; then that no one else
 // comes in where the server asks who it is.
 func (x *way) works() {
 	t := x.w.t

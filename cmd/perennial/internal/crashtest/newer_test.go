@@ -137,7 +137,7 @@ func (p *pair) nodeIs(head int64) {
 	})
 }
 
-// TestARunnerStaysAStandbyBehindANewerOne: behind a fact of a type, or with a field, that
+// TestARunnerStaysAStandbyBehindANewerOne: after a fact of a type, or with a field, that
 // it does not know, a runner folds nothing, sends nothing and leaves the lease alone; it
 // says why, what to do, and says it again when it is started again. Commands wait.
 func TestARunnerStaysAStandbyBehindANewerOne(t *testing.T) {
@@ -168,7 +168,7 @@ func TestARunnerStaysAStandbyBehindANewerOne(t *testing.T) {
 	}
 }
 
-// refusesBehind proves that the second runner works behind no newer one, whether that lives
+// refusesBehind proves that the second runner works after no newer one, whether that lives
 // or not, and loses none of these commands.
 func (p *pair) refusesBehind(n *newer, head int64, what string, commands crashed) {
 	t := p.w.t

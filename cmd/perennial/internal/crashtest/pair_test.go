@@ -70,7 +70,7 @@ func (p *pair) awaitRole(n int, role string) {
 	p.awaitOf(n, pairData[n]+" is "+role, func() bool { return p.role(n) == role })
 }
 
-// awaitOf waits for what a runner is to do, and shows where it stands if that never happens.
+// awaitOf waits for what a runner is to do, and shows its state if that never happens.
 func (p *pair) awaitOf(n int, what string, is func() bool) {
 	p.w.t.Helper()
 	defer func() {

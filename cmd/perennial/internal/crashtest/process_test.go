@@ -87,7 +87,7 @@ type process struct {
 	stdout *bufio.Reader
 	stderr *lockedBuffer
 	once   sync.Once
-	late   bool // it did not end by itself
+	late   bool // it did not end automatically
 }
 
 type lockedBuffer struct {
@@ -164,7 +164,7 @@ func (p *process) kill() {
 	})
 }
 
-// wait waits for the end that the process comes to by itself.
+// wait waits for the process to end on its own.
 func (p *process) wait() int {
 	p.once.Do(func() {
 		timer := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })

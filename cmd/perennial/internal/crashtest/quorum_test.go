@@ -76,7 +76,7 @@ func (c *natsCluster) url() string { return fmt.Sprintf("nats://run:pw@127.0.0.1
 
 // TestALostQuorumIsSeenAndWaitedOut: two of three servers die. The third one still
 // answers, so the runner stays connected; it says that it does not work, ends
-// nothing, and goes on when one of them is back.
+// nothing, and continues when one of them is back.
 func TestALostQuorumIsSeenAndWaitedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 200)

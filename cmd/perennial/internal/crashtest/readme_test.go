@@ -27,7 +27,7 @@ func codeBlocks(t testing.TB, language string) []string {
 	return blocks
 }
 
-// TestReadmeCommandsWork runs the README's quick start as it stands there,
+// TestReadmeCommandsWork runs the README's quick start as it is there,
 // beside a runner with nothing configured.
 func TestReadmeCommandsWork(t *testing.T) {
 	t.Parallel()

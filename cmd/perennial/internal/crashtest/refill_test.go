@@ -120,7 +120,7 @@ func TestAnEmptiedStreamIsRefusedByEveryStart(t *testing.T) {
 	w.readySays(line, ready)
 	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
 	emptyEvents(t, n.url())
-	w.readySays(line, "made anew")
+	w.readySays(line, "made again")
 	w.mustCLI("renew", "px_2", "--id", "second") // its facts have no place on the stream
 	refused := func(code int, errs string) {
 		t.Helper()
@@ -161,7 +161,7 @@ func eventsStream(t testing.TB, url string) (jetstream.JetStream, jetstream.Stre
 	return js, stream
 }
 
-// emptyEvents removes the account's events stream and makes it anew.
+// emptyEvents removes the account's events stream and makes it again.
 func emptyEvents(t testing.TB, url string) {
 	t.Helper()
 	js, stream := eventsStream(t, url)

@@ -139,7 +139,7 @@ func (r *role) publishFor(kind, body, inbox string) *nats.Subscription {
 	return answers
 }
 
-// answered is what comes to an inbox.
+// answered is what arrives at an inbox.
 func answered(t testing.TB, answers *nats.Subscription) (out struct {
 	fact.CommandFinished
 

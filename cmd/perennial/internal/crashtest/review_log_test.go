@@ -80,7 +80,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	}
 }
 
-// TestAnOlderCommandIsOffered by completion, behind more commands than it offers at once.
+// TestAnOlderCommandIsOffered by completion, after more commands than it offers at once.
 func TestAnOlderCommandIsOffered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 206)

@@ -92,7 +92,7 @@ func newGreed(t testing.TB) *greed {
 	return g
 }
 
-// flood sends six commands, whose requests hang, again and again: each time with an inbox that
+// flood sends six commands, whose requests hang, repeatedly: each time with an inbox that
 // waits for the answer. Five have as many inboxes as one user may have.
 func (g *greed) flood(ctx context.Context, greedy *role, messages int) {
 	inbox := nats.NewInbox()

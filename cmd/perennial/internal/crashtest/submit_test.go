@@ -144,7 +144,7 @@ func TestAnIDWithOtherContentShowsAConflict(t *testing.T) {
 	w.run()
 	w.mustCLI("renew", "px_1", "--id", "same", "--wait")
 	w.write("other.jsonl", `{"id":"same","duration_days":30,"proxy_ids":["px_2"]}`, 0o600)
-	const says = "the id was accepted before with other content, which stands and is completed: choose another id"
+	const says = "the id was accepted before with other content, which is kept and is completed: choose another id"
 	if out, errs, code := w.cli("submit", "other.jsonl"); code != cli.ExitFailed || !strings.Contains(out, says) || !strings.Contains(out, "same     conflict") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}

@@ -150,7 +150,7 @@ func TestAProxyThatIsNotRenewedIsReplaced(t *testing.T) {
 	}
 }
 
-// TestTrap55ASweepThatCannotBeMadeIsNotReady: with a key without proxies:read orders go on,
+// TestTrap55ASweepThatCannotBeMadeIsNotReady: with a key without proxies:read orders continue,
 // and no sweep can be made.
 func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
 	t.Parallel()
@@ -200,8 +200,8 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 		code     int
 		says     string
 	}{
-		{"ask", cli.ExitPerson, "it exceeds approve_over_cents (0.01 USD): approve it with `perennial schedules approve "}, {"none", cli.ExitPartly, "daily_budget_cents (0.01 USD): 1 proxy left out"},
-		{"some", cli.ExitPartly, "budget_cents (5.00 USD): 1 proxy left out, 1.00 USD is missing"}, {"all", cli.ExitDone, "0 to renew"}, {"all", cli.ExitDone, "0 to renew"},
+		{"ask", cli.ExitPerson, "it exceeds approve_over_cents (0.01 USD): approve it with `perennial schedules approve "}, {"none", cli.ExitPartly, "daily_budget_cents (0.01 USD): 1 proxy skipped"},
+		{"some", cli.ExitPartly, "budget_cents (5.00 USD): 1 proxy skipped, 1.00 USD short"}, {"all", cli.ExitDone, "0 to renew"}, {"all", cli.ExitDone, "0 to renew"},
 	} {
 		for _, output := range []string{"json", "table"} { // both within the same second
 			if c.schedule == "some" && output == "json" {
@@ -255,7 +255,9 @@ func TestAnApprovalNeedsANameAndSaysIt(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
 		}
 	}
-	w.mustCLI("sweep", "approve", held.Hash, "--by", "ada")
+	if out := w.mustCLI("sweep", "approve", held.Hash, "--by", "ada"); !strings.Contains(out, " of keep: 1 renewal published, about 3.00 USD; ") {
+		t.Errorf("what was approved is not said:\n%s", out)
+	}
 	for _, r := range w.journal(t) {
 		if r.Type == "sweep.finished" && strings.Contains(r.Data, `"by":"ada","reason":"approved on the command line"`) {
 			return

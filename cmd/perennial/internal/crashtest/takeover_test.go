@@ -110,7 +110,7 @@ func TestCrashMatrixTakenOver(t *testing.T) {
 }
 
 // TestAStoppedHolderFindsItselfReplaced: a holder that stood still past its lease sends
-// nothing when it goes on, and follows the one that took over.
+// nothing when it continues, and follows the one that took over.
 func TestAStoppedHolderFindsItselfReplaced(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 40)

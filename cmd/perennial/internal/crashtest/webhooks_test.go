@@ -111,7 +111,7 @@ func TestAnotherRunnerGoesOnWithAWebhook(t *testing.T) {
 }
 
 // TestTwoRunnersDeliverInOrder: the one that had the account stood still past its lease, in
-// the middle of deliveries, and goes on beside the one that took over.
+// the middle of deliveries, and continues beside the one that took over.
 func TestTwoRunnersDeliverInOrder(t *testing.T) {
 	t.Parallel()
 	p, h := newPair(t, 60), newHook(t)
@@ -307,7 +307,7 @@ func TestARunWithAWebhookThatCannotBeReadDoesNotStart(t *testing.T) {
 }
 
 // TestAWebhookFindsItsPlaceBehindARestore that has lost what the webhook had delivered, with
-// the stream: every event of the history that goes on instead arrives.
+// the stream: every event of the history that continues instead arrives.
 func TestAWebhookFindsItsPlaceBehindARestore(t *testing.T) {
 	t.Parallel()
 	w, h := newWorld(t, 10), newHook(t)
@@ -339,7 +339,7 @@ func TestAWebhookFindsItsPlaceBehindARestore(t *testing.T) {
 	w.mustCLI("renew", "px_10", "--id", "after", "--wait")
 	h.hasAll(w)
 	await(t, "the log says it", func() bool {
-		return strings.Contains(run.stderr.String(), "the account's history is another one behind this event")
+		return strings.Contains(run.stderr.String(), "the account's history is another one after this event")
 	})
 	w.stopped(run)
 	if _, after := h.arrived(); len(after) <= len(before) {

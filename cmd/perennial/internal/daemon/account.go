@@ -180,7 +180,7 @@ func (a *account) setState(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state != why {
-		a.host.say()
+		a.host.announce()
 		if why == waitsForLease {
 			a.log.Info(why)
 		}

@@ -54,7 +54,7 @@ func notBound(err error) string {
 // Retry-After was longer.
 const longestBindWait = 10 * time.Minute
 
-// waitOrResumed waits until the time is over, or until an operator ends the Retry-After
+// waitOrResumed waits until the time has passed, or until an operator ends the Retry-After
 // that was in force.
 func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
 	end, held := time.Now().Add(d), runner.Throttled()

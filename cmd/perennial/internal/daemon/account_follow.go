@@ -26,11 +26,11 @@ func (a *account) journalOf(l *ledger.Ledger) journal {
 // lookAgain is how often a runner looks whether it may ask for a lease.
 const lookAgain = time.Second
 
-// stand follows the account's events until the runner has its lease. While it cannot fold
+// awaitLease follows the account's events until the runner has its lease. While it cannot fold
 // an event of a later version, or cannot use the provider and another one can, it does not
 // ask for the lease: a runner that can work must not wait for it. It ends with
 // errLedgerBefore or errLedgerUnusable when the ledger has to be made again first.
-func (a *account) stand(ctx context.Context) (*lease.Lease, error) {
+func (a *account) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() {
@@ -121,7 +121,7 @@ func (a *account) setUnfollowed(err error) {
 // lease calls it.
 func (a *account) takeOver(ctx context.Context) error {
 	a.setState("reading the account's events to their end")
-	if err := a.clearStrangers(ctx); err != nil {
+	if err := a.removeForeign(ctx); err != nil {
 		return err
 	}
 	err := a.journal().foldToEnd(ctx)
@@ -129,7 +129,7 @@ func (a *account) takeOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.leaveToLongest(ctx)
+	return a.yieldToLongest(ctx)
 }
 
 // lead has what the runner appends published before it is committed, until end. The
@@ -175,7 +175,7 @@ func (a *account) setLeading(x *leading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.leading, a.outbox = x, nil
-	a.host.say()
+	a.host.announce()
 }
 
 // unacknowledged says that facts wait for the events stream, "" when they do not wait
@@ -200,10 +200,10 @@ func (a *account) unacknowledged() string {
 const slowAfter = 4 * time.Second
 
 // answersAgain is how many rows, before the end of the stream, have their answers sent
-// again by a runner that begins: the one before may have died behind the publication.
+// again by a runner that begins: the one before may have died after the publication.
 const answersAgain = 2048
 
-// answered is the row behind which answers to inboxes are sent.
+// answered is the row after which answers to inboxes are sent.
 func (a *account) answered(ctx context.Context) (uint64, error) {
 	noted, err := a.Ledger().Published(ctx)
 	if err != nil {

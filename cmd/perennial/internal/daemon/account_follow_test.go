@@ -138,7 +138,7 @@ func (x *taken) later() {
 }
 
 // TestATakeOverFoldsToTheEnd: with the lease alone nothing of what others wrote is there;
-// behind the take-over all of it is, and the next row belongs behind it.
+// after the take-over all of it is, and the next row belongs after it.
 func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	x := newTaken(t)
 	must(t, x.takeOver(t.Context()))
@@ -188,7 +188,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	stands := make(chan error, 1)
-	go func() { _, err := x.stand(ctx); stands <- err }()
+	go func() { _, err := x.awaitLease(ctx); stands <- err }()
 	for x.mayWait() {
 		select {
 		case err := <-stands:
@@ -216,7 +216,7 @@ func (x *taken) mayWait() bool {
 }
 
 // TestRowsThatWentWhileTheyWereReadAreNoOtherHistory: an archiving removes events that a
-// standby has yet to read. Its ledger has to be made again; the account goes on.
+// standby has yet to read. Its ledger has to be made again; the account continues.
 func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	x := newTaken(t)
 	rows, err := x.other.Rows(t.Context(), 20, 5)
@@ -230,7 +230,7 @@ func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	if !errors.Is(err, errLedgerBefore) || final(err) {
 		t.Errorf("rows that went: %v", err)
 	}
-	if lease, err := x.stand(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
+	if lease, err := x.awaitLease(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
 		t.Errorf("it stands with %v, %v", lease, err)
 	}
 }

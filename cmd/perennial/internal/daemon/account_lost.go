@@ -17,18 +17,18 @@ import (
 // events stream may turn out to have lost rows; and the longest wait for those words.
 const mayHaveLost = time.Minute
 
-// leaveToLongest returns nil where this runner may go on from the end of its ledger, and
+// yieldToLongest returns nil where this runner may continue from the end of its ledger, and
 // an error where the events stream has lost rows and another living runner has more of
 // them: from a shorter ledger the history would lack what the other one sent. Only the
 // holder of the lease calls it, with a ledger that has all that is on the stream.
-func (a *account) leaveToLongest(ctx context.Context) error {
+func (a *account) yieldToLongest(ctx context.Context) error {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
 		return err
 	}
 	head, _, err := a.Ledger().Head(ctx)
 	lost, reconnected := uint64(head) > last.StreamSeq, a.host.reconnected()
-	heard := a.host.peers.hearsSince(reconnected, time.Now())
+	heard := a.host.peers.heardSince(reconnected, time.Now())
 	known := reconnected.IsZero() || !heard.IsZero() && time.Since(heard) > mayHaveLost
 	if err != nil || a.refills() || !lost && known {
 		return err
@@ -54,7 +54,7 @@ func (a *account) leaveToLongest(ctx context.Context) error {
 // just been started may take connections long before they keep anything.
 func (a *account) awaitWords(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
-		heard := a.host.peers.hearsSince(a.host.reconnected(), time.Now())
+		heard := a.host.peers.heardSince(a.host.reconnected(), time.Now())
 		if !heard.IsZero() && time.Since(heard) >= lateAfter {
 			return nil
 		}
@@ -62,7 +62,7 @@ func (a *account) awaitWords(ctx context.Context) error {
 			return err
 		}
 	}
-	a.log.Warnf("bucket %s does not carry what runners say of themselves: the account goes on without knowing how many rows the others have", queue.NodesBucket)
+	a.log.Warnf("bucket %s does not carry what runners say of themselves: the account continues without knowing how many rows the others have", queue.NodesBucket)
 	return nil
 }
 
@@ -106,13 +106,13 @@ func (p *peers) longest(account, self string, now time.Time) (name string, row i
 // echo is how this runner's own word comes back to it: while it does, those of the others
 // come too.
 type echo struct {
-	since time.Time // when the first one came; behind a gap or a new connection it is another
+	since time.Time // when the first one came; after a gap or a new connection it is another
 	last  time.Time // when the newest one came
 }
 
-// hearSelf notes this runner's own word, where what was heard last has a new one that was
+// noteSelf notes this runner's own word, where what was heard last has a new one that was
 // said over the connection.
-func (p *peers) hearSelf(self string, connected, now time.Time) {
+func (p *peers) noteSelf(self string, connected, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own, known := p.heard[self]
@@ -125,9 +125,9 @@ func (p *peers) hearSelf(self string, connected, now time.Time) {
 	p.echo.last = now
 }
 
-// hearsSince is since when this runner hears, over a connection, what every runner says,
+// heardSince is since when this runner hears, over a connection, what every runner says,
 // without a gap; zero for one that does not.
-func (p *peers) hearsSince(connected, now time.Time) time.Time {
+func (p *peers) heardSince(connected, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.echo.since.Before(connected) || now.Sub(p.echo.last) >= lateAfter {

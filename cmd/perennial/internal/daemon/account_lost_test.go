@@ -15,12 +15,12 @@ func TestARunnerHearsTheOthersWhileItHearsItself(t *testing.T) {
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
 	var p peers
 	hear := func(spoken, connected, now time.Time) {
-		p.hear([]Node{said("own", spoken), said("other", began)}, now)
-		p.hearSelf("own", connected, now)
+		p.note([]Node{said("own", spoken), said("other", began)}, now)
+		p.noteSelf("own", connected, now)
 	}
 	want := func(what string, connected, now, want time.Time) {
 		t.Helper()
-		if got := p.hearsSince(connected, now); !got.Equal(want) {
+		if got := p.heardSince(connected, now); !got.Equal(want) {
 			t.Errorf("%s: the others are heard since %v, want %v", what, got.Sub(began), want.Sub(began))
 		}
 	}

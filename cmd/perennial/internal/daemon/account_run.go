@@ -21,7 +21,7 @@ import (
 // Any other failure is logged, shown on /readyz, and followed by another turn.
 func (a *account) run(ctx context.Context) error {
 	defer a.hasStarted()
-	err := turns(ctx, a.turn, a.setBack)
+	err := turns(ctx, a.turn, a.notWorking)
 	a.noteRefused(ctx, err)
 	state := "stopped"
 	if ctx.Err() == nil {
@@ -48,7 +48,7 @@ func (a *account) noteRefused(ctx context.Context, err error) {
 
 // turns takes one turn after another until ctx ends, or until one ends for good.
 // Between two that failed it waits a little longer each time, 15 s at most.
-func turns(ctx context.Context, turn func(context.Context) error, setBack func(error)) error {
+func turns(ctx context.Context, turn func(context.Context) error, notWorking func(error)) error {
 	delay := sleep.Growing(turnFirst, turnMost)
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -59,7 +59,7 @@ func turns(ctx context.Context, turn func(context.Context) error, setBack func(e
 		if time.Since(began) > turnMost {
 			delay.Reset()
 		}
-		setBack(err)
+		notWorking(err)
 		_ = delay.Wait(ctx)
 	}
 	return nil
@@ -80,8 +80,8 @@ func final(err error) bool {
 	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
 }
 
-// setBack says why the account does not work at the moment.
-func (a *account) setBack(err error) {
+// notWorking says why the account does not work at the moment.
+func (a *account) notWorking(err error) {
 	why := "it ended and is started again"
 	if err != nil {
 		why = err.Error()
@@ -110,13 +110,13 @@ func (a *account) turn(ctx context.Context) error {
 		return err
 	}
 	if most := a.js().MaxPayload(); most < RequiredPayload {
-		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any behind it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
+		return fmt.Errorf("max_payload of the NATS server is %s: an event of up to %s could not be published, nor any after it. Set max_payload: 1MB or more", humanize.IBytes(uint64(most)), humanize.IBytes(ledger.MaxFactBytes))
 	}
 	if err := a.ensureStreams(ctx); err != nil {
 		return err
 	}
 	if a.host.Embedded != nil {
-		if err := a.clearStrangers(ctx); err != nil {
+		if err := a.removeForeign(ctx); err != nil {
 			return err
 		}
 		return a.serve(ctx, nil)
@@ -128,7 +128,7 @@ func (a *account) turn(ctx context.Context) error {
 		return err
 	}
 	for {
-		lease, err := a.stand(ctx)
+		lease, err := a.awaitLease(ctx)
 		if err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (a *account) serveUnder(ctx context.Context, lease *lease.Lease) error {
 	release, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	if releaseErr := lease.Release(release); releaseErr != nil && !lost {
-		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it runs out by itself")
+		a.log.WithError(releaseErr).Warn("the account's lease could not be given back; it expires")
 	}
 	switch {
 	case lost:

@@ -25,7 +25,7 @@ import (
 // publishAtEnd is how long a stopping account waits for its last events.
 const publishAtEnd = 10 * time.Second
 
-// serve binds the account to its provider and works. Events go on being
+// serve binds the account to its provider and works. Events continue being
 // published until the last fact is out. lease is nil on the embedded server.
 func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 	commands, err := a.takeCommands(ctx)
@@ -121,7 +121,7 @@ func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
 	if found && last.Hash == "" {
-		return held, strange(a.Name, last)
+		return held, foreignEvent(a.Name, last)
 	}
 	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
 		return held, &outbox.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
@@ -214,7 +214,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbo
 // streamsEvery is how often the account's streams are looked at.
 const streamsEvery = 10 * time.Second
 
-// keepStreams makes a stream anew that was deleted (the outbox decides
+// keepStreams makes a stream again that was deleted (the outbox decides
 // whether the events are filled again from the ledger) and says through /readyz what is wrong with one
 // whose settings another program changed.
 func (a *account) keepStreams(ctx context.Context) error {
@@ -239,7 +239,7 @@ func (a *account) keepStreams(ctx context.Context) error {
 // consumersEvery is how often the account's consumers are compared with its stream.
 const consumersEvery = time.Minute
 
-// keepConsumers makes consumers anew that would never deliver a command of the stream.
+// keepConsumers makes consumers again that would never deliver a command of the stream.
 func (a *account) keepConsumers(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
@@ -272,7 +272,7 @@ func (a *account) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 const stillRunning = false
 
 // notePublished notes how far the outbox has published; stopped says that the account
-// stops in good order behind it.
+// stops in good order after it.
 func (a *account) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()
 	if seq == 0 {

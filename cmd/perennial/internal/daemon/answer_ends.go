@@ -70,7 +70,7 @@ func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 
 // answerFinished answers an inbox if its command has ended.
 func (a *account) answerFinished(ctx context.Context, inbox, id string) bool {
-	answer, err := answers{a}.cameTo(ctx, id)
+	answer, err := answers{a}.answerNow(ctx, id)
 	if err != nil || !answer.Finished {
 		return false
 	}
@@ -95,7 +95,7 @@ const nuidPrefix = 12
 
 // clientOf is what the inboxes of one client have in common: the user's inbox prefix, as in
 // _INBOX.ann.…, or the beginning that its library draws once. A client that draws each inbox
-// anew escapes it, so that it keeps accidents apart and no attacks.
+// again escapes it, so that it keeps accidents apart and no attacks.
 func clientOf(inbox string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(inbox, "_INBOX."), ".")
 	return first[:min(len(first), nuidPrefix)]

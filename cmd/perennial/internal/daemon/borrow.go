@@ -44,7 +44,7 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	b.started = time.Now().UTC()
 	saying, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var said sync.WaitGroup
-	said.Go(func() { b.say(saying) })
+	said.Go(func() { b.announce(saying) })
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
@@ -66,9 +66,9 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	}, nil
 }
 
-// say tells the runners that the command wants the account, or has it, until ctx ends. Of a
+// announce tells the runners that the command wants the account, or has it, until ctx ends. Of a
 // command that was killed the word runs out.
-func (b *Borrower) say(ctx context.Context) {
+func (b *Borrower) announce(ctx context.Context) {
 	for {
 		b.mu.Lock()
 		one := NodeAccount{Account: b.Account, Role: roleStandby, Ready: !b.holds, Lease: b.holds, Borrows: true}

@@ -24,7 +24,7 @@ const (
 	// receiver's answer. Then it counts as failed.
 	handOverMost = time.Minute
 	// againFirst and againMost bound the wait behind a hand-over that failed, before the
-	// next one to that runner, and behind any, before the same account is handed over by
+	// next one to that runner, and after any, before the same account is handed over by
 	// the same runner again for the sake of even shares. It doubles each time.
 	againFirst = 5 * time.Second
 	againMost  = time.Minute
@@ -46,7 +46,7 @@ func (a *account) setHolding(x holding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.holding = x
-	a.host.say()
+	a.host.announce()
 }
 
 func (a *account) holds() bool { return !a.snapshot().holding.since.IsZero() }
@@ -168,7 +168,7 @@ func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 	log := a.log.WithField("to", x.to)
 	switch holder := h.peers.holder(x.account, h.name.get(), now); {
 	case a.snapshot().holding.since.After(x.began):
-		log.Warn("the account was handed over and not taken: this runner goes on with it")
+		log.Warn("the account was handed over and not taken: this runner continues with it")
 		m.end(false, now)
 	case holder != "":
 		log.WithField("holder", holder).Info("the account was handed over")

@@ -28,8 +28,8 @@ func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 	own := placement.Node{Name: "own", Holds: []string{"b"}, Ready: []string{"a", "c"}}
 	leaves := func(n Node, later time.Duration) bool {
 		var f peers
-		f.hear([]Node{n}, now)
-		f.hear([]Node{n}, now.Add(later)) // the same word, read again
+		f.note([]Node{n}, now)
+		f.note([]Node{n}, now.Add(later)) // the same word, read again
 		return f.leaves(own, "a", now.Add(later))
 	}
 	if !leaves(said("other", now), 0) {
@@ -61,7 +61,7 @@ func TestAPersonsPinDecidesWhoHasAnAccount(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Ready: []string{"a", "b", "c"}}
 	var f peers
-	f.hear([]Node{said("other", now, "b", "c")}, now)
+	f.note([]Node{said("other", now, "b", "c")}, now)
 	if f.leaves(own, "a", now) {
 		t.Error("without a pin it is left to a runner with more accounts")
 	}
@@ -82,7 +82,7 @@ func TestACommandThatBorrowsGoesBeforeAPin(t *testing.T) {
 	command := Node{Node: "archive", SaidAt: now, Accounts: []NodeAccount{{Account: "a", Ready: true, Borrows: true}}}
 	var f peers
 	f.setPins(map[string]string{"a": "own"})
-	f.hear([]Node{command, said("other", now, "b", "c")}, now)
+	f.note([]Node{command, said("other", now, "b", "c")}, now)
 	held := map[string]time.Time{"a": now}
 	if wishes := f.wishes(own, held, now); len(wishes) != 1 || wishes[0].to != "archive" || !wishes[0].pinned || !wishes[0].ready {
 		t.Errorf("%+v", wishes)
@@ -189,20 +189,20 @@ func TestRunnersWithOtherSettingsAreNamed(t *testing.T) {
 	all := []Node{word("a", "1", roleStandby, "x"), word("b", "1", roleActive, "y"), word("c", "1", roleStandby, "y"), word("d", "2", roleStandby, "z"), word("e", "1", roleStandby, "")}
 	var f peers
 	const says = "account main: a has other settings or schedules than b"
-	if got := f.hear(all, now); got != says {
+	if got := f.note(all, now); got != says {
 		t.Error(got)
 	}
-	if got := f.hear(all, now); got != "" {
+	if got := f.note(all, now); got != "" {
 		t.Errorf("again: %s", got)
 	}
-	if got := f.hear(append(all, word("f", "1", roleStandby, "w")), now); got != "account main: a, f has other settings or schedules than b" {
+	if got := f.note(append(all, word("f", "1", roleStandby, "w")), now); got != "account main: a, f has other settings or schedules than b" {
 		t.Error(got)
 	}
 	all[0].Accounts[0].Settings = "y"
-	if got := f.hear(all, now); got != "" {
+	if got := f.note(all, now); got != "" {
 		t.Errorf("mended: %s", got)
 	}
-	if got := f.hear([]Node{all[1], word("a", "1", roleStandby, "x")}, now); got != says {
+	if got := f.note([]Node{all[1], word("a", "1", roleStandby, "x")}, now); got != says {
 		t.Errorf("and again: %s", got)
 	}
 }

@@ -151,7 +151,7 @@ func (a probes) probeStreams(ctx context.Context) {
 		had := a.onStream(ctx)
 		first, last, err := streams.Probe(ctx, a.js(), a.Name)
 		if err == nil && last < had {
-			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made anew, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
+			err = fmt.Errorf("stream %s ends with row %d and had acknowledged row %d: it was removed and made again, or set back (docs/operations.md, \"Ledger and events stream have diverged\")", queue.EventsStream(a.Name), last, had)
 		}
 		if why := a.lostFront(ctx, first, last); err == nil && why != "" {
 			err = errors.New(why)
@@ -379,7 +379,7 @@ func (a *account) ledgerFailing() string {
 
 // unusable says that an error is of a ledger file that is gone or damaged, or of a directory that another
 // process has: a check
-// of its own says so, and when it is over.
+// of its own says so, and when it has ended.
 func unusable(err error) bool {
 	_, lost := errors.AsType[*ledger.LostError](err)
 	_, damaged := errors.AsType[*ledger.DamagedError](err)
@@ -420,7 +420,7 @@ func pausedText(all []ledger.Pause) string {
 	return strings.Join(lines, "\n")
 }
 
-// UntilText says when a pause ends by itself, "" when it does not.
+// UntilText says when a pause ends automatically, "" when it does not.
 func UntilText(x ledger.Pause) string {
 	if x.Until == nil {
 		return ""

@@ -1,4 +1,4 @@
-// A ledger made from its account's events stream, where that begins behind a snapshot.
+// A ledger made from its account's events stream, where that begins after a snapshot.
 
 package daemon
 
@@ -85,7 +85,7 @@ func (a *account) ledgerConfig() ledger.Config {
 }
 
 // makeLedger makes a ledger that ends before the events stream begins, as an empty one
-// does, from a snapshot and the events behind it; the old file is moved aside. Any other
+// does, from a snapshot and the events after it; the old file is moved aside. Any other
 // ledger, and one that no snapshot goes with, stays. Nothing may write the ledger meanwhile.
 func (a *account) makeLedger(ctx context.Context) error {
 	if err := a.leaveUnusable(ctx); err != nil {
@@ -118,11 +118,11 @@ func (a *account) makeLedger(ctx context.Context) error {
 			return a.Ledger().Close()
 		},
 	}.Run(ctx)
-	if err = errors.Join(err, a.openAgain(ctx)); err != nil { // opened also behind a failure
+	if err = errors.Join(err, a.openAgain(ctx)); err != nil { // opened also after a failure
 		return fmt.Errorf("make the ledger: %w", err)
 	}
 	a.log.WithFields(logrus.Fields{"was_seq": head, "snapshot_seq": snapshot.Seq, "events": out.Events, "replaced": out.Replaced}).
-		Info("the ledger ended before the events stream begins: it is made again from the snapshot beside the stream and the events behind it")
+		Info("the ledger ended before the events stream begins: it is made again from the snapshot beside the stream and the events after it")
 	return nil
 }
 
@@ -171,7 +171,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 		return errors.Join(why, err)
 	}
 	if had := a.lastRow.Load(); int64(last.StreamSeq) < had {
-		return fmt.Errorf("%w\nit is not made again by itself: the events stream ends with row %d, and this ledger had row %d. Keep the file, and start another runner whose ledger is longer", why, last.StreamSeq, had)
+		return fmt.Errorf("%w\nit is not made again automatically: the events stream ends with row %d, and this ledger had row %d. Keep the file, and start another runner whose ledger is longer", why, last.StreamSeq, had)
 	}
 	if err := a.moveLedgerAside(why); err != nil {
 		return err

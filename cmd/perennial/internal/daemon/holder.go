@@ -43,10 +43,10 @@ func (n *name) get() string {
 	return n.node
 }
 
-// hear looks at what all runners said last. It reports whether the name had to change:
+// note looks at what all runners said last. It reports whether the name had to change:
 // another holder has written over the runner's own word. A word from before that is of
 // the machine's last start, and runs out.
-func (n *name) hear(all []Node, holder string) (changed bool) {
+func (n *name) note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, x := range all {
@@ -64,7 +64,7 @@ func (n *name) hear(all []Node, holder string) (changed bool) {
 
 // holderOf names the runner of a data directory, whose lock this process has, as the
 // holder of leases: a process that is started again there has the lease of the one that
-// died, and need not wait until it has run out. Behind the node's name stand the start of
+// died, and need not wait until it has run out. After the node's name stand the start of
 // the machine and the directory's place in it, so that a copy of the directory, or of the
 // machine, is another holder. Where that cannot be read, the name is of this process alone.
 func holderOf(dir string) string {

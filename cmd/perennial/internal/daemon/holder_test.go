@@ -40,16 +40,16 @@ func TestANodeKeepsItsName(t *testing.T) {
 	}
 	own, other := Node{Node: "a", Holder: "a-1"}, Node{Node: "a", Holder: "a-2"}
 	n := name{node: "a"}
-	if n.hear([]Node{other}, "a-1") || n.get() != "a" {
+	if n.note([]Node{other}, "a-1") || n.get() != "a" {
 		t.Error("the word of the machine's last start took the name")
 	}
-	if n.hear([]Node{{Node: "b", Holder: "b-1"}, own}, "a-1") || n.get() != "a" {
+	if n.note([]Node{{Node: "b", Holder: "b-1"}, own}, "a-1") || n.get() != "a" {
 		t.Error("the runner's own word took the name")
 	}
-	if !n.hear([]Node{other}, "a-1") || n.get() != "a-1" {
+	if !n.note([]Node{other}, "a-1") || n.get() != "a-1" {
 		t.Errorf("two runners are called %s", n.get())
 	}
-	if n.hear([]Node{other, own}, "a-1") {
+	if n.note([]Node{other, own}, "a-1") {
 		t.Error("the name changed twice")
 	}
 }

@@ -33,7 +33,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// embeddedAddress stands for the sandbox of the same process in the ledger's
+// embeddedAddress represents the sandbox of the same process in the ledger's
 // binding: its port differs from run to run.
 const embeddedAddress = "sandbox:embedded"
 
@@ -249,7 +249,7 @@ func (h *Host) Run(ctx context.Context) error {
 	watched := make(chan struct{})
 	go func() { defer close(watched); h.watch(watching) }()
 	defer func() { stop(); <-watched }()
-	defer context.AfterFunc(ctx, func() { h.stopping.Store(true); h.say() })()
+	defer context.AfterFunc(ctx, func() { h.stopping.Store(true); h.announce() })()
 	stopBrokers, err := h.serveBrokers()
 	defer stopBrokers()
 	if err != nil {

@@ -113,7 +113,7 @@ func (s *httpHost) close() {
 }
 
 // livez is 200 unless a part of the process is stuck: only another start helps then, and
-// what was under way goes on behind it.
+// what was under way continues after it.
 func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(InstanceHeader, s.host.instance)
 	for _, a := range s.host.Accounts {
@@ -130,8 +130,8 @@ func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 // ledger, may take: a writer gives up waiting for another process's lock after seconds.
 const stuckAfter = 2 * time.Minute
 
-// stuck says which part of the account does not go on, "" when none is stuck. Commands that
-// wait for NATS are not: they go on when it is there again.
+// stuck says which part of the account does not continue, "" when none is stuck. Commands that
+// wait for NATS are not: they continue when it is there again.
 func (a *account) stuck(now time.Time) string {
 	if since := a.Ledger().WorkingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
 		return "the ledger's writer is at one commit since " + since.UTC().Format(time.RFC3339)

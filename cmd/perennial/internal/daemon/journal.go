@@ -66,7 +66,7 @@ func (j journal) follow(ctx context.Context, folded func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, read := make(chan ledger.Row, ledger.PublishMost), make(chan error, 1)
-	// The reader is not waited for: behind a lost server the library may take its time,
+	// The reader is not waited for: after a lost server the library may take its time,
 	// and the caller may hold the account's lease already.
 	go func() {
 		defer close(rows)
@@ -122,7 +122,7 @@ func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()
 	}
 }
 
-// forkAdvice is what to do where another runner goes on from a history that this ledger
+// forkAdvice is what to do where another runner continues from a history that this ledger
 // does not have.
 const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
 	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"
@@ -161,13 +161,13 @@ func (j journal) row(e events.Event, err error) (ledger.Row, error) {
 		return ledger.Row{}, err
 	}
 	if e.Hash == "" || e.Seq != e.StreamSeq {
-		return ledger.Row{}, strange(j.account, e)
+		return ledger.Row{}, foreignEvent(j.account, e)
 	}
 	return ledger.ReadEvent(e.Data)
 }
 
-// strange is the error of a message that is no row of the journal.
-func strange(account string, e events.Event) error {
+// foreignEvent is the error of a message that is no row of the journal.
+func foreignEvent(account string, e events.Event) error {
 	return &outbox.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
 		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 }
@@ -179,7 +179,7 @@ func (j journal) foldToEnd(ctx context.Context) error {
 		return err
 	}
 	if last.Hash == "" || last.Seq != last.StreamSeq {
-		return strange(j.account, last)
+		return foreignEvent(j.account, last)
 	}
 	head, _, err := j.ledger.Head(ctx)
 	if err != nil || uint64(head) >= last.Seq {

@@ -94,13 +94,13 @@ func (a *account) carryOnce(ctx context.Context, carried *carriedListing) error 
 	return nil
 }
 
-// due reports whether the ledger's proxies may be stored: they were listed anew, or the
+// due reports whether the ledger's proxies may be stored: they were listed again, or the
 // last storing is so long ago that what was read since may follow.
 func (c *carriedListing) due(finished, now time.Time) bool {
 	return !finished.Equal(c.finished) || now.Sub(c.at) >= max(changesLeast, changesShare*c.took)
 }
 
-// storeListing stores what the ledger has of every proxy behind a complete listing, unless
+// storeListing stores what the ledger has of every proxy after a complete listing, unless
 // nothing was listed or read since it was stored last.
 func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carried *carriedListing) error {
 	asOf, err := a.Ledger().LastSeen(ctx)

@@ -10,7 +10,7 @@ import (
 	"perennial/ledger"
 )
 
-// TestAStuckWriterIsNotAlive: behind stuckAfter, and not before.
+// TestAStuckWriterIsNotAlive: after stuckAfter, and not before.
 func TestAStuckWriterIsNotAlive(t *testing.T) {
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: time.Now})
 	must(t, err)

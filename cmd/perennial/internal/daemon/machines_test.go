@@ -110,7 +110,7 @@ func (f *simFleet) step() {
 		if !m.alive {
 			continue
 		}
-		m.peers.hear(said, f.now)
+		m.peers.note(said, f.now)
 		f.takeFree(m)
 		f.handOver(m)
 	}
@@ -205,7 +205,7 @@ func (f *simFleet) until(t testing.TB, most time.Duration, what string, done fun
 
 // simResult is what a life of a fleet cost, in simulated time.
 type simResult struct {
-	again, even, back    time.Duration // behind a loss: all held; shares even; even with the lost one back
+	again, even, back    time.Duration // after a loss: all held; shares even; even with the lost one back
 	lostMoves, backMoves int
 	renewals, words      float64 // a second, in a quiet minute
 }

@@ -22,7 +22,7 @@ import (
 type metrics struct{ host *Host }
 
 // metric is the declaration of a metric, of which its collector and its row in
-// docs/operations.md are made.
+// docs/monitor.md are made.
 type metric struct {
 	name, kind, help string
 	labels           []string

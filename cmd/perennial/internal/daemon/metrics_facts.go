@@ -77,7 +77,7 @@ func (f *following) take(id string, kind fact.Kind, published time.Time) {
 	}
 }
 
-// start counts the rows behind one until stop is called.
+// start counts the rows after one until stop is called.
 func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	f.outbox = outbox
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +89,7 @@ func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	}
 }
 
-// run counts the rows behind one until ctx ends.
+// run counts the rows after one until ctx ends.
 func (f *following) run(ctx context.Context, after int64) {
 	var published sync.WaitGroup
 	defer published.Wait()
@@ -158,7 +158,7 @@ func (f *following) count(ctx context.Context, r ledger.Row) {
 	case "operation.waiting", "operation.review", "operation.resolved", "account.paused", "sweep.held", "ledger.discrepancy", "runner.started":
 		if x, err := fact.Decode(r.Type, []byte(r.Data)); err == nil {
 			f.countRare(r, x)
-			f.say(x)
+			f.logFact(x)
 		}
 	}
 }
@@ -221,9 +221,9 @@ func (f *following) countRare(r ledger.Row, x fact.Fact) {
 	}
 }
 
-// say logs a fact that a person should hear of, so that a day can be followed in the log:
+// logFact logs a fact that a person should hear of, so that a day can be followed in the log:
 // pauses, sweeps and findings are said where they happen.
-func (f *following) say(x fact.Fact) {
+func (f *following) logFact(x fact.Fact) {
 	switch x := x.(type) {
 	case fact.RunnerStarted:
 		log := f.log.WithField("recovered", x.Recovered)

@@ -22,5 +22,5 @@ func TestTheDocumentHasEveryMetric(t *testing.T) {
 	for _, m := range everyMetric() {
 		fmt.Fprintf(&rows, "| `%s{%s}` | %s | %s |\n", m.name, strings.Join(m.labels, ","), strings.ToLower(m.kind), m.help)
 	}
-	testrun.Table(t, "docs/operations.md", "| metric | type | meaning |\n|---|---|---|\n", rows.String())
+	testrun.Table(t, "docs/monitor.md", "| metric | type | meaning |\n|---|---|---|\n", rows.String())
 }

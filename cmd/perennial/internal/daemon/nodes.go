@@ -68,8 +68,8 @@ const nodeEvery = nodes.NodeLife / 3
 // sayAgain is how long a runner waits before it says at once what has changed.
 const sayAgain = 100 * time.Millisecond
 
-// say has the runner say at once what has changed.
-func (h *Host) say() {
+// announce has the runner say at once what has changed.
+func (h *Host) announce() {
 	select {
 	case h.changed <- struct{}{}:
 	default: // it is to say it already

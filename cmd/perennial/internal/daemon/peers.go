@@ -47,7 +47,7 @@ func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
-			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a bucket made anew is found
+			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a bucket made again is found
 			_ = watch(limited)                                          // that NATS is away is the matter of a check
 			ended := limited.Err() != nil
 			cancel()
@@ -60,14 +60,14 @@ func (h *Host) followPeers(ctx context.Context) {
 		again(func(ctx context.Context) error {
 			return nodes.Watch(ctx, h.Queue.JetStream(), func(said [][]byte) {
 				if all, err := nodesSaid(said); err == nil {
-					if h.name.hear(all, h.holder) {
+					if h.name.note(all, h.holder) {
 						h.log.WithField("node", h.name.get()).Error("another runner on a machine of the same name has the same data_dir: give the machines different host names. This runner calls itself by a longer name now")
 					}
 					now := time.Now()
-					if why := h.peers.hear(all, now); why != "" {
+					if why := h.peers.note(all, now); why != "" {
 						h.log.Warn(why + ": " + OtherSettingsAdvice)
 					}
-					h.peers.hearSelf(h.name.get(), h.reconnected(), now)
+					h.peers.noteSelf(h.name.get(), h.reconnected(), now)
 				}
 			})
 		})
@@ -78,8 +78,8 @@ func (h *Host) followPeers(ctx context.Context) {
 	both.Wait()
 }
 
-// hear notes what all runners said last. It returns what is new in [OtherSettings].
-func (p *peers) hear(all []Node, now time.Time) (other string) {
+// note keeps what all runners said last. It returns what is new in [OtherSettings].
+func (p *peers) note(all []Node, now time.Time) (other string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	heard := make(map[string]heardNode, len(all))

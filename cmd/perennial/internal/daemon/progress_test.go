@@ -16,7 +16,7 @@ import (
 	"perennial/queue/outbox"
 )
 
-var _ = flag.Bool("update", false, "write the tables of progress and of metrics into docs")
+var _ = flag.Bool("update", false, "write the tables of progress and of metrics")
 
 // progress is one loop, in one of the ways in which it can stand still.
 type progress struct {
@@ -28,7 +28,7 @@ type progress struct {
 	Test  string // the test that has it stand still, and go on again
 }
 
-// loops are all of them, in the order in which docs/state-machine.md prints them.
+// loops are all of them, in the order in which testdata/faults/README.md prints them.
 func loops() []progress {
 	within := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 	return []progress{
@@ -66,7 +66,7 @@ func TestEveryLoopHasItsProgress(t *testing.T) {
 	if names = slices.Compact(names); !slices.Equal(names, []string{"intake", "send", "poll", "list", "sweep", "outbox", "follow", "reconcile", "webhook"}) {
 		t.Errorf("the loops are %v", names)
 	}
-	testrun.Table(t, "docs/state-machine.md", "| loop | progress is | check of `/readyz`, or else | said after | stands still in |\n|---|---|---|---|---|\n", rows.String())
+	testrun.Table(t, "testdata/faults/README.md", "| loop | progress is | check of `/readyz`, or else | said after | stands still in |\n|---|---|---|---|---|\n", rows.String())
 }
 
 // TestAnOutboxThatStandsStillIsSaid: rows of the ledger that do not come onto the stream.

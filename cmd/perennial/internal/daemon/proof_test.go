@@ -66,7 +66,7 @@ func TestARefusedKeyIsSaid(t *testing.T) {
 func TestARunnerDefersToOneThatIsReady(t *testing.T) {
 	now := time.Now()
 	var p peers
-	p.hear([]Node{said("own", now), said("other", now, "b")}, now)
+	p.note([]Node{said("own", now), said("other", now, "b")}, now)
 	if !p.ready("a", "own", now) || p.ready("b", "own", now) || p.ready("a", "own", now.Add(lateAfter)) {
 		t.Errorf("ready: %t, held %t, gone %t", p.ready("a", "own", now), p.ready("b", "own", now), p.ready("a", "own", now.Add(lateAfter)))
 	}
@@ -86,7 +86,7 @@ func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
 		for n := range test.others {
 			all = append(all, said(fmt.Sprint("other-", n), now))
 		}
-		a.host.peers.hear(all, now)
+		a.host.peers.note(all, now)
 		every := a.provesEvery(now)
 		if every != test.every || unservedFor(every) < 2*every {
 			t.Errorf("%d others, %v a second: every %s", test.others, test.rate, every)

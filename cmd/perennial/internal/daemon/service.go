@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -173,7 +173,7 @@ func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserO
 // signed refuses a change without a name or a reason, and gives it its name.
 func signed(ctx context.Context, by *string, reason string) error {
 	*by = asked(ctx, *by)
-	return jobs.CheckSigned(*by, reason)
+	return desk.CheckSigned(*by, reason)
 }
 
 // changeOne makes a change in a person's name.

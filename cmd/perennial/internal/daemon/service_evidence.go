@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 )
@@ -58,7 +58,7 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 }
 
 // resolve books an answer to a review, and returns the wallet after it.
-func (a answers) resolve(ctx context.Context, x jobs.Resolution) (verbs.Changed, error) {
+func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	var err error
 	id, as := verbs.OperatorRequest{ID: x.ID, OperationID: x.OperationID, CommandID: x.CommandID}.Of()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs"
 	"perennial/queue/service"
 )
 
@@ -20,7 +21,7 @@ func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	declared, served := verbs.Served(), answers{&account{}}.verbs()
+	declared, served := verbs.Served(), answers{&account{current: current{runner: new(jobs.Runner)}}}.verbs()
 	if !slices.Equal(names(declared), names(served)) {
 		t.Errorf("served are %q, and declared %q", names(served), names(declared))
 	}
@@ -33,7 +34,7 @@ func TestEveryVerbHasAHandlerAndARole(t *testing.T) {
 
 // A negative number is no "as many as there are".
 func TestVerbsRefuseNegativeNumbers(t *testing.T) {
-	served := answers{&account{}}.verbs()
+	served := answers{&account{current: current{runner: new(jobs.Runner)}}}.verbs()
 	for verb, requests := range map[string][]string{
 		verbs.List.Name: {`{"limit":-1}`}, verbs.Proxies.Name: {`{"limit":-1}`}, verbs.Lines.Name: {`{"id":"x","limit":-1}`, `{"id":"x","after":-5}`},
 		verbs.Wait.Name: {`{"id":"x","timeout_seconds":-1}`},

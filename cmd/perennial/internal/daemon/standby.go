@@ -103,7 +103,7 @@ func (s *standbyState) note(look standbyLook) {
 	s.problem = ""
 	switch {
 	case look.at.Sub(s.moved) > standbySlow:
-		s.problem = fmt.Sprintf("another runner holds the account, and this one has not come on behind row %d of %d since %s", s.head, look.last, s.moved.UTC().Format(time.RFC3339))
+		s.problem = fmt.Sprintf("another runner holds the account, and this one has not advanced past row %d of %d since %s", s.head, look.last, s.moved.UTC().Format(time.RFC3339))
 	case look.at.Sub(s.held) > standbySlow:
 		s.problem = "no runner has held the account's lease since " + s.held.UTC().Format(time.RFC3339) + ", and this one could not take it"
 	}

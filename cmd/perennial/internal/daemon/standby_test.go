@@ -18,7 +18,7 @@ func TestAStandbyThatStandsStillSaysSo(t *testing.T) {
 		"even":        {[]standbyLook{{at(0), 5, 5, true}, {at(60), 5, 5, true}}, ""},
 		"coming on":   {[]standbyLook{{at(0), 5, 90, true}, {at(15), 6, 90, true}, {at(30), 7, 90, true}, {at(45), 8, 99, true}}, ""},
 		"behind":      {[]standbyLook{{at(0), 5, 9, true}, {at(20), 5, 9, true}}, ""},
-		"stands":      {[]standbyLook{{at(0), 5, 9, true}, {at(21), 5, 9, true}}, "not come on behind row 5 of 9 since 2026-01-02T12:00:00Z"},
+		"stands":      {[]standbyLook{{at(0), 5, 9, true}, {at(21), 5, 9, true}}, "not advanced past row 5 of 9 since 2026-01-02T12:00:00Z"},
 		"none":        {[]standbyLook{{at(0), 5, 5, true}, {at(10), 5, 5, false}, {at(21), 5, 5, false}}, "no runner has held the account's lease since 2026-01-02T12:00:00Z"},
 		"none, then":  {[]standbyLook{{at(0), 5, 5, true}, {at(21), 5, 5, false}, {at(26), 5, 5, true}}, ""},
 		"never seen":  {[]standbyLook{{at(0), 0, 0, false}, {at(10), 0, 0, false}}, ""},

@@ -99,7 +99,7 @@ func (e *told) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) e
 }
 
 // named are the ids of a span: those of the same command are the same in every run, so
-// that the parts of a trace fit together behind a crash.
+// that the parts of a trace fit together after a crash.
 type named struct {
 	trace trace.TraceID
 	span  trace.SpanID

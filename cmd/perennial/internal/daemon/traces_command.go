@@ -44,7 +44,7 @@ func (f *following) trace(r ledger.Row, published time.Time) {
 	}
 }
 
-// sendTraces sends the trace of each command behind the publication of its end. When ctx
+// sendTraces sends the trace of each command after the publication of its end. When ctx
 // ends it sends what is left, published or not.
 func (f *following) sendTraces(ctx context.Context) {
 	for {

@@ -66,7 +66,7 @@ func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Ch
 	return a.dropLetter(ctx, q.Seq)
 }
 
-// deadDrop removes a dead command for good, behind the fact that says who did: an end
+// deadDrop removes a dead command for good, after the fact that says who did: an end
 // between both leaves the letter, and it can be dropped again.
 func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock()

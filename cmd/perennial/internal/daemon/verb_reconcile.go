@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/queue/service"
@@ -28,15 +28,15 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 // CodeUnreachable is a runner's answer when its provider does not answer it.
 const CodeUnreachable = "unreachable"
 
-func (a answers) record(ctx context.Context, x jobs.Recording) (verbs.Changed, error) {
+func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
 }
 
 // Record books what an operator says, and warns of an overdraft. shown reads an order that
 // the ledger does not know.
-func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording, shown jobs.OrderReader) (done verbs.Changed, err error) {
-	r, booked, err := jobs.Record(ctx, l, x, shown)
+func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.OrderReader) (done verbs.Changed, err error) {
+	r, booked, err := desk.Record(ctx, l, x, shown)
 	if err != nil {
 		return done, err
 	}
@@ -45,7 +45,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x jobs.Recording, shown jobs.
 	}
 	done.Record = &verbs.RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents}
 	if done.Currency, err = l.Currency(ctx); err == nil {
-		done.Warning, err = jobs.Overdrawn(ctx, l, r.Movement)
+		done.Warning, err = desk.Overdrawn(ctx, l, r.Movement)
 	}
 	return done, err
 }

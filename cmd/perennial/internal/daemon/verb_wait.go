@@ -22,7 +22,7 @@ const (
 	mostParked  = 5 * time.Minute
 )
 
-// wait answers when the command is over, or its time. An id that is not known may be on
+// wait answers when the command has ended, or its time. An id that is not known may be on
 // its way: it is waited for too, and the error at the end is ledger.ErrNotFound.
 func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswer, error) {
 	switch {
@@ -38,7 +38,7 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 		if err != nil {
 			return verbs.WaitAnswer{}, err
 		}
-		answer, err := a.cameTo(ctx, q.ID)
+		answer, err := a.answerNow(ctx, q.ID)
 		if answer.Finished || err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			forget()
 			return answer, err
@@ -48,7 +48,7 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 			forget()
 		case <-over.C:
 			forget()
-			return a.cameTo(ctx, q.ID) // it may have come meanwhile
+			return a.answerNow(ctx, q.ID) // it may have come meanwhile
 		case <-ctx.Done():
 			forget()
 			return answer, ctx.Err()
@@ -58,8 +58,8 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 
 var errNoID = &service.Error{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
-// cameTo is the answer as things stand.
-func (a answers) cameTo(ctx context.Context, id string) (verbs.WaitAnswer, error) {
+// answerNow is the answer as of now.
+func (a answers) answerNow(ctx context.Context, id string) (verbs.WaitAnswer, error) {
 	f, err := a.Ledger().Finished(ctx, id)
 	return verbs.WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
 }
@@ -120,7 +120,7 @@ func (f *finishes) forget(id string, own chan struct{}) {
 // idleReads is how often the reader looks whether it is still needed.
 const idleReads = time.Second
 
-// read follows the journal behind a row until no request waits.
+// read follows the journal after a row until no request waits.
 func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	tick := time.NewTicker(idleReads)
 	defer tick.Stop()

@@ -92,7 +92,7 @@ func exported() map[string]bool {
 func TestAlertsAndDashboardNameMetricsThatAreThere(t *testing.T) {
 	there := exported()
 	metric := regexp.MustCompile(`perennial_[a-z0-9_]+`)
-	for _, file := range []string{"operations/alerts.yaml", "operations/alerts_test.yaml", "operations/grafana.json", "operations.md", "runbook.md"} {
+	for _, file := range []string{"operations/alerts.yaml", "operations/alerts_test.yaml", "operations/grafana.json", "monitor.md", "runbook.md"} {
 		found := metric.FindAllString(document(t, file), -1)
 		if len(found) == 0 {
 			t.Errorf("%s names no metric", file)
@@ -128,7 +128,7 @@ var checkNames = []string{"", needsNATS, needsStreams, needsEvents, needsDisk, n
 // TestEveryWaitIsShown: a wait of the table names a check of /readyz and a metric that there are.
 func TestEveryWaitIsShown(t *testing.T) {
 	t.Parallel()
-	text := document(t, "operations.md")
+	text := document(t, "monitor.md")
 	_, table, _ := strings.Cut(document(t, "state-machine.md"), "| what | reason | ")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(strings.TrimSpace(table), "\n")
@@ -140,8 +140,8 @@ func TestEveryWaitIsShown(t *testing.T) {
 		if check := strings.Trim(cells[4], "`"); !slices.Contains(checkNames, check) {
 			t.Errorf("%s %s names the check %q, which is none", cells[0], cells[1], check)
 		}
-		if metric := strings.Trim(cells[5], "`"); !strings.Contains(text, "`"+metric+"{") {
-			t.Errorf("%s %s names the metric %s, which docs/operations.md does not have", cells[0], cells[1], metric)
+		if metric := strings.Trim(cells[5], "` |"); !strings.Contains(text, "`"+metric+"{") {
+			t.Errorf("%s %s names the metric %s, which docs/monitor.md does not have", cells[0], cells[1], metric)
 		}
 	}
 }

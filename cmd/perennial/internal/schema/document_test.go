@@ -211,7 +211,7 @@ func TestEventsAreCloudEventsAndNameTheirCommand(t *testing.T) {
 }
 
 // TestThePageOfVerbsIsThatOfTheProgram: go test ./cmd/perennial/internal/schema -run PageOfVerbs -update
-// writes it anew.
+// rewrites it.
 func TestThePageOfVerbsIsThatOfTheProgram(t *testing.T) {
 	const file, begin, end = "../../../../docs/cli.md", "<!-- verbs: begin -->\n", "<!-- verbs: end -->"
 	page, err := os.ReadFile(file)

@@ -18,7 +18,7 @@ import (
 )
 
 // serviceSchemas are the schemas of what is neither a command nor an event: requests and
-// answers of verbs, dead letters, and what comes to the inbox of a command.
+// answers of verbs, dead letters, and what arrives at the inbox of a command.
 func (d describer) serviceSchemas() map[string]any {
 	all := map[string]any{
 		"dead":           d.part("dead", "A dead letter.", reflect.TypeFor[letters.Kept]()),
@@ -52,7 +52,7 @@ func named(s *jsonschema.Schema, name, description string) *jsonschema.Schema {
 	return s
 }
 
-// addService: a verb is a request, whose answer comes to the inbox that it names.
+// addService: a verb is a request, whose answer goes to the inbox that it names.
 func (d *api) addService() {
 	d.inbox["svc_error"] = object{
 		"name": "svc.error", "title": "The request is refused, or failed", "contentType": "application/json",

@@ -91,7 +91,7 @@ func notNegative(field string, n int) error {
 // MaxListed is how many operations one request may list.
 const MaxListed = 10_000
 
-// StatesRequest asks where commands stand. Hashes, beside the ids, asks for the
+// StatesRequest asks for the state of commands. Hashes, beside the ids, asks for the
 // state of that content; Messages, the hashes of the messages as they were published,
 // also finds what the intake refused as it read it (jobs.StateOf).
 type StatesRequest struct {
@@ -365,7 +365,7 @@ type SweepRequest struct {
 // SchedulePauseRequest pauses a schedule, or resumes it.
 type SchedulePauseRequest struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
-	Until    *time.Time `json:"until,omitempty" doc:"Of a pause: when it ends by itself."`
+	Until    *time.Time `json:"until,omitempty" doc:"Of a pause: when it ends automatically."`
 	By       string     `json:"by,omitempty" doc:"The name of the person, as the request gave it."`
 	Reason   string     `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }

@@ -10,8 +10,8 @@ import (
 	"reflect"
 	"slices"
 
-	"perennial/jobs"
 	"perennial/jobs/command"
+	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
@@ -112,7 +112,7 @@ var (
 		Verb: service.Verb{Name: "retry", Roles: forOperators}, Help: "Ask again after not charged.",
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"the wallet was filled"}`,
 	})
-	Resolve = declare[jobs.Resolution, Changed](Spec{
+	Resolve = declare[desk.Resolution, Changed](Spec{
 		Verb: service.Verb{Name: "resolve", Roles: forOperators, Pace: service.Slow}, Help: "Answer for an operation in review, by id, operation_id or command_id.",
 		Required: []string{"charged", "reason"}, Example: `{"id":"keep-7/0001","line":"px_1","charged":true,"charged_cents":300,"by":"ada","reason":"the statement has it"}`,
 	})
@@ -192,7 +192,7 @@ var (
 		Verb: service.Verb{Name: "reconcile", Roles: forOperators, Pace: service.Slow}, Help: "Compare the books with the provider; it may take minutes.",
 		Example: `{}`,
 	})
-	Record = declare[jobs.Recording, Changed](Spec{
+	Record = declare[desk.Recording, Changed](Spec{
 		Verb: service.Verb{Name: "record", Roles: forOperators}, Help: "Book money that no reply showed: a top-up, what was spent outside Perennial, a charge or refund of an operation; or take a record back.",
 		Required: []string{"reason"}, Example: `{"kind":"top-up","cents":5000,"id":"card-7","by":"ada","reason":"card"}`, AnswerExample: `{"changed":1,"currency":"USD"}`,
 	})

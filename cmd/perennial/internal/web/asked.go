@@ -31,14 +31,23 @@ func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question 
 
 // askNow is a runner's answer to a verb that changes nothing.
 func askNow[T any](ctx context.Context, s *Server, a Account, v verbs.Verb[struct{}, T]) Made[T] {
-	return lately(ctx, s.figures, v.Name+" "+a.AccountName(), 0, func(ctx context.Context) (T, error) {
+	return figureOf(ctx, s.figures, v.Name+" "+a.AccountName(), 0, answerOf(a, v))
+}
+
+// begin asks without waiting for the answer, which askNow returns.
+func begin[T any](s *Server, a Account, v verbs.Verb[struct{}, T]) {
+	s.figures.ask(v.Name+" "+a.AccountName(), 0, func(ctx context.Context) (any, error) { return answerOf(a, v)(ctx) })
+}
+
+func answerOf[T any](a Account, v verbs.Verb[struct{}, T]) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
 		return ask(ctx, a, v, struct{}{})
-	})
+	}
 }
 
-// sweeps is where the schedules of an account stand; problem says why that is not known.
+// sweeps is the state of an account's schedules; problem says why that is not known.
 func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string) {
 	made := askNow(ctx, s, a, verbs.Sweeps)
 	return made.Value, made.problem()

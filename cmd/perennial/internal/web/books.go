@@ -15,6 +15,7 @@ type booksView struct {
 	Compared *jobs.LastReconciliation // nil: its runner does not say
 	Changed  bool                     // money was booked since they were compared
 	Differed bool                     // they did when they were compared last, in an earlier run too
+	Agreed   bool                     // they did then
 }
 
 // booksOf is a balance with what the runner says of it.
@@ -22,7 +23,7 @@ func booksOf(b ledger.Balance, glance Made[verbs.Summary], shown Made[verbs.Acco
 	v := booksView{Balance: b}
 	if glance.problem() == "" {
 		books := glance.Value.Books
-		v.Changed, v.Differed = books.ChangedSince, books.Agree != nil && !*books.Agree
+		v.Changed, v.Differed, v.Agreed = books.ChangedSince, books.Agree != nil && !*books.Agree, books.Agree != nil && *books.Agree
 	}
 	if shown.problem() == "" {
 		v.Compared = &shown.Value.Reconciled
@@ -43,6 +44,19 @@ func (b booksView) BooksLevel() string {
 	return "ok"
 }
 
+// verdictBefore is that of the last comparison, which was before this run.
+func (b booksView) verdictBefore() string {
+	switch {
+	case b.Differed:
+		return "They differed before this run"
+	case b.Agreed && b.Changed:
+		return "Changed since the check"
+	case b.Agreed:
+		return "They agreed before this run"
+	}
+	return "Not compared yet"
+}
+
 // BooksVerdict says whether they agree. A difference is unexplained where nothing open can
 // be its cause, and unconfirmed where what is in review or pending can.
 func (b booksView) BooksVerdict() string {
@@ -51,10 +65,8 @@ func (b booksView) BooksVerdict() string {
 	switch {
 	case c == nil:
 		return "unknown"
-	case c.At.IsZero() && b.Differed:
-		return "They differed before this run"
 	case c.At.IsZero():
-		return "Not compared yet"
+		return b.verdictBefore()
 	case c.OK == nil:
 		return "Not comparable now"
 	case !*c.OK && c.DifferenceCents != nil && *c.DifferenceCents != 0:

@@ -120,7 +120,7 @@ var changes = map[string]change{
 	"release":         {does: "release a command", takes: ofCommand(verbs.Release.Spec)},
 	"cancel":          {does: "cancel a command", takes: ofCommand(verbs.Cancel.Spec)},
 	"retry":           {does: "retry a command", takes: ofCommand(verbs.Retry.Spec)},
-	"approve":         {does: "approve a plan", takes: byID(verbs.Approve.Spec, "plan", "schedules", "approve")},
+	"approve":         {does: "approve a plan", takes: approve},
 	"decline":         {does: "decline a plan", takes: byID(verbs.Decline.Spec, "plan", "schedules", "decline")},
 	"sweep":           {does: "run a schedule", takes: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
 	"schedule-resume": {does: "resume a schedule", takes: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
@@ -136,6 +136,22 @@ var changes = map[string]change{
 	"dead-drop":       {does: "drop a dead command", takes: ofLetter(verbs.DeadDrop.Spec, "drop")},
 	"webhook-test":    {does: "send a test event", takes: testWebhook, timeout: planWithin, unsigned: true},
 	"webhook-replay":  {does: "deliver events again", takes: replayWebhook},
+}
+
+// approve says how many renewals the plan published.
+func approve(form func(string) string) (deed, []string, error) {
+	do, words, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context, a Account, by signature) (string, error) {
+		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // what cannot be read is approved all the same
+		text, err := do(ctx, a, by)
+		if err != nil || plan == nil || text != "" {
+			return text, err
+		}
+		return fmt.Sprintf("%s published, about %s.", english.Plural(plan.All, "renewal", ""), plan.Cost), nil
+	}, words, nil
 }
 
 func pauseSchedule(form func(string) string) (deed, []string, error) {

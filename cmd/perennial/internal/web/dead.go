@@ -50,7 +50,7 @@ type letterView struct {
 // deadView is a page of the list of letters.
 type deadView struct {
 	Rows []Letter
-	Next string // the sequence that the next page begins behind; "" at the end
+	Next string // the sequence that the next page begins after; "" at the end
 }
 
 // letterOf shows a letter as `perennial dead-letters show` does: what is no text is quoted, and

@@ -8,7 +8,7 @@
 //     person's name: it is a fact, and the page shows the command that does the same.
 //   - Every page is whole without JavaScript, and asks no other server for anything.
 //   - No credential of a proxy is on any page, since the ledger that it reads has none, but
-//     in the answer to an operator who asks for those of one proxy, once, behind a fact.
+//     in the answer to an operator who asks for those of one proxy, once, after a fact.
 //
 // It reads ledgers and asks verbs through the interfaces of this package; the daemon wires
 // it.

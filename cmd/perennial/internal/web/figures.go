@@ -14,6 +14,8 @@ import (
 const (
 	// figureWait is how long a page waits for a figure that was never made.
 	figureWait = 25 * time.Millisecond
+	// answerWait is how long a page waits for the first answer of a runner, from when it was asked.
+	answerWait = time.Second
 	// figureWithin bounds the making of one.
 	figureWithin = 5 * time.Minute
 	// figureShare bounds the time that is spent on one figure: a hundredth.
@@ -22,7 +24,7 @@ const (
 	quick   = 20 * time.Millisecond
 	brief   = 500 * time.Millisecond
 	briefly = 5 * time.Second
-	// failedShare is the same behind a failure, which may be over.
+	// failedShare is the same after a failure, which may be over.
 	failedShare = 3
 	// figureKept is how long a figure is kept after the last request for it.
 	figureKept = 15 * time.Minute
@@ -52,7 +54,7 @@ type figure struct {
 	tried time.Time // when that was tried last
 	took  time.Duration
 	since time.Time     // when its making began; zero: it is not being made
-	made  chan struct{} // closed when that is over
+	made  chan struct{} // closed when that has ended
 	asked time.Time
 	owed  bool // a page was shown without it: pages hear when it has been made
 }
@@ -87,7 +89,7 @@ type Made[T any] struct {
 	Value T
 	At    time.Time // when it had been made; zero: it has not been yet
 	Since time.Time // a newer one is being made since; zero: none is
-	Err   string    // why the last attempt failed; Value is of before
+	Err   string    // why the last attempt failed; Value is the earlier one
 }
 
 // Known reports whether there is a value.
@@ -96,16 +98,20 @@ func (m Made[T]) Known() bool { return !m.At.IsZero() }
 // Pending reports whether the page has to be looked at again for a value.
 func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
-// lately is the figure of a name, which make makes: at most so old, unless its making takes
+// figureOf is the figure of a name, which make makes: at most so old, unless its making takes
 // more than a hundredth of that time. An older one is returned while a new one is made;
 // where there is none, or it is to be of now (fresh is 0), it waits a little.
-func lately[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
+func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
 	f.mu.Lock()
-	wanted, made := fresh == 0 || one.at.IsZero() && one.err == nil, one.made
+	first := one.at.IsZero() && one.err == nil
+	wanted, made, within := fresh == 0 || first, one.made, figureWait
+	if fresh == 0 && first {
+		within = max(figureWait, answerWait-f.clock().Sub(one.since))
+	}
 	f.mu.Unlock()
 	if wanted && made != nil {
-		wait := time.NewTimer(figureWait)
+		wait := time.NewTimer(within)
 		defer wait.Stop()
 		select {
 		case <-made:
@@ -130,7 +136,7 @@ func madeOf[T any](one *figure) Made[T] {
 	return out
 }
 
-// peek returns the figure of a name as it stands, without making it; asked is false where
+// peek returns the figure of a name as it is, without making it; asked is false where
 // the figure was never begun.
 func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	f.mu.Lock()
@@ -170,7 +176,7 @@ func (f *figures) ask(name string, fresh time.Duration, produce func(context.Con
 }
 
 // pause is how long it is not made again: so that it takes its share of the time, or shorter
-// behind a failure.
+// after a failure.
 func (one *figure) pause() time.Duration {
 	switch {
 	case one.took < quick:

@@ -23,7 +23,7 @@ func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}
-	ask := func() Made[int64] { return lately(t.Context(), f, "one", time.Minute, produce) }
+	ask := func() Made[int64] { return figureOf(t.Context(), f, "one", time.Minute, produce) }
 	if m := ask(); m.Known() || !m.Pending() || m.Since.IsZero() {
 		t.Fatalf("a figure that is being made is %+v", m)
 	}
@@ -59,7 +59,7 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 	made := 0
 	read := func() int {
 		t.Helper()
-		lately(t.Context(), f, "summary main", time.Hour, func(context.Context) (int, error) { made++; return made, nil })
+		figureOf(t.Context(), f, "summary main", time.Hour, func(context.Context) (int, error) { made++; return made, nil })
 		f.work.Wait()
 		m, _ := peek[int](f, "summary main")
 		return m.Value

@@ -53,7 +53,7 @@ func wasListed(ctx context.Context, a Account) error {
 
 // expiries counts the proxies of an account by the days that they have left.
 func (s *Server) expiries(ctx context.Context, a Account) Made[[]bucket] {
-	return lately(ctx, s.figures, "expiries:"+a.AccountName(), fleetFresh, func(ctx context.Context) ([]bucket, error) {
+	return figureOf(ctx, s.figures, "expiries:"+a.AccountName(), fleetFresh, func(ctx context.Context) ([]bucket, error) {
 		if err := wasListed(ctx, a); err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ type uncovered struct {
 }
 
 func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
-	return lately(ctx, s.figures, "uncovered:"+a.AccountName(), fleetFresh, func(ctx context.Context) (u uncovered, err error) {
+	return figureOf(ctx, s.figures, "uncovered:"+a.AccountName(), fleetFresh, func(ctx context.Context) (u uncovered, err error) {
 		if err := wasListed(ctx, a); err != nil {
 			return u, err
 		}
@@ -112,7 +112,7 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 
 // coverage is which schedule renews which proxy of an account.
 func (s *Server) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
-	return lately(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
+	return figureOf(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
 		return plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 	})
 }
@@ -120,7 +120,7 @@ func (s *Server) coverage(ctx context.Context, a Account) Made[*plans.Coverage] 
 // forecast is what all schedules of an account are expected to charge in the next days, as
 // its runner says.
 func (s *Server) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
-	return lately(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
+	return figureOf(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
 		if err = wasListed(ctx, a); err == nil {
 			f, err = ask(ctx, a, verbs.Forecast, verbs.ForecastRequest{Days: forecastDays})
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -203,7 +204,7 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	h.renewed("paid", "px_a", 450, noon)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/calendar?month=2026-12")
-	wants(t, page, "3 expire", "9.00 USD", "no schedule covers 1", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
+	wants(t, page, "3 expire", "9.00 USD", "1 not scheduled", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
 		`href="/a/main/calendar?month=2026-11"`, `href="/a/main/calendar?month=2027-01"`)
 	day := h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")
 	if got := lists(day); strings.Join(got, " ") != "px_a px_b" {
@@ -285,7 +286,11 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 				json.RawMessage(`{"proxy_ids":["px_1","px_a"],"expect_expires_at":{"px_1":"2026-11-21T15:00:00Z","px_a":"2026-11-21T14:00:00Z"}}`),
 				json.RawMessage(`{"proxy_ids":["px_none"],"expect_expires_at":{"px_none":"2026-11-21T16:00:00Z"}}`),
 			},
-			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}})
+			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}, {CommandID: "d", Proxies: 1, UnknownPrice: 1}}},
+			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval},
+			// A later run finds the same plan on hold and does not store it again.
+			fact.SweepPlanned{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "9f86d081", Due: 3, Commands: []json.RawMessage{}},
+			fact.SweepHeld{Schedule: "keep", Slot: noon.Add(time.Hour), Plan: "9f86d081", Code: fact.SweepHeldApproval})
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/schedule?id=keep")
@@ -294,6 +299,10 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	if got := lists(page); strings.Join(got, " ") != "px_a px_1 px_none" {
 		t.Errorf("the approval lists %v", got)
 	}
+	h.main.answer["approve"] = verbs.Changed{Changed: 1}
+	_, raw, _ := h.get("/a/main/schedule?id=keep")
+	_, done := h.post(h.client, "/a/main/change/approve", h.server.URL, map[string]string{"form": formOf(t, raw), "id": "9f86d081", "reason": "checked"})
+	wants(t, done, "Done: approve a plan (9f86d081).", "3 renewals published, about at least 7.00 USD (1 of unknown price).")
 }
 
 // TestAPlanSaysPricesAndWhatChanged since the last one.

@@ -58,7 +58,7 @@ func NewIdentity(header string, trusted []string, people []Person) (Identity, er
 		i.trusted = append(i.trusted, prefix.Masked())
 	}
 	if len(people) == 0 {
-		return Identity{}, errors.New("people is empty: list who gets in; nobody else does")
+		return Identity{}, errors.New("people is empty: list who gets in; no one else does")
 	}
 	for n, p := range people {
 		switch _, twice := i.people[p.Name]; {

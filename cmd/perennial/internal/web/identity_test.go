@@ -31,7 +31,7 @@ func (h *rig) named(client *http.Client, method, path, form string, names ...str
 	return h.do(client, request)
 }
 
-// TestAProxyNamesThePerson: whom it names is in, as what is configured, and nobody else is.
+// TestAProxyNamesThePerson: whom it names is in, as what is configured, and no one else is.
 func TestAProxyNamesThePerson(t *testing.T) {
 	h := behindProxy(t, "127.0.0.0/8")
 	if code, page, header := h.named(h.client, http.MethodGet, "/", "", "ada@example.com"); code != http.StatusOK || !strings.Contains(page, "ada@example.com") || strings.Contains(page, "Sign out") || header.Get("Set-Cookie") != "" {

@@ -73,7 +73,7 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 }
 
 // edition names what a page is made of: the heads of the ledgers that a person may see, and
-// the figures that were made. A page carries the one of before it was read, so that what
+// the figures that were made. A page carries the one from before it was read, so that what
 // happens until its changes are followed is not missed.
 func (s *Server) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))

@@ -74,7 +74,7 @@ func TestALinkSignsInOnce(t *testing.T) {
 		t.Errorf("with two cookies %s: %d", name, code)
 	}
 	stale := Link(h.pages.Key, ada, h.clock())
-	old := Link(h.pages.Key, ada, h.clock().Add(-time.Minute)) // of before the process started
+	old := Link(h.pages.Key, ada, h.clock().Add(-time.Minute)) // from before the process started
 	other, err := Key(filepath.Join(t.TempDir(), "key"), true)
 	check(t, err)
 	refused := func(what, code string) {

@@ -93,6 +93,9 @@ func transactions(all []ledger.Posting) (out []transaction) {
 		if slices.ContainsFunc(out[i].Postings, func(p ledger.Posting) bool { return p.Account == "wallet" }) {
 			out[i].Moved = 0
 		}
+		if out[i].CorrectsSeq > 0 {
+			out[i].What += " (correction)"
+		}
 	}
 	return out
 }
@@ -125,7 +128,7 @@ func (s *Server) money(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v.Days = lately(ctx, s.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
+	v.Days = figureOf(ctx, s.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
 		days, err := l.TotalsBy(ctx, "day", daysListed)
 		slices.SortStableFunc(days, byDay)
 		return days, err
@@ -137,7 +140,7 @@ func (s *Server) money(q accountRequest) {
 	s.show(q, "money", "Money", v)
 }
 
-// byDay has the days in their order, and what is in none of them behind.
+// byDay has the days in their order, and what is in none of them after.
 func byDay(a, b ledger.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
@@ -212,7 +215,7 @@ func (s *Server) statement(q accountRequest) {
 	if next := begin.AddDate(0, 1, 0); !next.After(s.Clock()) {
 		v.Later = next.Format(monthForm)
 	}
-	v.Made = lately(q.Context(), s.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
+	v.Made = figureOf(q.Context(), s.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
 		return l.Statement(ctx, name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
 	s.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)

@@ -225,6 +225,9 @@ func (v *operationView) choose() {
 			v.Choices = append(v.Choices, choice{ProxyID: a.ProxyID})
 			if a.ProxyID == "" && v.Verdict != nil {
 				v.Choices[i].Expected, v.Choices[i].OrderNo = v.Verdict.ExpectedCents, v.Verdict.OrderNo
+				if gap := v.ChargedByWallet(); gap > 0 && !v.Verdict.ExpectedCents.Known() {
+					v.Choices[i].Expected = fact.Known(gap)
+				}
 			}
 		}
 		c := &v.Choices[i]
@@ -237,7 +240,7 @@ func (v *operationView) choose() {
 	}
 }
 
-// readWay finds, of each line, what bought or renewed its proxy before and behind it.
+// readWay finds, of each line, what bought or renewed its proxy before and after it.
 func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
 		one := wayOfProxy{RenewalLine: line}
@@ -308,7 +311,7 @@ func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e i
 		return e, false, nil
 	}
 	name := fmt.Sprintf("evidence %s %s %d", a.AccountName(), o.ID, o.Version)
-	asked := lately(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (inspect.Evidence, error) {
+	asked := figureOf(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (inspect.Evidence, error) {
 		ctx, cancel := context.WithTimeout(ctx, evidenceWithin)
 		defer cancel()
 		return ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: o.ID})

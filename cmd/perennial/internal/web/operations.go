@@ -232,7 +232,7 @@ func (s *Server) search(q accountRequest, v operationsView) {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
 		return
 	}
-	trace := lately(q.Context(), s.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
+	trace := figureOf(q.Context(), s.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
 		return q.account.Ledger().Traced(ctx, v.Query, tracedShown)
 	})
 	v.Trace = &trace

@@ -43,7 +43,7 @@ func (h *rig) wayOfPx() {
 	}
 }
 
-// awaits waits for a figure, but not for ever.
+// awaits waits for a figure, but not forever.
 func (h *rig) awaits(made <-chan struct{}) {
 	h.t.Helper()
 	select {
@@ -61,7 +61,7 @@ func (h *rig) shows(path, want string) (page string) {
 		if _, page, _ = h.get(path); strings.Contains(page, want) {
 			return page
 		}
-		if !strings.Contains(page, "Being counted") && !strings.Contains(page, "being made") {
+		if !strings.Contains(page, "Being counted") && !strings.Contains(page, "In progress since") && !strings.Contains(page, "A new one is in progress") && !strings.Contains(page, "being made") {
 			h.t.Fatalf("no %q in\n%s", want, page)
 		}
 		h.awaits(made)
@@ -76,7 +76,7 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	_, page, _ := h.get("/a/main/operation?id=first")
 	for _, want := range []string{
-		`id=buy%2F0001" title="buy/0001">buy/0001</a></td><td data-th="next"><a href="/a/main/operation?id=second%2F0001"`, // before and behind it
+		`id=buy%2F0001" title="buy/0001">buy/0001</a></td><td data-th="next"><a href="/a/main/operation?id=second%2F0001"`, // before and after it
 		"attempt 1, 7 bytes", "<code>ok</code>", "trace trc_first", "Nothing: it has ended.", "key-first/0001", `label=team%3Dshop">team=shop</a>`,
 		`<td>renewals</td><td class="n">3.00 USD</td>`, `<td>wallet</td><td class="n">-3.00 USD</td>`, "event main/",
 	} {
@@ -156,11 +156,11 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	_, page, _ := h.get("/a/main/money")
-	if strings.Contains(page, "It holds") {
+	if strings.Contains(page, "Verified:") {
 		t.Fatal("nobody has asked for a proof")
 	}
 	h.main.answer["reconcile"] = map[string]any{"ok": false, "wallet": map[string]any{"provider_cents": 499_000, "book_cents": 500_000}, "findings": []map[string]any{{"kind": "wallet", "amount_cents": -1000, "explanation": markup}}}
-	for what, want := range map[string]string{"verify": "It holds: 6 rows", "reconcile": "They differ: 4,990.00 USD in the wallet, 5,000.00 USD in the books"} {
+	for what, want := range map[string]string{"verify": "Verified: 6 journal entries", "reconcile": "They differ: 4,990.00 USD in the wallet, 5,000.00 USD in the books"} {
 		if code, _ := h.post(h.client, "/a/main/check/"+what, h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
 			t.Fatalf("%s: %d", what, code)
 		}
@@ -170,7 +170,7 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 	if code, _ := h.post(h.client, "/a/main/check/verify", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
 		t.Fatalf("verify again: %d", code)
 	}
-	if page = h.shows("/a/main/money", "ledger is broken (proxies)"); strings.Contains(page, "It holds") {
+	if page = h.shows("/a/main/money", "ledger is broken (proxies)"); strings.Contains(page, "Verified:") {
 		t.Error("a broken ledger is said to hold")
 	}
 	viewer := h.browser()
@@ -215,7 +215,7 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	}
 }
 
-// A command of before that has the id of an operation does not hide it.
+// An earlier command that has the id of an operation does not hide it.
 func TestAnOperationWhoseIDACommandHasIsShown(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})

@@ -35,6 +35,7 @@ type accountCard struct {
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
 	Needs         *verbs.Needs // nil: its runner does not say
+	Asked         bool         // it has not answered yet
 	ConfigChanged string       // "": it has not
 	List          attentionView
 	Schedules     []schedules.Status
@@ -123,13 +124,19 @@ func (s *Server) accountOverview(q accountRequest) {
 
 func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
 	cards := make([]accountCard, 0, len(names))
+	for _, name := range names { // so that their runners answer at the same time
+		a := s.account(x.Person, name)
+		begin(s, a, verbs.AtAGlance)
+		begin(s, a, verbs.Sweeps)
+		begin(s, a, verbs.Show)
+	}
 	for _, name := range names {
 		a := s.account(x.Person, name)
 		card := accountCard{Name: name, Role: a.Role()}
 		if err := s.fill(r.Context(), a, &card); err != nil {
 			card.Broken = err.Error()
 		}
-		v.Pending = v.Pending || card.Forecast.Pending() || card.Expiries.Pending() || card.Uncovered.Pending()
+		v.Pending = v.Pending || card.Asked || card.Forecast.Pending() || card.Expiries.Pending() || card.Uncovered.Pending()
 		cards = append(cards, card)
 	}
 	slices.SortStableFunc(cards, func(a, b accountCard) int { return cmp.Compare(b.rank(), a.rank()) })
@@ -165,6 +172,7 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 	s.fillFleet(ctx, a, card)
 	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
 	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
+	card.Asked = glance.Pending()
 	card.booksView = booksOf(p.WithUnbooked(), glance, shown)
 	if glance.problem() == "" {
 		card.Needs, card.ConfigChanged = &glance.Value.Needs, glance.Value.ConfigChanged

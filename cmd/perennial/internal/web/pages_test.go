@@ -320,6 +320,16 @@ func evidenceOfR1() inspect.Evidence {
 	}
 }
 
+// TestTheWalletFillsInAnAmountThatNothingElseTells, where the evidence says that it charged.
+func TestTheWalletFillsInAnAmountThatNothingElseTells(t *testing.T) {
+	h := newRig(t)
+	e := evidenceOfR1()
+	e.Verdict.ExpectedCents, e.WalletGap = fact.Cents{}, new(int64(640))
+	h.main.answer["evidence"] = e
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	wants(t, h.settled("/a/main/operation?id=r1"), `value="charged">It charged 6.40 USD: order NO-77</button>`)
+}
+
 // TestThePageOfAReviewShowsTheEvidence, the verdict, and buttons with the amount and the
 // order; afterwards it offers to correct the answer.
 func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
@@ -407,7 +417,7 @@ func TestAnOpenPageHearsOfAChange(t *testing.T) {
 		t.Fatalf("%s was not heard: %v", want, lines.Err())
 	}
 	heard("hello")
-	for range 3 { // also what comes right behind another change
+	for range 3 { // also what comes right after another change
 		check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "x"})
 		}))

@@ -157,7 +157,7 @@ func placeAfter(form url.Values) (p ledger.ExpiryPlace, ok bool) {
 	return p, found && err == nil
 }
 
-// nextPage is the address of the page behind a proxy.
+// nextPage is the address of the page after a proxy.
 func nextPage(q accountRequest, last ledger.ExpiryPlace) string {
 	form := q.URL.Query()
 	form.Set("behind", last.At.UTC().Format(time.RFC3339Nano)+"~"+last.ProxyID)
@@ -193,7 +193,7 @@ func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p led
 		return row
 	}
 	kind := strings.Join([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
-	price := lately(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
+	price := figureOf(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
 		return a.Ledger().LastPaid(ctx, p.Proxy)
 	})
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {

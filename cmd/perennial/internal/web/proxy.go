@@ -110,7 +110,7 @@ const planFresh = time.Minute
 
 // plan is a schedule's sweep as it would be now, as the runner says that has the account.
 func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
-	return lately(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (plans.Plan, error) {
+	return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (plans.Plan, error) {
 		return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
 	})
 }

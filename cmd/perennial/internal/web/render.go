@@ -84,7 +84,7 @@ var functions = template.FuncMap{
 	"sub":        func(a, b int64) int64 { return a - b },
 }
 
-// dayOfMonth is a day, 2026-11-21, as it stands below a chart.
+// dayOfMonth is a day, 2026-11-21, as it is shown below a chart.
 func dayOfMonth(day string) string {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {

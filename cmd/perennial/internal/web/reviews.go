@@ -38,7 +38,7 @@ type reviewsView struct {
 // reviewGroup are reviews with one code and reason, which one answer may serve.
 type reviewGroup struct {
 	Code, Reason string
-	Ended        bool // nothing is at stake: whether sweeps go on
+	Ended        bool // nothing is at stake: whether sweeps continue
 	Lines        bool // of single proxies
 	Rows         []ledger.Review
 	AtStake      fact.Sum

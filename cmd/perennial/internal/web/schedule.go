@@ -35,7 +35,7 @@ type scheduleView struct {
 	Rules    []plans.Rule
 	Approval *approval // the plan that needs one
 	Next     []nextSlot
-	Slots    []pastSlot
+	Runs     []*schedules.Run
 	Currency string
 	Planned  bool // the plan is asked for
 	Plan     Made[plans.Plan]
@@ -69,12 +69,6 @@ type nextSlot struct {
 	Here string
 }
 
-// pastSlot is a slot and the result of its sweep.
-type pastSlot struct {
-	ledger.Slot
-	ledger.SlotResult
-}
-
 const (
 	// planWithin bounds a change that plans: a table of proxies that is old is listed first.
 	planWithin = 20 * time.Second
@@ -100,7 +94,7 @@ func (s *Server) schedule(q accountRequest) {
 	}
 	var err error
 	if v.Currency, err = q.account.Ledger().Currency(ctx); err == nil {
-		err = v.fillSlots(ctx, q.account.Ledger())
+		v.Runs, err = schedules.Runs(ctx, q.account.Ledger(), v.Schedule, slotsShown)
 	}
 	if err == nil && configured >= 0 {
 		v.Skipped, err = skippedBy(ctx, q.account, q.account.Schedules()[configured])
@@ -109,7 +103,7 @@ func (s *Server) schedule(q accountRequest) {
 		v.Rules = q.account.Schedules()[configured].Rules(v.Currency)
 	}
 	if err == nil && v.Status.Plan != "" {
-		v.Approval, err = approvalOf(ctx, q.account.Ledger(), v.Slots, v.Status.Plan)
+		v.Approval, err = approvalOf(ctx, q.account.Ledger(), v.Status.Plan)
 	}
 	if err != nil {
 		s.broken(q, err)
@@ -117,7 +111,7 @@ func (s *Server) schedule(q accountRequest) {
 	}
 	if v.Planned {
 		if v.Plan = s.plan(ctx, q.account, name); v.Plan.Known() {
-			v.Change = changeOf(ctx, q.account.Ledger(), v.Slots, v.Plan.Value)
+			v.Change = changeOf(ctx, q.account.Ledger(), v.Plan.Value)
 		}
 	}
 	s.show(q, "schedule", "Schedule "+name, &v)
@@ -153,26 +147,14 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	}
 }
 
-func (v *scheduleView) fillSlots(ctx context.Context, l *ledger.Ledger) error {
-	slots, err := l.SlotsOf(ctx, v.Schedule, slotsShown)
-	for _, one := range slots {
-		past := pastSlot{Slot: one}
-		if past.SlotResult, err = l.SlotResult(ctx, one); err != nil {
-			return err
-		}
-		v.Slots = append(v.Slots, past)
-	}
-	return err
-}
-
 // approvalOf are the proxies of a plan, those that expire first in front; nil where the plan
 // has no row any longer.
-func approvalOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan string) (*approval, error) {
-	at := slices.IndexFunc(slots, func(x pastSlot) bool { return x.Plan == plan })
-	if at < 0 {
-		return nil, nil //nolint:nilnil // there is none
+func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
+	slots, err := l.HeldSlots(ctx, plan)
+	if err != nil || len(slots) == 0 {
+		return nil, err
 	}
-	f, err := l.Plan(ctx, slots[at].Slot)
+	f, err := l.Plan(ctx, slots[0]) // the first holds the commands
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -195,15 +177,19 @@ type planChange struct {
 const changedShown = 50
 
 // changeOf compares a plan with the last one that has a row; nil where there is none.
-func changeOf(ctx context.Context, l *ledger.Ledger, slots []pastSlot, plan plans.Plan) *planChange {
+func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan) *planChange {
+	slots, err := l.SlotsOf(ctx, plan.Schedule, slotsShown)
+	if err != nil {
+		return nil
+	}
 	for _, slot := range slots {
-		last, err := l.Plan(ctx, slot.Slot)
+		last, err := l.Plan(ctx, slot)
 		if err != nil {
 			continue // it was missed, or archived
 		}
-		x := &planChange{Since: slot.At, Before: slot.Cost()}
-		if now := plan.Estimate(); now.Lacks+slot.Cost().Lacks == 0 {
-			x.By = fact.Known(now.Cents - slot.Cost().Cents)
+		x := &planChange{Since: slot.At, Before: plans.SumOf(plans.PlannedProxies(last))}
+		if now := plan.Estimate(); now.Lacks+x.Before.Lacks == 0 {
+			x.By = fact.Known(now.Cents - x.Before.Cents)
 		}
 		before := map[string]int64{}
 		for _, p := range plans.PlannedProxies(last) {

@@ -96,7 +96,7 @@ type session struct {
 
 	before   string // the id of the period before, of a session that a header begins
 	byHeader bool
-	edition  string // of before this request was answered
+	edition  string // from before this request was answered
 }
 
 // link is what a one-time link carries.
@@ -152,7 +152,7 @@ func Link(key []byte, p Person, now time.Time) string {
 type sessions struct {
 	key     []byte
 	clock   func() time.Time
-	started time.Time // codes of before are refused: this process does not know whether they were used
+	started time.Time // earlier codes are refused: this process does not know whether they were used
 
 	mu    sync.Mutex
 	spent map[string]time.Time // ids of links and ended sessions, until when they matter

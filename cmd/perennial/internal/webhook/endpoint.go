@@ -138,7 +138,7 @@ func (e Endpoint) read(response *http.Response) Reply {
 		r.Outcome = Failed
 	case status/100 == 3:
 		r.Outcome = Refused
-		r.Reason += " (a redirect is not followed: configure the address behind it)"
+		r.Reason += " (redirects are not followed: configure the final address)"
 	default:
 		r.Outcome = Refused
 	}

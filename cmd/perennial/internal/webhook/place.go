@@ -1,4 +1,4 @@
-// Where a webhook goes on: at its stored position, or where a history that was cut behind
+// Where a webhook continues: at its stored position, or where a history that was cut after
 // it still agrees.
 
 package webhook
@@ -17,9 +17,9 @@ const (
 	FromStart = "start" // with the first event that the stream holds
 )
 
-// open reads the position, or makes it, and finds the place behind which events are read.
+// open reads the position, or makes it, and finds the place after which events are read.
 func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64, err error) {
-	s.written.Store(0) // a bucket that was made anew begins with revision 1
+	s.written.Store(0) // a bucket that was made again begins with revision 1
 	p, revision, err = s.Positions.Load(ctx)
 	if err != nil {
 		return p, 0, err
@@ -41,7 +41,7 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 }
 
 // begin is the position of a webhook that has none. One that this process has known was
-// taken away with its bucket, and goes on.
+// taken away with its bucket, and continues.
 func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	if s.last != nil {
 		s.Log.Warn("the webhook's position is gone from NATS, and is written again")
@@ -60,7 +60,7 @@ func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 		}
 	}
 	p.Read = p.Mark
-	s.Log.WithField("stream_seq", p.Seq).Info("the webhook is new, and begins behind this event")
+	s.Log.WithField("stream_seq", p.Seq).Info("the webhook is new, and begins after this event")
 	return p, nil
 }
 
@@ -97,10 +97,10 @@ func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Posit
 	return s.cutTo(p, positions.Mark{}), nil
 }
 
-// cutTo goes back to a mark: what was delivered behind it is of another history.
+// cutTo goes back to a mark: what was delivered after it is of another history.
 func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position {
 	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
-		Warn("the account's history is another one behind this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
+		Warn("the account's history is another one after this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
 	marks := slices.DeleteFunc(slices.Clone(p.Marks), func(x positions.Mark) bool { return x.Seq >= m.Seq })
 	return positions.Position{Mark: m, Read: m, Marks: marks}
 }

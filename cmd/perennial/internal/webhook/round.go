@@ -286,7 +286,7 @@ func (r *round) show() {
 }
 
 // end takes the replies of what is under way, begins nothing more, and writes the position.
-// stopped says why a later start alone goes on; "": any run does.
+// stopped says why a later start alone continues; "": any run does.
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()

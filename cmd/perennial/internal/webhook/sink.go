@@ -34,7 +34,7 @@ type Status struct {
 // Events is an account's history, as a sink reads it.
 type Events interface {
 	// Read yields the events from a sequence on, in order, and waits for more until ctx
-	// ends. It ends behind an error.
+	// ends. It ends after an error.
 	Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error]
 	// Ends are the first event that the stream holds, and the last of the history.
 	Ends(ctx context.Context) (first, last uint64, err error)
@@ -66,7 +66,7 @@ type Sink struct {
 	Clock       func() time.Time
 	Random      func() float64 // of [0, 1), for the waits between attempts
 	Log         *logrus.Entry
-	// Attempted is called behind each attempt; nil: nothing is.
+	// Attempted is called after each attempt; nil: nothing is.
 	Attempted func(Reply)
 
 	last    *positions.Position // that this process knows; of Run alone
@@ -124,7 +124,7 @@ const (
 // errGone ends a sink whose endpoint said 410.
 var errGone = errors.New("the endpoint says that it is gone (HTTP 410)")
 
-// Run delivers until ctx ends. One sink may run at a time for an account; behind a reply of
+// Run delivers until ctx ends. One sink may run at a time for an account; after a reply of
 // 410 it delivers nothing more, in later runs either.
 func (s *Sink) Run(ctx context.Context) {
 	s.prepare()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestEventsOfOneCommandArriveInOrder at an endpoint that fails, drops replies and is slow at
-// random, with a sink that is stopped again and again; each arrives, and commands go side by
+// random, with a sink that is stopped repeatedly; each arrives, and commands go side by
 // side.
 func TestEventsOfOneCommandArriveInOrder(t *testing.T) {
 	for seed := range uint64(20) {
@@ -376,7 +376,7 @@ func TestAHistoryThatWasCutIsDeliveredFromTheCut(t *testing.T) {
 		for seq := uint64(1); seq <= common; seq++ {
 			again += r.e.success[idAt(r, seq)] - 1
 		}
-		if again > 600 || !strings.Contains(r.log.String(), "another one behind this event") {
+		if again > 600 || !strings.Contains(r.log.String(), "another one after this event") {
 			t.Errorf("%d events came again\n%s", again, r.log)
 		}
 	})

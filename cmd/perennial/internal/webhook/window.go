@@ -28,7 +28,7 @@ type event struct {
 	positions.Mark
 
 	id    string
-	order string // events of one order are sent one behind the other
+	order string // events of one order are sent one after the other
 	prev  string // the hash of the event before it in the journal
 	at    time.Time
 	body  []byte
@@ -184,7 +184,7 @@ func (w *window) first() (*event, bool) {
 	return x, ok
 }
 
-// position is how far everything is delivered, and what behind it is not.
+// position is how far everything is delivered, and what after it is not.
 func (w *window) position() positions.Position {
 	p := positions.Position{Mark: w.read, Read: w.read}
 	if first, ok := w.first(); ok {

@@ -189,7 +189,7 @@ export interface AccountPausedData {
 }
 
 /**
- * Says that the account, or one kind of its operations, sends nothing. With `until` set it ends by itself, as a Retry-After does.
+ * Says that the account, or one kind of its operations, sends nothing. With `until` set it ends automatically, as a Retry-After does.
  */
 export interface AccountPaused extends CloudEvent {
   /**
@@ -1282,7 +1282,7 @@ export interface LedgerArchivedData {
 }
 
 /**
- * Says that journal rows were moved to an archive file. The row it names is the last that was moved; the journal of the ledger begins behind it, with the projections as they were there (`snapshot_hash`).
+ * Says that journal rows were moved to an archive file. The row it names is the last that was moved; the journal of the ledger begins after it, with the projections as they were there (`snapshot_hash`).
  */
 export interface LedgerArchived extends CloudEvent {
   /**
@@ -1565,7 +1565,7 @@ export interface LedgerOpenedData {
 }
 
 /**
- * Binds the file to a provider account and books the opening balance. It is always the first fact of an epoch; a restored file goes on under its binding, with nothing booked.
+ * Binds the file to a provider account and books the opening balance. It is always the first fact of an epoch; a restored file continues under its binding, with nothing booked.
  */
 export interface LedgerOpened extends CloudEvent {
   /**
@@ -2599,7 +2599,7 @@ export interface OperationUnsentData {
 }
 
 /**
- * Says that an attempt surely wrote no byte of its request.
+ * Says that an attempt certainly wrote no byte of its request.
  */
 export interface OperationUnsent extends CloudEvent {
   /**
@@ -3813,7 +3813,7 @@ export interface ProxyRevealedData {
 }
 
 /**
- * Says that a person asked for the proxy's credentials on a page. The provider is asked behind it; no credential is in any fact.
+ * Says that a person asked for the proxy's credentials on a page. The provider is asked after it; no credential is in any fact.
  */
 export interface ProxyRevealed extends CloudEvent {
   /**
@@ -4573,7 +4573,7 @@ export interface ScheduleConfiguredData {
 }
 
 /**
- * Says that a schedule is new, or has another name, cron or zone. It counts its slots from `since`: none of before fires, and those that pass while nothing runs are caught up.
+ * Says that a schedule is new, or has another name, cron or zone. It counts its slots from `since`: no earlier one fires, and those that pass while nothing runs are caught up.
  */
 export interface ScheduleConfigured extends CloudEvent {
   /**
@@ -4617,7 +4617,7 @@ export interface SchedulePausedData {
    */
   schedule: string;
   /**
-   * `until` is when it ends by itself; nil: a person resumes it.
+   * `until` is when it ends automatically; nil: a person resumes it.
    */
   until?: string;
   /**
@@ -5078,7 +5078,7 @@ export interface SweepPlannedData {
    */
   of?: string;
   /**
-   * `left` is what the sweep continues with by itself, in further slots.
+   * `left` is what the run continues with, in further slots.
    */
   left?: {
     /**

@@ -1,7 +1,7 @@
 // A person's change of a command is one of each of its operations, while others of them
 // are being sent, split and settled.
 
-package jobs
+package desk
 
 import (
 	"context"
@@ -48,11 +48,11 @@ const (
 // operation's) that is in one of the states and that no other operation has taken
 // over. What changes meanwhile is read and decided again; what is in another state
 // then is left, as if it had been from the beginning.
-func (r *Runner) each(ctx context.Context, of target, by signature, do change, states ...fact.State) (int, error) {
+func (d *Desk) each(ctx context.Context, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
 	}
-	p := &pending{runner: r, do: do, states: states, done: map[string]bool{}}
+	p := &pending{ledger: d.c.Ledger, do: do, states: states, done: map[string]bool{}}
 	moved, err := p.round(ctx, of)
 	for again := 1; err == nil && moved > 0 && again < changeRounds; again++ {
 		moved, err = p.round(ctx, of)
@@ -60,7 +60,7 @@ func (r *Runner) each(ctx context.Context, of target, by signature, do change, s
 	if p.changed == 0 {
 		return 0, p.nothingChanged(err, moved, of.id)
 	}
-	return p.changed, errors.Join(p.cutShort(err), r.startRest(ctx, p.commandID))
+	return p.changed, errors.Join(p.cutShort(err), d.c.Start(ctx, p.commandID))
 }
 
 // nothingChanged says why no operation was changed.
@@ -93,7 +93,7 @@ func (p *pending) cutShort(err error) error {
 
 // pending is a change of many operations under way.
 type pending struct {
-	runner *Runner
+	ledger *ledger.Ledger
 	do     change
 	states []fact.State
 
@@ -107,12 +107,12 @@ type pending struct {
 // round changes what is in one of the states now, and says how many operations
 // changed between its reading and its writing.
 func (p *pending) round(ctx context.Context, what target) (moved int, err error) {
-	records, of, err := operationsOf(ctx, p.runner.Ledger, what)
+	records, of, err := operationsOf(ctx, p.ledger, what)
 	if err != nil {
 		return 0, err
 	}
 	p.commandID, p.of = records[0].CommandID, of
-	all, err := p.runner.Ledger.OperationsOf(ctx, p.commandID)
+	all, err := p.ledger.OperationsOf(ctx, p.commandID)
 	if err != nil {
 		return 0, err
 	}
@@ -149,7 +149,7 @@ func (p *pending) commit(ctx context.Context, records []fact.Operation) (moved i
 		return 0, err
 	}
 	var written []decided
-	err = p.runner.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+	err = p.ledger.Write(ctx, func(tx *ledger.Tx) error {
 		moved, written = 0, nil // Write may run this twice
 		for _, d := range facts {
 			now, err := tx.Operation(d.id)

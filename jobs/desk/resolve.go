@@ -1,6 +1,6 @@
 // Resolve books a person's answer to a review.
 
-package jobs
+package desk
 
 import (
 	"context"
@@ -54,54 +54,54 @@ func (x Resolution) check() error {
 
 // Resolve books a person's answer: charged with an amount, or not charged, or
 // not charged and sent again under a new generation of the key.
-func (r *Runner) Resolve(ctx context.Context, x Resolution) error {
+func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err := x.check(); err != nil {
 		return err
 	}
-	o, err := r.Ledger.Operation(ctx, x.ID)
+	o, err := d.c.Ledger.Operation(ctx, x.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return command.RefuseUnknown("%s is not an operation: see `perennial reviews list`", x.ID)
 	}
 	if err != nil {
 		return err
 	}
-	if ids, err := sweepReviews(ctx, r.Ledger, o, x); err != nil || len(ids) > 0 {
+	if ids, err := sweepReviews(ctx, d.c.Ledger, o, x); err != nil || len(ids) > 0 {
 		if err == nil {
-			err = r.answerSweeps(ctx, x, ids)
+			err = d.answerSweeps(ctx, x, ids)
 		}
 		return err
 	}
-	if err := r.waitsForPerson(ctx, o, x); err != nil {
+	if err := d.waitsForPerson(ctx, o, x); err != nil {
 		return err
 	}
-	if err := r.takeOrder(ctx, o, &x); err != nil {
+	if err := d.takeOrder(ctx, o, &x); err != nil {
 		return err
 	}
-	order, err := r.named(ctx, o, x)
+	order, err := d.named(ctx, o, x)
 	if err != nil {
 		return err
 	}
-	if err := r.confirmed(ctx, o, x, order); err != nil {
+	if err := d.confirmed(ctx, o, x, order); err != nil {
 		return err
 	}
-	f, err := r.answerTo(ctx, o, x, order)
+	f, err := d.answerTo(ctx, o, x, order)
 	if err != nil {
 		return err
 	}
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+	err = d.c.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		_, err := tx.AppendTo(o.ID, o.Version, f)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	r.answeredFor()
-	return r.startRest(ctx, o.CommandID)
+	d.c.Answered()
+	return d.c.Start(ctx, o.CommandID)
 }
 
 // answerTo is the fact of an answer; order is the one that it names, as it was read.
-func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
-	accepted, err := r.Ledger.Acceptance(ctx, o.CommandID)
+func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
+	accepted, err := d.c.Ledger.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return f, err
 	}
@@ -112,7 +112,7 @@ func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, o
 	}
 	if *x.Charged {
 		f.Outcome = "charged"
-		if f.Lines, err = r.shares(ctx, o, x); err != nil {
+		if f.Lines, err = d.shares(ctx, o, x); err != nil {
 			return f, err
 		}
 	}
@@ -123,15 +123,15 @@ func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, o
 		return f, command.Refuse("%s has order %s, so it was charged, and no refund of all of it is booked: sent again it would be paid for twice. Read the order with `perennial orders get %s`; a refund is booked when the order shows it", o.ID, o.OrderNo, o.OrderNo)
 	}
 	if x.SendAgain {
-		if err := r.refuseEarly(ctx, o); err != nil {
+		if err := d.c.MaySendAgain(ctx, o); err != nil {
 			return f, err
 		}
-		next, err := inspect.NextGeneration(ctx, r.Ledger, r.binding, o, fact.LinePending, fact.LineUnresolved)
+		next, err := inspect.NextGeneration(ctx, d.c.Ledger, d.c.Binding(), o, fact.LinePending, fact.LineUnresolved)
 		if err != nil {
 			return f, err
 		}
 		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
-			next.Planned = inspect.PlanLine(r.binding, o, x.ProxyID)
+			next.Planned = inspect.PlanLine(d.c.Binding(), o, x.ProxyID)
 		}
 		f.SendAgain = []fact.Planned{next.Planned}
 	}
@@ -140,11 +140,11 @@ func (r *Runner) answerTo(ctx context.Context, o fact.Operation, x Resolution, o
 
 // shares divide the amount of an answer for a whole renewal among its open lines: by what
 // each has in suspense where that is known of all, else equally.
-func (r *Runner) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
+func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
 	}
-	lines, err := r.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Lines(ctx, o.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +179,12 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 }
 
 // waitsForPerson refuses what needs no review: resolving twice too.
-func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
-	lines, err := r.Ledger.Lines(ctx, o.ID)
+func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
+	lines, err := d.c.Ledger.Lines(ctx, o.ID)
 	if err != nil {
 		return err
 	}
-	if err := r.overSuspense(o, lines, x); err != nil {
+	if err := d.overSuspense(o, lines, x); err != nil {
 		return err
 	}
 	if o.State == fact.StateReview && x.ProxyID == "" {
@@ -208,16 +208,16 @@ func (r *Runner) waitsForPerson(ctx context.Context, o fact.Operation, x Resolut
 }
 
 // overSuspense refuses an amount over what is in suspense; of one line it is asked back.
-func (r *Runner) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
+func (d *Desk) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
 	most, known := inSuspense(lines, x.ProxyID)
 	switch {
 	case !known || x.ChargedCents <= most, x.ProxyID != "" && x.ConfirmCents != nil:
 		return nil
 	case x.ProxyID == "":
-		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", r.binding.Amount(x.ChargedCents), r.binding.Amount(most))
+		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", d.c.Binding().Amount(x.ChargedCents), d.c.Binding().Amount(most))
 	}
 	return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %d",
-		r.binding.Amount(x.ChargedCents), r.binding.Amount(most), x.ProxyID, o.ID, x.ChargedCents)
+		d.c.Binding().Amount(x.ChargedCents), d.c.Binding().Amount(most), x.ProxyID, o.ID, x.ChargedCents)
 }
 
 // unambiguous refuses an amount for a whole renewal of which some lines are answered
@@ -251,11 +251,11 @@ func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known 
 
 // answerSweeps lets sweeps try the proxies again, or leave them alone. Every
 // renewal of them has ended and is booked, so there is no amount to say.
-func (r *Runner) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
+func (d *Desk) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
 		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])
 	}
-	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+	return d.c.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		waiting, err := tx.SweepReviews(x.ID)
 		if err != nil {
 			return err

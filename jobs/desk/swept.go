@@ -1,6 +1,6 @@
 // Which proxies that sweeps have given up a person's answer is about.
 
-package jobs
+package desk
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 // The guard of an answer about money: an amount that looks like a slip, and an answer that
 // contradicts what the provider shows, have to be said twice.
 
-package jobs
+package desk
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 )
 
 // confirmed refuses an answer that looks like a slip and does not say that it is meant.
-func (r *Runner) confirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
+func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	if *x.Charged {
-		return r.amountConfirmed(ctx, o, x, order)
+		return d.amountConfirmed(ctx, o, x, order)
 	}
 	if x.AgainstEvidence {
 		return nil
 	}
-	e, err := r.Evidence(ctx, o.ID)
+	e, err := d.c.Evidence(ctx, o.ID)
 	if err != nil {
 		return err
 	}
@@ -34,19 +34,19 @@ func (r *Runner) confirmed(ctx context.Context, o fact.Operation, x Resolution, 
 
 // amountConfirmed refuses an amount over twice or under half of what is expected, over the
 // wallet, or where nothing is expected, unless the answer repeats it.
-func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
-	amount := r.binding.Amount(x.ChargedCents)
+func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
+	amount := d.c.Binding().Amount(x.ChargedCents)
 	switch {
 	case x.ConfirmCents != nil && *x.ConfirmCents != x.ChargedCents:
-		return command.Refuse("--confirm-amount is %s and --charged %s: repeat the amount", r.binding.Amount(*x.ConfirmCents), amount)
+		return command.Refuse("--confirm-amount is %s and --charged %s: repeat the amount", d.c.Binding().Amount(*x.ConfirmCents), amount)
 	case x.ConfirmCents != nil:
 		return nil
 	}
-	expected, least, booked, err := r.expected(ctx, o, x, order)
+	expected, least, booked, err := d.expected(ctx, o, x, order)
 	if err != nil {
 		return err
 	}
-	balance, err := r.Ledger.Balance(ctx, "")
+	balance, err := d.c.Ledger.Balance(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -57,11 +57,11 @@ func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolu
 	case expected == 0:
 		why = "nothing is known of what it cost"
 	case x.ChargedCents > 2*expected:
-		why = r.binding.Amount(expected) + " is expected"
+		why = d.c.Binding().Amount(expected) + " is expected"
 	case 2*x.ChargedCents < least:
-		why = r.binding.Amount(least) + " is expected"
+		why = d.c.Binding().Amount(least) + " is expected"
 	case x.ChargedCents-booked > balance.WalletCents:
-		why = "the wallet has " + r.binding.Amount(balance.WalletCents)
+		why = "the wallet has " + d.c.Binding().Amount(balance.WalletCents)
 	default:
 		return nil
 	}
@@ -70,11 +70,11 @@ func (r *Runner) amountConfirmed(ctx context.Context, o fact.Operation, x Resolu
 
 // takeOrder has an answer without an order name the only one that the evidence shows, where
 // it cost as much; at another price it is asked back.
-func (r *Runner) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) error {
-	if !*x.Charged || x.OrderNo != "" || o.OrderNo != "" || !o.Kind.MakesOrder() || r.readable() != nil {
+func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) error {
+	if !*x.Charged || x.OrderNo != "" || o.OrderNo != "" || !o.Kind.MakesOrder() || d.c.Readable() != nil {
 		return nil //nolint:nilerr // a paused account has no evidence read, and an answer does not depend on it
 	}
-	e, err := r.Evidence(ctx, o.ID)
+	e, err := d.c.Evidence(ctx, o.ID)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (r *Runner) takeOrder(ctx context.Context, o fact.Operation, x *Resolution)
 	if x.OrderNo == "" && len(e.Orders) == 1 && x.ConfirmCents == nil {
 		one := e.Orders[0]
 		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %d",
-			one.OrderNo, r.binding.Amount(one.NetCents), r.binding.Amount(x.ChargedCents), o.ID, one.OrderNo, x.ChargedCents)
+			one.OrderNo, d.c.Binding().Amount(one.NetCents), d.c.Binding().Amount(x.ChargedCents), o.ID, one.OrderNo, x.ChargedCents)
 	}
 	return nil
 }
@@ -99,11 +99,11 @@ func onlyOrder(e inspect.Evidence, cents int64) string {
 // expected is what an operation, or the line of it that the answer names, should have
 // cost, 0 if that is not known; least is that of the lines that are open alone, and booked
 // the part that the wallet has paid already.
-func (r *Runner) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, least, booked int64, err error) {
+func (d *Desk) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, least, booked int64, err error) {
 	if x.OrderNo != "" && order.TotalCents != nil {
 		return *order.TotalCents, *order.TotalCents, 0, nil
 	}
-	lines, err := r.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Lines(ctx, o.ID)
 	if err != nil {
 		return 0, 0, 0, err
 	}

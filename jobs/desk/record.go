@@ -1,7 +1,7 @@
 // Record books money that the replies of the provider did not show, in a person's name:
 // what moved outside Perennial, late charges and refunds, and corrections.
 
-package jobs
+package desk
 
 import (
 	"cmp"
@@ -194,7 +194,7 @@ func (p *recording) notAnswered(ctx context.Context) error {
 	return err
 }
 
-// fact is the fact of the record, as the ledger stands.
+// fact is the fact of the record, as the ledger is now.
 func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecorded, err error) {
 	f = fact.LedgerRecorded{
 		Movement: p.Kind, AmountCents: p.Cents, By: p.By, Reason: p.Reason, User: fact.UserOf(ctx), OrderNo: p.OrderNo, ID: p.ID, Corrects: p.CorrectsSeq,

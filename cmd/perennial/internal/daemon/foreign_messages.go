@@ -12,16 +12,16 @@ import (
 	"perennial/queue/streams"
 )
 
-// clearStrangers makes the events stream anew where others have published on it, or have
+// removeForeign makes the events stream again where others have published on it, or have
 // removed its first events, and everything else on it is this ledger's, whose rows are proved
 // first: the outbox then publishes all again. One that
 // holds what this ledger does not know is left as it is, and is an error: the ledger
 // may be the old one. Only `run --refill-events` asks for it.
-func (a *account) clearStrangers(ctx context.Context) error {
+func (a *account) removeForeign(ctx context.Context) error {
 	if !a.refills() {
 		return nil
 	}
-	strangers, err := a.strangers(ctx)
+	foreign, err := a.foreignMessages(ctx)
 	if err != nil {
 		return err
 	}
@@ -29,16 +29,16 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	if _, diverged := errors.AsType[*outbox.DivergedError](lost); lost != nil && !diverged {
 		return lost
 	}
-	if strangers == 0 && lost == nil {
+	if foreign == 0 && lost == nil {
 		return nil
 	}
 	if _, err := a.Ledger().Verify(ctx); err != nil {
 		return fmt.Errorf("the events stream is not filled from a ledger that cannot be proved: %w", err)
 	}
 	if lost != nil {
-		a.log.WithError(lost).Warn("the first events are gone from the stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+		a.log.WithError(lost).Warn("the first events are gone from the stream; it is removed and made again, and everything is published again from the ledger. Durable consumers begin again")
 	} else {
-		a.log.WithField("messages", strangers).Warn("other clients have published on the events stream; it is removed and made anew, and everything is published again from the ledger. Durable consumers begin anew")
+		a.log.WithField("messages", foreign).Warn("other clients have published on the events stream; it is removed and made again, and everything is published again from the ledger. Durable consumers begin again")
 	}
 	if err := streams.RemoveEvents(ctx, a.js(), a.Name); err != nil {
 		return err
@@ -46,9 +46,9 @@ func (a *account) clearStrangers(ctx context.Context) error {
 	return a.ensureStreams(ctx)
 }
 
-// strangers counts the messages of the events stream that are no rows in their place. A row
+// foreignMessages counts the messages of the events stream that are no rows in their place. A row
 // that this ledger does not have is an error.
-func (a *account) strangers(ctx context.Context) (n int, err error) {
+func (a *account) foreignMessages(ctx context.Context) (n int, err error) {
 	own := &Source{Ledger: a.Ledger()}
 	for e, err := range a.events().History(ctx, 1) {
 		if err != nil {

@@ -1,0 +1,102 @@
+// Changes of what was not carried out: release, cancel and retry.
+
+package desk
+
+import (
+	"context"
+	"errors"
+	"perennial/jobs/command"
+	"perennial/jobs/inspect"
+	"perennial/ledger/fact"
+)
+
+// Release ends the hold of a command's operations, so that they can be sent.
+func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
+	return d.each(ctx, targetOf(id, as), signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
+		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
+	}, fact.StateHeld)
+}
+
+// Cancel withdraws what is held, waits for its turn or waits to be sent again, and
+// which the provider certainly has not executed. An attempt that may have executed
+// cannot be taken back.
+func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
+	unsure := ""
+	n, err := d.each(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+		if o.Ambiguous > 0 {
+			unsure = o.ID
+			return nil, errLeaveAlone
+		}
+		return fact.CommandCancelled{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
+	}, fact.StateHeld, fact.StateAccepted, fact.StateWaiting)
+	if refused := (*command.RefusedError)(nil); unsure != "" && n == 0 && errors.As(err, &refused) {
+		return 0, command.Refuse("%s may have been sent and executed: it cannot be withdrawn", unsure)
+	}
+	return n, err
+}
+
+// Retry asks again for what ended with nothing charged: a new operation under a
+// new generation of the key.
+func (d *Desk) Retry(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
+	return d.retry(ctx, targetOf(id, as), signature{by, reason}, func(fact.Operation) error { return nil })
+}
+
+// RetryUnrepeated is Retry for what a filter chose and no person looked at one by one: it
+// refuses what was cancelled, what was asked again before, and a renewal whose proxy a later
+// command has renewed or may renew.
+func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
+	return d.retry(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation) error {
+		switch {
+		case o.Code == fact.CodeCancelled:
+			return command.Refuse("%s was cancelled", o.ID)
+		case o.Generation > 1:
+			return command.Refuse("%s was asked again before, and refused again", o.ID)
+		case !o.Kind.OfProxies():
+			return nil
+		}
+		return d.unrenewed(ctx, o)
+	})
+}
+
+// laterLooked bounds how many later operations of a proxy are looked at.
+const laterLooked = 100
+
+// unrenewed refuses an operation of which a later one has renewed a proxy, or may.
+func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
+	lines, err := d.c.Ledger.Lines(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	for _, x := range lines {
+		later, err := d.c.Ledger.NamedAfter(ctx, x.ProxyID, o, laterLooked)
+		if err != nil {
+			return err
+		}
+		for _, l := range later {
+			if l.State != fact.StateRejected && l.State != fact.StateFailed {
+				return command.Refuse("%s: a later command, %s, renews %s and is %s", o.ID, l.CommandID, x.ProxyID, l.State)
+			}
+		}
+	}
+	return nil
+}
+
+// retry asks again for the operations of which may returns no error.
+func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact.Operation) error) (int, error) {
+	return d.each(ctx, of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+		if err := may(o); err != nil {
+			return nil, err
+		}
+		next, err := inspect.NextGeneration(ctx, d.c.Ledger, d.c.Binding(), o, fact.LineNotCharged)
+		if err != nil {
+			return nil, err
+		}
+		reason := by.reason
+		if o.Reason != "" { // the first refusal stays readable
+			reason = fact.Bounded(reason + "; it had been refused: " + o.Reason)
+		}
+		return fact.OperationResolved{
+			Ref: ref, By: by.by, Reason: reason, User: fact.UserOf(ctx), Outcome: "not_charged", SendAgain: []fact.Planned{next.Planned}, DurationDays: next.Days,
+		}, nil
+	}, fact.StateRejected)
+}

@@ -1,0 +1,26 @@
+package desk
+
+import (
+	"testing"
+
+	"perennial/jobs/inspect"
+)
+
+// TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne: one page of the provider's list
+// that could not be read may hold another order at the same price.
+func TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne(t *testing.T) {
+	one := inspect.OrderEvidence{OrderNo: "ord_1", NetCents: 900}
+	for _, c := range []struct {
+		e    inspect.Evidence
+		want string
+	}{
+		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{one}}, "ord_1"},
+		{inspect.Evidence{OrdersRead: false, Orders: []inspect.OrderEvidence{one}}, ""},
+		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{one, one}}, ""},
+		{inspect.Evidence{OrdersRead: true, Orders: []inspect.OrderEvidence{{OrderNo: "ord_1", NetCents: 890}}}, ""},
+	} {
+		if got := onlyOrder(c.e, 900); got != c.want {
+			t.Errorf("%+v: %q", c.e, got)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+// Who asks for a change, and why: every fact of the desk carries both.
+
+package desk
+
+import (
+	"perennial/jobs/command"
+	"perennial/ledger/fact"
+	"strings"
+)
+
+// signature is who asks for a change, and why: the fact carries both.
+type signature struct{ by, reason string }
+
+func (x signature) check() error { return CheckSigned(x.by, x.reason) }
+
+// CheckSigned is a RefusedError for a change without a name or a reason, or with words
+// that would fill the journal.
+func CheckSigned(by, reason string) error {
+	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
+		return command.Refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
+	}
+	if fact.ClaimsUser(by) {
+		return command.Refuse("%.40q says what the NATS server says: give the name alone, the NATS user is added", by)
+	}
+	return checkWords(by, reason)
+}
+
+// checkWords is a RefusedError for words of a person that would fill the journal, or
+// that no terminal and no log could show on one line.
+func checkWords(words ...string) error {
+	for _, w := range words {
+		if len(w) > maxWords {
+			return command.Refuse("name, reason and order number may have %d bytes each", maxWords)
+		}
+		if why := fact.Unprintable(w); why != "" {
+			return command.Refuse("%.40q %s: write name, reason and order number on one line", w, why)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package schedules
+
+import (
+	"testing"
+	"time"
+
+	"perennial/ledger"
+)
+
+// TestARunCountsItsContinuations: the renewal that learns the price and those after it are one
+// run, of which nothing counts twice.
+func TestARunCountsItsContinuations(t *testing.T) {
+	s := dailySchedule()
+	s.BudgetCents = 600
+	inBubble(t, s, threeUnpriced(), func(t *testing.T, b *bench) {
+		<-b.stream.arrived
+		time.Sleep(time.Second)
+		settle(t, b.Ledger, b.stream.commands[0], 300)
+		<-b.stream.arrived
+		time.Sleep(time.Second)
+		settle(t, b.Ledger, b.stream.commands[1], 300)
+		for _, limit := range []int{20, 1} { // a limit cuts no run
+			all, err := Runs(t.Context(), b.Ledger, "keepalive", limit)
+			check(t, err)
+			want(t, "runs", len(all), 1)
+			r := all[0]
+			want(t, "slots", len(r.Slots), 2)
+			want(t, "due, renewed, skipped, charged", []int64{*r.Due, r.Renewed, r.Skipped, r.ChargedCents}, []int64{3, 2, 1, 600})
+			want(t, "outcome", r.Outcome, ledger.OutcomeOverBudget)
+		}
+		list, err := b.List(t.Context())
+		check(t, err)
+		r := list[0].Result
+		want(t, "of the list", []int64{*r.Due, r.Renewed, r.Skipped, r.ChargedCents}, []int64{3, 2, 1, 600})
+	})
+}
