@@ -173,9 +173,9 @@ func keyChecks() []Check {
 	out := each(endpoints, func(e endpoint) []Check {
 		return []Check{
 			rule("auth.revoked."+e.name, secCredentials, "a disabled key is refused on "+e.method+" "+e.name,
-				asks(as(RoleRevoked, "", "a key of the role revoked", e.harmless()), refusing("api_key_revoked"))),
+				asks(as(RoleRevoked, "", "a key of the role revoked", e.made), refusing("api_key_revoked"))),
 			rule("auth.outside."+e.name, secCredentials, "a source outside the allowed range is refused on "+e.method+" "+e.name,
-				asks(as(RoleOutside, "", "a key of the role outside", e.harmless()), refusing("insufficient_scope"))),
+				asks(as(RoleOutside, "", "a key of the role outside", e.made), refusing("insufficient_scope"))),
 		}
 	})
 	return append(append(out, thereChecks()...),
@@ -206,16 +206,10 @@ func (s *session) elsewhere(r request) (reply, string) {
 // thereChecks observe that the same account's other environment knows nothing of this one.
 func thereChecks() []Check {
 	there := func(code string, ask step[request]) judgement {
-		return given(func(s *session) (reply, string) {
-			r, why := ask(s)
-			if r.as = s.keyOf(RoleThere, ""); r.as == nil {
-				why = "needs a key of the role there"
-			}
-			if why != "" {
-				return reply{}, why
-			}
-			return s.elsewhere(r)
-		}, func(_ *session, r reply) finding { return refused(r, code) })
+		return given(as(RoleThere, "", "a key of the role there", ask), func(s *session, r request) finding {
+			got, why := s.elsewhere(r)
+			return when(why != "", notRun("%s", why), refused(got, code))
+		})
 	}
 	return append([]Check{
 		rule("errors.order_not_found.there", secDetail, "an order is order_not_found in the other environment", there("order_not_found", orderAt("orders"))),
@@ -251,26 +245,23 @@ func scopeChecks() []Check {
 				}
 			}
 			return []Check{rule("scope."+scope+"."+e.name, secCredentials, scope+" alone "+verb+" "+e.method+" "+e.name,
-				asks(as(RoleScope, scope, "a key with the scope "+scope+" alone", e.harmless()), want))}
+				asks(as(RoleScope, scope, "a key with the scope "+scope+" alone", e.made), want))}
 		})
 	})
 }
 
-// as sends the request with a further key, and says what key that needs.
-func as(role Role, scope, what string, r request) step[request] {
-	return func(s *session) (request, string) {
-		r.as = s.keyOf(role, scope)
-		return r, says(r.as == nil, "needs %s", what)
-	}
-}
-
-// foreign makes a request for something of this account with another account's key.
-func foreign(made step[request]) step[request] {
+// as asks with a further key, and says what key that needs.
+func as(role Role, scope, what string, made step[request]) step[request] {
 	return func(s *session) (request, string) {
 		r, why := made(s)
-		if r.as = s.keyOf(RoleOther, ""); r.as == nil {
-			why = "needs a key of another account"
+		if r.as = s.keyOf(role, scope); r.as == nil {
+			why = "needs " + what
 		}
 		return r, why
 	}
+}
+
+// foreign asks for something of this account with another account's key.
+func foreign(made step[request]) step[request] {
+	return as(RoleOther, "", "a key of another account", made)
 }

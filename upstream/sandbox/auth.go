@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,7 +82,7 @@ func (s *Server) authenticate(r *request) *refusal {
 	if !s.useNonce(r, key, nonce) {
 		return refuse("replayed_nonce", "The nonce was used before.")
 	}
-	if key.scopes != nil && r.rt.scope != "" && !key.scopes[r.rt.scope] {
+	if len(key.scopes) > 0 && r.rt.scope != "" && !slices.Contains(key.scopes, r.rt.scope) {
 		return refuse("insufficient_scope", "The key lacks the scope "+r.rt.scope+".")
 	}
 	r.key = key
@@ -118,19 +119,8 @@ func parseStamp(text string) (at time.Time, err error) {
 }
 
 func (k *apiKey) allows(remote string) bool {
-	if k.sources == nil {
-		return true
-	}
 	from, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return false
-	}
-	for _, p := range k.sources {
-		if p.Contains(from.Addr().Unmap()) {
-			return true
-		}
-	}
-	return false
+	return k.sources == nil || err == nil && slices.ContainsFunc(k.sources, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 // nonceMemory: a timestamp may be five minutes early, and used until it is five late (assumed).
@@ -142,16 +132,15 @@ var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 // reply waits for that: a consumed nonce is refused after a crash too.
 func (s *Server) useNonce(r *request, key *apiKey, nonce string) bool {
 	now := s.clock()
-	if !key.nonces.use(nonce, now) {
-		if s.db != nil {
-			r.seq = s.durable.last()
-		}
-		return false
-	}
-	if s.db != nil {
+	fresh := key.nonces.use(nonce, now)
+	switch {
+	case s.db == nil:
+	case fresh:
 		r.seq = s.durable.add(&change{keep: true, nonce: usedNonce{key.appID, nonce, now}})
+	default:
+		r.seq = s.durable.last()
 	}
-	return true
+	return fresh
 }
 
 // usedNonce is a nonce on its way to the database.

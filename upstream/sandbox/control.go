@@ -174,38 +174,42 @@ func (s *Server) addMoney(in *walletSetting) error {
 	if sp == nil {
 		return invalid("account_id", "%q is unknown", in.AccountID)
 	}
-	s.st.mu.Lock()
-	sum := sp.balance + in.AddCents
-	if sum < 0 || sum > maxWalletCents || in.AddCents > maxWalletCents {
-		defer s.st.mu.Unlock()
-		return invalid("add_cents", "the wallet holds %d: %d more would leave 0 to %d", sp.balance, in.AddCents, int64(maxWalletCents))
-	}
-	frozen := sp.frozen
-	if in.FrozenCents != nil {
-		frozen = *in.FrozenCents
-	}
-	if frozen < 0 || in.FrozenCents != nil && frozen > sum {
-		defer s.st.mu.Unlock()
-		return invalid("frozen_cents", "must be 0 to the %d that the wallet holds", sum)
-	}
-	s.balanceChanges(sp)
-	sp.balance, sp.frozen = sum, frozen
-	c := s.newChange()
-	c.saveWallet(sp)
-	if in.FrozenCents != nil {
-		c.put("frozen", sp.id(), frozen)
-	}
-	seq := s.submit(c)
-	s.st.mu.Unlock()
-	return s.durable.wait(seq)
+	return s.durably(func(c *change) error {
+		sum, frozen := sp.balance+in.AddCents, sp.frozen
+		if sum < 0 || sum > maxWalletCents || in.AddCents > maxWalletCents {
+			return invalid("add_cents", "the wallet holds %d: %d more would leave 0 to %d", sp.balance, in.AddCents, int64(maxWalletCents))
+		}
+		if in.FrozenCents != nil {
+			frozen = *in.FrozenCents
+			c.put("frozen", sp.id(), frozen)
+		}
+		if frozen < 0 || in.FrozenCents != nil && frozen > sum {
+			return invalid("frozen_cents", "must be 0 to the %d that the wallet holds", sum)
+		}
+		s.balanceChanges(sp)
+		sp.balance, sp.frozen = sum, frozen
+		c.saveWallet(sp)
+		return nil
+	})
 }
 
 // persist makes a change of one row and waits until it is stored.
-func (s *Server) persist(kind, id string, value any, change func()) error {
-	s.st.mu.Lock()
-	change()
+func (s *Server) persist(kind, id string, value any, set func()) error {
+	return s.durably(func(c *change) error {
+		set()
+		c.put(kind, id, value)
+		return nil
+	})
+}
+
+// durably makes a change with the lock held, and waits until it is stored.
+func (s *Server) durably(do func(*change) error) error {
 	c := s.newChange()
-	c.put(kind, id, value)
+	s.st.mu.Lock()
+	if err := do(c); err != nil {
+		s.st.mu.Unlock()
+		return err
+	}
 	seq := s.submit(c)
 	s.st.mu.Unlock()
 	return s.durable.wait(seq)
@@ -222,9 +226,6 @@ func (c *counters) add(pattern, method, code string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.counts == nil {
-		c.counts = map[[3]string]int64{}
-	}
 	if !usualMethods[method] {
 		method = "OTHER" // unknown methods must not fill the map
 	}

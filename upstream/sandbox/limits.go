@@ -48,17 +48,11 @@ func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if in.AppID == "" {
-		l.common, l.keys = in, nil
-		return
+		l.common = in
+		clear(l.keys)
+	} else {
+		l.keys[in.AppID] = in.limiter()
 	}
-	l.remember(in.AppID, in.limiter())
-}
-
-func (l *rateLimits) remember(appID string, limiter *rate.Limiter) {
-	if l.keys == nil {
-		l.keys = map[string]*rate.Limiter{}
-	}
-	l.keys[appID] = limiter
 }
 
 func (r *rateSetting) limiter() *rate.Limiter {
@@ -75,7 +69,7 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	limiter, ok := l.keys[appID]
 	if !ok {
 		limiter = l.common.limiter()
-		l.remember(appID, limiter)
+		l.keys[appID] = limiter
 	}
 	if limiter == nil || limiter.AllowN(now, 1) {
 		return 0, true

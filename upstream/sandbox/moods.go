@@ -106,27 +106,25 @@ func (m *moodSet) largestPage(resource string) int {
 	if resource == "offers" || !m.has(MoodSmallPages) { // the document gives 200 for offers
 		return 0
 	}
+	return []int{3, 10, 20, 49}[m.fixed(4)]
+}
+
+// fixed is a number from 0 to n-1 that stays the same as long as the seed does.
+func (m *moodSet) fixed(n uint64) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return []int{3, 10, 20, 49}[m.seed%4]
+	return m.seed % n
 }
 
 // shrinksPages reports that a page size over the greatest is reduced, not refused.
-func (m *moodSet) shrinksPages() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.seed%3 == 0
-}
+func (m *moodSet) shrinksPages() bool { return m.fixed(3) == 0 }
 
 // named is an offer with its names of this moment, which change every few minutes.
 func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
 	}
-	m.mu.Lock()
-	seed := m.seed
-	m.mu.Unlock()
-	turn := (uint64(now.Unix()/180) + seed + uint64(len(o.OfferCode))) % 3
+	turn := (uint64(now.Unix()/180) + m.fixed(3) + uint64(len(o.OfferCode))) % 3
 	if turn == 0 {
 		return o
 	}

@@ -128,10 +128,7 @@ func parseQuery(raw string) query {
 }
 
 func (q query) either(key, alias string) string {
-	if v := q[key]; v != "" {
-		return v
-	}
-	return q[alias]
+	return cmp.Or(q[key], q[alias])
 }
 
 func positive(text string) (int64, bool) {

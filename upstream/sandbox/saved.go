@@ -57,11 +57,7 @@ func (s *Server) submit(c *change) uint64 {
 
 // flush commits the referee's lines with the state, before it appends them to the file.
 func (s *Server) flush(batch []*change) error {
-	size := 0
-	for _, c := range batch {
-		size += len(c.lines)
-	}
-	lines := make([]byte, 0, size)
+	var lines []byte
 	for _, c := range batch {
 		lines = append(lines, c.lines...)
 	}

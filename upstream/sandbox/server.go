@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
 
 	"perennial/ledger/connlimit"
 )
@@ -130,6 +131,7 @@ func New(o Options) (*Server, error) {
 	_, _ = rand.Read(trace[:]) // never fails: it ends the program instead
 	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
 	s.durable = newGroup(s.flush)
+	s.rates.keys, s.counts.counts = map[string]*rate.Limiter{}, map[[3]string]int64{}
 	s.refuseScripts.Store(o.RefuseScriptAgents)
 	if o.RequestsPerSecond != 0 {
 		if err := s.setRate(&rateSetting{RequestsPerSecond: o.RequestsPerSecond}); err != nil {

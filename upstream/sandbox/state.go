@@ -51,9 +51,9 @@ func (sp *space) id() string { return sp.accountID + "/" + sp.env }
 type apiKey struct {
 	appID, secret string
 	space         *space
-	scopes        map[string]bool // nil: all
-	sources       []netip.Prefix  // nil: any
-	revoked       bool            // guarded by state.mu
+	scopes        []string       // none: all
+	sources       []netip.Prefix // nil: any
+	revoked       bool           // guarded by state.mu
 	nonces        nonceSet
 }
 
@@ -110,26 +110,16 @@ func newState(f Fixture, epoch time.Time) (*state, error) {
 }
 
 func (st *state) addAccount(a FixtureAccount) {
-	currency := a.Wallet.Currency
-	if currency == "" {
-		currency = "USD"
-	}
 	status := &standing{cmp.Or(a.Status, statusActive)}
 	prices := map[string]int64{}
 	maps.Copy(prices, a.Prices)
 	frozen := map[string]int64{envSandbox: a.Wallet.SandboxFrozenCents, envProduction: a.Wallet.ProductionFrozenCents}
 	for env, cents := range map[string]int64{envSandbox: a.Wallet.SandboxCents, envProduction: a.Wallet.ProductionCents} {
-		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: currency, prices: prices, balance: cents, records: map[string]*record{}}
+		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: cmp.Or(a.Wallet.Currency, "USD"), prices: prices, balance: cents, records: map[string]*record{}}
 		st.spaces[sp.id()] = sp
 	}
 	for _, k := range a.Keys {
-		key := &apiKey{appID: k.AppID, secret: k.Secret, revoked: k.Revoked, space: st.spaces[a.AccountID+"/"+environmentOf(k.AppID)]}
-		if len(k.Scopes) > 0 {
-			key.scopes = map[string]bool{}
-			for _, s := range k.Scopes {
-				key.scopes[s] = true
-			}
-		}
+		key := &apiKey{appID: k.AppID, secret: k.Secret, revoked: k.Revoked, scopes: k.Scopes, space: st.spaces[a.AccountID+"/"+environmentOf(k.AppID)]}
 		for _, c := range k.AllowCIDRs {
 			key.sources = append(key.sources, netip.MustParsePrefix(c)) // checked by Validate
 		}

@@ -123,11 +123,12 @@ func (st *store) commit(batch []*change) error {
 		return fmt.Errorf("sandbox database: %w", err)
 	}
 	last, err := st.write(tx, batch)
-	if err != nil {
+	if err == nil {
+		err = tx.Commit()
+	} else {
 		_ = tx.Rollback()
-		return fmt.Errorf("sandbox database: %w", err)
 	}
-	if err := tx.Commit(); err != nil {
+	if err != nil {
 		return fmt.Errorf("sandbox database: %w", err)
 	}
 	st.synced, st.last = st.last, last // the flusher appended the former batch before it came here

@@ -35,15 +35,14 @@ import (
 type Options struct {
 	Kind        string // renew or order
 	Commands    int
-	Concurrency int // requests of each account in progress at once
+	Concurrency int // requests of each account under way at once
 	InFlight    int // commands of each account published and not finished, at most; 0: the default
 	Accounts    int
 	Rows        int64 // that each journal has before
 	Drain       bool
 	Profiles    string // a directory
 
-	// NATS is another server to measure too, and Queue a connection to it, which remains
-	// the caller's.
+	// NATS is another server to measure too; Queue, to it, remains the caller's.
 	NATS  *config.NATS
 	Queue *queue.Queue
 
@@ -53,11 +52,9 @@ type Options struct {
 }
 
 const (
-	// mostInFlight is how many commands may be in progress: of more, the follower would have
-	// to hear more events at once than it has room for.
+	// mostInFlight is what the follower has room for, in events at once.
 	mostInFlight = 32768
-	// mostRequests is how many requests of all accounts may be in progress at once: the
-	// sandbox keeps twice as many connections open.
+	// mostRequests is of all accounts: the sandbox keeps twice as many connections open.
 	mostRequests = 2048
 )
 
@@ -82,8 +79,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// window is how many commands are published ahead: by default enough to keep every worker
-// busy, and few enough for latencies to say how busy.
+// window keeps every worker busy by default, and is small enough for latencies to mean it.
 func (o Options) window() int {
 	if o.InFlight > 0 {
 		return o.InFlight
@@ -94,11 +90,9 @@ func (o Options) window() int {
 // shareOf is how many of the commands are the i-th account's: they go to the accounts in turn.
 func shareOf(commands, accounts, i int) int { return (commands - i + accounts - 1) / accounts }
 
-// share is how many an account gets at most, in each part.
 func (o Options) share() int { return shareOf(o.Commands, o.Accounts, 0) }
 
-// parts is how many times the commands are carried out: by the direct client, the runner,
-// and the runner of each further part.
+// parts counts the direct client, the runner, and the runner of each further part.
 func (o Options) parts() int {
 	asked := map[bool]int{true: 1}
 	return 2 + asked[o.Drain] + asked[o.NATS != nil]
@@ -114,8 +108,8 @@ type bench struct {
 	out     Result
 }
 
-// Run measures, and returns the result also where the books do not agree ([Result.Agree]).
-// It ends with ctx, and with any of its processes.
+// Run returns the result also where the books do not agree ([Result.Agree]). It ends with
+// ctx, and with any of its processes.
 func Run(ctx context.Context, o Options) (out Result, err error) {
 	b := &bench{Options: o, out: Result{
 		Kind: o.Kind, Commands: o.Commands, Concurrency: o.Concurrency, InFlight: o.window(), Accounts: o.Accounts,
@@ -159,7 +153,6 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 	return b.out, err
 }
 
-// measure measures one part after the other.
 func (b *bench) measure(ctx context.Context) error {
 	if err := b.direct(ctx); err != nil {
 		return fmt.Errorf("direct: %w", err)

@@ -24,10 +24,8 @@ type history struct {
 }
 
 const (
-	// fillRows is how many rows a renewal of one proxy leaves: accepted, sending,
-	// completed, finished.
-	fillRows = 4
-	// fillGroup is how many renewals one transaction holds.
+	// fillRows of one renewal are accepted, sending, completed and finished.
+	fillRows  = 4
 	fillGroup = 500
 	// fillFleet is how many proxies the history renews in turn, at most.
 	fillFleet = 100_000
@@ -35,8 +33,7 @@ const (
 	fillPast = 365 * 24 * time.Hour
 )
 
-// fill writes finished renewals through the ledger, as the runner would have: every
-// projection holds them, and every row is in the chain.
+// fill writes finished renewals as the runner would have, into every projection and the chain.
 func (h history) fill(ctx context.Context) (err error) {
 	renewals := (h.Rows + fillRows - 1) / fillRows
 	var done atomic.Int64
@@ -73,12 +70,10 @@ func (h history) fill(ctx context.Context) (err error) {
 	return nil
 }
 
-// filled is the n-th renewal of the history.
 func filled(n int64) (id, proxy string) {
 	return "filled-" + strconv.FormatInt(n, 10), "px_of_old_" + strconv.FormatInt(n%fillFleet, 10)
 }
 
-// renew writes one whole renewal: a command that is accepted, sent, completed and charged.
 func (h history) renew(tx *ledger.Tx, n int64) error {
 	id, proxy := filled(n)
 	ids := []string{proxy}

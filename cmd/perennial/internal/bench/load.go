@@ -20,8 +20,8 @@ import (
 	"perennial/queue/publish"
 )
 
-// loadTask publishes the commands in a closed loop, as producers do, and follows the
-// events, as subscribers do: it takes the time until each command's last event.
+// loadTask publishes the commands in a closed loop, and takes the time until each one's last
+// event.
 type loadTask struct {
 	Target    config.NATS `json:"target"`
 	Accounts  []string    `json:"accounts"` // commands go to them in turn
@@ -33,7 +33,7 @@ type loadTask struct {
 	Fill      bool        `json:"fill"`      // all are published before it is ready
 
 	queue     *queue.Queue
-	rooms     []chan struct{} // of each account: as many places as commands may be in progress
+	rooms     []chan struct{} // of each account: as many places as commands may be under way
 	begin     time.Time
 	sent      []atomic.Int64  // nanoseconds after begin, by the command's number, from 0
 	latencies []time.Duration // likewise
@@ -42,11 +42,9 @@ type loadTask struct {
 }
 
 const (
-	// batchSize is how many commands of an account one atomic batch publishes, where so
-	// many may be in progress. Where fewer may be, each is published separately.
+	// batchSize is of one atomic batch. Where fewer commands may be under way, each goes alone.
 	batchSize = 512
-	// stallAfter is after how long without an event the load gives up: a runner that works
-	// finishes something in it.
+	// stallAfter is without an event: a runner that works finishes something in it.
 	stallAfter = 2 * time.Minute
 )
 
@@ -92,15 +90,13 @@ func (t *loadTask) do(ctx context.Context, log *logrus.Logger, ready func(answer
 	return answer{Load: &took}, nil
 }
 
-// latency is the percentiles of what was taken.
 func latency(took []time.Duration) Latency {
 	slices.Sort(took)
 	millis := func(p int) float64 { return float64(took[len(took)*p/100].Microseconds()) / 1000 }
 	return Latency{millis(50), millis(99)}
 }
 
-// publish publishes all commands: those of each account by producers of its own, and no
-// more of them at once than may be in progress.
+// publish has producers for each account, and no more under way than may be.
 func (t *loadTask) publish(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	producers, size := 1, batchSize
@@ -126,8 +122,7 @@ func (t *loadTask) publish(ctx context.Context) error {
 	return group.Wait()
 }
 
-// publishBatch publishes an account's commands from first to end, in its own count, as soon
-// as all of them may be in progress.
+// publishBatch publishes an account's commands, in its own count, once all may be under way.
 func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) error {
 	var batch []publish.Outgoing
 	number := func(k int) int { return account + k*len(t.Accounts) }
@@ -157,13 +152,11 @@ func (t *loadTask) command(account, n, id int) publish.Outgoing {
 	return publish.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil, `{"id":"%d","duration_days":%d,"items":[{"offer_code":"%s","quantity":1}]}`, id, days, offer)}
 }
 
-// renewal is a command that renews one proxy.
 func renewal(id, proxy string) []byte {
 	return fmt.Appendf(nil, `{"id":"%s","proxy_ids":["%s"],"duration_days":%d}`, id, proxy, days)
 }
 
-// follow begins to hear the events. wait returns when every command has had its last one;
-// one that does not succeed ends ctx.
+// follow hears the events until every command has its last one; a failed one ends ctx.
 func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (wait func() error, err error) {
 	var group errgroup.Group
 	for i, account := range t.Accounts {
@@ -184,7 +177,6 @@ func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (
 	return group.Wait, nil
 }
 
-// followOne takes the time of each command's last event.
 func (t *loadTask) followOne(events iter.Seq2[events.Event, error], commands int, room <-chan struct{}) error {
 	for e, err := range events {
 		if err != nil {

@@ -19,8 +19,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// Command is the hidden command of the program that a benchmark runs as its processes,
-// with the name of a task: see [Serve].
+// Command is the hidden command that runs a benchmark's process: see [Serve].
 const Command = "bench-process"
 
 // task is what a process does. Its fields are written to the process's standard input:
@@ -30,8 +29,7 @@ type task interface {
 	do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (answer, error)
 }
 
-// answer is what a process says, on its standard output: once when it is ready, where its
-// task has an order to wait for, and once at its end.
+// answer is what a process says when it is ready, where an order follows, and at its end.
 type answer struct {
 	Base  string   `json:"base,omitempty"` // of the sandbox
 	Load  *Latency `json:"load,omitempty"`
@@ -88,11 +86,9 @@ type process struct {
 	ended   chan struct{}
 }
 
-// endWithin is how long a process may take to end.
 const endWithin = 10 * time.Second
 
-// start starts this program with a task, and returns its first answer. ended hears that
-// the process has ended.
+// start starts this program with a task, and returns its first answer. ended hears its end.
 func (b *bench) start(ctx context.Context, name string, t task, ended context.CancelCauseFunc) (_ *process, first answer, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -141,7 +137,6 @@ func (p *process) answer() (a answer, err error) {
 	return a, nil
 }
 
-// stop ends the process and waits for it.
 func (p *process) stop() {
 	p.cancel()
 	<-p.ended
@@ -168,8 +163,7 @@ func appID(i int) string { return "sbx_app_bench" + ordinal(i) }
 // proxyName is the sandbox's name of an account's n-th proxy, both from 0.
 func proxyName(account, n int) string { return "px" + ordinal(account) + "_" + strconv.Itoa(n+1) }
 
-// provider is what the sandbox begins with: for each account proxies, and money for as many
-// requests.
+// provider has for each account proxies, and money for as many requests.
 func (b *bench) provider() *sandboxTask {
 	var runner part
 	b.configure(&runner)
@@ -199,9 +193,8 @@ func (b *bench) provider() *sandboxTask {
 	return t
 }
 
-// sandboxTask is the provider, in memory, and the referee of all parts. It fills the ledgers
-// that have rows before the runner opens them: the runner publishes what they say when it
-// starts, before anything is measured.
+// sandboxTask is the provider and the referee of all parts. It fills the ledgers that have
+// rows before the runner, which publishes them when it starts, opens them.
 type sandboxTask struct {
 	Fixture   sandbox.Fixture `json:"fixture"`
 	Dir       string          `json:"dir"`

@@ -4,8 +4,7 @@ import (
 	"fmt"
 )
 
-// Used is the rate, in commands a second of all accounts together, and what the runner's
-// process used for each command.
+// Used is the rate of all accounts together, and what the runner's process used.
 type Used struct {
 	PerSecond   float64 `json:"runner_per_second"`
 	CPUMicros   float64 `json:"runner_cpu_us_per_command"`
@@ -44,8 +43,7 @@ type Result struct {
 	ledgerBytesBefore int64
 }
 
-// Drained is a queue that was full when the runner came, from the first command that it
-// takes to the last event.
+// Drained is from the first command that is taken from a full queue to the last event.
 type Drained struct {
 	Used
 	Ratio      float64 `json:"ratio"` // to direct
@@ -110,7 +108,6 @@ func (r *Result) Table() (rows [][]string) {
 	return rows
 }
 
-// what was carried out, and where.
 func (r *Result) what() string {
 	text := fmt.Sprintf("%d at concurrency %d on %d cores", r.Commands, r.Concurrency, r.Cores)
 	if r.Accounts > 1 {

@@ -42,7 +42,6 @@ type part struct {
 	accounts []string // in the order of the sandbox's
 }
 
-// carried is what a part measures.
 type carried struct {
 	Used
 	Latency
@@ -53,7 +52,6 @@ type carried struct {
 	booksAgree               bool
 }
 
-// carryOut has the commands carried out by the runner of the next part.
 func (b *bench) carryOut(ctx context.Context, p part) (got carried, err error) {
 	b.done++
 	p.n = b.done
@@ -71,7 +69,6 @@ func (b *bench) carryOut(ctx context.Context, p part) (got carried, err error) {
 	return got, nil
 }
 
-// configure is the configuration of a part's runner.
 func (b *bench) configure(p *part) {
 	first, data, nats := "bench", "data", config.NATS{Listen: "127.0.0.1:0"}
 	if p.nats != nil {
@@ -98,7 +95,6 @@ func (p part) ledgerBytes() (bytes int64) {
 	return bytes
 }
 
-// work is the runner from its start to its end.
 func (b *bench) work(ctx context.Context, p part, got *carried) error {
 	if p.reached != nil {
 		ctx = failpoint.With(ctx, p.reached)
@@ -143,9 +139,8 @@ func (b *bench) work(ctx context.Context, p part, got *carried) error {
 	})
 }
 
-// workload tells the runner what there is, starts the producer and follower, and measures
-// from the first publication, or from the first command that is taken from a full queue, to
-// the last event.
+// workload measures from the first publication, or from the first command that is taken
+// from a full queue, to the last event.
 func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *carried) (err error) {
 	if p.full == nil {
 		run()
@@ -195,8 +190,7 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 	})
 }
 
-// eachLedger does something with each account's ledger; i is the account's place in the
-// sandbox.
+// eachLedger gives each ledger with its account's place in the sandbox.
 func (p part) eachLedger(h *daemon.Host, do func(i int, book *ledger.Ledger) error) error {
 	for _, a := range h.Accounts {
 		if err := do(slices.Index(p.accounts, a.Name), a.Ledger()); err != nil {
@@ -213,8 +207,7 @@ func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error
 	return err
 }
 
-// startWithin is how long the runner may take until it works: on a cluster, streams and
-// their leaders are made first.
+// startWithin includes the making of a cluster's streams and their leaders.
 const startWithin = time.Minute
 
 // awaitBound waits until the provider's wallets are in the ledgers.
@@ -238,8 +231,8 @@ func awaitBound(ctx context.Context, h *daemon.Host) error {
 	return nil
 }
 
-// List fills a ledger's table of proxies, as a listing pass does: a proxy that was never
-// seen is read before it is paid for. No pass runs beside what is measured.
+// List fills the table of proxies as a listing pass does: a proxy that was never seen is
+// read before it is paid for.
 func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) error {
 	var listed []ledger.Proxy
 	for p, err := range client.Proxies(ctx, 200) {
@@ -254,7 +247,6 @@ func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) err
 	})
 }
 
-// used is what this process had used at an instant.
 type used struct {
 	at      time.Time
 	cpu     int64 // nanoseconds, user and system
@@ -268,7 +260,6 @@ func usedNow() used {
 	return used{time.Now(), r.Utime.Nano() + r.Stime.Nano(), m.Mallocs}
 }
 
-// since is what each of so many commands used.
 func (u used) since(begin used, commands int) Used {
 	n := float64(commands)
 	return Used{n / u.at.Sub(begin.at).Seconds(), float64(u.cpu-begin.cpu) / 1000 / n, float64(u.mallocs-begin.mallocs) / n}
@@ -292,12 +283,10 @@ func (f *firstTaken) reached(point string) {
 	}
 }
 
-// mutexFraction is how many contended locks stand for one in the profile: seldom enough
-// to cost nothing that a measurement would show.
+// mutexFraction of contended locks stand for one in the profile, which costs next to nothing.
 const mutexFraction = 100
 
-// profiled runs a part of the runner under the profilers that were asked for. What was
-// allocated before it is in a file of its own, to be taken off: go tool pprof -base.
+// profiled has what was allocated before in a file of its own: go tool pprof -base.
 func (b *bench) profiled(p part, do func() error) (err error) {
 	if b.Profiles == "" {
 		return do()
@@ -330,13 +319,11 @@ func (b *bench) profiled(p part, do func() error) (err error) {
 }
 
 const (
-	// OuterAccount is the account of the benchmark on another server. It is one name for
-	// all benchmarks, so that two of them are never measured together.
+	// OuterAccount is one for all benchmarks, so that two are never measured together.
 	OuterAccount = "perennial-bench"
 	// outerReplicas is how many copies the streams have on a cluster of as many servers.
 	outerReplicas = 3
-	// removeWithin bounds the removal of what the benchmark made.
-	removeWithin = 30 * time.Second
+	removeWithin  = 30 * time.Second
 )
 
 // endTrial removes all that the benchmark made on another server, also after an interrupt.
@@ -346,7 +333,6 @@ func endTrial(ctx context.Context, t *trial.Trial) error {
 	return t.End(limited)
 }
 
-// measureOuter has the commands carried out with another NATS server or cluster.
 func (b *bench) measureOuter(ctx context.Context) error {
 	var c clocks
 	p := part{what: "runner with " + b.Queue.URL(), profiles: "nats.", reached: c.reached, nats: b.NATS, replicas: outerReplicas}
