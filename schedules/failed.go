@@ -222,13 +222,13 @@ func (r *scheduleRunner) problem() string {
 }
 
 func failedText(f fact.SweepFailed) string {
-	text := fmt.Sprintf("the sweep of %s is not done: %s", f.Slot.UTC().Format(time.RFC3339), f.Reason)
+	text := fmt.Sprintf("the run of %s is not done: %s", f.Slot.UTC().Format(time.RFC3339), f.Reason)
 	if f.Due == 0 {
 		return text
 	}
 	text += fmt.Sprintf("; %d proxies are due", f.Due)
 	if f.NextSlot != nil {
-		text += fmt.Sprintf(", %d of them expire before the next slot (%s)", f.Expiring, f.NextSlot.UTC().Format(time.RFC3339))
+		text += fmt.Sprintf(", %d of them expire before the next run (%s)", f.Expiring, f.NextSlot.UTC().Format(time.RFC3339))
 	}
 	return text + ", the first at " + f.FirstExpiresAt.UTC().Format(time.RFC3339)
 }

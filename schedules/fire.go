@@ -72,7 +72,7 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 		if ctx.Err() != nil {
 			return sweep{}, ctx.Err()
 		}
-		s.log(r).WithError(err).Warn("proxies that the provider will not renew could not all be replaced; the next sweep tries again")
+		s.log(r).WithError(err).Warn("proxies that the provider will not renew could not all be replaced; the next run tries again")
 	}
 	plan, err := s.decide(ctx, r, f)
 	if err != nil {
@@ -299,7 +299,7 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 	case plan.standsFor:
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldEarlierPlan,
-			Reason: fmt.Sprintf("a plan of an earlier slot waits for an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),
+			Reason: fmt.Sprintf("a plan of an earlier run needs an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),
 		}), StateHeld
 	case plan.NeedsApproval:
 		estimate := plan.WithListed().Text(plan.Currency)
@@ -336,7 +336,7 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	}
 	for _, why := range []string{plans.ReasonPerson, plans.ReasonBeyond, plans.ReasonBadID, plans.ReasonBadExpiry, plans.ReasonNotText} {
 		if n := plan.LeftOutCounts[why]; n > 0 {
-			log.Warnf("%d proxies inside the window are left out: %s", n, why)
+			log.Warnf("%d due proxies are skipped: %s", n, why)
 		}
 	}
 }

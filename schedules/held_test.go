@@ -40,7 +40,7 @@ func TestAPlanThatWaitsIsStoredOnce(t *testing.T) {
 	want(t, "hashes", len(hashes), 2)
 	list, err := h.List(t.Context())
 	check(t, err)
-	if !hashes[list[0].Plan] || !strings.Contains(list[0].Why, "a plan of an earlier slot waits") {
+	if !hashes[list[0].Plan] || !strings.Contains(list[0].Why, "a plan of an earlier run needs an approval") {
 		t.Errorf("%+v", list[0])
 	}
 	h.watch.add(time.Second)

@@ -127,7 +127,7 @@ func (s *reader) readWallet(ctx context.Context, in *read) {
 		in.ReservedCents, err = s.Ledger.Reserved(ctx, in.Now.Add(-reservedFor))
 	}
 	if err != nil {
-		s.Log.WithError(err).WithField("account", s.Account).Warn("the wallet could not be read: the sweep is planned as if it were full")
+		s.Log.WithError(err).WithField("account", s.Account).Warn("the wallet could not be read: the run is planned as if it were full")
 		return
 	}
 	in.WalletCents = &cents

@@ -83,7 +83,7 @@ func TestProxiesNoCommandCanNameAreCountedInLists(t *testing.T) {
 	h.sweep(t)
 	list, err := h.List(t.Context())
 	check(t, err)
-	if said := list[0].Why; !strings.Contains(said, "3 due, 1 to renew") || !strings.Contains(said, "2 left out whose id or expiry no command can say") {
+	if said := list[0].Why; !strings.Contains(said, "3 due, 1 to renew") || !strings.Contains(said, "2 skipped whose id or expiry no command can carry") {
 		t.Errorf("said: %q", said)
 	}
 	slots, err := h.Ledger.SlotsOf(t.Context(), "keepalive", 1)

@@ -49,11 +49,11 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 	}
 	switch {
 	case !f.Listed:
-		return RenewalOutlook{Text: "No listing has shown it: a sweep renews only what the provider lists."}, nil
+		return RenewalOutlook{Text: "No listing has shown it: a schedule renews only what the provider lists."}, nil
 	case f.Gone:
 		return RenewalOutlook{Text: "It is not renewed: the provider does not list it any more."}, nil
 	case f.Proxy.Retired:
-		return RenewalOutlook{Text: "It is not renewed: it was retired, and no sweep renews it until it is reinstated."}, nil
+		return RenewalOutlook{Text: "It is not renewed: it was retired, and no schedule renews it until it is reinstated."}, nil
 	case f.Proxy.ExpiresAt == nil:
 		return RenewalOutlook{Good: true, Text: "It is never due: the provider gives no expiry of it."}, nil
 	case f.Coverage == nil && f.NoCoverage != "":
@@ -106,7 +106,7 @@ func (f RenewalOutlookFrom) underWay(open *ledger.ProxyRenewal) RenewalOutlook {
 	case f.Paused != "":
 		return RenewalOutlook{Text: "Its renewal waits: " + f.Paused, OperationID: open.OperationID}
 	}
-	return RenewalOutlook{Good: true, Text: "A renewal of it is under way.", OperationID: open.OperationID}
+	return RenewalOutlook{Good: true, Text: "A renewal of it is in progress.", OperationID: open.OperationID}
 }
 
 // by is the outlook of a proxy that a schedule covers.
@@ -132,18 +132,18 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 			out.Text += " The last one: " + reasonOf(last) + "."
 		}
 	case barred != "":
-		out.Text, out.At = "It is left out of sweeps: "+barred+".", nil
+		out.Text, out.At = "Schedules skip it: "+barred+".", nil
 	case status.Paused != nil:
 		out.Text, out.At = "It is not renewed while its schedule is paused"+until(status.Paused.Until)+", by "+status.Paused.By+": "+status.Paused.Reason+".", nil
 	case status.Problem != "":
-		out.Text = "It is not renewed, because the sweep cannot be made: " + status.Problem + "."
+		out.Text = "It is not renewed, because the run fails: " + status.Problem + "."
 	case due.After(f.Now):
-		out.Good, out.Text = true, "It is not due yet: a sweep renews it in time."
+		out.Good, out.Text = true, "It is not due yet: its schedule renews it in time."
 	default:
 		f.whereDue(&out, status)
 	}
 	if problem != "" && out.Good {
-		out.Text = "Whether its schedule runs is not known (" + problem + "); by its configuration a sweep renews it in time."
+		out.Text = "Whether its schedule runs is not known (" + problem + "); by its configuration its schedule renews it in time."
 	}
 	return out, nil
 }
@@ -159,7 +159,7 @@ func until(at *time.Time) string {
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r ledger.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
-		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Sweeps continue with it when its expiry has been read again.", last.OperationID
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules continue with it when its expiry has been read again.", last.OperationID
 		return
 	}
 	out.Good, out.Text = true, "It was renewed, and the new expiry has not been read yet."
@@ -189,21 +189,21 @@ func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	if plan != nil {
 		for _, left := range plan.LeftOut {
 			if left.ProxyID == f.Proxy.ProxyID {
-				out.Text, out.At = "It is due and left out of the sweep: "+left.Reason+".", nil
+				out.Text, out.At = "It is due and skipped: "+left.Reason+".", nil
 				return
 			}
 		}
 	}
 	switch {
 	case status.State == StateHeld:
-		out.Text, out.At = "It is due, and the plan of its sweep waits for approval.", nil
+		out.Text, out.At = "It is due, and the plan of its schedule needs approval.", nil
 	case problem != "":
-		out.Text = "It is due; what its sweep would do is not known: " + problem + "."
+		out.Text = "It is due; what its schedule would do is not known: " + problem + "."
 	case plan == nil:
-		out.Text = "It is due; its sweep is being planned to say more."
+		out.Text = "It is due; its run is being planned to say more."
 	case out.At != nil && out.At.After(*f.Proxy.ExpiresAt) && status.Left == nil:
 		out.Text = "It is due, and expires before the next run of its schedule: `perennial schedules run " + status.Schedule + "` renews it now."
 	default:
-		out.Good, out.Text = true, "It is due: the next sweep renews it."
+		out.Good, out.Text = true, "It is due: the next run renews it."
 	}
 }

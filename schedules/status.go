@@ -247,7 +247,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 			}
 		case fact.SweepMissed:
 			if row.Seq == slot.Seq {
-				said = append(said, "nothing ran then; the slot of "+f.ServedBy.Format(time.RFC3339)+" served it")
+				said = append(said, "nothing ran then; the run of "+f.ServedBy.Format(time.RFC3339)+" served it")
 			}
 		}
 	}
@@ -303,13 +303,13 @@ func planSaid(f fact.SweepPlanned, held bool, currency string) string {
 		text = fmt.Sprintf("%d due, and the plan of an earlier run is still on hold", f.Due)
 	}
 	if f.Unusable > 0 {
-		text += fmt.Sprintf(", %d left out whose id or expiry no command can say (`perennial schedules plan %s` names them)", f.Unusable, f.Schedule)
+		text += fmt.Sprintf(", %d skipped whose id or expiry no command can carry (`perennial schedules plan %s` names them)", f.Unusable, f.Schedule)
 	}
 	if f.By != "" {
 		text += fmt.Sprintf(", asked for by %s: %s", fact.Signed(f.By, f.User), f.Reason)
 	}
 	if n := len(f.Missed); n > 0 {
-		text += fmt.Sprintf(", in the place of %d missed slot(s)", n)
+		text += fmt.Sprintf(", in place of %d missed run(s)", n)
 	}
 	return text
 }

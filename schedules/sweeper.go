@@ -35,7 +35,7 @@ const (
 
 // Errors that callers distinguish.
 var (
-	ErrFired      = errors.New("this slot has fired before")
+	ErrFired      = errors.New("this run was made before")
 	errSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
 	ErrNoPlan     = errors.New("no held plan has this hash: see `perennial schedules list`")
 	ErrBegun      = errors.New("an approval that was cut off has published a part of it: approve it again, or cancel its commands (`perennial operations list`)")
@@ -204,7 +204,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	s.warnOfRemoved(ctx)
 	for _, r := range s.runners {
 		if late := r.Late(s.Clock()); late != "" {
-			s.log(r).Warn(late + "; lengthen renew_before, or add slots to the cron")
+			s.log(r).Warn(late + "; lengthen renew_before, or run more often")
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)

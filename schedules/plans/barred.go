@@ -70,7 +70,7 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {
 			p.plan.ForPerson = append(p.plan.ForPerson, fact.ProxyReview{
 				ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(), Endings: n,
-				Reason: "renewals of it ended without renewing it so often that sweeps leave it to a person",
+				Reason: "renewals of it ended without renewing it so often that schedules skip it until it is reviewed",
 			})
 		}
 		return ended.All, ReasonPerson, nil
@@ -104,7 +104,7 @@ func (p *planner) paidFor(ctx context.Context, proxy ledger.Proxy) (why string, 
 	}
 	p.plan.ForPerson = append(p.plan.ForPerson, fact.ProxyReview{
 		ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(),
-		Reason: "a renewal of it was paid, and it has expired all the same: sweeps leave it to a person",
+		Reason: "a renewal of it was paid, and it has expired all the same: schedules skip it until it is reviewed",
 	})
 	return ReasonInVain, nil
 }

@@ -50,7 +50,7 @@ const (
 	ReasonMonth    = "over the budget of the month"
 	ReasonLimit    = "over the account's limit of the day"
 	ReasonWallet   = "the wallet is too low"
-	ReasonBeyond   = "beyond what one sweep can plan: the next one takes it"
+	ReasonBeyond   = "beyond what one run can plan: the next one takes it"
 	ReasonBadID    = "its id cannot be put into a command or a request"
 	// ReasonBadExpiry is of an expiry outside the years 1 to 9999 in UTC.
 	ReasonBadExpiry = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"

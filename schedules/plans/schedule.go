@@ -100,7 +100,7 @@ func (s Schedule) Late(now time.Time) string {
 		return ""
 	}
 	const form = "Mon 2006-01-02 15:04 MST"
-	return fmt.Sprintf("renew_before is %s, and no slot comes between %s and %s: a proxy that comes due after the first may expire before the second, %s later",
+	return fmt.Sprintf("renew_before is %s, and no run comes between %s and %s: a proxy that becomes due after the first may expire before the second, %s later",
 		s.RenewBefore, from.In(c.Zone).Format(form), until.In(c.Zone).Format(form), until.Sub(from))
 }
 

@@ -179,7 +179,7 @@ func TestRenewBeforeUnderTheLongestDistanceOfTwoSlotsIsWarnedOf(t *testing.T) {
 		says       string
 	}{
 		{"0 3 * * *", "UTC", 24 * time.Hour, ""},
-		{"0 3 * * *", "UTC", 12 * time.Hour, "no slot comes between Sun 2026-11-22 03:00 UTC and Mon 2026-11-23 03:00 UTC: a proxy that comes due after the first may expire before the second, 24h0m0s later"},
+		{"0 3 * * *", "UTC", 12 * time.Hour, "no run comes between Sun 2026-11-22 03:00 UTC and Mon 2026-11-23 03:00 UTC: a proxy that becomes due after the first may expire before the second, 24h0m0s later"},
 		{"0 3 * * *", "Europe/Berlin", 24 * time.Hour, "between Sat 2027-10-30 03:00 CEST and Sun 2027-10-31 03:00 CET"},
 		{"*/15 * * * 1-5", "UTC", 48 * time.Hour, "between Fri 2026-11-27 23:45 UTC and Mon 2026-11-30 00:00 UTC"},
 		{"*/15 * * * 1-5", "UTC", 72 * time.Hour, ""},

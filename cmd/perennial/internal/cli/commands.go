@@ -45,7 +45,7 @@ type commandFlags struct {
 func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
 	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
-	c.Flags().Var(ceilingFlag{&f.most}, "max", "ceiling for the whole command, such as 15.00, or 1500 in cents (default: none)")
+	c.Flags().Var(ceilingFlag{&f.most}, "max", "limit of the whole command, such as 15.00, or 1500 in cents (default: none)")
 	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "the same as --max")
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this: an instant such as 2026-12-01T00:00:00Z, or a time from now such as 24h")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")

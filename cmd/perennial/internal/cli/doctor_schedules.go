@@ -20,7 +20,7 @@ const uncoveredNamed = 5
 // run starts.
 func (d *doctor) lists() {
 	if err := d.config.CheckLists(d.account); err != nil {
-		d.bad("lists", err, "put the list where the configuration says: sweeps that need it are not made, and `perennial run` does not start without it")
+		d.bad("lists", err, "put the list where the configuration says: runs that need it fail, and `perennial run` does not start without it")
 	}
 }
 
@@ -64,7 +64,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 		d.warn("schedules", fmt.Sprintf("none is configured: %d living proxies will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and add a schedule")
 	default: // it may be meant so
-		d.warn("schedules", fmt.Sprintf("%d living proxies are covered by none and will not be renewed, such as %s", count, strings.Join(named, ", ")),
+		d.warn("schedules", fmt.Sprintf("%d living proxies are in no schedule and will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
 	}
 }
@@ -73,7 +73,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	for _, s := range own {
 		if late := s.Late(time.Now()); late != "" {
-			d.warn("schedule "+s.Name, late, "lengthen renew_before, or add slots to the cron")
+			d.warn("schedule "+s.Name, late, "lengthen renew_before, or run more often")
 		}
 		if silent, err := schedules.Silent(ctx, l, time.Now(), s); err == nil && silent != "" {
 			d.warn("schedule "+s.Name, silent, "start `perennial run`; where it runs, `/readyz` and `perennial schedules list` say what is in the way")

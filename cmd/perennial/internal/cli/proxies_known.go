@@ -155,7 +155,7 @@ func listedNote(c *config.Config, account string, shown int, uncovered, listed b
 	case !listed:
 		return "no listing of the account's proxies has ended yet: these are only those that commands have touched; --live reads the provider's list"
 	case uncovered && shown > 0:
-		return fmt.Sprintf("%d proxies will not be renewed: no schedule covers them", shown)
+		return fmt.Sprintf("%d proxies will not be renewed: they are in no schedule", shown)
 	case shown > 0 && len(c.SchedulesOf(account)) == 0:
 		return "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
 	case shown == 0 && !uncovered:

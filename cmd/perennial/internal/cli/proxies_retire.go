@@ -15,18 +15,18 @@ func (a providerCommands) proxiesRetire() *cobra.Command {
 	var q verbs.RetireRequest
 	c := &cobra.Command{
 		Use: "retire ID…", Short: "Stop renewing proxies", Args: cobra.RangeArgs(1, verbs.MaxRetired),
-		Long: "Takes proxies out of every sweep. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
+		Long: "Takes proxies out of every schedule. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo takes them back.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ProxyIDs = args
 			changed, err := askOnce(cmd.Context(), a.app, verbs.Retire, q)
-			done := "sweeps let %s expire"
+			done := "schedules let %s expire"
 			if q.Undo {
-				done = "sweeps renew %s again"
+				done = "schedules renew %s again"
 			}
 			return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
-	c.Flags().BoolVar(&q.Undo, "undo", false, "let sweeps renew them again")
+	c.Flags().BoolVar(&q.Undo, "undo", false, "let schedules renew them again")
 	return c
 }

@@ -26,7 +26,7 @@ func (a reviewCommands) reviewList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List operations and lines whose outcome is not known", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := a.listing("OPERATION", "LINE", "SINCE", "AT STAKE", "REASON", "TRACE ID")
+			list := a.listing("OPERATION", "LINE", "SINCE", "EXPOSURE", "REASON", "TRACE ID")
 			err := a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
 				currency, err := l.Currency(ctx)
 				if err != nil {

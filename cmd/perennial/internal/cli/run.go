@@ -67,7 +67,7 @@ func (a *app) run(ctx context.Context, c *config.Config) error {
 	}
 	defer log.Info("perennial has stopped")
 	defer h.Close()
-	defer context.AfterFunc(ctx, func() { log.Info("perennial stops: what is under way is finished first") })()
+	defer context.AfterFunc(ctx, func() { log.Info("perennial stops: operations in progress are finished first") })()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)

@@ -36,10 +36,10 @@ func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 		fmt.Fprintf(a.stdout, "waits    %s\n", printable(s.WaitsFor))
 	}
 	for _, x := range s.LeftOut[:min(len(s.LeftOut), statusShown)] {
-		fmt.Fprintf(a.stdout, "left out %s: %s\n", printable(x.ProxyID), printable(x.Reason))
+		fmt.Fprintf(a.stdout, "skipped %s: %s\n", printable(x.ProxyID), printable(x.Reason))
 	}
 	if more := len(s.LeftOut) - statusShown; more > 0 {
-		fmt.Fprintf(a.stdout, "left out %d more: -o json has all\n", more)
+		fmt.Fprintf(a.stdout, "skipped %d more: -o json has all\n", more)
 	}
 	if s.ArchivedIn != "" {
 		fmt.Fprintf(a.stdout, "archived what it asked for is in %s, which is not beside the ledger\n", s.ArchivedIn)

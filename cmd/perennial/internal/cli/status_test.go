@@ -49,13 +49,13 @@ func TestStatusOfAThousandOperationsIsBounded(t *testing.T) {
 	t.Parallel()
 	s := largeStatus(1000, 5, 100_000)
 	text := shownStatus(t, "table", s)
-	for what, want := range map[string]int{"left out out_": statusShown, "\nkeep/": statusShown, "  px_": statusShown} {
+	for what, want := range map[string]int{"skipped out_": statusShown, "\nkeep/": statusShown, "  px_": statusShown} {
 		if got := strings.Count(text, what); got != want {
 			t.Errorf("%q stands %d times, want %d", what, got, want)
 		}
 	}
 	for _, want := range []string{
-		"left out 99800 more: -o json has all\n", "\nand 800 more proxies of these and 800 more operations (799 completed, 1 review): -o json has all\n",
+		"skipped 99800 more: -o json has all\n", "\nand 800 more proxies of these and 800 more operations (799 completed, 1 review): -o json has all\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text[len(text)-400:])

@@ -59,7 +59,7 @@ func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 		fmt.Fprintf(a.stdout, "; the wallet holds %s and runs out on %s: %s is missing\n", money(*f.WalletCents, f.Currency), f.RunsOutOn, fact.Sum{Cents: f.MissingCents.Or(0), Lacks: f.Unpriced}.Text(f.Currency))
 	}
 	if x := f.FailsFirst; x != nil {
-		fmt.Fprintf(a.stdout, "the first sweep that it does not pay for is that of %s at %s\n", x.Schedule, x.Slot.UTC().Format(time.RFC3339))
+		fmt.Fprintf(a.stdout, "the first run that it does not pay for is %s at %s\n", x.Schedule, x.Slot.UTC().Format(time.RFC3339))
 	}
 	rows, unpriced := [][]string{}, 0
 	for _, d := range f.Days {

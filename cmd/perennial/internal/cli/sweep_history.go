@@ -33,7 +33,7 @@ func (a scheduleCommands) sweepHistory() *cobra.Command {
 		Use: "history SCHEDULE", Short: "List past runs of a schedule",
 		Args: cobra.ExactArgs(1),
 	}
-	wholeVar(c.Flags(), &limit, "limit", 20, "how many slots, or proxies")
+	wholeVar(c.Flags(), &limit, "limit", 20, "how many runs, or proxies")
 	c.Flags().BoolVar(&skipped, "skipped", false, "list the proxies that the last run skipped and that are still due")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
@@ -112,7 +112,7 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 		return err
 	}
 	if len(runs) == 0 {
-		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no slot in the ledger: it has not fired yet, or it is called otherwise\nlook at `perennial schedules list`")}
+		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no run in the ledger: it has not run yet, or its name is another\nlook at `perennial schedules list`")}
 	}
 	if a.output == "json" {
 		return a.printSlotsJSON(ctx, l, schedule, limit)

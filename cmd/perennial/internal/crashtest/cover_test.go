@@ -33,11 +33,11 @@ func TestAScheduleThatFitsNothingSaysSo(t *testing.T) {
 	if f := found["schedule typo"]; f.OK || f.Seen != note {
 		t.Errorf("%+v", f)
 	}
-	if f := found["schedules"]; !f.OK || !strings.Contains(f.Seen, "2 living proxies are covered by none and will not be renewed, such as px_2, px_3") {
+	if f := found["schedules"]; !f.OK || !strings.Contains(f.Seen, "2 living proxies are in no schedule and will not be renewed, such as px_2, px_3") {
 		t.Errorf("%+v", f)
 	}
 	out := w.mustCLI("proxies", "list", "--uncovered")
-	if strings.Contains(out, "px_1 ") || !strings.Contains(out, "px_2") || !strings.Contains(out, "2 proxies will not be renewed: no schedule covers them") {
+	if strings.Contains(out, "px_1 ") || !strings.Contains(out, "px_2") || !strings.Contains(out, "2 proxies will not be renewed: they are in no schedule") {
 		t.Error(out)
 	}
 	w.mustCLI("proxies", "retire", "px_2", "--by", "ada")

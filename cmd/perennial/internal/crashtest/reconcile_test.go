@@ -172,7 +172,7 @@ func TestReviewShowsWhatIsKnownWithAndWithoutARunner(t *testing.T) {
 	if out, _, code := w.cli("review", "show", "buy/1"); code != 0 || !strings.Contains(out, "idempotency_unresolved") || !strings.Contains(out, "charge 6.00 USD from wallet to orders") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
-	if out, _, _ := w.cli("review", "list"); !strings.Contains(out, "AT STAKE") || !strings.Contains(out, "unknown") {
+	if out, _, _ := w.cli("review", "list"); !strings.Contains(out, "EXPOSURE") || !strings.Contains(out, "unknown") {
 		t.Errorf("%s", out)
 	}
 	if _, _, code := w.cli("review", "show", "nothing"); code != cli.ExitFailed {

@@ -151,7 +151,7 @@ func (h *Host) handOvers(ctx context.Context) {
 			continue
 		}
 		a := h.account(x.account)
-		a.log.WithField("to", x.to).Info("the account is handed over: what is under way is finished, nothing more is begun")
+		a.log.WithField("to", x.to).Info("the account is handed over: operations in progress are finished, no others begin")
 		if give := a.snapshot().holding.giveUp; give != nil {
 			give()
 		}

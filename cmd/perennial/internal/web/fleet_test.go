@@ -245,16 +245,16 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	h.main.answer["plan"] = plans.Plan{Schedule: "keep", LeftOut: []plans.LeftOut{{ProxyID: "px_left", Reason: plans.ReasonWallet}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	for id, want := range map[string]string{
-		"px_ok":      "It is not due yet: a sweep renews it in time. · next sweep 2026-11-26 20:00:00 UTC",
-		"px_due":     "It is due: the next sweep renews it. · next sweep 2026-11-21 12:00:00 UTC",
-		"px_left":    "It is due and left out of the sweep: the wallet is too low.",
+		"px_ok":      "It is not due yet: its schedule renews it in time. · next sweep 2026-11-26 20:00:00 UTC",
+		"px_due":     "It is due: the next run renews it. · next sweep 2026-11-21 12:00:00 UTC",
+		"px_left":    "It is due and skipped: the wallet is too low.",
 		"px_1":       "It is not renewed: an earlier renewal is in review",
 		"px_2":       "It is not renewed: its renewal is on hold: ",
 		"px_retired": "It is not renewed: it was retired",
 		"px_never":   "It is never due",
 		"px_failed":  "Its last renewal ended without renewing it: ",
 		"px_new":     "It was renewed, and the new expiry has not been read yet.",
-		"px_paid":    "It is left out of sweeps: a renewal for this expiry was paid",
+		"px_paid":    "Schedules skip it: a renewal for this expiry was paid",
 	} {
 		wants(t, h.settled("/a/main/proxy?id="+id), want)
 	}
