@@ -49,8 +49,8 @@ func (a operateCommands) accountMove() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&m.to, "to", "", "the `node` that is to run the account")
-	c.Flags().BoolVar(&m.anywhere, "anywhere", false, "take back what was said before: the runners share the accounts evenly")
-	c.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait until the node runs the account")
+	c.Flags().BoolVar(&m.anywhere, "anywhere", false, "remove the pin: the runners share the accounts evenly")
+	c.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait until the runner has the account")
 	return c
 }
 

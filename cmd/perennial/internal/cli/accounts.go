@@ -198,6 +198,6 @@ func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[ver
 			return a.printChange(changed, fmt.Sprintf(done, r.account), err)
 		},
 	}
-	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	return c
 }

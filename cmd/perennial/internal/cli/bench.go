@@ -56,11 +56,11 @@ func (a *app) benchCommand() *cobra.Command {
 	f := c.Flags()
 	wholeVar(f, &o.Commands, "commands", 20000, "how many commands")
 	f.StringVar(&o.Kind, "kind", "renew", "renew or order")
-	wholeVar(f, &o.Concurrency, "concurrency", 64, "requests of an account under way at once, as in its configuration")
-	f.Var(atLeastOne{&o.InFlight}, "in-flight", "commands of an account published and not finished, at most (default 16 times the concurrency, and no less than 512)")
-	f.BoolVar(&o.Drain, "drain", false, "also measure how a queue is drained that was filled before the runner came")
-	wholeVar(f, &o.Accounts, "accounts", 1, "accounts on the one runner, among which the commands are spread")
-	wholeVar(f, &o.Rows, "rows", 0, "rows that each journal has before anything is measured")
+	wholeVar(f, &o.Concurrency, "concurrency", 64, "concurrent requests of an account, as in its configuration")
+	f.Var(atLeastOne{&o.InFlight}, "in-flight", "the most unfinished commands of an account (default 16 times the concurrency, at least 512)")
+	f.BoolVar(&o.Drain, "drain", false, "also measure how fast a queue drains that was full before the runner started")
+	wholeVar(f, &o.Accounts, "accounts", 1, "accounts on the one runner that share the commands")
+	wholeVar(f, &o.Rows, "rows", 0, "rows in each journal before the measurement")
 	f.StringVar(&o.Profiles, "profile", "", "write profiles of the runner's parts to this directory: CPU, allocations, heap, mutexes")
 	return c
 }
@@ -90,16 +90,16 @@ func (a *app) benchProcessCommand() *cobra.Command {
 	}
 }
 
-const benchLong = `Sends the same requests by a client that does not change from version to version and by
-the runner, against a sandbox in a process of its own, and checks the books. The producer
-of the commands and the follower of the events are a process of their own too.
+const benchLong = `Sends the same requests through a client that stays the same in every version and through
+the runner, against a sandbox in its own process, and checks the books. The producer
+of the commands and the consumer of the events share another process.
 
---in-flight 1 gives the latency of one user who waits, --drain the rate of a queue that
-stands full. --accounts N gives the rate of N accounts together, --rows N what a long journal
-costs: it needs some 2 kB of the temporary directory for each row, and a while.
+--in-flight 1 measures the latency of a single user, --drain the rate at which a full
+queue drains. --accounts N measures N accounts together, --rows N the cost of a long
+journal; it takes about 2 kB of the temporary directory for each row, and a while.
 
-With --nats URL the same commands are carried out once more through that NATS server or
-cluster, with 3 replicas on a cluster of three and more, and printed beside the embedded
-server's figures. It works under an account of its own there, ` + bench.OuterAccount + `: it
-refuses to begin where that account exists, and removes its streams, consumers and lease
-when it ends. It puts load on the server: do not aim it at one that works.`
+With --nats URL the same commands run once more through that NATS server or
+cluster, with 3 replicas on a cluster of three or more, and are printed beside the embedded
+server's figures. It uses an account of its own there, ` + bench.OuterAccount + `. It
+refuses to start where that account exists, and removes its streams, consumers and lease
+when it ends. It loads the server: do not run it against production.`

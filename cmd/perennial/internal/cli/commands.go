@@ -43,16 +43,16 @@ type commandFlags struct {
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is never done twice (default: a random one)")
+	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is carried out once (default: a random one)")
 	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
 	c.Flags().Var(ceilingFlag{&f.most}, "max", "limit of the whole command, such as 15.00, or 1500 in cents (default: none)")
 	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "the same as --max")
-	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it after this: an instant such as 2026-12-01T00:00:00Z, or a time from now such as 24h")
+	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it later: a time such as 2026-12-01T00:00:00Z, or a duration from now such as 24h")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what it would cost now, publish nothing")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what it would cost now, publish nothing")
 	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
-	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; it continues afterwards (default: until it has ended)")
+	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
 // ceilingFlag is --max: a 0 that is given is not a flag that is left out, and is refused as in
@@ -183,7 +183,7 @@ func (a *app) renewCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringVar(&dueBefore, "due-before", "", "leave out what expires later than this: an instant, or a time from now such as 72h")
+	c.Flags().StringVar(&dueBefore, "due-before", "", "skip what expires later: a time, or a duration from now such as 72h")
 	return c
 }
 

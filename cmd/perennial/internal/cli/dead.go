@@ -24,7 +24,7 @@ import (
 )
 
 func (a operateCommands) deadLettersCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "dead-letters", Aliases: []string{"dead-letter", "dead", "dlq"}, Short: "List, show, requeue and drop unreadable commands"},
+	return noun(&cobra.Command{Use: "dead-letters", Aliases: []string{"dead-letter", "dead", "dlq"}, Short: "List, show, requeue and drop rejected commands"},
 		a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
 }
 
@@ -46,7 +46,7 @@ func lineOf(l letters.Letter) letterLine {
 func (a operateCommands) deadList() *cobra.Command {
 	limit := math.MaxInt
 	c := &cobra.Command{
-		Use: "list", Short: "List commands that could not be read, with the reason", Args: cobra.NoArgs,
+		Use: "list", Short: "List rejected messages with the reason", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.connect()
 			if err != nil {
@@ -136,7 +136,7 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 			return a.printLetter("requeued", l, dropLetter(ctx, r, q))
 		}),
 	}
-	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	c.Flags().StringVar(&file, "file", "", "publish this file's content instead; - is the standard input")
 	return c
 }
@@ -175,10 +175,10 @@ func (a operateCommands) deadDrop() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	f := c.Flags()
 	f.BoolVar(&which.all, "all", false, "every one")
-	f.StringVar(&which.beforeText, "before", "", "those published before a day, as 2026-11-01 (UTC), or an instant")
+	f.StringVar(&which.beforeText, "before", "", "those published before a day such as 2026-11-01 (UTC), or a time")
 	f.StringVar(&which.code, "code", "", "those of this code: unreadable or refused")
 	return c
 }

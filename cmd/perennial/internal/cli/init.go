@@ -43,7 +43,7 @@ func (a *app) initCommand() *cobra.Command {
 	s := &setup{app: a}
 	c := &cobra.Command{
 		Use: "init", Short: "Create perennial.yaml and a secret file", Args: cobra.NoArgs,
-		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags say them.\nThe secret goes to a file of its own that only this user may read.",
+		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nThe secret goes to a file of its own that only this user may read.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.in = bufio.NewReader(cmd.InOrStdin())
 			return s.run(cmd.Context())
@@ -52,10 +52,10 @@ func (a *app) initCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&s.account, "name", "main", "short name of the account: lower case letters, digits and -")
 	f.StringVar(&s.baseURL, "base-url", "", "address of the provider's API")
-	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the private authority that signed the provider's certificate (default: those that the system knows)")
+	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the private authority that signed the provider's certificate (default: the system's authorities)")
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
-	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; never over an existing one")
+	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; an existing one is kept")
 	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", and ask nothing")
 	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
 	return c

@@ -188,7 +188,7 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 			return errors.Join(a.printPostings(entries, currency), a.entriesContinue(next))
 		}),
 	}
-	wholeVar(c.Flags(), &from, "from", 0, "begin with this journal sequence")
+	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence")
 	limitFlag(c, &limit, 1000, "how many")
 	return c
 }

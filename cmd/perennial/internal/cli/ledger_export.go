@@ -33,11 +33,11 @@ func (a ledgerCommands) ledgerExport() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&from, "from", "", "first day, as 2026-11-01, or an instant (default: the first fact)")
-	f.StringVar(&to, "to", "", "the day, or instant, at which it ends: not part of it (default: the last fact)")
+	f.StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
+	f.StringVar(&to, "to", "", "the day or time at which it ends, exclusive (default: the last entry)")
 	f.StringVar(&format, "format", "csv", "csv, jsonl or beancount")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
-	f.BoolVar(&included, "included", false, "beancount: without opening accounts and bringing balances forward, for a book that includes the files of adjoining periods")
+	f.BoolVar(&included, "included", false, "beancount: without account openings and opening balances, for a book that includes the adjoining periods")
 	return c
 }
 
@@ -70,7 +70,7 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&month, "month", "", "the month (UTC), as 2026-11 (default: this one)")
+	f.StringVar(&month, "month", "", "the month (UTC), such as 2026-11 (default: this month)")
 	f.StringVar(&format, "format", "markdown", "markdown, html or csv")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
 	return c

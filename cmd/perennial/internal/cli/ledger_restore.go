@@ -39,10 +39,10 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&from, "from", "", "a backup; what the events stream has after it is added where it can be reached")
-	f.BoolVar(&fromEvents, "from-events", false, "make the journal itself again from the events stream")
-	f.BoolVar(&without, "without-events", false, "replace a ledger although the events stream cannot be reached: what was published after the backup is not restored")
-	f.BoolVar(&replace, "replace", false, "move the present ledger aside, to <file>.replaced-<time>")
+	f.StringVar(&from, "from", "", "a backup; later events are added where the stream can be reached")
+	f.BoolVar(&fromEvents, "from-events", false, "rebuild the journal itself from the events stream")
+	f.BoolVar(&without, "without-events", false, "restore although the events stream cannot be reached; events after the backup are lost")
+	f.BoolVar(&replace, "replace", false, "move the current ledger aside, to <file>.replaced-<time>")
 	return c
 }
 

@@ -56,10 +56,10 @@ func (a ledgerCommands) ledgerVerify() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive of it, to be verified with it; may be repeated: with all of them from the first row on")
-	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with the event that was published of it")
-	c.Flags().StringVar(&p.temp, "temp", "", "directory for the second ledger that a verification makes (default: the file's own, or TMPDIR where that cannot be written)")
-	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a head that was kept elsewhere, SEQ:HASH as a backup or a statement shows it: it has to be here; may be repeated")
+	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive to verify with it; may be repeated, with all of them from the first row")
+	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with its published event")
+	c.Flags().StringVar(&p.temp, "temp", "", "directory of the second ledger that verification builds (default: the file's own, or TMPDIR where that is read-only)")
+	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a journal head kept elsewhere, SEQ:HASH, that the ledger must contain; may be repeated")
 	return c
 }
 

@@ -18,15 +18,15 @@ func (a *app) natsConfigCommand() *cobra.Command {
 	var nsc bool
 	c := &cobra.Command{
 		Use: "nats-config", Short: "Print NATS server configuration for nats.users", Args: cobra.NoArgs,
-		Long: `Print the part of a NATS server's configuration that gives nats.users their roles,
-as the embedded server has it: an account for the runner, where the streams are, and
-one for each user, which can do what its roles say and nothing else. Include it in the
+		Long: `Print the part of a NATS server's configuration that gives nats.users their roles.
+It has an account for the runner, which holds the streams, and one for each user,
+limited to its roles, as the embedded server has it. Include it in the
 server's configuration file. Passwords are variables, which the server reads from its
-environment; a bcrypt hash of the configuration is printed as it is.
+environment; bcrypt hashes of the configuration are printed unchanged.
 
 With --nsc it prints shell commands of nsc instead, for servers whose accounts are JWTs.
-An operator must be there (nsc add operator); nsc push sends the accounts to the servers,
-and nsc generate creds makes the file with which a user connects (nats.creds_file).`,
+An operator must exist (nsc add operator). nsc push sends the accounts to the servers,
+and nsc generate creds writes a user's credentials (nats.creds_file).`,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)
 			if err != nil {

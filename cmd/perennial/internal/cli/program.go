@@ -146,7 +146,7 @@ func (a *app) root() *cobra.Command {
 		Use:           "perennial",
 		Version:       config.Version,
 		Short:         "Keeps a fleet of rented proxy IPs alive",
-		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes, keeps the books to the cent, and renews what is about to expire.",
+		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes. It keeps the books to the cent and renews what is about to expire.",
 		SilenceErrors: true, SilenceUsage: true,
 		SuggestionsMinimumDistance: 1, // else `run` is suggested for `buy`
 	}

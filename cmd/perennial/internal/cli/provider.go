@@ -251,7 +251,7 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	}
 	c.Flags().Var(span{&within}, "within", "only those that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
-	c.Flags().BoolVar(&uncovered, "uncovered", false, "only those that live and that no schedule renews")
+	c.Flags().BoolVar(&uncovered, "uncovered", false, "only those in no schedule")
 	query.addFlags(c)
 	return c
 }
@@ -304,7 +304,7 @@ func (a providerCommands) proxiesGet() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&reveal, "reveal", false, "read the credentials too and print them, once; they are stored nowhere")
+	c.Flags().BoolVar(&reveal, "reveal", false, "read the credentials too and print them once; they are not stored")
 	return c
 }
 

@@ -26,7 +26,7 @@ func (a providerCommands) proxiesRetire() *cobra.Command {
 			return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
 		},
 	}
-	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	c.Flags().BoolVar(&q.Undo, "undo", false, "let schedules renew them again")
 	return c
 }

@@ -54,13 +54,13 @@ func (a *app) retryCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	asFlag(c, &as)
-	f.StringVar(&which.list.State, "state", "", "in the place of ids: operations in this state, which is rejected")
+	f.StringVar(&which.list.State, "state", "", "in place of ids: operations in this state; only rejected is possible")
 	f.Var(span{&which.since}, "since", "with --state: only what was accepted within this time, such as 1d or 12h")
 	f.StringVar(&which.list.Kind, "kind", "", fmt.Sprintf("with --state: only of this kind, one of %v", jobs.Kinds()))
 	f.StringToStringVar(&which.list.Labels, "label", nil, "with --state: only of commands with this label, key=value; may be repeated")
-	limitFlag(c, &which.limit, 1000, "with --state: how many to ask again, the first accepted first")
+	limitFlag(c, &which.limit, 1000, "with --state: how many to retry, the first accepted first")
 	return c
 }
 

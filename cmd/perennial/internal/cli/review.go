@@ -50,7 +50,7 @@ func (a reviewCommands) reviewList() *cobra.Command {
 
 func (a reviewCommands) reviewShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show the evidence and the possible answers", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show the evidence and the possible resolutions", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := a.readEvidence(cmd.Context(), args[0])
 			if err != nil {
@@ -90,10 +90,10 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 	amountVar(f, &confirm, "confirm-amount", "repeat --charged if it is more than twice or less than half of the expected amount, exceeds the wallet, or nothing is expected")
 	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider said so, although an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
-	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it was found to have made")
+	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it made")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
-	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: do it again under a new key")
-	signed(c, &x.By, &x.Reason, "who decides it", "")
+	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: resend with a new idempotency key")
+	signed(c, &x.By, &x.Reason, "who does it", "")
 	return c
 }
 

@@ -40,7 +40,7 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 			return list.end(err)
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "first day, as 2026-11-01, or an instant (default: the first fact)")
-	c.Flags().StringVar(&to, "to", "", "the day, or instant, at which it ends: not part of it (default: the last fact)")
+	c.Flags().StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
+	c.Flags().StringVar(&to, "to", "", "the day or time at which it ends, exclusive (default: the last entry)")
 	return c
 }

@@ -48,7 +48,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 takes a free one")
 	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the pages; port 0 takes a free one")
 	c.Flags().StringVar(&metricsToken, "metrics-token-file", "", "file with the token that /metrics asks for, mode 0600")
-	c.Flags().BoolVar(&refill, "refill-events", false, "publish everything again from the ledger on an events stream that has lost it")
+	c.Flags().BoolVar(&refill, "refill-events", false, "republish the ledger on an events stream that lost it")
 	return c
 }
 

@@ -18,7 +18,7 @@ func (a *app) schemaCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "schema [NAME]", Short: "Print JSON Schemas and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
 		Long: "Without a name: the AsyncAPI document, with every schema in it. NAME is a kind of command (order.create), a type of event (order.delivered), " +
-			"what a verb of the service takes (svc.status.request) or answers (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error.",
+			"a request (svc.status.request) or an answer (svc.status.answer) of the service, or one of dead, inbox.finished, inbox.refused and svc.error.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if dir != "" {
 				return a.outputs().writeSchemas(dir)

@@ -28,7 +28,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status [ID]",
 		Short: "Show the account's health, or one command",
 		Long: `Show each account at a glance: whether it works, what needs you, what expires, how long
-the wallet lasts, and whether the books agree with the provider; then the last operations.
+the wallet lasts, and whether the books agree with the provider, then the last operations.
 With an ID, show that command or operation in full.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

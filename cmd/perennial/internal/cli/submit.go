@@ -30,13 +30,13 @@ func (a *app) submitCommand() *cobra.Command {
 		Short: "Publish commands from a CSV or JSON lines file",
 		Long: "Each JSON line is one command: with proxy_ids a renewal, else an order. A CSV file has a heading with\n" +
 			"id, duration_days, and offer_code and quantity, or proxy_ids separated by spaces; cidrs, max_total_cents,\n" +
-			"not_after, due_before and label.NAME may be added. Every file is read to its end before anything is\n" +
-			"published; one bad line, and nothing is. Submitting the same file again is harmless: an id is done once.",
+			"not_after, due_before and label.NAME are optional. Every file is read to its end before anything is\n" +
+			"published; one bad line stops all of it. Submitting a file again is harmless: each id is done once.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error { s.files = files; return s.run(cmd.Context()) },
 	}
 	c.Flags().BoolVar(&s.dryRun, "dry-run", false, "read and price everything, publish nothing")
-	c.Flags().StringVar(&s.rejects, "rejects", "", "write what was not done, with the reason, to this file as JSON lines")
+	c.Flags().StringVar(&s.rejects, "rejects", "", "write rejected lines, with the reason, to this file as JSON lines")
 	return c
 }
 

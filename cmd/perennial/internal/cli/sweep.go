@@ -56,7 +56,7 @@ func (a scheduleCommands) sweepDecline() *cobra.Command {
 	var q verbs.SweepRequest
 	c := &cobra.Command{
 		Use: "decline PLAN", Short: "Decline a plan that is on hold", Args: cobra.ExactArgs(1),
-		Long: "Decline ends the plan: nothing of it is renewed. The next run plans what is due then and may hold it again.\n" +
+		Long: "Ends the plan: nothing of it is renewed. The next run plans what is due then, and may need approval again.\n" +
 			"To leave proxies out, see `perennial proxies retire`; to stop the runs, `perennial schedules pause`.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Plan = args[0]; q.Reason == "" {
@@ -285,11 +285,11 @@ func (a scheduleCommands) schedulesPause() *cobra.Command {
 	var until string
 	c := &cobra.Command{
 		Use: "pause SCHEDULE", Short: "Pause a schedule", Args: cobra.ExactArgs(1),
-		Long: `Fire no slot of a schedule until it is resumed, or until an instant.
+		Long: `Makes no runs of a schedule until it is resumed, or until a time.
 
-What it should have renewed meanwhile may expire: proxy.expiring is still published.
-Commands that it has published continue (see cancel), and schedules run still sweeps. When
-the pause ends, one sweep at once serves every slot that passed.`,
+Proxies that it would have renewed may expire; proxy.expiring is still published.
+Commands that it has published continue (see cancel), and "schedules run" still works.
+When the pause ends, one run at once replaces those that were missed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
 			if until != "" {
@@ -306,7 +306,7 @@ the pause ends, one sweep at once serves every slot that passed.`,
 			return sendChange(cmd.Context(), a.app, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
 		},
 	}
-	c.Flags().StringVar(&until, "until", "", "end automatically: an instant, or a time from now such as 8h (default: until it is resumed)")
+	c.Flags().StringVar(&until, "until", "", "end automatically: a time, or a duration from now such as 8h (default: until it is resumed)")
 	signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
 	return c
 }

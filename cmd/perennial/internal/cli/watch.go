@@ -57,8 +57,8 @@ func (a *app) eventsCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
-	wholeVar(c.Flags(), &from, "from", 0, "begin with this journal sequence instead of what comes now")
-	c.Flags().BoolVar(&stored, "stored", false, "print what the stream holds now, from the first event or --from on, and end")
+	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence instead of now")
+	c.Flags().BoolVar(&stored, "stored", false, "print what the stream holds, from the first event or --from, and exit")
 	return c
 }
 
@@ -211,7 +211,7 @@ func (a *app) operatorCommand(use, short, done string, v verbs.Verb[verbs.Operat
 			return sendChange(cmd.Context(), a, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
 		},
 	}
-	signed(c, &q.By, &q.Reason, "who decides it", askedFor)
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	asFlag(c, &as)
 	return c
 }
@@ -231,7 +231,7 @@ func signed(c *cobra.Command, by, reason *string, who, why string) {
 }
 
 func asFlag(c *cobra.Command, as *string) {
-	c.Flags().StringVar(as, "as", "", "what ID is of, where both have it: command or operation")
+	c.Flags().StringVar(as, "as", "", "what ID names where both exist: command or operation")
 }
 
 // idOf reads --as.

@@ -196,8 +196,8 @@ func (a operateCommands) webhookReplay() *cobra.Command {
 			return a.withEvents(c, w.Account, func(q *queue.Queue) error { return a.replayWebhook(cmd.Context(), q, w, x) })
 		},
 	}
-	wholeVar(c.Flags(), &x.Seq, "from-seq", 0, "the first event to deliver again, by its sequence in the journal")
-	c.Flags().StringVar(&since, "from-time", "", "the first day, as 2026-11-01 (UTC), or instant, whose events to deliver again")
+	wholeVar(c.Flags(), &x.Seq, "from-seq", 0, "redeliver from this journal sequence")
+	c.Flags().StringVar(&since, "from-time", "", "redeliver from this day, such as 2026-11-01 (UTC), or time")
 	signed(c, &x.By, &x.Reason, "who asks for it", askedFor)
 	return c
 }
