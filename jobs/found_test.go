@@ -250,7 +250,7 @@ func TestHalvesOfARefusedChunkTakeTurnsUnderACeiling(t *testing.T) {
 		switch row.Type {
 		case "operation.sending":
 			if under != "" {
-				t.Errorf("%s was sent while %s was under way", row.Operation, under)
+				t.Errorf("%s was sent while %s was in progress", row.Operation, under)
 			}
 			under = row.Operation
 		case "renewal.completed", "command.rejected":

@@ -346,7 +346,7 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 		"charged and refunded":   {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
 		"recorded":               {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
 		"begun meanwhile":        {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(9)})}, 991, 1000},
-		"under way all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(5), ReturnCents: 7})}, 995, 1007},
+		"in progress all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(5), ReturnCents: 7})}, 995, 1007},
 	} {
 		if x := c.w.Check(); *x.LowCents != c.low || *x.HighCents != c.high {
 			t.Errorf("%s: %d to %d, want %d to %d", name, *x.LowCents, *x.HighCents, c.low, c.high)

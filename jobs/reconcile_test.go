@@ -251,7 +251,7 @@ func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 	h.agrees()
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the provider's support said so"}))
 	if x := h.agrees(); !x.Quiet {
-		t.Errorf("nothing is under way any more: %+v", x)
+		t.Errorf("nothing is in progress any more: %+v", x)
 	}
 	h.settled(300, 0)
 }
@@ -426,7 +426,7 @@ func TestOnDemandTheWalletIsReadAfterRequestsFinish(t *testing.T) {
 	close(post.release)
 	<-wallet.reached
 	if n := len(h.facts("renewal.completed")); n != 1 {
-		t.Error("the wallet was read while a renewal was under way")
+		t.Error("the wallet was read while a renewal was in progress")
 	}
 	close(wallet.release)
 	if x := <-done; !x.Agrees() || !x.Quiet || x.Wallet.BookCents != x.Wallet.ProviderCents {

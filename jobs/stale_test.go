@@ -27,7 +27,7 @@ func TestTrap34ALateIntentIsNotSentWithItsOldTime(t *testing.T) {
 	h.start()
 	h.fault(renew, "hang", map[string]any{"seconds": 1})
 	h.renew(`{"id":"first","duration_days":30,"proxy_ids":["px_1"]}`)
-	h.until("the first is under way", func() bool { return len(h.facts("operation.sending")) == 1 })
+	h.until("the first is in progress", func() bool { return len(h.facts("operation.sending")) == 1 })
 	h.renew(`{"id":"second","duration_days":30,"proxy_ids":["px_2"]}`)
 	h.until("the second has its intent", func() bool { return len(h.facts("operation.sending")) == 2 })
 	h.ahead.Store(int64(2 * time.Minute))

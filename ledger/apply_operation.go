@@ -28,7 +28,7 @@ type singleCommand struct {
 	streamSequence uint64
 }
 
-// knownMost bounds what is remembered: far more than a runner has under way at once.
+// knownMost bounds what is remembered: far more than a runner has in progress at once.
 const knownMost = 4096
 
 func newKnown() known {

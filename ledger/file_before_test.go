@@ -97,7 +97,7 @@ func clockBehind(t *testing.T, path string) func() time.Time {
 	}
 }
 
-// goOn takes each earlier operation that is under way to its end.
+// goOn takes each earlier operation that is in progress to its end.
 func goOn(t *testing.T, b *book) {
 	t.Helper()
 	to := func(id string, facts ...fact.Fact) {

@@ -130,7 +130,7 @@ func TestASplitCommandFinishesOnce(t *testing.T) {
 		SplitInto: []fact.Planned{planned("r1/0001a", 1, "px_1"), planned("r1/0001b", 1, "px_2")}})
 	b.commit(sending("r1/0001a", 1), settled("r1/0001a", "completed", line("px_1", "succeeded", 300, 0)))
 	if all := b.finishedOf("r1"); len(all) > 0 {
-		t.Fatalf("half of it is under way: %+v", all)
+		t.Fatalf("half of it is in progress: %+v", all)
 	}
 	b.commit(sending("r1/0001b", 1), fact.CommandRejected{Ref: ref("r1/0001b"), Code: "proxy_not_found", Reason: "it is unknown", Attempt: 1})
 	f := b.only("r1", 1)

@@ -64,7 +64,7 @@ type Leadership struct {
 	once    sync.Once
 	over    chan struct{}
 	why     error        // set before over is closed
-	waiting atomic.Int64 // since when a publication is under way, in microseconds; 0: none is
+	waiting atomic.Int64 // since when a publication is in progress, in microseconds; 0: none is
 }
 
 // Lead lets Write append. The caller has folded all that the stream holds, and owns the
@@ -108,7 +108,7 @@ func (x *Leadership) Waiting() time.Time {
 // in. A publication without an answer is given up.
 func (x *Leadership) End() {
 	x.lose(nil)
-	// The writer runs one group at a time: after this one, no earlier one is under way.
+	// The writer runs one group at a time: after this one, no earlier one is in progress.
 	_ = x.l.Write(context.Background(), func(*Tx) error { return nil })
 }
 

@@ -22,7 +22,7 @@ func TestWorkingSinceIsTheCommitUnderWay(t *testing.T) {
 	}()
 	<-begun
 	if b.WorkingSince().IsZero() {
-		t.Error("a write under way does not show")
+		t.Error("a write in progress does not show")
 	}
 	close(end)
 	check(t, <-done)

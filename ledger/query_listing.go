@@ -12,13 +12,13 @@ import (
 // lists: a ledger that is rebuilt begins a new pass.
 type Listing struct {
 	Pass     int64     // the last one begun
-	Began    time.Time // that pass, while it is under way
-	Size     int       // of its pages; 0: it is not under way
+	Began    time.Time // that pass, while it is in progress
+	Size     int       // of its pages; 0: it is not in progress
 	Token    string    // of its next page; "": the first
 	Finished time.Time // the last complete pass; zero: none yet
 	Took     time.Duration
 
-	Nameless int // entries of the pass under way whose id cannot be read
+	Nameless int // entries of the pass in progress whose id cannot be read
 	// Known are the living proxies before the last complete pass, Lost those of them that
 	// it did not show readably; retired ones and those about to expire do not count.
 	Known, Lost int

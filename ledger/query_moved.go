@@ -44,7 +44,7 @@ func (l *Fleet) movedOutside(ctx context.Context) ([]Moved, error) {
 }
 
 // ForgetMoved takes what has moved up to now for explained: a person has recorded
-// what was spent elsewhere. A move that a renewal under way may explain stays: it
+// what was spent elsewhere. A move that a renewal in progress may explain stays: it
 // was not among those that the person was shown.
 func (t *Tx) ForgetMoved() error {
 	return t.exec(`DELETE FROM moves WHERE NOT EXISTS (

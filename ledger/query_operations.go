@@ -244,7 +244,7 @@ func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection
 }
 
 // CommandEnded reports whether a command was refused, or taken in and nothing of
-// it is under way any more: published again, it would be absorbed and do nothing.
+// it is in progress any more: published again, it would be absorbed and do nothing.
 func (l *Operations) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
 		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (

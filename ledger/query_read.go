@@ -177,7 +177,7 @@ type Balance struct {
 	Unbooked      *Unbooked `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil where it was not asked for."`
 }
 
-// Unbooked sums what operations under way, or in review, may have cost beyond what
+// Unbooked sums what operations in progress, or in review, may have cost beyond what
 // is booked. It is an estimate.
 type Unbooked struct {
 	Operations    int        `json:"operations" doc:"The operations of the command."`

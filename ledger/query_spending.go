@@ -73,7 +73,7 @@ func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err
 }
 
 // Committed is what was charged since an instant, less what came back of these charges,
-// and what the operations under way are expected to cost; except is left out of it. The
+// and what the operations in progress are expected to cost; except is left out of it. The
 // quarter of an hour that the instant is in counts as a whole: midnights begin one.
 func (l *Money) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT

@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Exposure is how one operation, under way or waiting for a person, may change or have
+// Exposure is how one operation, in progress or waiting for a person, may change or have
 // changed the provider's wallet beyond what is booked.
 type Exposure struct {
 	OperationID string

@@ -61,7 +61,7 @@ func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operat
 }
 
 // OrdersWithoutNumber lists orders that may have reached the provider and whose
-// number the ledger does not hold: under way, in review, or resolved by a person
+// number the ledger does not hold: in progress, in review, or resolved by a person
 // as charged.
 func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations

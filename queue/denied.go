@@ -22,7 +22,7 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("the NATS user of this connection has no permission for %s: log in as a user whose role gives it (nats.users, docs/security.md)", e.Subject)
 }
 
-// denials are the requests under way that a refusal ends.
+// denials are the requests in progress that a refusal ends.
 type denials struct {
 	mu    sync.Mutex
 	waits map[*waiting]struct{}

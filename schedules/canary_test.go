@@ -29,5 +29,5 @@ func TestTrap23OneCanaryOfAKindIsUnderWay(t *testing.T) {
 	}))
 	sweep("the canary", "px_1")
 	renewal(t, h.Ledger, 1, "px_1", "claimed", 0, noon.Add(24*time.Hour)) // its reply has not come
-	sweep("while the canary is under way")
+	sweep("while the canary is in progress")
 }

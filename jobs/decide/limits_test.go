@@ -89,7 +89,7 @@ func TestTrap52UnknownPricesGoOneAfterTheOther(t *testing.T) {
 	h := Priced{Moment: Moment{Now: noon}, LimitCents: 700, SpentCents: 100, UnpricedUnderWay: 1}
 	d, stop := overDailyLimit(order(), h, fact.Sum{Cents: 300, Lacks: 1})
 	if got := said(d); !stop || got != "operation.waiting" {
-		t.Errorf("while another is under way: %s, stop %t", got, stop)
+		t.Errorf("while another is in progress: %s, stop %t", got, stop)
 	}
 	if _, stop := overDailyLimit(order(), h, fact.Sum{Cents: 300}); stop {
 		t.Error("one of known price waits")

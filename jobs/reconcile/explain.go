@@ -73,7 +73,7 @@ func (p *Pass) CouldExplain(difference int64) string {
 		text = "; it could be explained by " + strings.Join(FirstFew(found), ", ")
 	}
 	if under := p.Wallet.UnderWay; len(under) > 0 {
-		text += "; under way: " + strings.Join(FirstFew(under), ", ")
+		text += "; in progress: " + strings.Join(FirstFew(under), ", ")
 	}
 	return text
 }

@@ -20,8 +20,8 @@ import (
 type WalletCheck struct {
 	ProviderCents int64    `json:"provider_cents" doc:"What the provider says that the wallet holds."`
 	BookCents     int64    `json:"book_cents" doc:"What the book says that the wallet holds."`
-	LowCents      *int64   `json:"low_cents" doc:"The least that the wallet may hold, with what is under way."`
-	HighCents     *int64   `json:"high_cents" doc:"The most that the wallet may hold, with what is under way."`
+	LowCents      *int64   `json:"low_cents" doc:"The least that the wallet may hold, with what is in progress."`
+	HighCents     *int64   `json:"high_cents" doc:"The most that the wallet may hold, with what is in progress."`
 	UnderWay      []string `json:"under_way,omitempty" doc:"'under_way' are the operations that widen the interval."`
 	Unknown       []string `json:"unknown,omitempty" doc:"'unknown' are those of them whose cost is not known and has no bound."`
 	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes: nothing can be said yet."`

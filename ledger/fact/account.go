@@ -214,7 +214,7 @@ type LedgerReconciled struct {
 	accountFact
 	WalletCents   int64 `json:"wallet_cents" doc:"What the book says that the wallet holds."`
 	ProviderCents int64 `json:"provider_cents" doc:"What the provider says that the wallet holds."`
-	Quiet         bool  `json:"quiet" doc:"Nothing was under way when the wallet was read."`
+	Quiet         bool  `json:"quiet" doc:"Nothing was in progress when the wallet was read."`
 }
 
 // FactType implements Fact.

@@ -110,7 +110,7 @@ const (
 	MaxFinishedOperations = 200
 )
 
-// CommandFinished says that nothing of a command is under way any more and no person is
+// CommandFinished says that nothing of a command is in progress any more and no person is
 // waited for, and what came of it. The ledger appends it with the fact that ends the
 // command's last operation. A command that is opened again, as by a person's sending
 // again, finishes once more with the next revision.

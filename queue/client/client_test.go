@@ -36,7 +36,7 @@ func TestDoneOnceOverAKill(t *testing.T) {
 			ends <- err
 		}()
 	}
-	check(t, <-ends) // one has ended, and others are under way
+	check(t, <-ends) // one has ended, and others are in progress
 	r.kill()
 	check(t, r.start())
 	for range n - 1 {

@@ -37,7 +37,7 @@ const (
 	bucketTimeout = 10 * time.Second
 	// storeTimeout bounds the storing of one snapshot.
 	storeTimeout = time.Hour
-	// partsAhead is how many parts of a snapshot, of 128 KiB, are under way at once.
+	// partsAhead is how many parts of a snapshot, of 128 KiB, are in progress at once.
 	partsAhead = 64
 )
 

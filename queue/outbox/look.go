@@ -26,9 +26,9 @@ const (
 	shortSeen = 3 * time.Second
 )
 
-// errUndecided says that a refusal is not explained yet: what it was about is under way,
+// errUndecided says that a refusal is not explained yet: what it was about is in progress,
 // or its leader has changed since.
-var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be under way")
+var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be in progress")
 
 // look is what the outbox sees after the refusals of one batch.
 type look struct {

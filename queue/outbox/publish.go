@@ -120,7 +120,7 @@ var errUnexpectedAck = errors.New("the events stream acknowledged other rows tha
 
 // refused reports whether the answer to a try says that the stream's last message was not
 // the one expected. That alone does not say whose is there: it may be an earlier try's,
-// and it may be under way.
+// and it may be in progress.
 func refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, errUnexpectedAck) || ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||

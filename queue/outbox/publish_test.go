@@ -159,7 +159,7 @@ func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
 	published(t, direct, j, 60)
 }
 
-// A refusal of rows that are under way says nothing about whose they are.
+// A refusal of rows that are in progress says nothing about whose they are.
 func TestRowsUnderWayAreWaitedFor(t *testing.T) {
 	js := newExternal(t)
 	j := newJournal("a", 4)

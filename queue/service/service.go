@@ -99,7 +99,7 @@ type Service struct {
 // Serve answers perennial.svc.<account>.<verb> until stop, as a NATS
 // micro service named perennial-<account>. When it returns the server knows the verbs,
 // unless the connection was lost. stop refuses new requests,
-// cancels the contexts of those under way, which have the values of ctx, and returns when they are done.
+// cancels the contexts of those in progress, which have the values of ctx, and returns when they are done.
 func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() error, err error) {
 	if err := queue.ValidAccount(s.Account); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func stopService(js *queue.JetStream, service *discovery) error {
 // MaxWaiting does: requests beyond that are dropped and get no answer.
 const maxWaitingBytes = 8 << 20
 
-// serving counts the requests under way.
+// serving counts the requests in progress.
 type serving struct {
 	js  *queue.JetStream
 	ctx context.Context

@@ -59,7 +59,7 @@ func TestServiceAnswersItsVerbsAndSaysWhenNoRunnerRuns(t *testing.T) {
 	natstest.Check(t, stop())
 	natstest.Check(t, stop())
 	if err := natstest.Receive(t, slow); !errors.Is(err, queue.ErrStopping) {
-		t.Fatalf("a request under way at stop: %v", err)
+		t.Fatalf("a request in progress at stop: %v", err)
 	}
 }
 

@@ -35,7 +35,7 @@ import (
 type Options struct {
 	Kind        string // renew or order
 	Commands    int
-	Concurrency int // requests of each account under way at once
+	Concurrency int // requests of each account in progress at once
 	InFlight    int // commands of each account published and not finished, at most; 0: the default
 	Accounts    int
 	Rows        int64 // that each journal has before
@@ -67,7 +67,7 @@ func (o Options) Check() error {
 		{o.Kind != "renew" && o.Kind != "order", fmt.Sprintf("--kind is %q: use renew or order", o.Kind)},
 		{o.NATS != nil && (o.Accounts > 1 || o.Rows > 0), "--nats works with one account of an empty ledger: leave --accounts and --rows out"},
 		{o.Commands < 1 || o.Concurrency < 1 || o.Concurrency > 1024, "--commands must be at least 1 and --concurrency 1 to 1024"},
-		{o.Accounts > mostRequests/max(o.Concurrency, 1), fmt.Sprintf("--accounts times --concurrency must be at most %d requests under way at once", mostRequests)},
+		{o.Accounts > mostRequests/max(o.Concurrency, 1), fmt.Sprintf("--accounts times --concurrency must be at most %d concurrent requests", mostRequests)},
 		{o.InFlight < 0 || o.InFlight > mostInFlight, fmt.Sprintf("--in-flight must be 1 to %d", mostInFlight)},
 		{o.Accounts < 1 || o.Accounts > o.Commands, fmt.Sprintf("--accounts must be at least 1, and no more than --commands (%d): each has its part of them", o.Commands)},
 		{o.Rows < 0, "--rows must be at least 0"},

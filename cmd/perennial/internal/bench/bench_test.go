@@ -109,7 +109,7 @@ func TestInFlightIsWhatAUserWaits(t *testing.T) {
 		out := measured(t, o)
 		// As many as are in progress at once finish in the time that each takes.
 		if under := out.PerSecond * out.P50Millis / 1000; under > 2*float64(inFlight) || out.InFlight != inFlight || out.WalletCents != 0 {
-			t.Errorf("%d in flight: %.1f commands under way on average: %+v", inFlight, under, out)
+			t.Errorf("%d in flight: %.1f commands in progress on average: %+v", inFlight, under, out)
 		}
 	}
 }

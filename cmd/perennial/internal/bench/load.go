@@ -33,7 +33,7 @@ type loadTask struct {
 	Fill      bool        `json:"fill"`      // all are published before it is ready
 
 	queue     *queue.Queue
-	rooms     []chan struct{} // of each account: as many places as commands may be under way
+	rooms     []chan struct{} // of each account: as many places as commands may be in progress
 	begin     time.Time
 	sent      []atomic.Int64  // nanoseconds after begin, by the command's number, from 0
 	latencies []time.Duration // likewise
@@ -42,7 +42,7 @@ type loadTask struct {
 }
 
 const (
-	// batchSize is of one atomic batch. Where fewer commands may be under way, each goes alone.
+	// batchSize is of one atomic batch. Where fewer commands may be in progress, each goes alone.
 	batchSize = 512
 	// stallAfter is without an event: a runner that works finishes something in it.
 	stallAfter = 2 * time.Minute
@@ -96,7 +96,7 @@ func latency(took []time.Duration) Latency {
 	return Latency{millis(50), millis(99)}
 }
 
-// publish has producers for each account, and no more under way than may be.
+// publish has producers for each account, and no more in progress than may be.
 func (t *loadTask) publish(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	producers, size := 1, batchSize
@@ -122,7 +122,7 @@ func (t *loadTask) publish(ctx context.Context) error {
 	return group.Wait()
 }
 
-// publishBatch publishes an account's commands, in its own count, once all may be under way.
+// publishBatch publishes an account's commands, in its own count, once all may be in progress.
 func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) error {
 	var batch []publish.Outgoing
 	number := func(k int) int { return account + k*len(t.Accounts) }

@@ -169,7 +169,7 @@ func boundsText(x reconcile.Reconciliation) string {
 	if x.Quiet {
 		return "to the cent"
 	}
-	return fmt.Sprintf("between %s and %s: %s under way",
+	return fmt.Sprintf("between %s and %s: %s in progress",
 		moneyOr("any", x.Wallet.LowCents, x.Currency), moneyOr("any", x.Wallet.HighCents, x.Currency), english.Plural(len(x.Wallet.UnderWay), "operation", ""))
 }
 

@@ -70,7 +70,7 @@ type Account struct {
 	AppID              string          `yaml:"app_id" absent:"required" doc:"live_app_… is production, sbx_app_… is a sandbox"`
 	SecretFile         string          `yaml:"secret_file" doc:"mode 0600, or root:group 0440; or the variable PERENNIAL_NAME_SECRET, or a systemd credential NAME.secret"`
 	RatePerSecond      float64         `yaml:"rate_per_second" default:"5" min:"0" doc:"requests"`
-	Concurrency        int             `yaml:"concurrency" default:"8" min:"1" max:"1024" doc:"requests under way at once"`
+	Concurrency        int             `yaml:"concurrency" default:"8" min:"1" max:"1024" doc:"concurrent requests"`
 	PollFloor          time.Duration   `yaml:"poll_floor" default:"1s" doc:"polls come later than the provider asks, never earlier"`
 	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"0: none; refunds of earlier days' charges do not raise it"`
 	DailyLimitTimezone string          `yaml:"daily_limit_timezone" default:"UTC" doc:"when a day begins"`

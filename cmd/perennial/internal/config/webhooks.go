@@ -24,7 +24,7 @@ type Webhook struct {
 	URL         string        `yaml:"url" absent:"required" doc:"https; http only to this machine itself. Its path and query, which may hold a token, are shown nowhere"`
 	SecretFile  string        `yaml:"secret_file" doc:"whsec_…; mode as of the account's; or the variable PERENNIAL_WEBHOOK_NAME_SECRET, or a credential webhook-NAME.secret"`
 	Events      []string      `yaml:"events" absent:"all" doc:"types, such as command.finished or order.*"`
-	Concurrency int           `yaml:"concurrency" default:"4" min:"1" max:"64" doc:"requests under way at once"`
+	Concurrency int           `yaml:"concurrency" default:"4" min:"1" max:"64" doc:"concurrent requests"`
 	Timeout     time.Duration `yaml:"timeout" default:"10s" doc:"of one attempt, at most 1m"`
 	From        string        `yaml:"from" default:"now" doc:"where a new webhook begins: now or start"`
 }

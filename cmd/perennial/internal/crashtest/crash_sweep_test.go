@@ -76,7 +76,7 @@ func TestCrashMatrixSweepsKilled(t *testing.T) {
 func (w *world) awaitSwept(proxies int) {
 	w.t.Helper()
 	await(w.t, "every proxy is renewed", func() bool { return len(w.renewals()) >= proxies })
-	await(w.t, "nothing is under way", func() bool {
+	await(w.t, "nothing is in progress", func() bool {
 		out, errs, code := w.cli("status", "--all=false", "-o", "json")
 		return code == cli.ExitDone && out == "" && errs == ""
 	})

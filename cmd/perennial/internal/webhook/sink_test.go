@@ -46,7 +46,7 @@ func TestEventsOfOneCommandArriveInOrder(t *testing.T) {
 				t.Errorf("seed %d: %d of %d events arrived; %+v", seed, len(firsts), events, p)
 			}
 			if r.e.most != r.Concurrency {
-				t.Errorf("seed %d: %d requests were under way at once", seed, r.e.most)
+				t.Errorf("seed %d: %d requests were in progress at once", seed, r.e.most)
 			}
 		})
 	}

@@ -754,7 +754,7 @@ export interface CommandFinishedData {
 }
 
 /**
- * Says that nothing of a command is under way any more and no person is waited for, and what came of it. The ledger appends it with the fact that ends the command's last operation. A command that is opened again, as by a person's sending again, finishes once more with the next revision.
+ * Says that nothing of a command is in progress any more and no person is waited for, and what came of it. The ledger appends it with the fact that ends the command's last operation. A command that is opened again, as by a person's sending again, finishes once more with the next revision.
  */
 export interface CommandFinished extends CloudEvent {
   /**
@@ -1613,7 +1613,7 @@ export interface LedgerReconciledData {
    */
   provider_cents: number;
   /**
-   * Nothing was under way when the wallet was read.
+   * Nothing was in progress when the wallet was read.
    */
   quiet: boolean;
 }
