@@ -41,7 +41,8 @@ func TestStatusSaysThatTheConfigurationHasChanged(t *testing.T) {
 	}
 	run.terminate()
 	w.configure("", keep)
-	w.run()
+	_, line := w.run()
+	awaitReady(t, line)
 	if got := said(); got != "" {
 		t.Errorf("after a restart: %s", got)
 	}
