@@ -342,10 +342,10 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 		w         reconcile.WalletReading
 		low, high int64
 	}{
-		"nothing":                {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0)}, 1000, 1000},
-		"charged and refunded":   {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
-		"recorded":               {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
-		"begun meanwhile":        {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(9)})}, 991, 1000},
+		"nothing":                  {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0)}, 1000, 1000},
+		"charged and refunded":     {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
+		"recorded":                 {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
+		"begun meanwhile":          {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(9)})}, 991, 1000},
 		"in progress all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(5), ReturnCents: 7})}, 995, 1007},
 	} {
 		if x := c.w.Check(); *x.LowCents != c.low || *x.HighCents != c.high {

@@ -37,7 +37,7 @@ var endsOfAMove = map[string]struct {
 }{
 	"nothing was sent":           {nil, false},
 	"accepted and not sent":      {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1")}, false},
-	"in progress":                  {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1)}, true},
+	"in progress":                {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1)}, true},
 	"in review":                  {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), fact.OperationReview{Ref: ref("k/1"), Reason: "x"}}, true},
 	"succeeded":                  {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "completed", line("px_1", "succeeded", 300, 0))}, true},
 	"failed":                     {[]fact.Fact{accepted(fact.KindRenewal, "k/1", "px_1"), sending("k/1", 1), settled("k/1", "failed", line("px_1", "failed", 0, 0))}, false},

@@ -158,8 +158,8 @@ func TestWhatMayNotBeRenewedDoesNotStay(t *testing.T) {
 		first, state string
 		renewed      []string
 	}{
-		"in progress":                 {"26h", "claimed", nil},
-		"expired while in progress":   {"1h", "claimed", []string{"px_2"}},
+		"in progress":               {"26h", "claimed", nil},
+		"expired while in progress": {"1h", "claimed", []string{"px_2"}},
 		"in review":                 {"26h", "unresolved", []string{"px_2"}},
 		"in review, and it expired": {"1h", "unresolved", []string{"px_2"}},
 	} {
