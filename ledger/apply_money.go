@@ -43,8 +43,8 @@ func (t projector) book(r Row, transfers ...transfer) error {
 
 // bookedAt returns the booking time of a row: the row's time, or the latest earlier booking
 // if that is later. A clock that was set back, or another runner's clock, therefore never
-// reopens a day or month. Rows that book nothing are ignored, because their clock was never
-// checked. The provider has accepted the clock of a row that books a charge.
+// reopens a day or month. Rows that book nothing are ignored, because their clock may be
+// wrong. The provider has accepted the clock of a row that books a charge.
 func (t projector) bookedAt(r Row) int64 { return max(t.w.booked, r.Time) }
 
 // readBooked reads the time of the last booking, unless it is known. The opening counts as
