@@ -28,9 +28,9 @@ func (t projector) applyRestored(f fact.LedgerOpened) error {
 	return t.presumeSent(f.Restored.AppID)
 }
 
-// applyResumed ends a pause. After a restore whose gap is not explained, operations
-// accepted during the pause may have been sent before too: their producer may have asked
-// for them in the lost time.
+// applyResumed ends a pause. After a restore with an unexplained gap, operations accepted
+// during the pause may have been sent before too. Their producer may have asked for them in
+// the lost time.
 func (t projector) applyResumed(f fact.AccountResumed) error {
 	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
 		return err

@@ -141,8 +141,8 @@ type FailedRenewals struct {
 
 // atExpiry is the SQL condition that line x ended at this expiry of its proxy. If the line
 // recorded the expiry it pays for, the two are compared. Any other line is judged by its
-// time: it settled after the last success and within 30 days of the expiry, the least that
-// a renewal extends it by. A schedule's window and the clock skew do not matter.
+// time: it settled after the last success and within 30 days of the expiry. A renewal
+// extends an expiry by at least that. A schedule's window and the clock skew do not matter.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + isNoMove + `

@@ -71,7 +71,7 @@ type OperationsPage struct {
 	Next       Cursor
 }
 
-// way is a path through the operations, the newest first, by an index whose key is an
+// way is a path through the operations, the newest first, by an index. The index key is an
 // instant and a tie-breaker: a row of operations, or a command's id.
 type way struct {
 	bound    string // query of the last key that a page looks through; "": every one matches

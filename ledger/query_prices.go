@@ -15,7 +15,7 @@ import (
 
 const (
 	// priceOf is the price that line x names, in SQL. For a line that an operator answered
-	// it is the net of the answer and its corrections: an amount booked in suspense and
+	// it is the net of the answer and its corrections. An amount booked in suspense and
 	// taken back is no price.
 	priceOf = `CASE x.state WHEN 'charged' THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
 	// priced is the SQL condition that line x names its price.

@@ -10,8 +10,8 @@ import (
 )
 
 // Refused lists proxies that expire in a span of time and that the provider would not
-// renew: enough lines failed at this expiry, or it does not know the proxy. Claimed and
-// retired proxies and those in review are left out. The nearest expiry comes first.
+// renew: enough lines failed, or it does not know the proxy. Claimed and retired proxies
+// and those in review are left out. The nearest expiry comes first.
 func (l *Operations) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
 	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)

@@ -90,9 +90,9 @@ func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (ce
 		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, micros(since), except)
 }
 
-// SweepExposed returns what renewals of unknown price may cost that a schedule planned at
-// or after an instant, were sent and have no outcome, at the highest known price.
-// SweepSpending leaves them out.
+// SweepExposed returns the possible cost of a schedule's renewals of unknown price, at the
+// highest known price. It includes those planned at or after an instant that were sent and
+// have no outcome. SweepSpending leaves them out.
 func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM sweep_commands s
 		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id

@@ -51,8 +51,8 @@ func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
 }
 
 // NotTakenIn lists a schedule's slots, planned at or after an instant, with commands that
-// are on the stream, or soon will be, and were neither accepted nor refused yet. It also
-// returns when each such command was planned. Slots held for approval are left out.
+// were neither accepted nor refused yet. The commands are on the stream, or soon will be.
+// It also returns when each such command was planned. Slots held for approval are left out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at

@@ -109,7 +109,7 @@ func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain 
 }
 
 // sentAgain reports whether a later operation resends this line. The chunk's name decides,
-// unless an id has a slash: programs before LineChunk gave the line x of a line CHUNK/x/x
+// unless an id has a slash. Programs before LineChunk gave the line x of a line CHUNK/x/x
 // the same name as the line x/x of the chunk.
 func sentAgain(operations []Operation, o Operation, proxy string, lines func(string) (map[string]LineState, error)) (bool, error) {
 	for _, x := range operations {

@@ -1,5 +1,5 @@
-// The caller of a request, and where its answer may go: what a NATS server proves about a
-// request, and what any client may have written into it.
+// The caller of a request, and where its answer may go. A NATS server proves some of a
+// request; any client may have written the rest.
 
 package caller
 

@@ -1,7 +1,7 @@
 // Package lease decides which runner holds which account on a NATS server that several
 // runners share.
 //
-// It promises that at most one runner considers itself the leader of an account: a leader
+// It promises that at most one runner considers itself the leader of an account. A leader
 // that cannot renew in time gives up before the server lets the next one in. What other
 // clients write into the bucket neither takes a lease nor admits a runner. Waiting for a
 // lease sends the server no requests.

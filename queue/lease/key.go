@@ -184,8 +184,9 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 	return revision, nil
 }
 
-// note counts a time to live from each new key of another runner, and from the first sight
-// of a stranger's change: a runner may have written the key just before.
+// note counts a time to live from each new key of another runner. It also counts one from
+// the first sight of a stranger's change, because a runner may have written the key just
+// before.
 func (c *contender) note(key record) {
 	if key.holder != "" && key.holder != c.holder {
 		c.notFree()
@@ -227,7 +228,7 @@ func (c *contender) lookAgain() time.Duration {
 }
 
 // awaitFree returns when the account may be free: its key was given back, or its time to
-// live passed without a new one, because an expiry is not announced.
+// live passed without a new one. An expiry is not announced.
 func (c *contender) awaitFree(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
 	defer cancel()

@@ -125,8 +125,9 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("account %s is held by %s", e.Account, e.Holder)
 }
 
-// safeTime is how long after its last renewal the holder must consider the account lost:
-// shorter than the time after which the server gives it to another runner.
+// safeTime is how long after its last renewal the holder must consider the account lost. It
+// is shorter than the time to live, after which the server gives the account to another
+// runner.
 func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 
 // Lost is closed as soon as the lease may no longer be held: another runner took it, or it

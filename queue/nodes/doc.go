@@ -1,6 +1,6 @@
-// Package nodes holds what the runners of a NATS server know of one another: which are
-// alive, what they post about themselves, and which accounts an operator has pinned to
-// which runner.
+// Package nodes holds what the runners of a NATS server know of one another. It says which
+// runners are alive, what they post about themselves, and which accounts an operator has
+// pinned to which runner.
 //
 // It promises that the post of a runner that ended without notice expires. A watch reports
 // everything known at once and then every change.

@@ -70,9 +70,9 @@ type Outbox struct {
 	// RefillAdvice is added to the error without Refill: how an operator asks for it.
 	RefillAdvice string
 
-	// AnswersAgain is the period after the start at whose end its answers to inboxes are
-	// sent once more, because clients of a server that has just started have not
-	// reconnected. Default: 5 seconds.
+	// AnswersAgain is how long after the start its answers to inboxes are sent once more.
+	// Clients of a server that has just started may not have reconnected earlier. Default:
+	// 5 seconds.
 	AnswersAgain time.Duration
 
 	js      *queue.JetStream

@@ -201,9 +201,10 @@ func (p Publisher) commandError(ctx context.Context, account string, err error) 
 // lacksTimeout bounds the request for the accounts with streams.
 const lacksTimeout = 5 * time.Second
 
-// lacks reports whether JetStream has commands streams, but none of this account. If it
-// does not answer, has none at all or denies the request, the streams may be on a hub that
-// is away, or in the NATS account from which the commands are imported.
+// lacks reports whether JetStream has commands streams, but none of this account. It
+// returns false if JetStream does not answer, has no streams or denies the request. The
+// streams may then be on a hub that is away, or in the NATS account from which the commands
+// are imported.
 func (p Publisher) lacks(ctx context.Context, account string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
 	defer cancel()
@@ -238,7 +239,7 @@ func (e *BatchError) Error() string {
 // Unwrap returns the cause.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// ErrNotTaken reports that nothing takes the commands of an account now: no runner has
+// ErrNotTaken reports that nothing takes the commands of an account now. No runner has
 // created its streams yet, they have no leader, or the hub of a leaf node is away. Nothing
 // was published; retrying may work.
 var ErrNotTaken = errors.New("nothing takes the account's commands at the moment")

@@ -133,7 +133,7 @@ func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() err
 }
 
 // stopService removes the service's subscriptions. While the connection is down they cannot
-// be removed at the server, and nats.go would subscribe them again at the reconnect: the
+// be removed at the server. nats.go would subscribe them again at the reconnect, and the
 // server would send requests to a service that is gone. They are therefore removed once the
 // connection is up; until then requests are refused as stopping.
 func stopService(js *queue.JetStream, service *discovery) error {

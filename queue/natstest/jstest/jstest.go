@@ -1,5 +1,5 @@
 // Package jstest gives a part of the queue the JetStream of a server that runs until the
-// end of a test, so that the part is built without the others.
+// end of a test. The part is thus built without the others.
 package jstest
 
 import (
