@@ -1,5 +1,5 @@
-// What each fact does to the projections. Money is in apply_money.go, sweeps and
-// proxies in apply_sweeps.go.
+// Projecting facts: each fact type changes the tables that follow from it. Money is in
+// apply_money.go, sweeps and proxies in apply_sweeps.go.
 
 package ledger
 
@@ -11,12 +11,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// projector changes the projections by a fact, in the transaction that appends it. It is the
-// only code that writes them, but for the caches of what the provider said.
+// projector applies a fact to the projections, in the transaction that appends it. No other
+// code writes them, except for the caches of the provider's data.
 type projector struct{ *Tx }
 
-// apply folds one fact into the projections. It is the only code that writes them, live
-// and in a rebuild, and it depends on nothing but the row, the fact and the projections.
+// apply folds one fact into the projections, live and in a rebuild. The result depends only
+// on the row, the fact and the projections.
 func (t projector) apply(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled,
@@ -93,7 +93,7 @@ func (t projector) applyCommand(r Row, f fact.Fact) error {
 			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
 	case fact.CommandCancelled:
 		return t.endUncharged(r, f.OperationID, fact.CodeCancelled, f.Said(f.By), "")
-	case fact.CommandConflict: // the first content remains
+	case fact.CommandConflict: // the content accepted first stays
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	case fact.CommandFinished:
 		t.w.known.forgetCommand(f.CommandID)
@@ -137,12 +137,12 @@ func (t projector) plan(r Row, commandID string, kind fact.Kind, days, estimate 
 	return nil
 }
 
-// andVersion ends every change of an operation. The last parameter is the
-// version that the facts were decided on, NULL where there is none.
+// andVersion ends every UPDATE of an operation. Its last parameter is the version that the
+// facts were decided on, NULL for any version.
 const andVersion = `, version = version + 1 WHERE id = ? AND version = coalesce(?, version)`
 
-// change runs an UPDATE that ends in andVersion. That one row was changed proves
-// that it still had the version.
+// change runs an UPDATE that ends in andVersion. One changed row proves that the operation
+// still had that version.
 func (t projector) change(id, update string, args ...any) error {
 	var version any
 	if t.decided.operation == id {
@@ -173,7 +173,7 @@ func (t projector) applyRejected(r Row, f fact.CommandRejected) error {
 	if len(f.SplitInto) == 0 {
 		return nil
 	}
-	var kind fact.Kind // of the parts, as of the whole
+	var kind fact.Kind // the parts have the kind of the whole
 	if err := t.queryRow(`SELECT kind FROM operations WHERE id = ?`, f.OperationID).Scan(&kind); err != nil {
 		return err
 	}
@@ -254,8 +254,8 @@ func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
 	if err != nil {
 		return err
 	}
-	// A review ends with its last line; an operation that settled apart from
-	// some unresolved lines keeps the state it has.
+	// A review ends with its last open line. An operation that has settled, except for
+	// unresolved lines, keeps its state.
 	err = t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END,
 		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
 		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Said(f.By), r.Time, f.OrderNo, f.OrderNo)
@@ -272,7 +272,7 @@ func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
 func (t projector) applySkipped(r Row, f fact.ProxySkipped) error {
 	if f.OperationID == "" {
 		delete(t.w.known.commands, f.CommandID)
-		return nil // left out before an operation existed: claimed elsewhere
+		return nil // skipped before an operation existed, because another one held the proxy
 	}
 	for _, x := range f.Proxies() {
 		err := t.exec(`UPDATE lines SET state = 'skipped', claim = 0, settled_at = ? WHERE operation = ? AND proxy_id = ?`,
@@ -288,13 +288,13 @@ func (t projector) applySweep(r Row, f fact.Fact) error {
 	const put = `INSERT INTO slots (schedule, slot_at, state, plan, seq, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
 	switch f := f.(type) {
 	case fact.SweepPlanned:
-		// The primary key arbitrates: a slot that is there already fired.
+		// The primary key arbitrates: an existing slot has already fired.
 		if err := t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time); err != nil {
 			return err
 		}
 		return t.applyPlanned(r, f)
 	case fact.SweepHeld:
-		// A shortfall precedes its sweep.planned: then there is no slot yet.
+		// A shortfall is recorded before its sweep.planned, when no slot exists yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
 	case fact.SweepFinished:
 		if err := t.applyApproved(r, f); err != nil {
@@ -311,7 +311,7 @@ func (t projector) applySweep(r Row, f fact.Fact) error {
 	return nil
 }
 
-// nullInstant stores a missing instant as NULL, never as year 1.
+// nullInstant stores a missing or zero instant as NULL, never as year 1.
 func nullInstant(at *time.Time) any {
 	if at == nil || at.IsZero() {
 		return nil

@@ -1,4 +1,4 @@
-// What ledger.archived and ledger.bounded do to the projections.
+// Projecting ledger.archived and ledger.bounded.
 
 package ledger
 
@@ -8,8 +8,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// applyArchived notes where rows went. It removes nothing: a journal that is made again
-// from the events still holds them.
+// applyArchived records where archived rows went. It removes nothing, because a journal
+// rebuilt from the events still holds those rows.
 func (t projector) applyArchived(r Row, f fact.LedgerArchived) error {
 	err := t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
@@ -19,8 +19,8 @@ func (t projector) applyArchived(r Row, f fact.LedgerArchived) error {
 	return t.applyMonthEnds(f.MonthEnds)
 }
 
-// applyBounded notes with which row the stream begins. The archiving that it
-// names is known: a snapshot that no fact vouches for restores nothing.
+// applyBounded records the first row of the events stream. The archive that the fact names
+// must be known: a restore needs a fact that vouches for its snapshot.
 func (t projector) applyBounded(f fact.LedgerBounded) error {
 	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
 		return fmt.Errorf("the events stream cannot begin with row %d after a snapshot of row %d", f.FirstSeq, f.LastSeq)

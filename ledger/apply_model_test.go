@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// model is the book kept by hand, in plain numbers.
+// model is the books in plain numbers, computed independently.
 type model struct {
 	wallet, charged, refunded, suspense int64
 	facts                               []fact.Fact

@@ -1,5 +1,4 @@
-// What a fact books: transfers, totals, and the lines and orders that they belong
-// to.
+// Booking money: transfers, totals, and the lines and orders they belong to.
 
 package ledger
 
@@ -10,17 +9,16 @@ import (
 	"perennial/ledger/fact"
 )
 
-// transfer moves cents from the credited account of the book to the debited one.
+// transfer moves cents from the credited account of the books to the debited one.
 type transfer struct {
 	kind, debit, credit string
 	cents               int64
 	operation           string
 	orderNo, proxyID    string
-	chargedAt           int64 // of a refund: when its charge was booked; 0: with it
+	chargedAt           int64 // for a refund: when its charge was booked; 0 if in the same row
 }
 
-// book writes the transfers of one fact. Zero moves nothing and is not written;
-// a negative amount never is one.
+// book writes the transfers of one fact. It skips zero amounts and rejects negative ones.
 func (t projector) book(r Row, transfers ...transfer) error {
 	n, at := 0, t.bookedAt(r)
 	for _, m := range transfers {
@@ -43,14 +41,14 @@ func (t projector) book(r Row, transfers ...transfer) error {
 	return nil
 }
 
-// bookedAt is when a row books: at its own time, but never before what was booked earlier.
-// A clock that was set back, or another runner's, opens no month and no day again. Rows
-// that book nothing do not count: what they are written by may have had any clock, and a
-// charge is booked by one that the provider accepted.
+// bookedAt returns the booking time of a row: the row's time, or the latest earlier booking
+// if that is later. A clock that was set back, or another runner's clock, therefore never
+// reopens a day or month. Rows that book nothing are ignored, because their clock may be
+// wrong. The provider has accepted the clock of a row that books a charge.
 func (t projector) bookedAt(r Row) int64 { return max(t.w.booked, r.Time) }
 
-// readBooked reads when something was booked last, unless it is known. The opening is a
-// booking, of no cents too.
+// readBooked reads the time of the last booking, unless it is known. The opening counts as
+// a booking, even with zero cents.
 func (w *writer) readBooked() error {
 	if w.booked != 0 {
 		return nil
@@ -59,10 +57,10 @@ func (w *writer) readBooked() error {
 		coalesce((SELECT opened_at FROM binding), 0))`).Scan(&w.booked)
 }
 
-// total is a row of totals: what moved from one account of the book to another.
+// total is the key of a row of totals: the cents moved from one account to another.
 type total struct{ debit, credit, kind string }
 
-// flushTotals writes the sums of a transaction once, before it is committed.
+// flushTotals writes the sums of a transaction once, before the commit.
 func (w *writer) flushTotals() error {
 	for k, cents := range w.totals {
 		err := w.exec(`INSERT INTO totals (debit, credit, kind, cents) VALUES (?, ?, ?, ?)
@@ -122,7 +120,7 @@ func (t projector) orderState(r Row, f fact.OrderState, state, reason string, ne
 		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo, chargedAt: chargedAt})
 }
 
-// chargedIn is when a row that charges something books it, NULL of one that does not.
+// chargedIn returns the booking time of a row that charges something, nil for cents of 0.
 func (t projector) chargedIn(r Row, cents int64) any {
 	if cents == 0 {
 		return nil
@@ -130,9 +128,8 @@ func (t projector) chargedIn(r Row, cents int64) any {
 	return t.bookedAt(r)
 }
 
-// settle books a renewal's lines and sums them up: what succeeded and what
-// failed is known, what is unresolved is neither spent nor refunded and keeps
-// its claim.
+// settle books a renewal's lines and returns their sums. Succeeded and failed lines are
+// final. An unresolved line is booked to suspense and keeps its claim.
 func (t projector) settle(r Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
@@ -153,8 +150,8 @@ func (t projector) settle(r Row, operation string, lines []fact.Line) (charged, 
 	return charged, refunded, t.book(r, transfers...)
 }
 
-// bookRecorded books a charge or a refund of an operation that a person recorded, on the
-// operation and on the line of it that the record names.
+// bookRecorded books a charge or refund that an operator recorded, on the operation and on
+// the line that the record names.
 func (t projector) bookRecorded(r Row, f fact.LedgerRecorded) error {
 	charged, refunded := f.AmountCents, int64(0)
 	if f.Movement == fact.MovementRefund {
@@ -184,9 +181,8 @@ func (t projector) bookRecorded(r Row, f fact.LedgerRecorded) error {
 	return t.book(r, m.as("charge", at, "wallet", charged), m.as("refund", "wallet", at, refunded))
 }
 
-// bookResolution books a person's answer. What was in suspense moves to renewals when it
-// was charged, and back to the wallet when it was not; an amount that was never booked is
-// booked now.
+// bookResolution books an operator's answer. Money in suspense moves to renewals if it was
+// charged, and back to the wallet if not. An amount that was never booked is booked now.
 func (t projector) bookResolution(r Row, f fact.OperationResolved) error {
 	transfers, added, returned, err := resolution(t.queryRow, f)
 	if err != nil {
@@ -201,8 +197,8 @@ func (t projector) bookResolution(r Row, f fact.OperationResolved) error {
 	return t.book(r, transfers...)
 }
 
-// resolution is what a person's answer books, as the operation is now: its
-// transfers, and what they add to the operation's charges and refunds.
+// resolution computes what an operator's answer books, given the operation's present state:
+// the transfers, and the cents added to its charges and refunds.
 func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	if len(f.Lines) == 0 {
 		return resolutionOf(queryRow, f)
@@ -219,7 +215,7 @@ func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved)
 	return transfers, added, returned, nil
 }
 
-// resolutionOf is resolution of an answer for one line, or for all of them together.
+// resolutionOf computes the resolution of one line, or of all lines together.
 func resolutionOf(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	var kind fact.Kind
 	var orderNo string
@@ -249,7 +245,7 @@ func resolutionOf(queryRow func(string, ...any) scanner, f fact.OperationResolve
 	}, added, returned, nil
 }
 
-// as is the transfer with a kind, its two accounts and its amount.
+// as returns the transfer with a kind, its two accounts and its amount.
 func (m transfer) as(kind, debit, credit string, cents int64) transfer {
 	m.kind, m.debit, m.credit, m.cents = kind, debit, credit, cents
 	return m

@@ -7,7 +7,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// identity is what always holds, whatever happened.
+// identity checks what always holds, whatever happened.
 func (b *book) identity() {
 	b.t.Helper()
 	x := b.balance()

@@ -1,4 +1,4 @@
-// The last row of each month, which a statement of an archived month needs.
+// The last row of each month, which statements of archived months need.
 
 package ledger
 
@@ -9,16 +9,16 @@ import (
 	"perennial/ledger/fact"
 )
 
-// monthEndsMost bounds the months of one archive, since a clock may have been far off.
+// monthEndsMost bounds the months of one archive, because a clock may have been far off.
 const monthEndsMost = 1200
 
-// nextMonth is when the month after an instant's begins.
+// nextMonth returns the start of the month after an instant, in UTC.
 func nextMonth(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// monthEnds are the months that ended within the rows of a file up to one that goes to an
-// archive: what is left of archived rows does not tell which was the last one of a month.
+// monthEnds lists the months that ended in the file's rows up to the last row to archive.
+// The data kept of archived rows does not show which row ended a month.
 func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEnd, err error) {
 	begins := int64(0)
 	if l.base != nil {

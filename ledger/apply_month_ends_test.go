@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// monthly is a month's statement, as the command asks for it.
+// monthly returns a month's statement, as the command requests it.
 func monthly(t *testing.T, l *Ledger, year int, month time.Month) *Statement {
 	t.Helper()
 	from := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
@@ -19,7 +19,7 @@ func monthly(t *testing.T, l *Ledger, year int, month time.Month) *Statement {
 	return s
 }
 
-// A ledger whose clock is moved, so that months have no row, one, or many.
+// sparse returns a ledger with a movable clock, so that months have no row, one, or many.
 func sparse(t *testing.T) (b *book, now *time.Time) {
 	t.Helper()
 	now = new(time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC))

@@ -1,5 +1,4 @@
-// What was charged in each quarter of an hour, less what came back of it: the limit of
-// a day is decided with it.
+// Net charges per quarter of an hour, which decide the daily limit.
 
 package ledger
 
@@ -8,11 +7,11 @@ import (
 	"time"
 )
 
-// quarterMicros is how long a row of net_charges is: every midnight of the present
-// time zones begins one.
+// quarterMicros is the span of one row of net_charges. In every present time zone midnight
+// starts a new quarter.
 const quarterMicros = int64(15 * time.Minute / time.Microsecond)
 
-// quarterOf is the quarter of an hour that an instant is in, since 1970 UTC.
+// quarterOf returns the quarter of an hour that holds an instant, counted since 1970 UTC.
 func quarterOf(at int64) int64 {
 	q := at / quarterMicros
 	if at%quarterMicros < 0 {
@@ -21,9 +20,9 @@ func quarterOf(at int64) int64 {
 	return q
 }
 
-// countNet counts a transfer that is booked at an instant: a charge in the quarter of it, a
-// refund in the quarter of its charge. Counted when it is booked, a refund of yesterday's
-// charge would make room under today's limit.
+// countNet counts a transfer booked at an instant: a charge in its own quarter, a refund in
+// the quarter of its charge. Otherwise a refund of yesterday's charge would make room under
+// today's limit.
 func (w *writer) countNet(at int64, m transfer) {
 	switch m.kind {
 	case "charge", "suspense":
@@ -33,7 +32,7 @@ func (w *writer) countNet(at int64, m transfer) {
 	}
 }
 
-// flushNetCharges writes what a transaction charged and took back, before it is committed.
+// flushNetCharges writes the net charges of a transaction, before the commit.
 func (w *writer) flushNetCharges() error {
 	for quarter, cents := range w.netCharges {
 		err := w.exec(`INSERT INTO net_charges (quarter, cents) VALUES (?, ?)

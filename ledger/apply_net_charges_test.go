@@ -14,8 +14,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// spentSince sums the transfers themselves: a charge by the time it was booked at, a refund by
-// that of its operation's first charge. Instants count by their quarter of an hour.
+// spentSince sums the transfers themselves: a charge at its booking time, a refund at its
+// operation's first charge. Instants count by their quarter of an hour.
 func spentSince(t testing.TB, l *Ledger, since time.Time) (cents int64) {
 	t.Helper()
 	first := map[string]time.Time{}
@@ -34,7 +34,7 @@ func spentSince(t testing.TB, l *Ledger, since time.Time) (cents int64) {
 	return max(cents, 0)
 }
 
-// edges are instants around quarters of an hour, midnights, and an instant.
+// edges returns instants around quarters of an hour, midnights, and an instant.
 func edges(at time.Time) (all []time.Time) {
 	for _, name := range []string{"UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Chatham", "Africa/Monrovia"} {
 		zone, err := time.LoadLocation(name)
@@ -51,8 +51,8 @@ func edges(at time.Time) (all []time.Time) {
 	return append(all, time.Time{}, time.Unix(-1, 0), at.AddDate(-1, 0, 0), at.AddDate(1, 0, 0))
 }
 
-// The clock of a runner may be set back and forth; what was spent since an
-// instant is what the rows of then and later booked all the same.
+// Even if a runner's clock is set back and forth, the spending since an instant is what
+// rows from then on booked.
 func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
 	dir := t.TempDir()
 	n := 0
@@ -85,8 +85,8 @@ func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
 	})
 }
 
-// What comes back today of yesterday's charges makes no room under today's limit, however
-// it comes back, and neither yesterday nor today goes below zero.
+// Today's refunds of yesterday's charges make no room under today's limit, however they
+// come back. Neither day's sum goes below zero.
 func TestTrap61ARefundBelongsToTheDayOfItsCharge(t *testing.T) {
 	now := noon
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
@@ -127,7 +127,7 @@ func TestTrap61ARefundBelongsToTheDayOfItsCharge(t *testing.T) {
 	b.verifiedAndRebuilt("refunded a day later")
 }
 
-// A transaction that fails, alone or with its group, spends nothing.
+// A failed transaction, alone or with its group, spends nothing.
 func TestWhatFailedSpentNothing(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
@@ -155,7 +155,7 @@ func TestWhatFailedSpentNothing(t *testing.T) {
 	}
 }
 
-// counted are the operations by state, counted one by one.
+// counted returns the operations by state, counted one by one.
 func counted(t *testing.T, l *Ledger) map[fact.State]int64 {
 	t.Helper()
 	rows, err := l.read.QueryContext(t.Context(), `SELECT state FROM operations`)
@@ -234,8 +234,7 @@ func TestTamperedRunningTotalsDoNotVerify(t *testing.T) {
 	}
 }
 
-// What was charged on a day is a sum of quarters of an hour: from a midnight on no
-// transfer is read.
+// A day's charges are a sum of quarters of an hour: from a midnight on no transfer is read.
 func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
 	b, r := recorded(t)
 	_, err := b.Committed(t.Context(), noon, "")
@@ -248,8 +247,7 @@ func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
 	}
 }
 
-// What reconciling asks of one renewal is found by indexes, whatever else the
-// journal holds.
+// Reconciling one renewal uses indexes, whatever else the journal holds.
 func TestTheSumsOfOneRenewalReadItsOwnRows(t *testing.T) {
 	b, r := recorded(t)
 	_, err := b.RenewalSums(t.Context(), "r8/0001")

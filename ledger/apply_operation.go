@@ -1,6 +1,5 @@
-// What becomes of an operation on the way that nearly all take: it is made, sent, and
-// settles as a renewal. The writer remembers such operations, so that none of the three
-// reads back what it wrote itself.
+// Projecting the usual life of an operation: it is created, sent, and settles as a renewal.
+// The writer caches such operations, so that no step reads back what it just wrote.
 
 package ledger
 
@@ -13,22 +12,22 @@ import (
 	"perennial/ledger/fact"
 )
 
-// known are the operations, and the commands of one operation, that the writer
-// remembers: as the file has them inside the transaction.
+// known caches operations, and commands of a single operation, as they are inside the
+// transaction.
 type known struct {
 	operations map[string]fact.Operation
 	commands   map[string]singleCommand
 }
 
-// singleCommand is a command that was accepted with one operation, has left out no proxy,
-// and has not finished since.
+// singleCommand is a command accepted with one operation. It has skipped no proxy and has
+// not finished since.
 type singleCommand struct {
 	operation      string
 	replyTo        string
 	streamSequence uint64
 }
 
-// knownMost bounds what is remembered: far more than a runner has in progress at once.
+// knownMost bounds each cache. It is far more than a runner has in progress at once.
 const knownMost = 4096
 
 func newKnown() known {
@@ -62,16 +61,16 @@ func (k *known) forgetCommand(id string) {
 	}
 }
 
-// birth is an operation that was planned and is not written yet: nearly always its intent
-// is the next fact, and it is written as one that is being sent.
+// birth is an accepted operation that is not inserted yet. Its intent is nearly always the
+// next fact, and then it is inserted as one that is being sent.
 type birth struct {
 	operation fact.Operation
 	proxies   []string
 	days      int64
-	observed  map[string]int64 // expiries that the intent names
+	observed  map[string]int64 // expiries that the intent names, in microseconds
 }
 
-// create makes an operation and claims its proxies.
+// create accepts an operation and claims its proxies.
 func (t projector) create(r Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned) error {
 	if err := t.w.writeBirth(); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (t projector) create(r Row, commandID string, kind fact.Kind, days, estimat
 	return nil
 }
 
-// plannedAs is an operation as a fact of an instant makes it.
+// plannedAs returns a planned operation as it is when accepted.
 func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at int64) fact.Operation {
 	return fact.Operation{
 		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key, State: fact.StateAccepted, Version: 1,
@@ -90,8 +89,8 @@ func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at in
 	}
 }
 
-// writeBirth writes an operation that was held back, with its claims. The unique index on
-// open lines arbitrates between two commands for one proxy.
+// writeBirth inserts a held-back operation with its claims. The unique index on open lines
+// arbitrates between two commands for one proxy.
 func (w *writer) writeBirth() error {
 	b := w.held.born
 	if b == nil {
@@ -123,9 +122,8 @@ func (w *writer) writeBirth() error {
 	return nil
 }
 
-// applySending sets updated_at to the moment of the intent, and nothing changes it until
-// the outcome is recorded: the window of an attempt that may have executed counts from
-// there.
+// applySending sets updated_at to the time of the intent. It stays unchanged until the
+// outcome is recorded: the window of an attempt that may have executed counts from it.
 func (t projector) applySending(r Row, f fact.OperationSending) error {
 	send := func(o *fact.Operation) {
 		sent := fromMicros(micros(f.SentAt))
@@ -173,15 +171,15 @@ func (t projector) applyRenewal(r Row, f fact.RenewalSettled) error {
 	})
 }
 
-// changed is an operation as a fact leaves it.
+// changed returns the operation as a fact leaves it.
 func changed(o fact.Operation, r Row, change func(*fact.Operation)) fact.Operation {
 	change(&o)
 	o.UpdatedAt, o.Version = fromMicros(r.Time), o.Version+1
 	return o
 }
 
-// changeKnown changes an operation in memory and writes it as it is then, if the file has
-// the version that the facts were decided on.
+// changeKnown changes an operation in memory and writes it, if the file still has the
+// version that the facts were decided on.
 func (t projector) changeKnown(r Row, id string, change func(*fact.Operation), write func(o fact.Operation, was int64) error) error {
 	before, err := t.Operation(id)
 	if err != nil {
@@ -200,7 +198,7 @@ func (t projector) changeKnown(r Row, id string, change func(*fact.Operation), w
 	return nil
 }
 
-// proveVersion notes that a change found the version that its facts were decided on.
+// proveVersion notes that a change matched the version that its facts were decided on.
 func (t projector) proveVersion(id string) {
 	if t.decided.operation == id {
 		t.decided.version, t.decided.proven = t.decided.version+1, true

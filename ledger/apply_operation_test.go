@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// remembersTheFile fails unless everything that the writer remembers is what the file has.
+// remembersTheFile fails unless everything that the writer caches equals the file.
 func (t *Tx) remembersTheFile() error {
 	for id, o := range t.w.known.operations {
 		read, err := one(scanOperation, t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
@@ -36,8 +36,8 @@ func (t *Tx) remembersTheFile() error {
 	return nil
 }
 
-// TestWhatTheWriterRemembersIsInTheFile: of any history, however its facts are grouped, and
-// whatever is refused between them.
+// The cache equals the file for any history, any grouping of its facts, and any refusals in
+// between.
 func TestWhatTheWriterRemembersIsInTheFile(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	boom := errors.New("boom")
@@ -56,7 +56,7 @@ func TestWhatTheWriterRemembersIsInTheFile(t *testing.T) {
 		b := openBook(t, filepath.Join(dir, fmt.Sprintf("%d.db", n)))
 		defer func() { _ = b.Close() }()
 		write := func(part []fact.Fact, refuse bool) error {
-			finishing := rapid.Bool().Draw(rt, "finishing") // here: a draw ends its goroutine, and below is the writer's
+			finishing := rapid.Bool().Draw(rt, "finishing") // drawn here: a draw ends its goroutine, and below that is the writer's
 			return b.Write(t.Context(), func(tx *Tx) error {
 				tx.finishing = finishing
 				if err := tx.Append(part...); err != nil {
@@ -89,8 +89,7 @@ func TestWhatTheWriterRemembersIsInTheFile(t *testing.T) {
 	})
 }
 
-// TestWhatIsRolledBackIsNotRemembered: a group is undone, and each of its writes runs again
-// by itself.
+// A group is undone, and each of its writes runs again on its own.
 func TestWhatIsRolledBackIsNotRemembered(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
@@ -122,8 +121,8 @@ func TestWhatIsRolledBackIsNotRemembered(t *testing.T) {
 	b.proves()
 }
 
-// TestTwoPromisesOfOneProxyInOneCommit: the second is refused by the index although nothing
-// was written after either, and the first stays.
+// The index refuses the second renewal although nothing was written after either, and the
+// first stays.
 func TestTwoPromisesOfOneProxyInOneCommit(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
@@ -146,7 +145,7 @@ func TestTwoPromisesOfOneProxyInOneCommit(t *testing.T) {
 	b.proves()
 }
 
-// TestWhatIsHeldBackIsSeen: by every statement of the transaction that could miss it.
+// Every statement of the transaction that could miss held-back rows sees them.
 func TestWhatIsHeldBackIsSeen(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
@@ -177,7 +176,7 @@ func TestWhatIsHeldBackIsSeen(t *testing.T) {
 	}
 }
 
-// TestOnlyTheJournalsOwnTriggersReadIt: rows are held back beside all others.
+// Held-back rows stay unwritten for statements with other triggers.
 func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	b := newBook(t)
 	type trigger struct{ table, text string }
@@ -206,7 +205,7 @@ func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	}
 }
 
-// An order that is refunded in part, or in review, has delivered what it shows.
+// An order that is partly refunded, or in review, has delivered the proxies it shows.
 func TestTheProxiesOfEveryEndOfAnOrderCarryItsLabels(t *testing.T) {
 	for _, row := range []struct {
 		name string

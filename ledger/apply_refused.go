@@ -1,16 +1,15 @@
-// Contents that were refused under a command's id: each is answered once.
+// Contents refused under a command's id; each is answered once.
 
 package ledger
 
 import "context"
 
-// MaxRefusals bounds how many contents of one command id have a fact of their refusal or
-// conflict: a producer could send new ones forever.
+// MaxRefusals bounds the contents of one command id that get a fact of their refusal or
+// conflict, because a producer could send new ones without end.
 const MaxRefusals = 32
 
-// RefusedContent reports whether this content of a command was refused, or was in conflict
-// with the accepted one, and how many contents of the id were: at most MaxRefusals
-// are counted.
+// RefusedContent reports whether this content of a command was refused, or conflicted with
+// the accepted one. It also counts such contents of the id, up to MaxRefusals.
 func (t *Tx) RefusedContent(commandID, hash string) (before bool, contents int64, err error) {
 	var same int64
 	err = t.queryRow(`SELECT (SELECT count(*) FROM refused_contents WHERE command_id = ?1 AND content_hash = ?2),
@@ -19,9 +18,9 @@ func (t *Tx) RefusedContent(commandID, hash string) (before bool, contents int64
 	return same > 0, contents, err
 }
 
-// RefusedContent reports whether this content of a command was refused, or was in conflict
-// with the accepted one. Of what was archived by an older version, it knows the last
-// content of an id.
+// RefusedContent reports whether this content of a command was refused, or conflicted with
+// the accepted one. For rows archived by an older version it knows only the last content of
+// an id.
 func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (refused bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM rejections WHERE id = ? AND content_hash = ?)`, commandID, hash).Scan(&refused)
 	if err != nil || refused {
@@ -34,7 +33,7 @@ func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (re
 	return refused, err
 }
 
-// applyRefused notes a content. Older journals hold some contents twice.
+// applyRefused records a refused content. Older journals hold some contents twice.
 func (t projector) applyRefused(commandID, hash string) error {
 	return t.exec(`INSERT INTO refused_contents (command_id, content_hash) VALUES (?, ?) ON CONFLICT DO NOTHING`, commandID, hash)
 }

@@ -15,7 +15,7 @@ func refusal(id, hash string) fact.CommandRejected {
 	return fact.CommandRejected{Ref: fact.Ref{CommandID: id}, ContentHash: hash, Code: fact.RejectedInvalid, Reason: "no"}
 }
 
-// isRefused asks as the intake does.
+// isRefused queries like the intake.
 func (b *book) isRefused(id, hash string) (before bool, contents int64) {
 	b.t.Helper()
 	check(b.t, b.Write(b.t.Context(), func(tx *Tx) (err error) { before, contents, err = tx.RefusedContent(id, hash); return err }))

@@ -15,7 +15,7 @@ var allStates = []fact.State{
 	fact.StateDelivered, fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateResolved,
 }
 
-// drawn reads the arrows out of docs/state-machine.md.
+// drawn reads the arrows from docs/state-machine.md.
 func drawn(t *testing.T) map[[2]fact.State]bool {
 	t.Helper()
 	text, err := os.ReadFile("../docs/state-machine.md")
@@ -67,8 +67,8 @@ func TestTheDatabaseAllowsExactlyTheArrowsThatAreDrawn(t *testing.T) {
 	}
 }
 
-// taken is a way to each arrow: what brings an operation to the state that the
-// arrow leaves, and as the last one the fact that takes it.
+// taken returns a path for each arrow: facts that bring an operation to the arrow's first
+// state, and last the fact that takes the arrow.
 func taken() map[[2]fact.State][]fact.Fact {
 	waits := fact.OperationWaiting{Ref: ref("x/1"), Attempt: 1, Reason: "r", NextAt: noon}
 	held := fact.CommandHeld{Ref: ref("x/1"), Reason: "limit"}
@@ -217,8 +217,7 @@ func TestVerifyFindsAKeyOfTwoOperations(t *testing.T) {
 	}
 }
 
-// The window is counted from the first attempt that may have executed, whatever
-// comes after it.
+// The window counts from the first attempt that may have executed, whatever follows.
 func TestTrap02TheFirstAttemptThatMayHaveExecutedIsKept(t *testing.T) {
 	b := newBook(t)
 	lost := fact.OperationWaiting{Ref: ref("o/1"), Attempt: 1, Reason: "reset", Ambiguous: true, NextAt: noon}
@@ -233,7 +232,7 @@ func TestTrap02TheFirstAttemptThatMayHaveExecutedIsKept(t *testing.T) {
 	}
 }
 
-// What may have been charged is not asked for again by anybody.
+// Nobody requests again what may have been charged.
 func TestTrap03AReviewKeepsItsProxies(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1"), sending("r/0001", 1),

@@ -1,4 +1,4 @@
-// What the facts of sweeps and of single proxies do to the projections.
+// Projecting facts about sweeps and single proxies.
 
 package ledger
 
@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// applyProxy folds the facts about single proxies that schedules live by.
+// applyProxy folds the facts about single proxies that schedules depend on.
 func (t projector) applyProxy(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ProxyRetired:
@@ -17,7 +17,8 @@ func (t projector) applyProxy(r Row, f fact.Fact) error {
 	case fact.ProxyReinstated:
 		return errors.Join(
 			t.exec(`DELETE FROM retired WHERE proxy_id = ?`, f.ProxyID),
-			// A reinstatement answers the review: what had ended until now counts no more.
+			// A reinstatement answers the review: renewals that ended before no longer
+			// count.
 			t.exec(`UPDATE sweep_reviews SET answered_at = ? WHERE proxy_id = ?`, r.Time, f.ProxyID))
 	case fact.ProxyReview:
 		return t.exec(`INSERT INTO sweep_reviews (proxy_id, operation, reason, expires_at, since, answered_at) VALUES (?, ?, ?, ?, ?, NULL)
@@ -35,13 +36,13 @@ func (t projector) applyProxy(r Row, f fact.Fact) error {
 		if err != nil {
 			return err
 		}
-		// What has been replaced is not renewed as well.
+		// A replaced proxy is not renewed as well.
 		return t.retire(r, f.ProxyID, "schedule "+f.Schedule, "replaced by order "+f.CommandID)
 	}
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// applySchedule folds what a person did to a schedule.
+// applySchedule folds an operator's change of a schedule.
 func (t projector) applySchedule(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ScheduleConfigured:
@@ -61,8 +62,8 @@ func (t projector) applySchedule(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// renameSchedule gives everything of a schedule to its new name; an earlier one of "" has
-// nothing. A pause of the new name stands.
+// renameSchedule moves everything of a schedule to its new name. An earlier name of "" has
+// nothing to move. A pause of the new name stays in force.
 func (t projector) renameSchedule(was, name string) error {
 	if was == "" {
 		return nil
@@ -81,15 +82,14 @@ func (t projector) retire(r Row, proxyID, by, reason string) error {
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
 }
 
-// applyWarned keeps the nearest threshold at which a warning of the latest expiry was published.
+// applyWarned records the nearest threshold at which the latest expiry was warned about.
 func (t projector) applyWarned(proxyID string, expiresAt, threshold int64) error {
 	return t.exec(`INSERT INTO warned (proxy_id, expires_at, threshold_seconds) VALUES (?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET expires_at = excluded.expires_at, threshold_seconds = excluded.threshold_seconds`,
 		proxyID, expiresAt, threshold)
 }
 
-// applyBought remembers the order that a proxy came with, its offer, and its labels:
-// filters of schedules go by them.
+// applyBought records a proxy's order, offer and labels, which filters of schedules use.
 func (t projector) applyBought(of fact.Ref, ids []string, proxies []fact.DeliveredProxy) error {
 	for _, id := range ids {
 		err := t.exec(`INSERT INTO delivered (proxy_id, operation) VALUES (?, ?) ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation`, id, of.OperationID)
@@ -119,9 +119,8 @@ func (t projector) applyBought(of fact.Ref, ids []string, proxies []fact.Deliver
 	return nil
 }
 
-// applyPlanned notes what each command of a sweep is expected to cost, for
-// budgets and for what is left of the wallet. A plan made again moves its
-// commands to the newer slot.
+// applyPlanned records the expected cost of each command of a sweep, for budgets and the
+// remaining wallet. A repeated plan moves its commands to the newer slot.
 func (t projector) applyPlanned(r Row, f fact.SweepPlanned) error {
 	for _, c := range f.Planned {
 		err := t.exec(`INSERT INTO sweep_commands (command_id, schedule, slot_at, planned_at, proxies, estimate_cents) VALUES (?, ?, ?, ?, ?, ?)
@@ -135,10 +134,9 @@ func (t projector) applyPlanned(r Row, f fact.SweepPlanned) error {
 	return nil
 }
 
-// applyApproved counts the commands of a plan that was held on the day on which
-// it is carried out.
+// applyApproved counts the commands of a held plan on the day it is carried out.
 func (t projector) applyApproved(r Row, f fact.SweepFinished) error {
-	if f.Abandoned { // nothing of it is spent or on its way but what was taken in
+	if f.Abandoned { // only accepted commands may have spent or may still spend money
 		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?
 			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, micros(f.Slot))
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// budget is ledger/testdata/budget.txt by name.
+// budget reads ledger/testdata/budget.txt by name.
 func budget(t *testing.T) map[string]float64 {
 	t.Helper()
 	text, err := os.ReadFile("testdata/budget.txt")
@@ -30,8 +30,7 @@ func budget(t *testing.T) map[string]float64 {
 	return all
 }
 
-// TestTheLedgerKeepsItsBudget counts what renewals take: statements, allocations, syncs and
-// bytes, and no time.
+// The test counts the statements, allocations, syncs and bytes of renewals, but not time.
 func TestTheLedgerKeepsItsBudget(t *testing.T) {
 	disk := onDisk(t, "budget")
 	if disk == nil {
@@ -56,7 +55,7 @@ func TestTheLedgerKeepsItsBudget(t *testing.T) {
 			commit(n, benchSettleWhole)
 		}
 	}
-	renewals(0, 4) // statements are prepared, buffers have grown
+	renewals(0, 4) // prepares statements and grows buffers
 	before, err := disk.Events()
 	check(t, err)
 	var memory, then runtime.MemStats

@@ -1,27 +1,28 @@
-// Package ledger keeps one account's facts and the money that follows from
-// them, in one SQLite file.
+// Package ledger keeps one account's facts, and the money that follows from them, in one
+// SQLite file.
 //
-// The journal is an append-only, hash-chained list of facts. Every other table
-// is a projection: projector is the only code that writes one, and it runs inside
-// the transaction that appends the fact, so a projection can always be thrown
-// away and rebuilt. Running totals are projections too; triggers keep
-// state_counts. The exceptions are caches of what the provider said (proxies,
-// moves, listing), which are rebuilt by reading it again
-// (docs/decisions/0002-observations-are-not-facts.md), and published, a note of
-// how far the events stream went. What was archived comes back from its snapshot,
-// not through apply; totals and net_charges are gathered by apply and written at the commit.
+// The journal is an append-only, hash-chained list of facts. Every other table is a
+// projection. The projector alone writes projections, in the transaction that appends the
+// fact, so they can be dropped and rebuilt at any time. Running totals are projections too;
+// apply gathers totals and net_charges and writes them at the commit. Triggers keep
+// state_counts.
 //
-// All writes go through one goroutine that commits whatever is waiting at once
-// (group commit). When Write returns nil the facts are on the disk.
+// Some tables are not projections. Caches of the provider's data (proxies, moves, listing)
+// are rebuilt by reading the provider again
+// (docs/decisions/0002-observations-are-not-facts.md). The table published notes how far
+// the events stream has come. Archived state comes back from its snapshot, not through
+// apply.
 //
-// Money is int64 cents. Instants are stored as microseconds since 1970 UTC.
-// The package knows nothing of NATS, of HTTP or of what a command means.
+// One goroutine makes all writes and commits whatever is waiting at once (group commit).
+// When Write returns nil the facts are on the disk.
 //
-// Ledger has the writer and the file. What reads is in parts by subject: Journal (rows),
+// Money is int64 cents. Instants are stored as microseconds since 1970 UTC. The package
+// knows nothing of NATS, of HTTP or of what a command means.
+//
+// Ledger has the writer and the file. Reads are in parts by subject: Journal (rows),
 // Operations, Fleet, Sweeps, Money and Metrics.
 //
-// Its files: journal_ is the writer, the chain and its proof; apply_ is what facts
-// do to the projections; file_ is the SQLite file, its copies and its archives;
-// query_ and report_ read; the few writes of the caches are beside their queries.
-// The facts are in package fact.
+// Files named journal_ hold the writer, the chain and its proof; apply_ the projections;
+// file_ the SQLite file, its copies and its archives; query_ and report_ the reads. The few
+// writes of the caches are next to their queries. Package fact has the facts.
 package ledger

@@ -1,5 +1,4 @@
-// An archiving: which rows go, and how the shorter ledger takes the place of the
-// longer.
+// Archiving: which rows go, and how the shorter ledger replaces the longer one.
 
 package ledger
 
@@ -18,42 +17,41 @@ import (
 	"perennial/ledger/files"
 )
 
-// Archive moves old journal rows into a file of their own. The caller ensures
-// that no process has the ledger open. Every other table stays as it is, so that no
-// command is forgotten and no sum changes (docs/decisions/0007).
+// Archive moves old journal rows into a file of their own. The caller ensures that no
+// process has the ledger open. Every other table stays, so no command is forgotten and no
+// sum changes (docs/decisions/0007).
 type Archive struct {
-	Path string // of the ledger
-	Dir  string // where the archive goes; "" is beside the ledger
-	// Before is the instant before which rows go. Later ones stay, and so does
-	// everything from the first row on of a command that has not ended.
+	Path string // path of the ledger
+	Dir  string // directory of the archive; "" is the ledger's own
+	// Before is the instant before which rows are archived. All rows stay from the first
+	// row of an unfinished command on.
 	Before time.Time
 	Clock  func() time.Time
-	// Published is the last event of the stream: what is not published stays.
+	// Published is the last event of the stream. Unpublished rows stay.
 	Published Head
-	// Keep is how many of the newest published rows stay in any case. Default 4096:
-	// the outbox compares some of them with the stream when it finds its place. Fewer
-	// rows than a 64th of it do not make an archive: the facts of one archiving must
-	// not be the reason for another.
+	// Keep is how many of the newest published rows always stay. Default 4096: the outbox
+	// compares some of them with the stream to find its position. Fewer rows than a 64th of
+	// Keep do not make an archive, so that the facts of one archiving never cause another.
 	Keep int64
 }
 
-// Archived is what an archiving did.
+// Archived is the result of an archiving.
 type Archived struct {
-	File     string `json:"file"`      // with its directory; "" when nothing had to go
-	FirstSeq int64  `json:"first_seq"` // of the rows that went
+	File     string `json:"file"`      // with its directory; "" if no row had to go
+	FirstSeq int64  `json:"first_seq"` // first archived row
 	LastSeq  int64  `json:"last_seq"`
-	Head     Head   `json:"head"` // of the ledger
-	// HeldBy is what has not ended and kept rows here that are old enough to go.
+	Head     Head   `json:"head"` // head of the ledger
+	// HeldBy names unfinished work that kept rows old enough to archive.
 	HeldBy      string `json:"held_by,omitempty"`
 	BytesBefore int64  `json:"bytes_before"`
 	BytesAfter  int64  `json:"bytes_after"`
 }
 
-// archiveKeeps is for how long a row stays at least: what reads back in the journal by
-// itself reads back over less.
+// archiveKeeps is how long a row stays at least. The program reads back less of the journal
+// than this on its own.
 const archiveKeeps = 7 * 24 * time.Hour
 
-// InUseError says that another process has the ledger file open.
+// InUseError reports that another process has the ledger file open.
 type InUseError struct {
 	Path string
 	Err  error
@@ -64,31 +62,31 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("another process has the ledger open: %v\n%s\nstop the runner and close every SQLite shell, then archive again", e.Err, e.Path)
 }
 
-// Unwrap is what SQLite said.
+// Unwrap returns SQLite's error.
 func (e *InUseError) Unwrap() error { return e.Err }
 
-// NoRoomError says that an archiving, which changes nothing before it ends, failed on a
-// disk that has less room than it may take.
+// NoRoomError reports that an archiving failed on a disk with less free space than it may
+// need. Nothing was changed.
 type NoRoomError struct {
 	Dir         string
 	Free, Takes int64 // bytes
 	Err         error
 }
 
-// Error says what is missing where, and what to do.
+// Error says how much space is missing, where, and what to do.
 func (e *NoRoomError) Error() string {
-	first, _, _ := strings.Cut(e.Err.Error(), "\n") // what follows on a full disk says the same
+	first, _, _ := strings.Cut(e.Err.Error(), "\n") // the rest repeats this on a full disk
 	return fmt.Sprintf("%s has %s free, and archiving takes up to %s there: nothing was changed\nmake room for %s more; --to DIR puts the archive on another disk\n%s",
 		e.Dir, mib(e.Free), mib(e.Takes), mib(e.Takes-e.Free), first)
 }
 
-// Unwrap is what failed.
+// Unwrap returns the underlying error.
 func (e *NoRoomError) Unwrap() error { return e.Err }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// inRoom runs do, which writes so many bytes into a directory at most. What a full disk
-// leaves of a file, SQLite calls malformed.
+// inRoom runs do, which writes at most this many bytes into a directory. It adds the lack
+// of space to an error, because SQLite calls a file cut off by a full disk malformed.
 func inRoom(dir string, takes int64, do func() error) error {
 	free, unknown := files.Free(dir)
 	err := do()
@@ -98,7 +96,7 @@ func inRoom(dir string, takes int64, do func() error) error {
 	return &NoRoomError{Dir: dir, Free: free, Takes: takes, Err: err}
 }
 
-// Check refuses to archive facts that have to stay, whatever the ledger holds.
+// Check refuses to archive facts that are too recent for any ledger.
 func (x Archive) Check() error {
 	if latest := x.Clock().Add(-archiveKeeps); x.Before.After(latest) {
 		return fmt.Errorf("facts stay for %d days at least: archive what is before %s, or earlier", int(archiveKeeps.Hours()/24), latest.UTC().Format(time.DateOnly))
@@ -106,10 +104,10 @@ func (x Archive) Check() error {
 	return nil
 }
 
-// Run archives. First the archive is written, synced and verified from the disk
-// under its name; then a new ledger is, which continues after it and agrees with
-// the present one in every table; then that takes the place of the present one,
-// in one step. A crash before it has changed nothing, and running again ends it.
+// Run archives. It writes the archive, syncs it and verifies it from the disk under its
+// final name. Then it writes a new ledger that continues after the archive and agrees with
+// the present one in every table. Last, one step replaces the present ledger. A crash
+// before that step changes nothing, and another run completes the work.
 func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if x.Keep == 0 {
 		x.Keep = 4096
@@ -165,14 +163,14 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	return out, err
 }
 
-// leftover is the pattern of the directories that this ledger's archiving works
-// in: one that was killed leaves them behind.
+// leftover returns the pattern of this ledger's working directories for archiving. A killed
+// run leaves them.
 func (x Archive) leftover(ctx context.Context, l *Ledger) string {
 	b, _ := l.Binding(ctx)
 	return ".archive-" + strings.TrimSuffix(filepath.Base(x.Path), ".db") + "-" + b.Epoch + "-*"
 }
 
-// sweep removes what an archiving that was killed left behind.
+// sweep removes what a killed archiving left.
 func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	for _, dir := range []string{filepath.Dir(x.Path), x.Dir} {
 		names, err := filepath.Glob(filepath.Join(dir, x.leftover(ctx, l)))
@@ -188,7 +186,7 @@ func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// boundary is the last row that goes, 0 for none.
+// boundary returns the last row to archive, 0 for none.
 func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy string, err error) {
 	row, err := l.Row(ctx, x.Published.Seq)
 	if err != nil || row.Hash != x.Published.Hash {
@@ -217,10 +215,10 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 	return last, heldBy, nil
 }
 
-// firstUnfinished is the first row of what has not ended, and its name: an
-// operation, one that waits for an answer on some line, a plan whose commands may
-// not all be published, or one that a schedule's last slot holds for an approval.
-// An earlier plan that was held is found in the archive.
+// firstUnfinished returns the first row of unfinished work, and its name. Unfinished are
+// operations, operations with an unanswered line, plans whose commands may not all be
+// published, and plans that a schedule's last slot holds for approval. An earlier held plan
+// is found in the archive.
 func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
@@ -236,7 +234,7 @@ func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, er
 	return seq, name, err
 }
 
-// holdFile takes the write lock of a ledger file, so that no other process writes to it.
+// holdFile takes the write lock of a ledger file, so that no other process writes it.
 func holdFile(ctx context.Context, path string) (*held, error) {
 	if !exists(path) {
 		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", path, os.ErrNotExist)
@@ -271,8 +269,8 @@ func (h *held) release() error {
 	return errors.Join(c.exec(`ROLLBACK`), c.close())
 }
 
-// swap puts the new ledger in the place of the present one. A WAL that is still
-// there would be taken for the new one's.
+// swap puts the new ledger in place of the present one. It refuses while a WAL exists,
+// which SQLite would take for the new file's.
 func (x Archive) swap(path string) error {
 	for _, suffix := range besideIt[1:] {
 		if exists(x.Path + suffix) {

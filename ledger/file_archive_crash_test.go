@@ -15,8 +15,8 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// crashEnv carries, to a process of this test's own program, what it is to
-// archive and at which step it is killed.
+// crashEnv tells a process of this test's own program what to archive, and the step at
+// which to kill it.
 const crashEnv = "PERENNIAL_TEST_ARCHIVE_CRASH"
 
 type crash struct {
@@ -25,7 +25,7 @@ type crash struct {
 	Published       Head
 }
 
-// archiveAndCrash is what that process does instead of running tests.
+// archiveAndCrash runs in that process instead of the tests.
 func archiveAndCrash(text string) {
 	var c crash
 	err := json.Unmarshal([]byte(text), &c)
@@ -42,9 +42,8 @@ func archiveAndCrash(text string) {
 	panic(errors.Join(errors.New("it was not killed"), err))
 }
 
-// TestAKilledArchivingLosesNothingAndIsEndedByAnother: whenever it is
-// killed, the ledger is the one before or the one after, continues, and archiving
-// again ends it and leaves nothing lying about.
+// Whenever it is killed, the ledger is the one before or after archiving and continues.
+// Archiving again completes the work and leaves no other files.
 func TestAKilledArchivingLosesNothingAndIsEndedByAnother(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, source, append(history(), over()...)...)
@@ -109,8 +108,7 @@ func killedByItself(t *testing.T, cmd *exec.Cmd) {
 	t.Fatalf("it was not killed: %v\n%s", err, out)
 }
 
-// An archive of that name that holds something else is not taken, and not
-// written over.
+// A different file under the archive's name is neither used nor overwritten.
 func TestAnotherFileUnderTheArchivesNameIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	check(t, oldBook(t, path, append(history(), over()...)...).Close())

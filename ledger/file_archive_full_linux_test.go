@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestAnArchiveThatFindsNoRoomSaysWhere: which directory lacks how much, once, and the
-// ledger is as it was.
+// The error says once which directory lacks how much, and the ledger is unchanged.
 func TestAnArchiveThatFindsNoRoomSaysWhere(t *testing.T) {
 	t.Parallel()
 	small := t.TempDir()

@@ -22,9 +22,8 @@ func projectionsOf(t *testing.T, path string) string {
 	return all
 }
 
-// TestAnyHistoryArchivedAtAnyTimesIsUnchanged: whatever happened, and
-// whenever it was archived, the ledger says of money what it said, its tables are
-// those that a fold of all events gives, and the chain holds from the first row.
+// Whatever happened, and whenever it was archived, the ledger's sums are unchanged. Its
+// tables equal a fold of all events, and the chain holds from the first row.
 func TestAnyHistoryArchivedAtAnyTimesIsUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,8 +64,8 @@ func TestAnyHistoryArchivedAtAnyTimesIsUnchanged(t *testing.T) {
 	})
 }
 
-// checkWhole proves an archived ledger, with its archives, against itself and
-// against what a lost disk leaves: the events.
+// checkWhole proves an archived ledger, with its archives, against itself and against the
+// events, which survive a lost disk.
 func checkWhole(t *testing.T, path string, archives []string) {
 	t.Helper()
 	b := bookAt(t, path, ticking())
@@ -88,7 +87,7 @@ func checkWhole(t *testing.T, path string, archives []string) {
 	}
 }
 
-// everyEvent is published of a ledger whose archives lie beside it.
+// everyEvent returns all events of a ledger whose archives are next to it.
 func everyEvent(t *testing.T, b *book) (events [][]byte) {
 	t.Helper()
 	for head := b.balance().Head.Seq; int64(len(events)) < head; {
@@ -103,8 +102,7 @@ func everyEvent(t *testing.T, b *book) (events [][]byte) {
 	return events
 }
 
-// A ledger that was made again from the events holds all rows, and may be
-// archived again.
+// A ledger rebuilt from the events holds all rows, and may be archived again.
 func TestALedgerFromEventsCanBeArchivedAgain(t *testing.T) {
 	t.Parallel()
 	path, archives := archivedTwice(t)
@@ -133,8 +131,8 @@ func TestALedgerFromEventsCanBeArchivedAgain(t *testing.T) {
 	checkWhole(t, x.Path, []string{out.File})
 }
 
-// A backup of an archived ledger is one, and what was published after it is
-// added to it; one from before the archiving too.
+// A backup of an archived ledger, or one from before the archiving, is restored with later
+// events.
 func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
@@ -175,7 +173,7 @@ func TestABackupAroundAnArchivingIsRestoredWithEvents(t *testing.T) {
 	}
 }
 
-// The events prove what was archived without the archive: they are one chain.
+// The events form one chain and prove archived rows without the archive.
 func TestEventsOfArchivedRowsAreComparedWithoutTheArchive(t *testing.T) {
 	t.Parallel()
 	path, archives := archivedTwice(t)

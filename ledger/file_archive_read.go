@@ -1,5 +1,5 @@
-// Reads of archived rows: they come from the archive, where it lies beside the ledger.
-// Nothing but a row's content needs it: money and accepted commands stay in the ledger.
+// Reads of archived rows, from an archive next to the ledger. Only a row's content needs
+// the archive: money and accepted commands stay in the ledger.
 
 package ledger
 
@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// ErrSealed is what Open returns for an archive that is opened to write.
+// ErrSealed is returned by Open for an archive that is opened for writing.
 var ErrSealed = errors.New("it is an archive: nothing is added to it")
 
-// ArchivedError is what a read returns that needs a row of an archive which is
-// not beside the ledger.
+// ArchivedError is returned by a read that needs a row of an archive which is not next to
+// the ledger.
 type ArchivedError struct {
-	File     string // its name
-	Dir      string // where it is looked for
+	File     string // name of the archive
+	Dir      string // directory that was searched
 	FirstSeq int64
 	LastSeq  int64
-	Why      error // that it could not be read, besides not being there
+	Why      error // why the file could not be read; nil if it is missing
 }
 
 // Error says what to do, in three lines.
@@ -35,10 +35,10 @@ func (e *ArchivedError) Error() string {
 	return text
 }
 
-// Unwrap is the reason.
+// Unwrap returns Why.
 func (e *ArchivedError) Unwrap() error { return e.Why }
 
-// archiveCache holds the archives that were opened so far, by name.
+// archiveCache holds the archives opened so far, by name.
 type archiveCache struct {
 	mu   sync.Mutex
 	open map[string]*Ledger
@@ -54,8 +54,8 @@ func (s *archiveCache) close() (err error) {
 	return err
 }
 
-// Begins is the last row that was archived, and its time: the journal of the
-// file begins after it. Nil when it begins with the first row.
+// Begins returns the last archived row and its time; the file's journal begins after it. It
+// returns nil when the journal begins with the first row.
 func (l *Journal) Begins() (*Head, time.Time) {
 	if l.base == nil {
 		return nil, time.Time{}
@@ -101,7 +101,7 @@ func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	return a, nil
 }
 
-// archivedRows are the archived rows of one operation or command, in order.
+// archivedRows returns the archived rows of one operation or command, in order.
 func (l *Journal) archivedRows(ctx context.Context, subject string) (all []Row, err error) {
 	first, err := l.acceptedAt(ctx, subject)
 	if err != nil || !l.archived(first) {
@@ -122,8 +122,8 @@ func (l *Journal) archivedRows(ctx context.Context, subject string) (all []Row, 
 	return all, nil
 }
 
-// acceptedAt is the row that accepted a command, or an operation's command; the
-// end of everything when none did, since a refusal is not looked for.
+// acceptedAt returns the row that accepted a command, or an operation's command. If there
+// is none it returns the last row, because refusals are not looked for.
 func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
 		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)

@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// daily is a clock on which every fact is a day after the one before, so that
-// the n-th fact of a ledger has the time nthDay(n).
+// daily returns a clock on which facts are one day apart: the n-th fact of a ledger has the
+// time nthDay(n).
 func daily() func() time.Time {
 	var n atomic.Int64
 	return func() time.Time { return nthDay(n.Add(1)) }
@@ -25,7 +25,7 @@ func daily() func() time.Time {
 
 func nthDay(n int64) time.Time { return noon.Add(time.Duration(n) * 24 * time.Hour) }
 
-// oldBook is a ledger of facts that are a day apart.
+// oldBook is a ledger of facts that are one day apart.
 func oldBook(t testing.TB, path string, facts ...fact.Fact) *book {
 	t.Helper()
 	b := bookAt(t, path, daily())
@@ -41,7 +41,7 @@ func bookAt(t testing.TB, path string, clock func() time.Time) *book {
 	return &book{Ledger: l, t: t, path: path}
 }
 
-// over ends what history leaves open.
+// over ends the work that history leaves open.
 func over() []fact.Fact {
 	return []fact.Fact{
 		fact.OrderAccepted{Ref: ref("o6/1"), Attempt: 1, OrderNo: "no of o6/1", NextAt: noon},
@@ -52,7 +52,7 @@ func over() []fact.Fact {
 	}
 }
 
-// archiveOf archives what is before the n-th fact of a book that is closed.
+// archiveOf returns an archiving of the facts before the n-th of a closed book.
 func archiveOf(t testing.TB, path string, n int64) Archive {
 	t.Helper()
 	l, err := Open(context.Background(), Config{Path: path, Clock: daily(), ReadOnly: true})
@@ -63,7 +63,7 @@ func archiveOf(t testing.TB, path string, n int64) Archive {
 	return x
 }
 
-// money is everything that a ledger says of money and of what was accepted.
+// money returns everything that a ledger says about money and accepted commands.
 func money(t testing.TB, l *Ledger) string {
 	t.Helper()
 	ctx := context.Background()
@@ -90,9 +90,9 @@ func money(t testing.TB, l *Ledger) string {
 		from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).AddDate(0, month, 0)
 		s, err := l.Statement(ctx, "main", Period{From: from, To: from.AddDate(0, 1, 0)})
 		check(t, err)
-		s.Finished, s.Until = false, nil // by the clock of the moment
+		s.Finished, s.Until = false, nil // depends on the present clock
 		if s.To.After(entries[len(entries)-1].Time) {
-			s.Head = Head{} // an archiving adds a row, and who starts a runner
+			s.Head = Head{} // an archiving, and a runner's start, add a row
 		}
 		fmt.Fprintf(&out, "%+v\n", *s)
 	}
@@ -154,8 +154,8 @@ func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
 	}
 }
 
-// A command of an archived year that comes again is the same command: it is not
-// accepted, not planned, and its key is not used again.
+// A repeated command from an archived year is the same command: it is neither accepted nor
+// planned, and its key is not reused.
 func TestACommandOfAnArchivedYearIsNeverAcceptedAgain(t *testing.T) {
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	check(t, b.Close())
@@ -200,8 +200,8 @@ func TestWhatHasNotEndedStaysAndIsNamed(t *testing.T) {
 	}
 }
 
-// The last slot of a schedule can be approved without the archive; what was held
-// before and not asked for again does not keep rows forever.
+// A schedule's last slot can be approved without the archive. Earlier held plans that were
+// not repeated do not keep rows.
 func TestAPlanThatWaitsForAnApprovalStays(t *testing.T) {
 	held := func(slot time.Duration, plan string) []fact.Fact {
 		return []fact.Fact{fact.SweepPlanned{Schedule: "nightly", Slot: *at(slot), Plan: plan}, fact.SweepHeld{Schedule: "nightly", Slot: *at(slot), Plan: plan, Reason: "approval"}}
@@ -298,8 +298,7 @@ func TestAnArchiveIsNeverWrittenTo(t *testing.T) {
 	}
 }
 
-// Without the archive nothing of money is missing, and what is says which file
-// to bring.
+// Without the archive all sums are complete, and an error names the file to provide.
 func TestWithoutTheArchiveOnlyItsRowsContentIsMissing(t *testing.T) {
 	t.Parallel()
 	path, archives := archivedTwice(t)

@@ -1,4 +1,4 @@
-// Archives joined to the ledger and verified with it.
+// Verifying a ledger together with its archives.
 
 package ledger
 
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// checkEnds checks the two ends of a file: the snapshot that it begins with is one that
-// its chain vouches for, and an archive ends where it was sealed. An archive's first row
-// is checked against the previous file's last hash.
+// checkEnds checks both ends of a file: the chain vouches for the snapshot at its
+// beginning, and an archive ends where it was sealed. An archive's first row is checked
+// against the previous file's last hash.
 func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
 	sealed, err := sealOf(ctx, q)
 	if err != nil {
@@ -30,8 +30,7 @@ func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
 		return nil
 	}
 	var n int
-	// The fact itself, and not what the table says of it: the table may have come
-	// out of the snapshot.
+	// Check the fact itself: the table may come from the snapshot.
 	err = q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
 		WHERE j.data ->> '$.last_seq' = ? AND j.data ->> '$.last_hash' = ? AND j.data ->> '$.snapshot_hash' = ?`,
 		b.Seq, b.Hash, b.snapshotHash).Scan(&n)
@@ -44,7 +43,7 @@ func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
 	return nil
 }
 
-// sealOf reads where an archive ends, nil of a ledger that continues.
+// sealOf reads where an archive ends; nil for a ledger that continues.
 func sealOf(ctx context.Context, q queryer) (*Head, error) {
 	var h Head
 	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)
@@ -54,10 +53,10 @@ func sealOf(ctx context.Context, q queryer) (*Head, error) {
 	return &h, err
 }
 
-// VerifyWith is Verify of the ledger and of archives of it: each is sound in
-// itself, begins where the one before ends, with the projections that it ends
-// with, and the last ends where the ledger begins. With all of them the history
-// is proven from its first row; Verified.Behind is nil then.
+// VerifyWith verifies the ledger together with its archives. Each archive is sound, begins
+// where the previous one ends and has the projections of its last row. The last one ends
+// where the ledger begins. Given all archives it proves the history from the first row, and
+// Verified.Behind is nil.
 func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {
@@ -89,7 +88,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 	own, err := l.Verify(ctx)
 	v.Backdated = own.Backdated
 	if v.Rows, v.Head = v.Rows+own.Rows, own.Head; own.Behind == nil {
-		v.Rows, v.Behind = own.Rows, nil // it was made again from the events, and holds theirs
+		v.Rows, v.Behind = own.Rows, nil // it was rebuilt from the events and holds their rows
 	}
 	if len(archives) == 0 {
 		v.Behind = own.Behind
@@ -118,8 +117,8 @@ func openArchives(ctx context.Context, clock func() time.Time, files []string) (
 	return archives, nil
 }
 
-// joins proves that the next file begins where this one ends. A ledger that was
-// made again from the events holds the archived rows itself, and agrees.
+// joins proves that the next file begins where this one ends. A ledger rebuilt from the
+// events holds the archived rows itself, and must agree with them.
 func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 	seq, hash, err := l.Head(ctx)
 	if err != nil {
@@ -150,7 +149,7 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 	return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
 }
 
-// exists says whether a file is there.
+// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

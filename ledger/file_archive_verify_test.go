@@ -107,8 +107,8 @@ func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
 	}
 }
 
-// A ledger that was folded again from a forged snapshot agrees with itself. Its
-// chain does not vouch for the snapshot, and archiving once more does not either.
+// A ledger refolded from a forged snapshot agrees with itself. Its chain does not vouch for
+// the snapshot, even after another archiving.
 func TestAForgedSnapshotIsFoundAndNotArchived(t *testing.T) {
 	t.Parallel()
 	path, archives := archivedTwice(t)
@@ -133,8 +133,8 @@ func TestAForgedSnapshotIsFoundAndNotArchived(t *testing.T) {
 	}
 }
 
-// forge makes the ledger that would continue from an archive in which something was
-// changed, and that says of itself that it does.
+// forge creates a ledger that claims to continue from an archive in which something was
+// changed.
 func forge(t *testing.T, path, archive, statements string) string {
 	t.Helper()
 	changed := filepath.Join(t.TempDir(), "archive.db")
@@ -161,8 +161,8 @@ func forge(t *testing.T, path, archive, statements string) string {
 	return forged
 }
 
-// TestNoRowIsCountedTwice: neither of an archive that is named twice, nor of a
-// ledger that holds the archived rows itself.
+// Rows of an archive named twice, or of a ledger that holds the archived rows itself, are
+// counted once.
 func TestNoRowIsCountedTwice(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "whole.ledger.db")

@@ -1,4 +1,4 @@
-// The files of an archiving: the archive, and the ledger that begins after it.
+// Writing the files of an archiving: the archive, and the ledger that follows it.
 
 package ledger
 
@@ -15,9 +15,9 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// writeArchive folds the rows that go into a file of their own and gives it its
-// name when it is sealed, on the disk, and was verified there. One that an
-// earlier run finished is verified again and taken.
+// writeArchive folds the rows to archive into a file of their own. The file gets its name
+// once it is sealed, synced and verified from the disk. A file that an earlier run finished
+// is verified again and used.
 func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *Archived) error {
 	out.FirstSeq, out.LastSeq = 1, last
 	if l.base != nil {
@@ -48,8 +48,8 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *A
 	})
 }
 
-// foldArchive makes the archive's tables by the one fold there is, so that they
-// are those of the ledger as it was after the last row.
+// foldArchive builds the archive's tables with the usual fold, so that they equal the
+// ledger's tables after the last row.
 func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -73,9 +73,9 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 	return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
 }
 
-// verifyArchive reads a finished archive back: SQLite's own structures, the seal,
-// and the chain from row to row. Its tables need no second fold: the ledger that
-// continues is folded from them and compared with the present one.
+// verifyArchive reads a finished archive back: SQLite's own structures, the seal, and the
+// chain from row to row. A second fold is not needed: the next ledger is folded from these
+// tables and compared with the present one.
 func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err error) {
 	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
 	if err != nil {
@@ -111,8 +111,8 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err
 	return err
 }
 
-// writeLedger makes the ledger that continues after the archive, compares every
-// table with the present one, says in its journal what went, and verifies it.
+// writeLedger builds the ledger that follows the archive, compares every table with the
+// present one, records the archiving in its journal and verifies it.
 func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *Archived) (err error) {
 	a, err := Open(ctx, Config{Path: out.File, Clock: x.Clock, ReadOnly: true})
 	if err != nil {
@@ -163,8 +163,8 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	return err
 }
 
-// foldBehind folds what follows an archive, from a snapshot of it, and compares
-// every table with those that are there.
+// foldBehind folds the rows after an archive, from a snapshot of it, and compares every
+// table with the present ones.
 func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *base, err error) {
 	begin, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -182,7 +182,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 	return b, with.compare(ctx, path, projections)
 }
 
-// foldBehind folds what follows the end of another file, and takes the caches over.
+// foldBehind folds the rows after the end of another file, and copies the caches.
 func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
 	f, err := newFold(ctx, path)
 	if err != nil {
@@ -198,8 +198,8 @@ func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, path string)
 	return at, f.takeCaches(ctx, b.tx)
 }
 
-// takeCaches copies what no fact gives: what the provider showed, and how far the
-// events stream went.
+// takeCaches copies tables that no fact fills: the provider's data, and the note of
+// published rows.
 func (f *fold) takeCaches(ctx context.Context, q queryer) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err

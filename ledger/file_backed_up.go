@@ -1,5 +1,4 @@
-// When a ledger was last backed up: a note beside its file, so that the age of the backup
-// can be watched.
+// The time of the last backup: a note next to the ledger file, for monitoring.
 
 package ledger
 
@@ -15,20 +14,20 @@ import (
 	"perennial/ledger/files"
 )
 
-// BackedUp says when a backup of a ledger was made, and up to which row.
+// BackedUp records when a backup of a ledger was made, and its last row.
 type BackedUp struct {
 	At   time.Time `json:"at"`
 	Head Head      `json:"head"`
 	File string    `json:"file"`
 }
 
-// backedUpPath is the note's file beside a ledger.
+// backedUpPath returns the path of the note next to a ledger.
 func backedUpPath(ledger string) string { return ledger + ".backup.json" }
 
-// maxBackedUp bounds the note that is read.
+// maxBackedUp bounds the size of the note.
 const maxBackedUp = 1 << 16
 
-// NoteBackup writes beside the ledger that a backup was made now, at out.
+// NoteBackup records next to the ledger that a backup was made now, at out.
 func (l *Ledger) NoteBackup(v Verified, out string) error {
 	if at, err := filepath.Abs(out); err == nil {
 		out = at
@@ -49,7 +48,7 @@ func (l *Ledger) NoteBackup(v Verified, out string) error {
 	return nil
 }
 
-// LastBackup is the last backup that was noted; zero where none was.
+// LastBackup returns the last recorded backup; zero if none was.
 func (l *Ledger) LastBackup() (b BackedUp, err error) {
 	text, err := files.Read(backedUpPath(l.path), maxBackedUp)
 	if errors.Is(err, fs.ErrNotExist) {

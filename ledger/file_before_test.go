@@ -1,4 +1,4 @@
-// Ledgers that an earlier program wrote: testdata/before says which, and how.
+// Ledgers written by earlier programs; testdata/before says which, and how.
 
 package ledger
 
@@ -27,7 +27,7 @@ func before(t *testing.T, dir, packed, name string) string {
 	return unpacked(t, filepath.Join("testdata", "before", packed+".gz"), filepath.Join(dir, name))
 }
 
-// unpacked unpacks a file to a path, and returns that.
+// unpacked unpacks a file to a path, and returns the path.
 func unpacked(t *testing.T, packed, path string) string {
 	t.Helper()
 	file, err := os.Open(packed)
@@ -41,7 +41,7 @@ func unpacked(t *testing.T, packed, path string) string {
 	return path
 }
 
-// tablesOf is the content of the journal and of everything that follows from it.
+// tablesOf returns the content of the journal and of all tables that follow from it.
 func tablesOf(t testing.TB, path string) map[string]string {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
@@ -85,7 +85,7 @@ func sameTables(t testing.TB, what string, want, got map[string]string) {
 	}
 }
 
-// clockBehind runs behind the newest fact of a ledger.
+// clockBehind returns a clock after the newest fact of a ledger.
 func clockBehind(t *testing.T, path string) func() time.Time {
 	t.Helper()
 	var us int64
@@ -97,7 +97,7 @@ func clockBehind(t *testing.T, path string) func() time.Time {
 	}
 }
 
-// goOn takes each earlier operation that is in progress to its end.
+// goOn completes each earlier pending operation.
 func goOn(t *testing.T, b *book) {
 	t.Helper()
 	to := func(id string, facts ...fact.Fact) {
@@ -127,7 +127,7 @@ func goOn(t *testing.T, b *book) {
 	b.add(accepted(fact.KindRenewal, "new/0001", "px_s1"), sending("new/0001", 1))
 }
 
-// verifiedAndRebuilt proves that the ledger's tables are what its journal gives.
+// verifiedAndRebuilt proves that the ledger's tables follow from its journal.
 func (b *book) verifiedAndRebuilt(what string) {
 	b.t.Helper()
 	if _, err := b.Verify(b.t.Context()); err != nil {
@@ -140,10 +140,10 @@ func (b *book) verifiedAndRebuilt(what string) {
 	sameTables(b.t, what+", rebuilt", tablesOf(b.t, b.path), tablesOf(b.t, out))
 }
 
-// sentLine is what a Beancount export did not have then.
+// sentLine matches lines that older Beancount exports lacked.
 var sentLine = regexp.MustCompile(`(?m)^  (sent|refunded): .*\n`)
 
-// olderColumns are the columns that an export had before booked_at, which is behind them.
+// olderColumns keeps the columns of an export from before booked_at, which is after them.
 func olderColumns(t *testing.T, table []byte) []byte {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
@@ -208,7 +208,7 @@ func TestAnArchivedLedgerOfBeforeIsVerifiedAndCarriedOn(t *testing.T) {
 	}
 }
 
-// A command that was over before there was command.finished gets it when it is asked for.
+// A command that ended before command.finished existed gets one when asked for.
 func TestAnEndOfBeforeIsWrittenWhenItIsAskedFor(t *testing.T) {
 	path := before(t, t.TempDir(), "main.ledger.db", "main.ledger.db")
 	l, err := Open(t.Context(), Config{Path: path, Clock: clockBehind(t, path)})

@@ -1,5 +1,4 @@
-// The snapshot that takes the place of removed events: written, read back and
-// vouched for.
+// The snapshot that replaces removed events: written, read back and vouched for.
 
 package ledger
 
@@ -19,19 +18,19 @@ import (
 	"perennial/ledger/fact"
 )
 
-// An events stream may begin after an archived row: then what the removed events
-// amounted to is the snapshot that the ledger begins with, and a copy of it is
-// kept where the stream is (docs/decisions/0011).
+// An events stream may begin after an archived row. The state at that row is then the
+// snapshot that the ledger begins with. A copy of it is kept with the stream
+// (docs/decisions/0011).
 
 // Snapshot names the state of every projection after an archived row.
 type Snapshot struct {
-	Head // the last row that it contains
+	Head // the last row it includes
 
 	SnapshotHash string // as ledger.archived names it
 }
 
-// Snapshot is what the journal of the file begins with, nil when it begins with
-// its first row.
+// Snapshot returns the snapshot that the file's journal begins with; nil when it begins
+// with its first row.
 func (l *Ledger) Snapshot() *Snapshot {
 	if l.base == nil {
 		return nil
@@ -39,19 +38,19 @@ func (l *Ledger) Snapshot() *Snapshot {
 	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.snapshotHash}
 }
 
-// EventsBegin is the row with which the events stream begins, at the latest; 1
-// where none of its events was removed.
+// EventsBegin returns the latest row that the events stream may begin with; 1 if no event
+// was removed.
 func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	columns, err := columnsOf(ctx, l.read, "archives")
 	if err != nil || !slices.Contains(columns, "events_begin") {
-		return 1, err // a file from before events were removed
+		return 1, err // the file predates the removal of events
 	}
 	err = l.read.QueryRowContext(ctx, `SELECT max(1, coalesce(max(events_begin), 1)) FROM archives`).Scan(&seq)
 	return seq, err
 }
 
-// VouchedSnapshots are the snapshots that published ledger.archived events name,
-// the newest last.
+// VouchedSnapshots lists the snapshots that published ledger.archived events name, the
+// newest last.
 func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err error) {
 	for r, err := range rowsOf(events) {
 		if err != nil {
@@ -68,16 +67,15 @@ func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err erro
 	return all, nil
 }
 
-// A written snapshot is compressed with gzip: a line of JSON that names it, and
-// for each part of a table a line of JSON and the part's rows, a JSON array of
-// arrays, with a newline after.
+// A written snapshot is compressed with gzip. A line of JSON names it. Each part of a table
+// follows: a line of JSON, then the part's rows as a JSON array of arrays and a newline.
 const snapshotFormat = "perennial snapshot 1"
 
 type snapshotLine struct {
 	Format       string `json:"format"`
 	Seq          int64  `json:"seq"`
 	Hash         string `json:"hash"`
-	Time         int64  `json:"time"` // of that row, in microseconds since 1970 UTC
+	Time         int64  `json:"time"` // time of that row, in microseconds since 1970 UTC
 	SnapshotHash string `json:"snapshot_hash"`
 }
 
@@ -85,14 +83,14 @@ type partLine struct {
 	Table   string `json:"table"`
 	N       int64  `json:"n"`
 	Columns string `json:"columns"`
-	Bytes   int    `json:"bytes"` // of the rows
+	Bytes   int    `json:"bytes"` // length of the rows
 }
 
-// mostPart bounds what a part of a snapshot may be said to have.
+// mostPart bounds the declared bytes of a part.
 const mostPart = 256 << 20
 
-// WriteSnapshot writes what the journal of the file begins with, so that a ledger
-// can be made from it and from the rows after it.
+// WriteSnapshot writes the snapshot that the file's journal begins with. A ledger can be
+// built from it and the rows after it.
 func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	if l.base == nil {
 		return errors.New("the ledger begins with its first row: there is no snapshot to write")
@@ -123,15 +121,14 @@ func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	return packed.Close()
 }
 
-// CheckSnapshot reads a written snapshot to its end and proves that it is the one
-// that is wanted.
+// CheckSnapshot reads a written snapshot to its end and proves that it is the wanted one.
 func CheckSnapshot(from io.Reader, want Snapshot) error {
 	_, err := readSnapshot(from, want, func(chunk) error { return nil })
 	return err
 }
 
-// readSnapshot yields the parts of a written snapshot, and proves at the end that
-// they are what their hash says, and that it is the one that is wanted.
+// readSnapshot yields the parts of a written snapshot. At the end it proves that they match
+// their hash, and that the snapshot is the wanted one.
 func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*base, error) {
 	broken := func(err error) error { return &BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()} }
 	packed, err := gzip.NewReader(from)
@@ -195,8 +192,8 @@ func readLine(in *bufio.Reader, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// beginFrom makes the fold begin with a written snapshot. Its hash is compared
-// before anything of it becomes a table.
+// beginFrom begins the fold with a written snapshot. It checks the hash before any part
+// becomes a table.
 func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
 	var b base
 	return f.begin(func() error {

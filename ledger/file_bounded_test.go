@@ -18,10 +18,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// events is an events stream, and the snapshots that are stored beside it.
+// events is an events stream, and the snapshots stored with it.
 type events struct {
 	all       [][]byte // from row 1 on
-	first     int64    // that is still there
+	first     int64    // first event that still exists
 	snapshots map[Snapshot][]byte
 }
 
@@ -41,8 +41,8 @@ func (e *events) publish(t testing.TB, l *Ledger) {
 	}
 }
 
-// bound stores the snapshot that a ledger begins with and removes events up to it,
-// as `ledger archive` does; held is an event that a consumer needs, 0 for none.
+// bound stores the ledger's first snapshot and removes events up to it, like `ledger
+// archive`. held is an event that a consumer needs, 0 for none.
 func (e *events) bound(t testing.TB, b *book, held int64) {
 	t.Helper()
 	s := b.Snapshot()
@@ -64,8 +64,8 @@ func (e *events) bound(t testing.TB, b *book, held int64) {
 	e.snapshots, e.first = map[Snapshot][]byte{*s: content.Bytes()}, first
 }
 
-// restoring is a restore from what the stream has, with the newest snapshot that
-// it vouches for.
+// restoring returns a restore from the stream, with the newest snapshot that it vouches
+// for.
 func (e *events) restoring(t testing.TB, from string) Restore {
 	t.Helper()
 	x := Restore{Path: filepath.Join(t.TempDir(), "main.ledger.db"), From: from, Clock: daily(), AppID: "app", Events: e.from}
@@ -79,8 +79,8 @@ func (e *events) restoring(t testing.TB, from string) Restore {
 	return x
 }
 
-// archivedAndBounded is a ledger whose first rows were archived and whose events
-// begin after them.
+// archivedAndBounded returns a ledger whose first rows were archived and whose events begin
+// after them.
 func archivedAndBounded(t *testing.T, before, held int64) (*book, *events) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
@@ -149,7 +149,7 @@ func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
 	}
 }
 
-// TestALedgerOfAnotherAccountIsNotReplaced: before the existing file is closed.
+// The check runs before the existing file is closed.
 func TestALedgerOfAnotherAccountIsNotReplaced(t *testing.T) {
 	b, e := archivedAndBounded(t, 30, 0)
 	bound, err := b.Binding(t.Context())
@@ -222,7 +222,7 @@ func TestASnapshotThatNoEventVouchesForRestoresNothing(t *testing.T) {
 	}
 }
 
-// forgeSnapshot gives a restore a snapshot that is whole and not of this history.
+// forgeSnapshot gives a restore an intact snapshot of another history.
 func forgeSnapshot(t *testing.T, b *book, x *Restore) {
 	t.Helper()
 	var parts []chunk
@@ -283,9 +283,8 @@ func TestATornOrChangedSnapshotIsNotReadAsWhole(t *testing.T) {
 	}
 }
 
-// TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged: whatever happened, whenever it
-// was archived and however far the stream was bounded, the stream and the snapshot
-// beside it give the ledger again, table by table.
+// Whatever happened, whenever it was archived and however far the stream was bounded, the
+// stream and its snapshot give the ledger again, table by table.
 func TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -334,8 +333,8 @@ func TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged(t *testing.T) {
 	})
 }
 
-// The facts of an archiving are two rows that nothing keeps: they are no reason to
-// archive again.
+// The facts of an archiving are two rows that nothing keeps; they do not cause another
+// archive.
 func TestFewRowsMakeNoArchive(t *testing.T) {
 	t.Parallel()
 	facts := []fact.Fact{opened(1)}

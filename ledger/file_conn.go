@@ -1,5 +1,4 @@
-// The connection that writes: prepared statements without what database/sql adds
-// to each.
+// The writer's connection: prepared statements without the cost of database/sql.
 
 package ledger
 
@@ -16,16 +15,16 @@ import (
 	"perennial/ledger/fact"
 )
 
-// conn is the writer's connection, driven without database/sql: it has one
-// user, lives as long as the ledger, and its statements are the hottest path
-// there is (a fifth of the writer's time, measured). Statements are prepared
-// once. Nothing here is cancelled: a commit is done or rolled back whole.
+// conn is the writer's connection, used without database/sql. It has one user, lives as
+// long as the ledger, and its statements are the hottest path (a fifth of the writer's
+// time, measured). Each statement is prepared once. Statements are never cancelled: a
+// commit completes or is rolled back whole.
 type conn struct {
 	raw    driver.Conn
 	stmts  map[string]*prepared
 	args   []driver.NamedValue
-	ran    int64                 // statements that were run
-	before func(*prepared) error // called before each one; nil: nothing is
+	ran    int64                 // statements run so far
+	before func(*prepared) error // called before each statement; may be nil
 }
 
 // prepared is a statement of the connection.
@@ -67,7 +66,7 @@ func (c *conn) stmt(query string) (*prepared, error) {
 	return s, nil
 }
 
-// ready is the statement, when nothing has to be written before it any more.
+// ready returns the statement, after writing what must be written before it.
 func (c *conn) ready(query string) (*prepared, error) {
 	s, err := c.stmt(query)
 	if err == nil && c.before != nil {
@@ -76,8 +75,8 @@ func (c *conn) ready(query string) (*prepared, error) {
 	return s, err
 }
 
-// values puts the arguments into the driver's types, in a buffer that the next
-// call uses again.
+// values converts the arguments to the driver's types, in a buffer that the next call
+// reuses.
 func (c *conn) values(args []any) ([]driver.NamedValue, error) {
 	c.ran++
 	c.args = c.args[:0]
@@ -112,7 +111,7 @@ func (c *conn) exec(query string, args ...any) error {
 	return err
 }
 
-// execOne is exec of a statement that must change exactly one row.
+// execOne runs a statement that must change exactly one row; ErrNotFound otherwise.
 func (c *conn) execOne(query string, args ...any) error {
 	result, err := c.run(query, args)
 	if err != nil {
@@ -124,7 +123,7 @@ func (c *conn) execOne(query string, args ...any) error {
 	return nil
 }
 
-// query runs a query; its error is that of the rows.
+// query runs a query; the rows return its error.
 func (c *conn) query(query string, args ...any) rows {
 	rows, err := c.start(query, args)
 	if err != nil {
@@ -149,13 +148,12 @@ func (c *conn) start(query string, args []any) (*connRows, error) {
 	return &connRows{rows: rows, values: make([]driver.Value, len(rows.Columns()))}, nil
 }
 
-// queryRow defers every error to Scan, as database/sql does; no row is
-// sql.ErrNoRows.
+// queryRow defers every error to Scan, like database/sql; a missing row is sql.ErrNoRows.
 func (c *conn) queryRow(query string, args ...any) scanner {
 	return oneRow{c.query(query, args...)}
 }
 
-// failed are the rows of a query that failed.
+// failed is the result of a query that failed.
 type failed struct{ err error }
 
 func (f failed) Next() bool        { return false }
@@ -206,8 +204,8 @@ func (r *connRows) Scan(dest ...any) error {
 	return nil
 }
 
-// assign stores a column in a variable of the same kind; tables are STRICT, so
-// nothing has to be converted.
+// assign stores a column in a variable of the same kind. Tables are STRICT, so no
+// conversion is needed.
 func assign(dest any, value driver.Value) error {
 	number, isNumber := value.(int64)
 	text, isText := value.(string)

@@ -1,5 +1,4 @@
-// Backups and rebuilt ledgers: files that are written beside and take their place
-// whole.
+// Backups and rebuilt ledgers: written to a temporary file, then renamed into place.
 
 package ledger
 
@@ -19,10 +18,10 @@ import (
 	"perennial/ledger/files"
 )
 
-// Rebuild folds the journal into a new file at out, which must not exist, and
-// compares every projection with the present one. When a projection differs the
-// error is a *BrokenError and the file is kept all the same: it holds what the
-// journal gives. The proxies table is a cache and is left empty.
+// Rebuild folds the journal into a new file at out, which must not exist, and compares
+// every projection with the present one. If a projection differs it returns a *BrokenError
+// and keeps the file, which holds what the journal gives. The proxies table is a cache and
+// stays empty.
 func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error) {
 	if err := mustNotExist(out); err != nil {
 		return v, err
@@ -38,9 +37,9 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	return v, err
 }
 
-// Backup writes a verified copy of the ledger as it is at one moment, beside
-// a running writer. The file appears under its name only when it is whole, has
-// been verified and is on the disk. An existing file is replaced only by force.
+// Backup writes a verified copy of the ledger as of one moment, next to a running writer.
+// The file gets its name once it is complete, verified and synced. It replaces an existing
+// file only with force.
 func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified, err error) {
 	if !force {
 		if err := mustNotExist(out); err != nil {
@@ -64,7 +63,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 				return errors.Join(fmt.Errorf("the copy ends with row %d %s, which %s does not hold", v.Head.Seq, v.Head.Hash, l.path), err)
 			}
 		}
-		// Without a WAL it is one file, and reading it leaves nothing beside it.
+		// Without a WAL the backup is one file, and reading it leaves no other files.
 		if err := withoutWAL(path); err != nil {
 			return err
 		}
@@ -74,8 +73,8 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 	return v, err
 }
 
-// copyInto makes a copy of a ledger file by SQLite's own means: one moment of
-// it, whatever a writer beside it does, with the content of its WAL.
+// copyInto copies a ledger file with SQLite's VACUUM INTO. The copy is of one moment,
+// includes the WAL, and is safe next to a writer.
 func copyInto(ctx context.Context, from, to string) (err error) {
 	if err := files.Regular(from); err != nil {
 		return err
@@ -91,8 +90,8 @@ func copyInto(ctx context.Context, from, to string) (err error) {
 	return os.Chmod(to, 0o600)
 }
 
-// copyClosed makes a copy of a ledger file that no process writes: its very bytes where
-// SQLite keeps nothing beside it, in a fraction of the time that copyInto takes.
+// copyClosed copies a ledger file that no process writes. Without a WAL or rollback journal
+// it copies the bytes, in a fraction of copyInto's time.
 func copyClosed(ctx context.Context, from, to string) (err error) {
 	for _, suffix := range []string{"-wal", "-journal"} {
 		if exists(from + suffix) {
@@ -117,7 +116,7 @@ func copyClosed(ctx context.Context, from, to string) (err error) {
 
 // verifyCopy verifies a copy that no other process has open.
 func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
-	l, err := Open(ctx, Config{Path: path, Clock: func() time.Time { return time.Unix(0, 0) }}) // nothing is written
+	l, err := Open(ctx, Config{Path: path, Clock: func() time.Time { return time.Unix(0, 0) }}) // the clock is unused: nothing is written
 	if err != nil {
 		return v, err
 	}
@@ -125,7 +124,7 @@ func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
 	return l.Verify(ctx)
 }
 
-// withoutWAL makes a closed ledger one file, until it is opened to write.
+// withoutWAL makes a closed ledger one file, until it is opened for writing.
 func withoutWAL(path string) (err error) {
 	c, err := openConn("file:" + (&url.URL{Path: path}).EscapedPath())
 	if err != nil {
@@ -143,9 +142,8 @@ func mustNotExist(path string) error {
 	return errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
 }
 
-// writeBeside runs do with a path in a directory of its own beside out, on the
-// same file system, and removes what it leaves there, and what one of its kind
-// that was killed has left.
+// writeBeside runs do with a path in a new directory next to out, on the same file system.
+// It removes the directory afterwards, and those that killed processes left.
 func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(out), pattern))
 	if err != nil {
@@ -171,8 +169,8 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	return do(filepath.Join(dir, "ledger.db"))
 }
 
-// lockRoom takes the lock of a directory that writeBeside works in; alone is false where
-// another process has it. The lock ends with the process that holds it.
+// lockRoom locks a directory of writeBeside; alone is false if another process holds it.
+// The lock ends with the process that holds it.
 func lockRoom(dir string) (unlock func() error, alone bool) {
 	lock, alone, err := files.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
@@ -181,14 +179,15 @@ func lockRoom(dir string) (unlock func() error, alone bool) {
 	return lock.Unlock, alone
 }
 
-// keep puts a finished and closed file in its place: synced, renamed, and the
-// renaming synced. What was removed from that place is gone from the disk before:
-// a WAL that is still there would be taken for the new file's.
+// keep puts a finished and closed file in its place: it syncs the file, renames it, and
+// syncs the rename. Removals in that place reach the disk first, because an old WAL would
+// be taken for the new file's.
 func keep(path, out string) error {
 	if _, err := os.Stat(path + "-wal"); err == nil {
 		return fmt.Errorf("%s was not closed: its newest part is in its -wal file", path)
 	}
-	// What would be taken for a part of it may belong to the file that was there.
+	// Files next to out may belong to the previous file, and SQLite would take them for the
+	// new one's.
 	for _, suffix := range besideIt[1:] {
 		if exists(out + suffix) {
 			return fmt.Errorf("%s exists and belongs to another file: close what has %s open, or move both away", out+suffix, out)
@@ -203,14 +202,14 @@ func keep(path, out string) error {
 	return names.sync(filepath.Dir(out))
 }
 
-// names are the changes of directories that putting a file in its place takes. A
-// power cut keeps what was synced, and of what came after it any part.
+// names holds the directory changes of putting a file in its place. A power cut keeps what
+// was synced, and any part of what followed.
 var names = struct {
 	link, rename func(from, to string) error
 	remove, sync func(path string) error
 }{os.Link, os.Rename, os.Remove, syncFile}
 
-// syncFile puts a file, or a directory's list of names, on the disk.
+// syncFile syncs a file, or a directory's list of names, to the disk.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

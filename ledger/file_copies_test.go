@@ -95,7 +95,7 @@ func TestARebuildFromABrokenChainLeavesNoFile(t *testing.T) {
 	holdsOnly(t, filepath.Dir(out))
 }
 
-// A backup taken while the writer works is one moment of the ledger, whole.
+// A backup taken while the writer works is one complete moment of the ledger.
 func TestABackupBesideAWriterIsOneMomentOfIt(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
@@ -158,7 +158,7 @@ func TestABackupNeverReplacesAFileUnasked(t *testing.T) {
 	}
 }
 
-// A ledger that is not sound gives no backup: the one before it stays.
+// A broken ledger gives no backup, and the previous one stays.
 func TestABackupThatDoesNotVerifyLeavesTheLastOne(t *testing.T) {
 	path := tampered(t, `UPDATE totals SET cents = cents + 1`)
 	out := filepath.Join(t.TempDir(), "b.db")
@@ -181,14 +181,14 @@ func TestABackupOfAHeadTakenAwayMeanwhileIsRefused(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	other := newBook(t)
 	other.add(opened(1))
-	l.path = other.path // what is copied is not what was opened
+	l.path = other.path // what is copied differs from what was opened
 	if _, err := l.Backup(t.Context(), filepath.Join(t.TempDir(), "b.db"), false); err == nil || !strings.Contains(err.Error(), "does not hold") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A copy that was killed leaves its half in a directory of its own; the next of
-// its kind removes it, and not that of one that still works.
+// A killed copy leaves its half in its own directory. The next copy of its kind removes it,
+// but not the directory of a running one.
 func TestWhatAKilledCopyLeftIsRemovedByTheNext(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
@@ -225,7 +225,7 @@ func TestABackupIsOneFileAndStaysSoWhenRead(t *testing.T) {
 	holdsOnly(t, filepath.Dir(out), "backup.db")
 }
 
-// TestABackupIsNoted beside the ledger, and what stands there instead is an error.
+// The note is next to the ledger, and anything else in its place is an error.
 func TestABackupIsNoted(t *testing.T) {
 	b := newBook(t)
 	if at, err := b.LastBackup(); err != nil || !at.At.IsZero() {

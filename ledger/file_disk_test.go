@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// fill writes until the file may not grow any more, and gives the error.
+// fill writes until the file cannot grow, and returns the error.
 func (b *book) fill(n int) error {
 	for i := range n {
 		err := b.tryAdd(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: fmt.Sprintf("%0900d", i)})
@@ -23,7 +23,7 @@ func (b *book) fill(n int) error {
 	return nil
 }
 
-// pages bounds the file, as a full disk does: SQLite answers SQLITE_FULL.
+// pages bounds the file like a full disk: SQLite answers SQLITE_FULL.
 func (b *book) pages(n int64) {
 	b.t.Helper()
 	check(b.t, b.Write(context.Background(), func(tx *Tx) error { return tx.exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)) }))
@@ -32,7 +32,7 @@ func (b *book) pages(n int64) {
 func TestAFullDiskLosesNothingAndEndsWithTheSpace(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
-	b.pages(1) // as small as it is
+	b.pages(1) // its present size
 	err := b.fill(500)
 	if err == nil {
 		t.Fatal("the file was not full")
@@ -54,7 +54,7 @@ func TestAFullDiskLosesNothingAndEndsWithTheSpace(t *testing.T) {
 	}
 }
 
-// TestAShellThatHoldsTheLock: a person's BEGIN IMMEDIATE in a SQLite shell.
+// The lock is an operator's BEGIN IMMEDIATE in a SQLite shell.
 func TestAShellThatHoldsTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), BusyTimeout: 10 * time.Millisecond})
@@ -80,13 +80,12 @@ func TestAShellThatHoldsTheLock(t *testing.T) {
 	}
 }
 
-// TestAFlippedByteIsFound: in every part of the file a changed byte is either
-// found or in a place that holds nothing.
+// A changed byte in any part of the file is either found or in an unused place.
 func TestAFlippedByteIsFound(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
 	b.add(history()...)
-	for range 40 { // rows, so that not most of the file is empty
+	for range 40 { // enough rows for the file not to be mostly empty
 		b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: strings.Repeat("card ", 40)})
 	}
 	want := b.balance()
@@ -121,7 +120,7 @@ func TestAFlippedByteIsFound(t *testing.T) {
 	t.Logf("%d found", found)
 }
 
-// TestACommitThatFailsShowsNothing: what the outbox reads was committed.
+// The outbox reads only committed rows.
 func TestACommitThatFailsShowsNothing(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
@@ -129,7 +128,7 @@ func TestACommitThatFailsShowsNothing(t *testing.T) {
 	changed := b.Changed(before)
 	err := b.Write(t.Context(), func(tx *Tx) error {
 		check(t, tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "it never was"}))
-		// A reference that is looked at by COMMIT alone.
+		// Only COMMIT checks this reference.
 		check(t, tx.exec(`PRAGMA defer_foreign_keys = ON`))
 		return tx.exec(`INSERT INTO lines (operation, proxy_id, state, claim, duration_days) VALUES ('none', 'px', 'skipped', 0, 30)`)
 	})

@@ -1,4 +1,4 @@
-// What follows a failed write or sync of the disk.
+// Recovery from a failed write or sync of the disk.
 
 package ledger
 
@@ -10,18 +10,17 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// What a failed fsync means: the operating system may have dropped what it could
-// not write, and continues showing it to every reader. So a process that opens
-// the file afterwards can find commits in the write-ahead log that are gone with
-// the power; whatever it appended after them would be gone with them, synced or
-// not. The process that saw the failure is safe from that: SQLite has undone the
-// commit, and writes the same part of the log again.
+// After a failed fsync the operating system may have dropped data it could not write, and
+// still show that data to readers. A process that opens the file later can find commits in
+// the write-ahead log that a power cut would lose. Whatever it appends after them would be
+// lost too, synced or not. The process that saw the failure is safe: SQLite has undone the
+// commit and writes the same part of the log again.
 //
-// Therefore, before anything is appended, all that reads find in the log is
-// copied into the database, synced there, and the log restarted:
-// - in a file that was opened, since who had it before may have died of a failure;
-// - after an I/O error, as a proof that the disk takes writes again.
-// Until that succeeds no write does, and reads continue.
+// Before anything is appended, everything that reads find in the log is therefore copied
+// into the database, synced there, and the log is restarted:
+// - in a file just opened, because its previous process may have died of a failure;
+// - after an I/O error, as proof that the disk takes writes again.
+// Writes fail until that succeeds. Reads continue.
 
 // isIOError reports whether the disk failed, whatever SQLite was doing.
 func isIOError(err error) bool {
@@ -29,10 +28,9 @@ func isIOError(err error) bool {
 	return failure.Code == sqlite3.ErrIoErr
 }
 
-// settleLog copies what is in the write-ahead log into the database and syncs it
-// there. While a reader is at an older moment of the file only a part of it can
-// be copied; that is no error: a reader who has been there all the time has kept
-// the index of the log, which ends with the last commit that was synced.
+// settleLog copies the write-ahead log into the database and syncs it there. While a reader
+// uses an older moment of the file only a part can be copied, which is no error. Such a
+// reader has kept the index of the log, which ends with the last synced commit.
 func (c *conn) settleLog() error {
 	var busy, frames, moved int64
 	if err := c.queryRow(`PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &frames, &moved); err != nil {
@@ -41,8 +39,8 @@ func (c *conn) settleLog() error {
 	return nil
 }
 
-// recover makes sure, after an I/O error, that the disk takes writes and that the
-// journal ends where the last commit did.
+// recover checks, after an I/O error, that the disk takes writes and that the journal ends
+// with the last commit.
 func (w *writer) recover() error {
 	if err := w.settleLog(); err != nil {
 		return err

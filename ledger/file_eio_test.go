@@ -15,9 +15,8 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// onDisk gives the disk to the process that runs the test's part on it. To the
-// one that was started it gives nil, after running the test again in such a
-// process.
+// onDisk runs the test again in a process with the failing disk. It returns the disk in
+// that process, and nil in the one that started it.
 func onDisk(t *testing.T, role string) *disktest.Disk {
 	t.Helper()
 	if os.Getenv(roleEnv) == role {
@@ -33,16 +32,15 @@ func onDisk(t *testing.T, role string) *disktest.Disk {
 	return nil
 }
 
-// roleEnv says, in a process of this test's own program, which part it plays.
+// roleEnv names the part that a process of this test's own program plays.
 const roleEnv = "PERENNIAL_TEST_ROLE"
 
 func topUp(cents int64) fact.LedgerRecorded {
 	return fact.LedgerRecorded{Movement: "top-up", AmountCents: cents, By: "ada", Reason: "card"}
 }
 
-// TestADiskThatFailsLosesNothingAndTheLedgerRecovers: writes or syncs give
-// EIO. No caller hears of a fact that is not there, reads continue, the health report
-// says why, and when the disk works again so does the ledger.
+// Writes or syncs give EIO. No caller is told of a missing fact, reads continue, and the
+// health report says why. When the disk works again so does the ledger.
 func TestADiskThatFailsLosesNothingAndTheLedgerRecovers(t *testing.T) {
 	disk := onDisk(t, "eio")
 	if disk == nil {
@@ -73,7 +71,7 @@ func TestADiskThatFailsLosesNothingAndTheLedgerRecovers(t *testing.T) {
 	}
 }
 
-// fails checks that a write fails, and says so.
+// fails checks that a write fails and reports it.
 func (b *book) fails() {
 	b.t.Helper()
 	err := b.tryAdd(topUp(1))
@@ -82,8 +80,8 @@ func (b *book) fails() {
 	}
 }
 
-// TestACheckpointThatFailsLosesNothing: commits continue while the database itself
-// cannot be written, and what stands in the log alone gets there in the end.
+// Commits continue while the database itself cannot be written, and rows that are only in
+// the log reach it in the end.
 func TestACheckpointThatFailsLosesNothing(t *testing.T) {
 	disk := onDisk(t, "checkpoint")
 	if disk == nil {
@@ -106,7 +104,7 @@ func TestACheckpointThatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// An archiving on a disk that fails leaves the ledger as it was.
+// An archiving on a failing disk leaves the ledger unchanged.
 func TestAnArchivingOnADiskThatFailsLeavesTheLedger(t *testing.T) {
 	disk := onDisk(t, "archive")
 	if disk == nil {

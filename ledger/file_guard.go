@@ -1,4 +1,4 @@
-// A file that is lost or damaged while it is open is noticed before it is written.
+// Detecting a ledger file that was lost or damaged while open, before writing to it.
 
 package ledger
 
@@ -17,15 +17,12 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// SQLite continues with a file whose name was removed, or was given to another file:
-// what is committed then is gone with the process. It also continues where some
-// pages of a file are damaged and others are not. So an open ledger keeps in mind
-// which files it has open and whether SQLite ever found one damaged, and writes
-// nothing more when one of them is not as it was. As no intent is written, nothing
-// is sent.
+// SQLite keeps using a file whose name was removed or given to another file; those commits
+// are lost with the process. It also continues when only some pages are damaged. An open
+// ledger therefore remembers which files it has open and whether SQLite found one damaged.
+// It writes nothing once one of them has changed. Without an intent nothing is sent.
 
-// LostError says that a ledger file was removed, or replaced by another one, while
-// it was open.
+// LostError reports that a ledger file was removed or replaced while it was open.
 type LostError struct{ Path string }
 
 // Error says what happened and what to do.
@@ -34,7 +31,7 @@ func (e *LostError) Error() string {
 		"put the very file back; or stop the runner, which publishes what it has first, and make the ledger again with `perennial ledger restore --from-events --replace`", e.Path)
 }
 
-// DamagedError says that SQLite found a ledger file damaged.
+// DamagedError reports that SQLite found a ledger file damaged.
 type DamagedError struct {
 	Path string
 	Err  error
@@ -46,10 +43,10 @@ func (e *DamagedError) Error() string {
 		"with `perennial ledger restore --from-events --replace`, or with `perennial ledger restore --from BACKUP --replace`", e.Path, e.Err)
 }
 
-// Unwrap returns what SQLite said.
+// Unwrap returns SQLite's error.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// asDamaged makes a *DamagedError of what SQLite says of a damaged file.
+// asDamaged turns SQLite's error about a damaged file into a *DamagedError.
 func asDamaged(path string, err error) error {
 	if _, known := errors.AsType[*DamagedError](err); known || !ofDamage(err) {
 		return err
@@ -65,17 +62,17 @@ func ofDamage(err error) bool {
 // guard notices changes of an open ledger's files. A nil guard notices none.
 type guard struct {
 	path string
-	held func() error // of the directory; may be nil
+	held func() error // returns why the directory is no longer held; may be nil
 
 	mu      sync.Mutex
-	open    map[string]os.FileInfo // by ending
-	size    int64                  // of the file, when it was longest
+	open    map[string]os.FileInfo // by suffix
+	size    int64                  // the largest size of the file so far
 	damaged error
 }
 
 func newGuard(path string) *guard { return &guard{path: path, open: map[string]os.FileInfo{}} }
 
-// notice keeps in mind that SQLite found the file damaged, and returns err.
+// notice records that SQLite found the file damaged, and returns err.
 func (g *guard) notice(err error) error {
 	if g == nil || !ofDamage(err) {
 		return err
@@ -88,8 +85,8 @@ func (g *guard) notice(err error) error {
 	return err
 }
 
-// check is why the files cannot be used any more, nil while they can; shorter says
-// that the file has lost a part since it was last checked.
+// check returns why the files cannot be used any more; nil while they can. shorter reports
+// that the file has shrunk since the last check.
 func (g *guard) check() (shorter bool, err error) {
 	if g == nil {
 		return false, nil
@@ -105,7 +102,7 @@ func (g *guard) check() (shorter bool, err error) {
 		now, err := os.Stat(g.path + ending)
 		was := g.open[ending]
 		switch {
-		case err != nil && !errors.Is(err, fs.ErrNotExist): // the disk does not answer: that is no proof
+		case err != nil && !errors.Is(err, fs.ErrNotExist): // no answer from the disk is no proof
 		case was != nil && (err != nil || !os.SameFile(was, now)):
 			return false, &LostError{g.path + ending}
 		case err == nil && was == nil:
@@ -119,9 +116,8 @@ func (g *guard) check() (shorter bool, err error) {
 	return shorter, g.damaged
 }
 
-// Unusable is why nothing more is written to the ledger until the program is
-// started again, or its file put back: a *LostError or a *DamagedError, nil while
-// all is well.
+// Unusable returns why the ledger is no longer written until the program restarts or its
+// file is put back: a *LostError or a *DamagedError. It is nil otherwise.
 func (l *Ledger) Unusable() error {
 	shorter, err := l.guard.check()
 	if err != nil || !shorter {
@@ -130,9 +126,8 @@ func (l *Ledger) Unusable() error {
 	return l.cutShort()
 }
 
-// cutShort checks whether a file that has become shorter ends before its pages do,
-// as its own header counts them: those in the -wal are not among them. One that a
-// person vacuumed does not.
+// cutShort checks whether a shrunken file ends before its last page, as counted in its
+// header; pages in the -wal are not counted. A file that an operator vacuumed passes.
 func (l *Ledger) cutShort() error {
 	bytes, err := bytesInHeader(l.path)
 	l.guard.mu.Lock()
@@ -149,14 +144,14 @@ func (l *Ledger) cutShort() error {
 	return nil
 }
 
-// keptOpen are the files that bytesInHeader has opened. To close one would end the
-// locks that SQLite has on the same file in this process.
+// keptOpen holds the files that bytesInHeader has opened. Closing one would drop SQLite's
+// locks on the same file in this process.
 var keptOpen struct {
 	sync.Mutex
 	files []*os.File
 }
 
-// bytesInHeader is the size that a database file's header gives it
+// bytesInHeader returns the size that a database file's header states
 // (https://www.sqlite.org/fileformat.html, 1.3).
 func bytesInHeader(path string) (int64, error) {
 	f, err := os.Open(path)
@@ -177,8 +172,8 @@ func bytesInHeader(path string) (int64, error) {
 	return page * int64(binary.BigEndian.Uint32(header[28:])), nil
 }
 
-// connector opens connections for reading that a guard watches. While the name
-// belongs to another file it opens none: it would read another history.
+// connector opens guarded connections for reading. It opens none while the name belongs to
+// another file, which would hold another history.
 type connector struct {
 	driver *sqlite3.SQLiteDriver
 	dsn    string
@@ -189,7 +184,7 @@ func openGuarded(dsn string, g *guard) *sql.DB {
 	return sql.OpenDB(&connector{driver: &sqlite3.SQLiteDriver{}, dsn: dsn, guard: g})
 }
 
-// Driver returns SQLite's.
+// Driver returns SQLite's driver.
 func (c *connector) Driver() driver.Driver { return c.driver }
 
 // Connect opens a connection.
@@ -210,13 +205,13 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	return &guardedConn{conn, c.guard}, nil
 }
 
-// guardedConn passes SQLite's errors about the file to the guard.
+// guardedConn reports SQLite's errors about the file to the guard.
 type guardedConn struct {
 	*sqlite3.SQLiteConn
 	guard *guard
 }
 
-// QueryContext is the driver's.
+// QueryContext runs the driver's query.
 func (c *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.SQLiteConn.QueryContext(ctx, query, args)
 	if err != nil {
@@ -230,5 +225,5 @@ type guardedRows struct {
 	guard *guard
 }
 
-// Next is the driver's.
+// Next reads the driver's next row.
 func (r *guardedRows) Next(dest []driver.Value) error { return r.guard.notice(r.Rows.Next(dest)) }

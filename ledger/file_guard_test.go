@@ -16,8 +16,8 @@ func (b *book) addCents() error {
 	return b.tryAdd(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 }
 
-// TestALedgerWhoseFileIsGoneTakesNoMore: what is written into a file without a name
-// is gone with the process. Put back, it is the same file.
+// Writes to a file without a name are lost with the process. A file put back is the same
+// file.
 func TestALedgerWhoseFileIsGoneTakesNoMore(t *testing.T) {
 	for _, ending := range besideIt {
 		b := newBook(t)
@@ -45,8 +45,7 @@ func TestALedgerWhoseFileIsGoneTakesNoMore(t *testing.T) {
 	}
 }
 
-// TestAReplacedFileIsNotReadBesideTheOpenOne: a connection that is opened later
-// would read the history of the other file.
+// A connection opened later would read the other file's history.
 func TestAReplacedFileIsNotReadBesideTheOpenOne(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
@@ -69,8 +68,8 @@ func TestAReplacedFileIsNotReadBesideTheOpenOne(t *testing.T) {
 	}
 }
 
-// TestADamagedLedgerTakesNoMore: a file that was cut short, looked at before any
-// page that is missing was needed, and one whose damage a read comes upon.
+// The file was cut short, checked before a missing page was needed, or a read finds the
+// damage.
 func TestADamagedLedgerTakesNoMore(t *testing.T) {
 	says := func(b *book, err error) {
 		t.Helper()
@@ -107,9 +106,7 @@ func TestADamagedLedgerTakesNoMore(t *testing.T) {
 	says(read, read.addCents())
 }
 
-// TestADamagedFileSaysWhatToDo: at the start, and as a backup.
-// A file that was vacuumed is shorter, and what is committed since stands in the
-// -wal: nothing of it is missing.
+// A vacuumed file is shorter, and later commits are in the -wal: nothing is missing.
 func TestAVacuumedLedgerIsNotDamaged(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

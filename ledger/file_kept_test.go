@@ -1,4 +1,4 @@
-// Ledgers as the programs of each schema wrote them: testdata/schemas keeps one of each.
+// Ledgers written by the programs of each schema; testdata/schemas keeps one of each.
 
 package ledger
 
@@ -15,8 +15,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestALedgerOfThisSchemaIsKept: with a migration comes a file that a program with it
-// wrote, for every later program to open. One that is kept is never made again.
+// Each migration comes with a file written by a program with it, for every later program to
+// open. A kept file is never recreated.
 func TestALedgerOfThisSchemaIsKept(t *testing.T) {
 	known, err := knownVersion()
 	check(t, err)

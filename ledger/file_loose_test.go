@@ -12,11 +12,10 @@ import (
 	"perennial/ledger/files"
 )
 
-// TestWhatIsBesideALedgerIsClosedToOthers: a chmod of the ledger leaves the -wal and the
-// -shm as they are.
+// A chmod of the ledger does not change the -wal and the -shm.
 func TestWhatIsBesideALedgerIsClosedToOthers(t *testing.T) {
 	t.Parallel()
-	b := newBook(t) // as a shell that has it open: SQLite keeps the files
+	b := newBook(t) // like a shell that has it open: SQLite keeps the files
 	b.add(accepted(fact.KindOrder, "c/1"))
 	for ending, mode := range map[string]fs.FileMode{"": 0o644, "-wal": 0o666, "-shm": 0o666} {
 		check(t, os.Chmod(b.path+ending, mode))
@@ -29,7 +28,7 @@ func TestWhatIsBesideALedgerIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestANamedPipeIsNoLedger, nor a backup, nor what stands beside one.
+// A named pipe is refused as a ledger, as a backup, and in place of SQLite's files.
 func TestANamedPipeIsNoLedger(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

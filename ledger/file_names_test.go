@@ -14,7 +14,7 @@ import (
 // change is one change of a directory, or a sync of it.
 type change struct{ what, from, to string }
 
-// recordNames remembers the changes of directories while do runs.
+// recordNames records the changes of directories while do runs.
 func recordNames(t *testing.T, do func()) (all []change) {
 	t.Helper()
 	before := names
@@ -39,8 +39,8 @@ func recordNames(t *testing.T, do func()) (all []change) {
 	return all
 }
 
-// powerCuts calls yield with the names that a cut after every change may leave:
-// what was synced, and any part of the rest, in order.
+// powerCuts calls yield with the names that a power cut after each change may leave: what
+// was synced, and any part of the rest, in order.
 func powerCuts(names map[string]string, changes []change, yield func(map[string]string)) {
 	for end := range len(changes) + 1 {
 		synced := 0
@@ -79,8 +79,8 @@ func (c change) apply(names map[string]string) {
 	}
 }
 
-// Whatever a power cut leaves of a restore's renaming: the ledger that was there
-// has a name with its WAL, and no file has the WAL of another.
+// Whatever a power cut leaves of a restore's renames, the previous ledger has a name with
+// its WAL, and no file has another's WAL.
 func TestAPowerCutInARestoreMixesNoTwoLedgers(t *testing.T) {
 	dir := t.TempDir()
 	path, made := filepath.Join(dir, "main.ledger.db"), filepath.Join(dir, "made.db")
@@ -114,7 +114,7 @@ func TestAPowerCutInARestoreMixesNoTwoLedgers(t *testing.T) {
 	}
 }
 
-// A WAL that is beside a backup's name would be taken for the new backup's.
+// A WAL next to a backup's name would be taken for the new backup's.
 func TestABackupDoesNotOverwriteAFileInUse(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// TestANewLedgersSchemaIsWhatTheMigrationsMake: a new ledger is made from empty.sql, which has
-// the schema and the rows that all migrations leave.
+// A new ledger is created from empty.sql, which holds the schema and rows that all
+// migrations leave.
 func TestANewLedgersSchemaIsWhatTheMigrationsMake(t *testing.T) {
 	t.Parallel()
 	migrated := inMemory(t)
@@ -44,13 +44,13 @@ func inMemory(t *testing.T) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.SetMaxOpenConns(1) // each connection would have a memory of its own
+	db.SetMaxOpenConns(1) // each connection would have its own memory database
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
-// dump is the SQL that makes a database again, in one transaction: tables, their rows, and
-// what watches over them. The list of migrations gets the time at which it is made.
+// dump returns the SQL that recreates a database in one transaction: tables, rows, indexes
+// and triggers. The list of migrations gets the time of its creation.
 func dump(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	var text, rest strings.Builder

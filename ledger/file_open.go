@@ -1,4 +1,4 @@
-// How a ledger file is opened, created and migrated, and its pragmas checked.
+// Opening, creating and migrating a ledger file, and checking its pragmas.
 
 package ledger
 
@@ -28,74 +28,74 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Config opens a ledger.
+// Config says how to open a ledger.
 type Config struct {
-	// Path of the file, <data_dir>/<account>.ledger.db by custom.
+	// Path of the file, by convention <data_dir>/<account>.ledger.db.
 	Path string
 	// Clock gives the time of facts. It is required.
 	Clock func() time.Time
-	// MaxGroup is the most writers that share one commit. Default 256.
+	// MaxGroup is the most writes that share one commit. Default 256.
 	MaxGroup int
-	// BusyTimeout is how long a commit waits for another process's lock on the
-	// file, such as a person's SQLite shell. Default 10 s.
+	// BusyTimeout is how long a commit waits for another process's lock on the file, such
+	// as an operator's SQLite shell. Default 10 s.
 	BusyTimeout time.Duration
-	// Turns are shared by the ledgers of one process. Default: this one waits for no other.
+	// Turns are shared by the ledgers of one process. Default: this writer waits for no
+	// other.
 	Turns *Turns
-	// Committed hears of each commit of the writer: how many writes it held, and how long
-	// it took. Default: nothing does.
+	// Committed is called after each commit with its number of writes and its duration.
+	// Default: no call.
 	Committed func(writes int, took time.Duration)
-	// ReadOnly opens an existing file beside a running writer: Write is refused.
+	// ReadOnly opens an existing file next to a running writer. Write returns ErrReadOnly.
 	ReadOnly bool
-	// Follows says that the journal is a stream elsewhere: Write appends facts only
-	// under Lead, which publishes them first, and Fold takes those of others.
+	// Follows says that the journal is an external stream. Write appends facts only under
+	// Lead, which publishes them first. Fold takes other runners' facts.
 	Follows bool
-	// Held is why this process does not have the file's directory for itself any more.
-	// Nothing is written then. Default: it always has it.
+	// Held returns why this process no longer holds the file's directory; then nothing is
+	// written. Default: it always holds it.
 	Held func() error
-	// Inspect opens, with ReadOnly, also a file whose schema was changed, so that
-	// Verify and Rebuild can say and mend what is wrong. Other reads of such a
-	// file may be wrong.
+	// Inspect, with ReadOnly, also opens a file whose schema was changed, so that Verify
+	// and Rebuild can report and repair it. Other reads of such a file may be wrong.
 	Inspect bool
 }
 
-// Ledger is one account's open ledger file. Its methods may be called from any
-// goroutine; writes are put in one line by the writer.
+// Ledger is one account's open ledger file. Its methods are safe for concurrent use; one
+// writer makes all writes.
 type Ledger struct {
 	*Journal
-	queries // what reads, by subject
+	queries // reads, by subject
 
-	temp     string // where Verify makes its second ledger
-	guard    *guard // of the file, and of what SQLite keeps beside it
+	temp     string // directory of Verify's second ledger
+	guard    *guard // of the file and SQLite's files next to it
 	write    *conn
 	requests chan *request
 	closing  chan struct{}
 	done     chan struct{}
 	once     sync.Once
 	maxGroup int
-	turns    *Turns                     // of its process
+	turns    *Turns                     // shared within the process
 	follows  bool                       // the journal is a stream
-	leader   atomic.Pointer[Leadership] // who appends to it, nil while none does
-	failing  atomic.Pointer[error]      // of the last commit, nil when it succeeded
+	leader   atomic.Pointer[Leadership] // nil while this ledger does not lead
+	failing  atomic.Pointer[error]      // error of the last commit, nil if it succeeded
 	busy     time.Duration              // how long a commit waits for another process's lock
 
 	unbounded atomic.Pointer[error] // why the write-ahead log cannot be emptied
-	logBound  int64                 // at how many bytes of it readers pause
+	logBound  int64                 // bytes of the log at which readers pause
 	reached   func(point string)
 	committed func(writes int, took time.Duration)
-	working   atomic.Int64 // since when the writer is at one group, in microseconds; 0: it is not
+	working   atomic.Int64 // when the writer began its present group, in microseconds; 0: idle
 }
 
-// ErrNotFound is what reads return for an id that the ledger does not hold.
+// ErrNotFound is returned by reads for an id that the ledger does not hold.
 var ErrNotFound = errors.New("not in the ledger")
 
-// ErrClosed is what Write returns after Close.
+// ErrClosed is returned by Write after Close.
 var ErrClosed = errors.New("ledger is closed")
 
-// ErrReadOnly is what Write returns on a ledger opened ReadOnly.
+// ErrReadOnly is returned by Write on a ledger opened ReadOnly.
 var ErrReadOnly = errors.New("ledger is open for reading only")
 
-// Open opens or creates the ledger file, migrates it and checks its pragmas. A
-// file that SQLite finds damaged is a *DamagedError.
+// Open opens or creates the ledger file, migrates it and checks its pragmas. It returns a
+// *DamagedError for a file that SQLite finds damaged.
 func Open(ctx context.Context, c Config) (*Ledger, error) {
 	l, err := open(ctx, c)
 	return l, asDamaged(c.Path, err)
@@ -137,7 +137,7 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 		err = l.readEnds(ctx)
 	}
 	if err == nil {
-		_, err = guard.check() // from here on the files are known
+		_, err = guard.check() // registers the files as they are now
 	}
 	if err != nil {
 		return nil, errors.Join(err, read.Close(), write.close())
@@ -176,15 +176,15 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// inspects reports whether the file is opened in spite of its schema. A newer one never
-// is, since its meaning is not known.
+// inspects reports whether to open the file despite its schema. A newer schema is always
+// refused, because its meaning is unknown.
 func (c Config) inspects(err error) bool {
 	failure, ok := errors.AsType[*SchemaError](err)
 	return ok && c.Inspect && failure.Difference != ""
 }
 
-// readEnds reads where the journal begins, and refuses to write after the end
-// of an archive.
+// readEnds reads where the journal begins, and refuses to write after the end of an
+// archive.
 func (l *Ledger) readEnds(ctx context.Context) (err error) {
 	if l.base, err = baseOf(ctx, l.read); err != nil {
 		return fmt.Errorf("open ledger %s: %w", l.path, err)
@@ -199,8 +199,8 @@ func (l *Ledger) readEnds(ctx context.Context) (err error) {
 	return nil
 }
 
-// Failing is why the last commit failed, nil when it did not: the disk is full,
-// say, or another process holds the file's lock. Reads continue meanwhile.
+// Failing returns why the last commit failed, nil if it succeeded. Reasons are a full disk
+// or another process's lock on the file. Reads continue.
 func (l *Ledger) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why
@@ -208,8 +208,8 @@ func (l *Ledger) Failing() error {
 	return nil
 }
 
-// WorkingSince is since when the writer is at one commit; zero while it has none, or waits
-// for its rows to be published.
+// WorkingSince returns when the writer began its present commit; zero while it is idle or
+// waits for the publication of its rows.
 func (l *Ledger) WorkingSince() time.Time {
 	if at := l.working.Load(); at != 0 {
 		return fromMicros(at)
@@ -217,10 +217,10 @@ func (l *Ledger) WorkingSince() time.Time {
 	return time.Time{}
 }
 
-// Close stops the writer after the commit it is in and closes the file.
+// Close stops the writer after its present commit and closes the file.
 func (l *Ledger) Close() error {
 	if x := l.leader.Load(); x != nil {
-		x.lose(ErrClosed) // the writer may wait for an acknowledgement
+		x.lose(ErrClosed) // the writer may be waiting for an acknowledgement
 	}
 	l.once.Do(func() { close(l.closing) })
 	<-l.done
@@ -230,23 +230,22 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.read.Close(), l.archives.close(), l.write.close())
 }
 
-// dsn carries the pragmas: the driver applies them to every connection, and it
-// would set synchronous to NORMAL on its own.
+// dsn returns the data source with the pragmas, which the driver applies to every
+// connection. Without them it would set synchronous to NORMAL.
 func dsn(path string, extra url.Values) string {
 	v := url.Values{
 		"_journal_mode":       {"WAL"},
 		"_foreign_keys":       {"1"},
 		"_recursive_triggers": {"1"},
 		"_busy_timeout":       {"10000"},
-		"_mutex":              {"no"}, // a connection of database/sql is used by one goroutine at a time
+		"_mutex":              {"no"}, // database/sql uses a connection in one goroutine at a time
 	}
 	maps.Copy(v, extra)
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + v.Encode()
 }
 
-// openWriter migrates the file and opens the connection that writes it. A file
-// whose schema is newer, or not as the migrations made it, is refused before
-// anything is written.
+// openWriter migrates the file and opens the connection that writes it. It refuses, before
+// writing, a schema that is newer or differs from the migrations' schema.
 func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, error) {
 	if err := ownFile(path); err != nil {
 		return nil, err
@@ -275,9 +274,9 @@ func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, er
 	return c, nil
 }
 
-// ownFile makes a new ledger one that only its user reads, as SQLite then makes the
-// files beside it, and takes others' rights to read from one that is there. One that
-// others may write is refused: they could have changed it.
+// ownFile creates a new ledger readable by its user only; SQLite gives its own files the
+// same mode. It removes others' read permission from an existing file. It refuses a file
+// that others may write, because they could have changed it.
 func ownFile(path string) error {
 	if err := files.Make(path); err != nil {
 		return fmt.Errorf("open ledger: %w", err)
@@ -292,9 +291,9 @@ func ownFile(path string) error {
 	return closeToOthers(path)
 }
 
-// closeToOthers takes others' rights from the file and from what SQLite keeps beside
-// it. A -wal or -shm that others could write holds nothing that the ledger's own file
-// does not allow: SQLite gives them its mode, and they are left by a chmod of it.
+// closeToOthers removes others' permissions from the file and from SQLite's files next to
+// it. A -wal or -shm that others could write is safe: SQLite gives it the ledger file's
+// mode, and a later chmod of the ledger file does not change it.
 func closeToOthers(path string) error {
 	for _, ending := range besideIt {
 		if err := files.Regular(path + ending); err != nil {
@@ -340,8 +339,8 @@ func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 	return do(provider)
 }
 
-// assertPragmas refuses a connection on which a promise of the package would
-// silently not hold.
+// assertPragmas refuses a connection on which a guarantee of the package would silently
+// fail.
 func assertPragmas(c *conn) error {
 	for pragma, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1} {
 		var got int64
@@ -364,9 +363,9 @@ func assertPragmas(c *conn) error {
 
 func openReader(path string, g *guard) *sql.DB { return openDB(path, "ro", g) }
 
-// openDB opens a file for queries alone; g may be nil.
+// openDB opens a file for queries only; g may be nil.
 func openDB(path, mode string, g *guard) *sql.DB {
-	// Without _journal_mode: an archive has no WAL and cannot be given one.
+	// No _journal_mode: an archive has no WAL and cannot be given one.
 	db := openGuarded(dsn(path, url.Values{"mode": {mode}, "_query_only": {"1"}, "_journal_mode": nil, "_stmt_cache_size": {"64"}}), g)
 	db.SetMaxOpenConns(maxReaders)
 	db.SetMaxIdleConns(maxReaders)

@@ -148,7 +148,7 @@ func TestWriteAfterCloseSaysSo(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	_ = b.Close() // a second time does no harm
+	_ = b.Close() // a second Close is harmless
 }
 
 func TestReopenedTheChainGoesOnWhereItEnded(t *testing.T) {

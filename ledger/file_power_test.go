@@ -17,10 +17,10 @@ import (
 	"perennial/ledger/disktest"
 )
 
-// pathEnv is where a process of this test's own program keeps its ledger.
+// pathEnv is the path of the ledger in a process of this test's own program.
 const pathEnv = "PERENNIAL_TEST_LEDGER"
 
-// parts are what processes of the power tests do, each until it is killed.
+// parts are the work of the power tests' processes, each until it is killed.
 var parts = map[string]func(disk *disktest.Disk, path string) error{
 	"synced":  func(disk *disktest.Disk, path string) error { return appendUntilKilled(disk, path, "FULL", 30) },
 	"hasty":   func(disk *disktest.Disk, path string) error { return appendUntilKilled(disk, path, "NORMAL", 30) },
@@ -38,8 +38,8 @@ func playPart(name string) {
 	panic(err)
 }
 
-// appendUntilKilled has several writers append, with a checkpoint whenever the
-// log has so many pages, and marks in the disk's memory what each saw committed.
+// appendUntilKilled runs several appending writers, with a checkpoint at a number of pages.
+// It marks in the disk's record what each saw committed.
 func appendUntilKilled(disk *disktest.Disk, path, synchronous string, pages int) error {
 	l, err := Open(context.Background(), Config{Path: path, Clock: time.Now})
 	if err != nil {
@@ -66,8 +66,8 @@ func appendUntilKilled(disk *disktest.Disk, path, synchronous string, pages int)
 	return err
 }
 
-// appendWatched appends to a file that a reader opened before: then
-// SQLite does not begin the log again by itself.
+// appendWatched appends to a file that a reader opened earlier, so that SQLite does not
+// restart the log itself.
 func appendWatched(disk *disktest.Disk, path string) error {
 	watch, err := Open(context.Background(), Config{Path: path, Clock: time.Now, ReadOnly: true})
 	if err != nil {
@@ -90,8 +90,8 @@ func appendAndMark(disk *disktest.Disk, l *Ledger, cents int64) error {
 	return disk.Mark(fmt.Sprintf("%d %s", h.seq, h.hash))
 }
 
-// appendOnAFailingDisk appends, then has a sync fail, and dies of it: what it
-// could not sync, the operating system shows to the next process all the same.
+// appendOnAFailingDisk appends, makes a sync fail, and dies of it. The operating system
+// still shows the unsynced data to the next process.
 func appendOnAFailingDisk(disk *disktest.Disk, path string) error {
 	l, err := Open(context.Background(), Config{Path: path, Clock: time.Now})
 	if err != nil {
@@ -111,7 +111,7 @@ func appendOnAFailingDisk(disk *disktest.Disk, path string) error {
 	return disk.Heal()
 }
 
-// play lets a process play a part until it is killed.
+// play runs a process that plays a part until it is killed.
 func play(t *testing.T, disk *disktest.Disk, part, path string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -119,14 +119,14 @@ func play(t *testing.T, disk *disktest.Disk, part, path string) {
 	killedByItself(t, cmd)
 }
 
-// cutPower cuts the power after the given number of events, opens what is left
-// and says what is missing of what was acknowledged by then.
+// cutPower cuts the power after the given number of events, opens what is left and reports
+// acknowledged facts that are missing.
 func cutPower(t *testing.T, events []disktest.Event, choose func(int) int) error {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range disktest.PowerCut(events, choose) {
 		if filepath.Ext(name) == ".db-shm" {
-			continue // shared memory: it goes with the power
+			continue // shared memory is lost with the power
 		}
 		check(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
@@ -153,8 +153,7 @@ func cutPower(t *testing.T, events []disktest.Event, choose func(int) int) error
 	return nil
 }
 
-// TestAPowerCutLosesNothingThatWasAcknowledged: whenever the power fails, and
-// whatever of the writes that were not synced is on the disk, the ledger opens,
+// Whenever the power fails, and whatever unsynced writes are on the disk, the ledger opens,
 // verifies, and holds every fact whose commit was reported.
 func TestAPowerCutLosesNothingThatWasAcknowledged(t *testing.T) {
 	disk := disktest.New(t, "ledger.")
@@ -169,8 +168,8 @@ func TestAPowerCutLosesNothingThatWasAcknowledged(t *testing.T) {
 	})
 }
 
-// TestAPowerCutShowsALedgerThatDoesNotSync: the same with synchronous=NORMAL has
-// to lose something, or the test above would not see it either.
+// With synchronous=NORMAL something must be lost, or the test above would not detect a loss
+// either.
 func TestAPowerCutShowsALedgerThatDoesNotSync(t *testing.T) {
 	disk := disktest.New(t, "ledger.")
 	play(t, disk, "hasty", filepath.Join(t.TempDir(), "main.ledger.db"))
@@ -187,9 +186,8 @@ func TestAPowerCutShowsALedgerThatDoesNotSync(t *testing.T) {
 	t.Error("whenever the power is cut, nothing is missing")
 }
 
-// TestAFailedSyncPowerCutAndRestartLoseNothing: the log that the restarted
-// ledger finds shows a commit that is not on the disk. What is appended after
-// it must not go with it.
+// The log of the restarted ledger shows a commit that is not on the disk. Later facts must
+// not be lost with it.
 func TestAFailedSyncPowerCutAndRestartLoseNothing(t *testing.T) {
 	disk := disktest.New(t, "ledger.")
 	path := filepath.Join(t.TempDir(), "main.ledger.db")

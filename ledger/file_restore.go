@@ -1,4 +1,4 @@
-// A ledger made again from a backup and the events after it.
+// Restoring a ledger from a backup and the events after it.
 
 package ledger
 
@@ -16,51 +16,50 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Restore makes a ledger file again. The caller ensures that no process has the file
-// open, from Replacing on.
+// Restore rebuilds a ledger file. The caller ensures that no process has the file open,
+// from Replacing on.
 type Restore struct {
-	Path  string           // of the ledger that is made
-	From  string           // a backup; "": the events are all there is
-	Clock func() time.Time // gives the time of the restore's own facts
-	AppID string           // the key that forgotten sends are taken to have used
-	// Follows makes a ledger that follows the stream, and not another epoch of it: no
-	// fact is added, and nothing counts as forgotten.
+	Path  string           // path of the new ledger
+	From  string           // a backup; "" to restore from the events only
+	Clock func() time.Time // time of the restore's own facts
+	AppID string           // key that lost sends are assumed to have used
+	// Follows restores a ledger that follows the stream, without a new epoch: no fact is
+	// added, and nothing counts as lost.
 	Follows bool
-	// Replace moves an existing ledger aside, as PATH.replaced-TIME.
+	// Replace moves an existing ledger to PATH.replaced-TIME.
 	Replace bool
-	// Replaces is what the existing ledger is bound to: a ledger of another provider account
-	// that follows does not take its place. Its zero value allows any.
+	// Replaces is the binding of the existing ledger. A following ledger of another
+	// provider account does not replace it. The zero value allows any.
 	Replaces fact.Binding
-	// Replacing closes the existing ledger, before it is moved aside; nil: it is closed.
+	// Replacing closes the existing ledger before it is moved; nil if it is closed.
 	Replacing func() error
-	// Events yields what the stream holds from a journal sequence on; nil when
-	// no stream is there. It is required without From.
+	// Events yields the stream's events from a journal sequence on; nil without a stream.
+	// It is required without From.
 	Events func(first int64) iter.Seq2[[]byte, error]
-	// Snapshot is what to begin with without From, where the stream does not begin
-	// with the first row; nil for none. One of the events has to vouch for it.
+	// Snapshot is the state to begin with, without From, when the stream does not begin
+	// with the first row; nil for none. One of the events must vouch for it.
 	Snapshot *Snapshot
 	// Content opens what WriteSnapshot wrote of Snapshot.
 	Content func() (io.ReadCloser, error)
 }
 
-// Restored is what a restore made.
+// Restored is the result of a restore.
 type Restored struct {
-	Rows   int64 `json:"rows"`   // of the backup
-	Events int64 `json:"events"` // rows that were folded from the stream after it
-	// Snapshot is the row that the journal begins after, with the snapshot that was
-	// stored beside the stream; nil: it was not needed.
+	Rows   int64 `json:"rows"`   // rows in the backup
+	Events int64 `json:"events"` // rows folded from the stream after it
+	// Snapshot is the row after which the journal begins, from the snapshot stored with the
+	// stream; nil if it was not needed.
 	Snapshot *Head  `json:"snapshot,omitempty"`
 	Head     Head   `json:"head"` // with the facts of the restore
 	Epoch    string `json:"epoch"`
-	Proven   bool   `json:"proven"` // what was restored ends where the stream does
+	Proven   bool   `json:"proven"` // the restored journal ends where the stream does
 	Replaced string `json:"replaced,omitempty"`
 }
 
-// Run verifies the backup, folds what the stream has after it, marks the file
-// as restored and puts it in its place, as one step: before it nothing has
-// changed. The account starts paused, and everything that has not ended may
-// have been sent. A gap, a wrong hash or a row that cannot be folded is a
-// *BrokenError.
+// Run verifies the backup, folds the stream's events after it, marks the file as restored
+// and puts it in its place. That last step is atomic: before it nothing has changed. The
+// account starts paused, and everything unfinished may have been sent. A gap, a wrong hash
+// or a row that cannot be folded is a *BrokenError.
 func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 	if x.Events == nil && x.From == "" {
 		return out, errors.New("restore: neither a backup nor events are given")
@@ -114,8 +113,7 @@ func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) err
 	return nil
 }
 
-// damagedBackup adds to the error of a file that SQLite cannot read what else there
-// is to restore from.
+// damagedBackup adds to SQLite's error about a damaged file what else to restore from.
 func damagedBackup(from string, err error) error {
 	if !ofDamage(err) {
 		return err
@@ -123,8 +121,8 @@ func damagedBackup(from string, err error) error {
 	return fmt.Errorf("%w\n%s is damaged: restore with `perennial ledger restore --from-events --replace`, or with --from and another backup", err, from)
 }
 
-// foldEvents folds what the stream has after the backup. A stream that ends
-// before the backup does, or is not there, adds nothing and proves nothing.
+// foldEvents folds the stream's events after the backup. A stream that is missing or ends
+// before the backup adds nothing and proves nothing.
 func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (err error) {
 	if x.Events == nil {
 		return nil
@@ -160,7 +158,7 @@ func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (er
 	return nil
 }
 
-// beginWithSnapshot begins a ledger that has no backup to continue from.
+// beginWithSnapshot begins a ledger that is restored without a backup.
 func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	if x.Snapshot == nil || x.From != "" {
 		return nil
@@ -174,8 +172,8 @@ func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	return f.beginFrom(content, *x.Snapshot)
 }
 
-// laterError says that there are rows which neither what is restored holds nor the
-// stream, and what to do. It unwraps to the gap.
+// laterError reports rows that neither the restored ledger nor the stream holds, and what
+// to do. It unwraps to the gap.
 type laterError struct {
 	text string
 	gap  *BrokenError
@@ -185,7 +183,7 @@ func (e *laterError) Error() string { return e.text }
 
 func (e *laterError) Unwrap() error { return e.gap }
 
-// beginsLater is the error of a stream that begins after what is restored.
+// beginsLater returns the error of a stream that begins after the restored rows.
 func (x Restore) beginsLater(h Head, first int64) error {
 	text := fmt.Sprintf("the events stream begins with row %d", first)
 	switch {
@@ -203,7 +201,7 @@ func (x Restore) beginsLater(h Head, first int64) error {
 	}
 }
 
-// finish checks what was made, and marks it as restored unless it follows.
+// finish checks the new ledger, and marks it as restored unless it follows.
 func (x Restore) finish(ctx context.Context, path string, out *Restored) (err error) {
 	if !x.Follows {
 		return x.mark(ctx, path, out)
@@ -215,7 +213,7 @@ func (x Restore) finish(ctx context.Context, path string, out *Restored) (err er
 	return errors.Join(checkEnds(ctx, l.read, l.base, out.Head), x.sameAccount(ctx, l), l.Close())
 }
 
-// sameAccount compares what the events are bound to with the ledger that is replaced.
+// sameAccount compares the binding in the events with the replaced ledger's.
 func (x Restore) sameAccount(ctx context.Context, l *Ledger) error {
 	old := x.Replaces
 	if old.AccountID == "" {
@@ -253,8 +251,9 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	}
 	out.Epoch = fmt.Sprintf("%x", micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
-		// What another stream held is no measure of the one that it continues with: a
-		// restore says, in its output and in a fact, that history begins again there.
+		// The note is about the previous stream and says nothing of the one that continues.
+		// The restore reports, in its output and in a fact, that history begins again
+		// there.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
 		}
@@ -273,19 +272,19 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	return err
 }
 
-// besideIt are the endings of a ledger file and of what SQLite keeps beside it.
-// The newest commits may be in the -wal file alone.
+// besideIt lists the suffixes of a ledger file and of SQLite's files next to it. The newest
+// commits may be in the -wal file only.
 var besideIt = []string{"", "-wal", "-shm"}
 
-// MoveAside renames a ledger file that cannot be used any more, with all that SQLite keeps
-// beside it, to PATH.replaced-TIME; the new name is "" when there was none. The ledger may be
-// open, and is closed after it: SQLite would remove the WAL of the file that has the name.
+// MoveAside renames an unusable ledger file and SQLite's files next to it to
+// PATH.replaced-TIME. It returns the new name, "" if there was no file. The ledger may be
+// open and must be closed afterwards: closed earlier, SQLite would remove the WAL of the
+// file that has the name.
 func MoveAside(path string, at time.Time) (aside string, err error) { return moveAside(path, at) }
 
-// moveAside renames a ledger file with all that belongs to it; the new name is
-// "" when there was none. The file is not opened: SQLite would remove the WAL of
-// one that is torn. Every part has its new name, on the disk, before any loses the
-// old one.
+// moveAside renames a ledger file with all that belongs to it. It returns the new name, ""
+// if there was no file. It does not open the file, because SQLite would remove the WAL of a
+// torn one. Every part has its new name on the disk before any part loses its old name.
 func moveAside(path string, at time.Time) (aside string, err error) {
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
 	for _, suffix := range besideIt {

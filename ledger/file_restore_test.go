@@ -15,14 +15,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// fromEvents yields events from a sequence on, as a stream does.
+// fromEvents yields events from a sequence on, like a stream.
 func fromEvents(events [][]byte) func(int64) iter.Seq2[[]byte, error] {
 	return func(first int64) iter.Seq2[[]byte, error] {
 		return stream(events[min(int(first)-1, len(events)):])
 	}
 }
 
-// lived is a ledger, a backup of its first part, and its published events.
+// lived returns a ledger, a backup of its first part, and its published events.
 func lived(t *testing.T) (b *book, backup string, events [][]byte) {
 	t.Helper()
 	b = newBook(t)
@@ -51,7 +51,7 @@ func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := restore(t, from, events)
 			var out Restored
-			path := filepath.Join(t.TempDir(), "fold.db") // as it is before it is marked
+			path := filepath.Join(t.TempDir(), "fold.db") // before it is marked as restored
 			check(t, x.copyBackup(t.Context(), path, &out))
 			check(t, x.foldEvents(t.Context(), path, &out))
 			if tables(t, path) != tables(t, b.path) {
@@ -107,8 +107,8 @@ func TestTrap13ARestoredLedgerBeginsAnEpochAndIsPaused(t *testing.T) {
 	}
 }
 
-// What had not ended may have been sent since, at the earliest moment that is
-// forgotten; what is known to have been ambiguous before keeps its own.
+// Unfinished operations may have been sent since, at the earliest lost moment. An operation
+// known as ambiguous before keeps its own moment.
 func TestTrap13WhatHadNotEndedMayHaveBeenSentSince(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000),
@@ -187,8 +187,8 @@ func TestTrap13ADamagedOrForeignStreamMakesNoLedger(t *testing.T) {
 	}
 }
 
-// A stream that lost its end is behind the backup: nothing is added, and that
-// the backup's head was the last one published is not known.
+// A stream that lost its end is before the backup's head: nothing is added, and it is
+// unknown whether that head was the last published row.
 func TestTrap13AStreamThatIsBehindTheBackupProvesNothing(t *testing.T) {
 	_, backup, events := lived(t)
 	x := restore(t, backup, events[:20])
@@ -211,7 +211,7 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 	if present.balance().FundingCents != 4243 {
 		t.Fatal("the present ledger was touched")
 	}
-	// Its newest part is in the WAL, as after a crash: it must come along.
+	// Its newest part is in the WAL, as after a crash, and must be restored too.
 	crashed := filepath.Join(t.TempDir(), "main.ledger.db")
 	for _, suffix := range []string{"", "-wal"} {
 		text, err := os.ReadFile(x.Path + suffix)
@@ -232,7 +232,7 @@ func TestARestoreNeverOverwritesALedger(t *testing.T) {
 	}
 }
 
-// What cannot even be opened is kept with all that belongs to it.
+// A file that cannot even be opened is kept with all that belongs to it.
 func TestAFileThatIsNoDatabaseIsMovedAside(t *testing.T) {
 	t.Parallel()
 	_, backup, _ := lived(t)

@@ -1,4 +1,4 @@
-// The schema that the migrations make, compared with the one that a file has.
+// Comparing a file's schema with the one that the migrations make.
 
 package ledger
 
@@ -20,18 +20,18 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// A schema is part of what a ledger promises: its triggers keep the journal
-// append-only, its unique indexes arbitrate between renewals, and its views are
-// what other tools read. So a file is compared with what the migrations of this
-// program make, when it is opened and when it is verified.
+// The schema is part of what a ledger promises. Its triggers keep the journal append-only,
+// its unique indexes arbitrate between renewals, and other tools read its views. A file is
+// therefore compared with this program's migrations when it is opened and when it is
+// verified.
 
-// SchemaError is what Open returns for a file whose schema this program did not
-// make, or does not know yet. Nothing was written.
+// SchemaError is returned by Open for a file whose schema this program did not make, or
+// does not know yet. Nothing was written.
 type SchemaError struct {
 	Path       string
-	Version    int64  // of the file's schema
-	Known      int64  // the newest version that this program knows
-	Difference string // from what the migrations make; "" when Version is newer than Known
+	Version    int64  // the file's schema version
+	Known      int64  // the newest version this program knows
+	Difference string // from the migrations' schema; "" when Version is newer than Known
 }
 
 // Error names both versions, or the difference, and says what to do.
@@ -44,12 +44,12 @@ func (e *SchemaError) Error() string {
 		e.Path, e.Version, e.Difference)
 }
 
-// schema is what a database is made of: "trigger journal_no_update" and its SQL,
-// and the rows of tables that only a migration fills.
+// schema maps each object of a database, such as "trigger journal_no_update", to its SQL.
+// It includes the rows of tables that only a migration fills.
 type schema map[string]string
 
-// schemaOf reads the schema of a database. SQLite's own tables and the list of
-// migrations are left out.
+// schemaOf reads the schema of a database, without SQLite's own tables and the list of
+// migrations.
 func schemaOf(ctx context.Context, q queryer) (schema, error) {
 	s := schema{}
 	err := each(queryOf(ctx, q, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema
@@ -65,8 +65,7 @@ func schemaOf(ctx context.Context, q queryer) (schema, error) {
 	return s, err
 }
 
-// addArrows adds the rows of arrows: the trigger that follows them is only as
-// good as they are.
+// addArrows adds the rows of the table arrows, which a trigger depends on.
 func (s schema) addArrows(ctx context.Context, q queryer) error {
 	return each(queryOf(ctx, q, `SELECT from_state || ' to ' || to_state FROM arrows`), func(r scanner) error {
 		var arrow string
@@ -76,8 +75,7 @@ func (s schema) addArrows(ctx context.Context, q queryer) error {
 	})
 }
 
-// difference names what a file lacks, has in addition, or has in another form; "" when
-// it has exactly what is wanted.
+// difference names what a file lacks, has in addition or has changed; "" if it matches.
 func (s schema) difference(have schema) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -101,7 +99,7 @@ func (s schema) difference(have schema) string {
 	return strings.Join(all, ", ")
 }
 
-// normalised is an SQL text without comments, with one blank for any space.
+// normalised returns an SQL text without comments, with each run of space as one blank.
 // Quoted text stays as it is.
 func normalised(text string) string {
 	var b strings.Builder
@@ -132,7 +130,7 @@ func normalised(text string) string {
 	return strings.Trim(b.String(), " ;")
 }
 
-// knownVersion is the version of the newest migration.
+// knownVersion returns the version of the newest migration.
 func knownVersion() (newest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -155,7 +153,7 @@ func knownVersion() (newest int64, err error) {
 //go:embed empty.sql
 var emptySQL string
 
-// emptyLedger is what emptySQL makes, once in this process.
+// emptyLedger is the database image that emptySQL makes, built once in a process.
 var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 	c, err := openRaw(":memory:")
 	if err != nil {
@@ -168,8 +166,9 @@ var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 	return c.Serialize("main")
 })
 
-// makeEmpty gives an empty file what the migrations make: copied in one commit, where they
-// take one each. A ledger is opened in a fifth of the time; verifying makes two of them.
+// makeEmpty gives an empty file the migrations' schema, copied in one commit, while the
+// migrations take one commit each. Opening a new ledger then takes a fifth of the time; a
+// verification opens two.
 func makeEmpty(_ context.Context, source string) (err error) {
 	image, err := emptyLedger()
 	if err != nil {
@@ -199,7 +198,7 @@ func makeEmpty(_ context.Context, source string) (err error) {
 	return errors.Join(err, b.Finish())
 }
 
-// fillEmpty gives a database in memory what the migrations make.
+// fillEmpty gives a database in memory the migrations' schema.
 func fillEmpty(ctx context.Context, db *sql.DB) error {
 	image, err := emptyLedger()
 	if err != nil {
@@ -223,11 +222,11 @@ func openRaw(source string) (*sqlite3.SQLiteConn, error) {
 	return c.(*sqlite3.SQLiteConn), nil //nolint:forcetypeassert // the driver's own
 }
 
-// madeSchemas are the schemas that the migrations make, by version: each is made
-// once in a process, in memory.
+// madeSchemas caches the migrations' schemas by version. Each is made once in a process, in
+// memory.
 var madeSchemas sync.Map
 
-// madeSchema is what the migrations up to a version make.
+// madeSchema returns the schema that the migrations up to a version make.
 func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	if made, ok := madeSchemas.Load(version); ok {
 		return made.(schema), nil //nolint:forcetypeassert // nothing else is stored there
@@ -236,7 +235,7 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // each connection would have a memory of its own
+	db.SetMaxOpenConns(1) // each connection would have its own memory database
 	defer func() { err = errors.Join(err, db.Close()) }()
 	switch known, unknown := knownVersion(); {
 	case unknown != nil:
@@ -259,7 +258,7 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	return made, nil
 }
 
-// versionOf is the version of a file's schema, 0 where no migration was run.
+// versionOf returns the version of a file's schema, 0 if no migration has run.
 func versionOf(ctx context.Context, q queryer) (version int64, err error) {
 	var there bool
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'goose_db_version')`).Scan(&there)
@@ -270,8 +269,8 @@ func versionOf(ctx context.Context, q queryer) (version int64, err error) {
 	return version, err
 }
 
-// checkSchema compares a database with what the migrations up to its version
-// make; current says that this is the newest. What is wrong is a *SchemaError; an older
+// checkSchema compares a database with the migrations up to its version; current says that
+// this version is the newest. A difference or a newer version is a *SchemaError. An older
 // version is not.
 func checkSchema(ctx context.Context, q queryer, path string) (current bool, err error) {
 	known, err := knownVersion()
@@ -299,8 +298,8 @@ func checkSchema(ctx context.Context, q queryer, path string) (current bool, err
 	return version == known, nil
 }
 
-// checkSchemaOfFile is checkSchema of a file that is about to be written; it
-// writes nothing. A file that is empty, or not there, has no schema yet.
+// checkSchemaOfFile checks the schema of a file before it is written; it writes nothing. An
+// empty or missing file has no schema yet.
 func checkSchemaOfFile(ctx context.Context, path string) (current bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
@@ -313,7 +312,7 @@ func checkSchemaOfFile(ctx context.Context, path string) (current bool, err erro
 	}
 	current, err = check("ro")
 	if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.Code == sqlite3.ErrReadonly {
-		// A crash left a rollback journal, which has to be rolled back first.
+		// A crash left a rollback journal, which must be rolled back first.
 		return check("rw")
 	}
 	return current, err

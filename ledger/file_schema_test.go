@@ -84,7 +84,7 @@ func TestAChangedSchemaDoesNotVerify(t *testing.T) {
 	}
 }
 
-// A trigger that is dropped while the ledger is open is found by the next verification.
+// The next verification finds a trigger that was dropped while the ledger was open.
 func TestAChangeBesideAnOpenLedgerDoesNotVerify(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
@@ -165,8 +165,7 @@ func TestAFileThatIsNoLedgerIsNotMadeOne(t *testing.T) {
 	}
 }
 
-// Comments and blanks are no difference: SQLite keeps the text of a statement as
-// it was written.
+// Comments and blanks do not count: SQLite stores a statement's text as written.
 func TestSpaceAndCommentsAreNoPartOfASchema(t *testing.T) {
 	for text, want := range map[string]string{
 		"CREATE TABLE a (\n\tb -- of c\n)":      "CREATE TABLE a ( b )",
@@ -202,11 +201,11 @@ func migrateTo(t *testing.T, path string, version int64) (err error) {
 	})
 }
 
-// bornWith is with which version a table came, of those that are not as old as the ledger.
+// bornWith maps tables younger than the ledger to the version that added them.
 var bornWith = map[string]int64{"net_charges": 17, "month_ends": 10, "refused_contents": 11, "finished": 13, "bought": 13, "schedule_pauses": 15, "schedule_calendars": 22, "command_labels": 16, "delivered": 16}
 
-// atVersion makes a ledger as a program wrote it whose schema ended with an older
-// version: with the tables of a populated one.
+// atVersion creates a ledger as written by a program with an older schema version, with
+// populated tables.
 func atVersion(t *testing.T, version int64, facts ...fact.Fact) string {
 	t.Helper()
 	b := newBook(t)

@@ -1,5 +1,5 @@
-// Snapshots: the projections as they were behind a row. A journal whose first rows were
-// archived begins with one.
+// Snapshots: the projections after a row. A journal whose first rows were archived begins
+// with one.
 
 package ledger
 
@@ -21,11 +21,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// A ledger whose first rows were archived begins with a snapshot: every
-// projection after the last of them. Its hash is in a ledger.archived fact, so
-// the chain vouches for it, and a fold begins with it instead of row 1.
+// A ledger whose first rows were archived begins with a snapshot of every projection after
+// the last of them. A ledger.archived fact holds its hash, so the chain vouches for it. A
+// fold begins with the snapshot instead of row 1.
 
-// base is where the journal of a file begins, nil for the first row.
+// base is the row that a file's journal begins after; nil when it begins with the first
+// row.
 type base struct {
 	Head
 
@@ -33,17 +34,16 @@ type base struct {
 	snapshotHash string
 }
 
-// snapshotted are the tables of a snapshot, in an order in which they can be
-// filled.
+// snapshotted lists the tables of a snapshot, in an order in which they can be filled.
 var snapshotted = append(slices.Clone(projections), "archived")
 
-// running are the tables that follow from those of a snapshot: they are not in it,
-// and filled after it. Triggers keep state_counts; apply keeps the others.
+// running lists the tables derived from a snapshot's tables. They are not in the snapshot
+// and are filled after it. Triggers keep state_counts; apply keeps the others.
 var running = []string{"net_charges", "state_counts", "command_labels"}
 
-// What stays of archived rows, as the table archived holds it: of the rows that the file
-// holds, and of those that had gone before. Older archives were made with less, and must
-// still verify: without the times of refunds, without the ids of records, without the users of NATS, without names.
+// These queries select what the table archived keeps of archived rows: of the file's rows,
+// and of rows archived earlier. Older archives kept less and must still verify: without the
+// times of refunds, the ids of records, the users of NATS, or names.
 const (
 	leftOfRows         = `SELECT ` + leftBefore + leftRefunds + leftIDs + leftUsers + leftNames + leftAfter
 	leftWithoutRefunds = `SELECT ` + leftBefore + leftIDs + leftUsers + leftNames + leftAfter
@@ -89,12 +89,12 @@ type chunk struct {
 	rows    []byte // a JSON array of arrays
 }
 
-// snapshotChunk is how long the text of a chunk is, at least, before the next
-// begins. It is part of what a snapshot's hash is over.
+// snapshotChunk is the least bytes of a chunk's text before the next chunk begins. A
+// snapshot's hash depends on it.
 const snapshotChunk = 256 << 10
 
-// snapshotOf cuts every table, as it is behind the last row of the journal,
-// into chunks, and says what their hash is. left is leftOfRows.
+// snapshotOf cuts every table, as it is after the journal's last row, into chunks and
+// returns their hash. left is leftOfRows.
 func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) error) (string, error) {
 	sum := newSnapshotSum()
 	for _, table := range snapshotted {
@@ -103,7 +103,7 @@ func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) e
 			return "", err
 		}
 		if columns == "" {
-			continue // the file is older than the table, which would be empty
+			continue // the file predates the table, which would be empty
 		}
 		if table == "archived" {
 			query = left
@@ -168,7 +168,7 @@ func cut(ctx context.Context, q queryer, query string, c chunk, yield func(chunk
 	return err
 }
 
-// snapshotSum is the hash of a snapshot, over its chunks in order.
+// snapshotSum computes the hash of a snapshot, over its chunks in order.
 type snapshotSum struct {
 	sum hash.Hash
 	buf []byte
@@ -183,8 +183,8 @@ func (s *snapshotSum) add(c chunk) {
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// beginBehind makes the fold begin where another file ends: its end becomes the
-// base, with a snapshot of what it holds.
+// beginBehind begins the fold after another file: that file's last row becomes the base,
+// with a snapshot of its tables.
 func (f *fold) beginBehind(ctx context.Context, q queryer) (*base, error) {
 	var b base
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.time)
@@ -197,8 +197,8 @@ func (f *fold) beginBehind(ctx context.Context, q queryer) (*base, error) {
 	}, &b)
 }
 
-// beginAs makes the fold begin where another file begins: with the first row,
-// or with the same base and snapshot.
+// beginAs begins the fold where another file begins: with the first row, or with the same
+// base and snapshot.
 func (f *fold) beginAs(ctx context.Context, q queryer) error {
 	b, err := baseOf(ctx, q)
 	if b == nil || err != nil {
@@ -216,7 +216,7 @@ func (f *fold) beginAs(ctx context.Context, q queryer) error {
 	}, b)
 }
 
-// begin fills the snapshot, and from it every projection.
+// begin fills the snapshot, and every projection from it.
 func (f *fold) begin(fill func() error, b *base) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (f *fold) put(c chunk) error {
 	return f.w.exec(`INSERT INTO snapshot (tbl, n, columns, rows) VALUES (?, ?, ?, ?)`, c.table, c.n, c.columns, packed.Bytes())
 }
 
-// load fills every projection from the snapshot, after comparing its hash.
+// load fills every projection from the snapshot, after checking its hash.
 func (f *fold) load(b *base) error {
 	sum := newSnapshotSum()
 	for _, table := range snapshotted {
@@ -289,8 +289,8 @@ func (f *fold) fill(c chunk) error {
 	return nil
 }
 
-// bookAgain fills transfers.booked_at, which older snapshots do not have: of every row that
-// booked something, the time stays in archived.
+// bookAgain fills transfers.booked_at, which older snapshots lack. The table archived keeps
+// the time of every row that booked something.
 func (f *fold) bookAgain() error {
 	var old int64
 	if err := f.w.queryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`).Scan(&old); err != nil || old == 0 {
@@ -308,19 +308,19 @@ const bookedAgain = `UPDATE transfers SET booked_at = max(b.latest, coalesce((SE
 	FROM (SELECT seq, max(time) OVER (ORDER BY seq) AS latest FROM archived WHERE seq IN (SELECT seq FROM transfers)) b
 	WHERE b.seq = transfers.seq`
 
-// chargedAgain fills operations.charged_at, which older snapshots do not have, or have by the
-// times of the rows.
+// chargedAgain fills operations.charged_at, which older snapshots lack or hold by the rows'
+// times.
 const chargedAgain = `UPDATE operations SET charged_at = first.booked_at
 	FROM (SELECT operation, min(seq), booked_at FROM transfers WHERE kind = 'charge' OR kind = 'suspense' GROUP BY operation) first
 	WHERE first.operation = operations.id`
 
-// netChargesAgain fills net_charges from the transfers of a snapshot, which has no row of
-// it: archives that are older than the table must load too.
+// netChargesAgain fills net_charges from a snapshot's transfers. The snapshot has no rows
+// of it, so that archives older than the table load too.
 const netChargesAgain = `INSERT INTO net_charges (quarter, cents)
 	SELECT CASE t.kind WHEN 'refund' THEN o.charged_at ELSE t.booked_at END / 900000000, sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
 	FROM transfers t JOIN operations o ON o.id = t.operation
 	WHERE t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund' GROUP BY 1`
 
-// labelsAgain fills command_labels from what is left of a snapshot's acceptances.
+// labelsAgain fills command_labels from what a snapshot keeps of acceptances.
 const labelsAgain = `INSERT INTO command_labels (name, value, accepted_at, command_id)
 	SELECT e.key, e.value, c.accepted_at, c.id FROM commands c JOIN archived a ON a.seq = c.accepted_seq JOIN json_each(a.data, '$.labels') e`

@@ -1,4 +1,4 @@
-// The bound of the write-ahead log: readers pause until it can be restarted.
+// Bounding the write-ahead log: readers pause until it can be restarted.
 
 package ledger
 
@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// SQLite restarts its write-ahead log only at a moment in which no reader
-// uses it. Readers that overlap leave no such moment, and the log grows with
-// every commit, whatever is copied back. So when it has grown, the ledger's own
-// readers pause: those that read end, new ones wait, and the writer empties the
-// log. Readers of other processes cannot be asked; Unbounded names them.
+// SQLite restarts its write-ahead log only while no reader uses it. Overlapping readers
+// leave no such moment, and the log grows with every commit, however much is copied back.
+// When it has grown, the ledger's own readers therefore pause: current reads end, new ones
+// wait, and the writer empties the log. Readers in other processes cannot be paused;
+// Unbounded names them.
 
 const (
-	// logPages is at how many pages (64 MiB) commits begin to copy the log back.
+	// logPages is the log size in pages (64 MiB) at which commits begin to copy it back.
 	logPages = 16384
-	// logBound is at how many bytes the readers pause.
+	// logBound is the log size in bytes at which readers pause.
 	logBound = 128 << 20
-	// readersPause is for how long at most new readers wait for those that read.
+	// readersPause is how long new readers wait at most for current ones.
 	readersPause = 2 * time.Second
 	// maxReaders is how many connections read at once.
 	maxReaders = 4
 )
 
-// Unbounded is why the write-ahead log grows and cannot be emptied, nil while it
-// is bounded.
+// Unbounded returns why the write-ahead log grows and cannot be emptied; nil while it is
+// bounded.
 func (l *Ledger) Unbounded() error {
 	if why := l.unbounded.Load(); why != nil {
 		return *why
@@ -36,8 +36,8 @@ func (l *Ledger) Unbounded() error {
 	return nil
 }
 
-// boundLog checks the log's size after a commit. A pause of the readers is tried again
-// when the log has grown by another quarter.
+// boundLog checks the log's size after a commit. It retries a pause of the readers when the
+// log has grown by another quarter.
 func (w *writer) boundLog() {
 	size := sizeOf(w.l.path + "-wal")
 	if size <= w.l.logBound {
@@ -57,8 +57,8 @@ func (w *writer) boundLog() {
 	go func(paused chan<- []*sql.Conn) { paused <- w.l.pauseReaders() }(w.paused)
 }
 
-// pauseReaders takes every connection for reading, so that no reader is left; or
-// none, when a reader continues for longer than others may wait.
+// pauseReaders takes every connection for reading, so that no reader is left. It takes none
+// if a reader lasts longer than others may wait.
 func (l *Ledger) pauseReaders() []*sql.Conn {
 	ctx, cancel := context.WithTimeout(context.Background(), readersPause)
 	defer cancel()
@@ -76,12 +76,12 @@ func (l *Ledger) pauseReaders() []*sql.Conn {
 
 func release(taken []*sql.Conn) {
 	for _, c := range taken {
-		_ = c.Close() // back to the pool
+		_ = c.Close() // returns it to the pool
 	}
 }
 
-// emptyLog copies the log back and empties it, while the ledger's own readers
-// pause. It does not wait for those of other processes.
+// emptyLog copies the log back and empties it, while the ledger's own readers pause. It
+// does not wait for readers in other processes.
 func (w *writer) emptyLog(taken []*sql.Conn) {
 	w.paused = nil
 	defer release(taken)

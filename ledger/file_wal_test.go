@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// smallLog is a book whose log is bounded by a few pages.
+// smallLog returns a book whose log is bounded by a few pages.
 func smallLog(t *testing.T) *book {
 	t.Helper()
 	b := newBook(t)
@@ -29,8 +29,8 @@ func large() fact.Fact {
 	return fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: strings.Repeat("x", 100<<10)}
 }
 
-// reading reads one moment of the ledger until two more facts are there, again
-// and again: with several of them some moment is always being read.
+// reading repeatedly reads one moment of the ledger until two more facts exist. With
+// several such readers some moment is always being read.
 func (b *book) reading(ctx context.Context, group *sync.WaitGroup) {
 	group.Go(func() {
 		for ctx.Err() == nil {
@@ -58,7 +58,7 @@ func TestReadersThatOverlapDoNotLetTheLogGrow(t *testing.T) {
 	for range maxReaders {
 		b.reading(ctx, &readers)
 	}
-	// How large it is when it is emptied depends on how soon the readers get a processor.
+	// Its size when emptied depends on how soon the readers run.
 	emptied, before := 0, int64(0)
 	for n := 0; emptied < 5; n++ {
 		b.add(large())
@@ -77,8 +77,7 @@ func TestReadersThatOverlapDoNotLetTheLogGrow(t *testing.T) {
 	}
 }
 
-// TestReadersThatOverlapPauseForALongLog: while one still reads, all other connections for
-// reading are taken.
+// While one reader continues, all other connections for reading are taken.
 func TestReadersThatOverlapPauseForALongLog(t *testing.T) {
 	b := smallLog(t)
 	reader, err := b.read.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
@@ -94,7 +93,7 @@ func TestReadersThatOverlapPauseForALongLog(t *testing.T) {
 		}
 		return false
 	}
-	for n := 0; !paused(); n++ { // a pause ends automatically, and is tried again as the log grows
+	for n := 0; !paused(); n++ { // a pause ends automatically, and is retried as the log grows
 		if n == 200 {
 			t.Fatalf("after %d commits the log has %d bytes; readers should pause at %d", n, sizeOf(b.path+"-wal"), b.logBound)
 		}

@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// folded is how many renewals the ledger of the benchmarks below has; each is four rows.
+// folded is how many renewals the benchmarks' ledger has, with four rows each.
 const folded = 50_000
 
 // filledLedger makes a ledger with the facts of n renewals of as many proxies.
@@ -42,8 +42,8 @@ func filledLedger(b *testing.B, n int) (path string) {
 	return path
 }
 
-// benchAcceptWhole appends what intake and sending record of a renewal, with all that a
-// runner's facts have.
+// benchAcceptWhole appends what intake and sending record of a renewal, with all fields of
+// a runner's facts.
 func benchAcceptWhole(tx *Tx, i int) error {
 	command, operation, proxy := benchIDs(i)
 	labels := map[string]string{"team": fmt.Sprintf("team-%d", i%10)}
@@ -70,13 +70,13 @@ func benchSettleWhole(tx *Tx, i int) error {
 	return err
 }
 
-// rowsPerSecond reports the speed of what was run b.N times over a journal.
+// rowsPerSecond reports the speed of b.N runs over a journal.
 func rowsPerSecond(b *testing.B, rows int64) {
 	b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
-// BenchmarkFold is what a person waits for: a verification, a rebuild, a restore from a
-// backup or from events, and an archiving, each over the same journal.
+// BenchmarkFold measures what operators wait for: a verification, a rebuild, a restore from
+// a backup or from events, and an archiving, each over the same journal.
 func BenchmarkFold(b *testing.B) {
 	path := filledLedger(b, folded)
 	ctx, clock := context.Background(), func() time.Time { return time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC) }
@@ -144,7 +144,7 @@ func benchRestore(b *testing.B, x Restore) {
 	}
 }
 
-// eventsOfFile gives the events of a ledger as a stream would hold them.
+// eventsOfFile returns a ledger's events as a stream would hold them.
 func eventsOfFile(b *testing.B, l *Ledger, head int64) func(first int64) iter.Seq2[[]byte, error] {
 	b.Helper()
 	var events [][]byte

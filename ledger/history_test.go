@@ -8,9 +8,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// history is a life with everything in it: orders that were delivered, refunded,
-// refused and asked for again; renewals that were completed, partial, failed,
-// split, left to a person; limits, pauses, sweeps, top-ups.
+// history returns facts of every kind: orders delivered, refunded, refused and sent again;
+// renewals completed, partial, failed, split, in review; limits, pauses, sweeps, top-ups.
 func history() []fact.Fact {
 	facts := []fact.Fact{
 		opened(100_000),
@@ -37,14 +36,14 @@ func orders() []fact.Fact {
 		accepted(fact.KindOrder, "o2/1"), sending("o2/1", 1),
 		fact.OrderAccepted{Ref: ref("o2/1"), Attempt: 1, OrderNo: "no of o2/1", NextAt: noon},
 		fact.OrderRefunded{OrderState: orderState("o2/1", "refunded", 500, 500), RefundStatus: "done", Destination: "wallet", RefundedAt: noon},
-		// Refused for want of money, asked for again, lost, and a person says: charged.
+		// Refused for lack of money, sent again, lost, and answered as charged.
 		accepted(fact.KindOrder, "o3/1"), sending("o3/1", 1),
 		fact.CommandRejected{Ref: ref("o3/1"), Code: "insufficient_wallet_balance", Reason: "too low", Attempt: 1, ShortOfMoney: true},
 		resolved("o3/1", "", "not_charged", 0, planned("o3/1~2", 2)),
 		sending("o3/1~2", 1),
 		fact.OperationReview{Ref: ref("o3/1~2"), Attempt: 1, Code: "idempotency_unresolved", Reason: "frozen", Ambiguous: true},
 		resolved("o3/1~2", "", "charged", 300),
-		// Held, released, not sent, sent, booked, and a person says: not charged.
+		// Held, released, not sent, sent, booked, and answered as not charged.
 		accepted(fact.KindOrder, "o4/1"),
 		fact.CommandHeld{Ref: ref("o4/1"), Reason: "limit", EstimateCents: 400, Until: at(time.Hour)},
 		fact.CommandReleased{Ref: ref("o4/1"), By: "ada", Reason: "go"},
@@ -55,11 +54,11 @@ func orders() []fact.Fact {
 		fact.OrderProgressed{OrderState: orderState("o4/1", "odd", 400, 0), NextAt: noon},
 		fact.OperationReview{Ref: ref("o4/1"), Attempt: 2, Reason: "stuck", OrderNo: "no of o4/1"},
 		resolved("o4/1", "", "not_charged", 0),
-		// Held and withdrawn.
+		// Held and cancelled.
 		accepted(fact.KindOrder, "o5/1"),
 		fact.CommandHeld{Ref: ref("o5/1"), Reason: "limit"},
 		fact.CommandCancelled{Ref: ref("o5/1"), By: "ada", Reason: "not needed", User: "ops"},
-		// On its way.
+		// In progress.
 		accepted(fact.KindOrder, "o6/1"), sending("o6/1", 1),
 	}
 }
@@ -73,7 +72,7 @@ func renewals() []fact.Fact {
 	return []fact.Fact{
 		accepted(fact.KindRenewal, "r1/0001", "px_1a", "px_1b"), sending("r1/0001", 1),
 		settled("r1/0001", "completed", line("px_1a", "succeeded", 300, 0), line("px_1b", "succeeded", 310, 0)),
-		// A partial whose unresolved line turns out to be cheaper than it was booked.
+		// Partial, with an unresolved line that turns out cheaper than booked.
 		accepted(fact.KindRenewal, "r2/0001", "px_2a", "px_2b", "px_2c"), sending("r2/0001", 1),
 		settled("r2/0001", "partial", line("px_2a", "succeeded", 300, 0), line("px_2b", "failed", 300, 300), line("px_2c", "unresolved", 300, 0)),
 		resolved("r2/0001", "px_2c", "charged", 250),
@@ -107,11 +106,11 @@ func resolutions() []fact.Fact {
 		resolved("r4/0001", "px_4b", "charged", 300),
 		resolved("r4/0001", "px_4c", "not_charged", 0, planned("r4/0001~2", 2, "px_4c")),
 		sending("r4/0001~2", 1),
-		// Nothing is known of the lines, and a person answers for all of them.
+		// Nothing is known of the lines, and an operator answers for all of them.
 		accepted(fact.KindRenewal, "r7/0001", "px_7a", "px_7b"), sending("r7/0001", 1),
 		fact.OperationReview{Ref: ref("r7/0001"), Attempt: 1, Code: "idempotency_unresolved", Reason: "frozen", Ambiguous: true},
 		resolved("r7/0001", "", "charged", 600),
-		// Still waiting for a person: one line unresolved, in suspense.
+		// Needs review: one line unresolved, in suspense.
 		accepted(fact.KindRenewal, "r8/0001", "px_8a", "px_8b"), sending("r8/0001", 1),
 		settled("r8/0001", "partial", line("px_8a", "succeeded", 300, 0), line("px_8b", "unresolved", 310, 0)),
 	}
@@ -170,7 +169,7 @@ func surroundings() []fact.Fact {
 	}
 }
 
-// historyOf is the history that a program wrote whose schema ended with an older version.
+// historyOf returns the history as written by a program with an older schema version.
 func historyOf(version int64) []fact.Fact {
 	return slices.DeleteFunc(append(history(), over()...), func(f fact.Fact) bool {
 		since := map[string]int64{"ledger.bounded": 8, "command.finished": 13, "schedule.paused": 15, "schedule.resumed": 15, "schedule.configured": 23, "order.listed": 23, "listing.uncovered": 23}

@@ -14,13 +14,13 @@ import (
 	"perennial/testdata/hostile"
 )
 
-// bookOf is a short history in which other people's words are this text: a
-// command's id where it could be one, labels, an order number, a proxy's id.
+// bookOf returns a short history in which untrusted fields are this text: a command's id if
+// valid, labels, an order number, a proxy's id.
 func bookOf(t testing.TB, text string) *book {
 	b := newBook(t)
 	id := text
 	if id == "" || len(id) > 128 || strings.ContainsAny(id, "/~") || fact.Unprintable(id) != "" {
-		id = "id" // what jobs lets through has none of it
+		id = "id" // jobs admits no such id
 	}
 	own := func(r *fact.Ref) { r.Labels = map[string]string{text: text} }
 	buy, keep := accepted(fact.KindOrder, id+"/1"), accepted(fact.KindRenewal, "keep/0001", "px_"+text)
@@ -36,7 +36,7 @@ func bookOf(t testing.TB, text string) *book {
 	return b
 }
 
-// written is a book in every form in which it leaves.
+// written returns a book in every output format.
 func written(t testing.TB, b *book) map[string]string {
 	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
 	check(t, err)
@@ -56,8 +56,8 @@ func written(t testing.TB, b *book) map[string]string {
 	return out
 }
 
-// FuzzHostileTextInExports: whatever ids, labels and order numbers are, a
-// spreadsheet runs no cell, a page gets no tag, and no line or entry is added.
+// Whatever ids, labels and order numbers are, a spreadsheet evaluates no cell, a page gets
+// no tag, and no line or entry is added.
 func FuzzHostileTextInExports(f *testing.F) {
 	plain := written(f, bookOf(f, "plain"))
 	hostile.Fuzz(f, func(t *testing.T, text string) {

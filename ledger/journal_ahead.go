@@ -1,5 +1,5 @@
-// Rows of a journal are read, checked against the chain and decoded by one goroutine
-// while another one applies those before them.
+// Reading ahead: one goroutine reads, checks and decodes journal rows while another applies
+// the rows before them.
 
 package ledger
 
@@ -9,22 +9,22 @@ import (
 	"perennial/ledger/fact"
 )
 
-// decoded is a row that follows the one before it, and its fact.
+// decoded is a row that continues the chain, with its fact.
 type decoded struct {
 	row  Row
 	fact fact.Fact
 }
 
-// aheadRows is how many rows are handed over at once, and aheadParts how many such parts
-// may wait.
+// aheadRows is how many rows are passed on at once, and aheadParts how many such parts may
+// wait.
 const (
 	aheadRows  = 256
 	aheadParts = 4
 )
 
-// readAhead calls do with the rows after a head, in order, a part at a time. It returns
-// the first error of a row, after all rows before it, or do's; rows is not read any more
-// then.
+// readAhead calls do with the rows after a head, in order, a part at a time. It returns the
+// first error of a row, after passing on all rows before it, or do's error. It then stops
+// reading rows.
 func readAhead(h head, rows iter.Seq2[Row, error], do func([]decoded) error) error {
 	parts, stop, ended := make(chan []decoded, aheadParts), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -46,7 +46,7 @@ func readAhead(h head, rows iter.Seq2[Row, error], do func([]decoded) error) err
 	return failed
 }
 
-// decodeInto hands over what could be read of rows, also where its error is not nil.
+// decodeInto passes on the rows it could read, even when it returns an error.
 func decodeInto(h head, rows iter.Seq2[Row, error], parts chan<- []decoded, stop <-chan struct{}) (err error) {
 	var buf []byte
 	part := make([]decoded, 0, aheadRows)

@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// BenchmarkRenewal appends the facts of whole renewals of one proxy, in groups
-// as a busy runner's: accepted and sending in one commit, settled in another.
+// BenchmarkRenewal appends the facts of whole renewals of one proxy, in a busy runner's
+// groups: accepted and sending in one commit, settled in another.
 func BenchmarkRenewal(b *testing.B) {
 	l, err := Open(context.Background(), Config{Path: filepath.Join(b.TempDir(), "bench.ledger.db"), Clock: time.Now})
 	if err != nil {
@@ -51,7 +51,7 @@ func benchIDs(i int) (command, operation, proxy string) {
 	return command, command + "/0001", fmt.Sprintf("px_%d", i)
 }
 
-// benchKey is as random as a real key: what an index of them costs shows.
+// benchKey is as random as a real key, so that the cost of an index shows.
 func benchKey(operation string) string {
 	return fmt.Sprintf("perennial-%x", sha256.Sum256([]byte(operation)))[:50]
 }

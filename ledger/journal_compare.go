@@ -1,4 +1,4 @@
-// Two ledger files compared: every projection, inside SQLite.
+// Comparing every projection of two ledger files, inside SQLite.
 
 package ledger
 
@@ -13,16 +13,16 @@ import (
 	"strings"
 )
 
-// comparison is one moment of a ledger, read by one connection, to which a second fold of its
-// journal is attached to compare the two.
+// comparison reads one moment of a ledger over one connection. A second fold of its journal
+// is attached to compare the two.
 type comparison struct {
 	conn     *sql.Conn
 	tx       *sql.Tx
 	attached bool
-	byRows   bool // it is older than transfers.booked_at: its days are those of the rows' times
+	byRows   bool // the file predates transfers.booked_at: its days are those of the rows' times
 }
 
-// compare begins to read the ledger as it is at this moment.
+// compare begins to read the ledger as it is now.
 func (l *Ledger) compare(ctx context.Context) (*comparison, error) {
 	c, err := l.read.Conn(ctx)
 	if err != nil {
@@ -44,8 +44,7 @@ func (b *comparison) end() error {
 	return errors.Join(err, b.conn.Close())
 }
 
-// foldAll folds the journal into a new file, from its beginning or from the snapshot that
-// it begins with.
+// foldAll folds the journal into a new file, from its first row or from its snapshot.
 func (b *comparison) foldAll(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (rows int64, h Head, err error) {
 	f, err := open(ctx, path)
 	if err != nil {
@@ -59,8 +58,8 @@ func (b *comparison) foldAll(ctx context.Context, path string, open func(context
 	return rows, f.at(), err
 }
 
-// compare attaches a finished fold, and compares tables with it, and those that follow
-// from them.
+// compare attaches a finished fold and compares these tables with it, and the tables
+// derived from them.
 func (b *comparison) compare(ctx context.Context, path string, tables []string) error {
 	source := "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
 	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, source); err != nil {
@@ -80,8 +79,8 @@ func (b *comparison) compare(ctx context.Context, path string, tables []string) 
 	return nil
 }
 
-// compareTable compares a projection with its second fold: as many rows, and each with
-// every column as it is there. Where that is not so, the first row that differs is named.
+// compareTable compares a projection with its second fold: the number of rows, and every
+// column of each. On a difference it names the first row that differs.
 func (b *comparison) compareTable(ctx context.Context, table string) error {
 	columns, err := columnsOf(ctx, b.tx, table)
 	if err != nil {
@@ -100,7 +99,7 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	equal := func(names []string) string {
 		parts := make([]string, len(names))
 		for i, name := range names {
-			parts[i] = `b.` + name + ` IS a.` + name // b first: it is compared as this program's tables compare
+			parts[i] = `b.` + name + ` IS a.` + name // b first: the comparison follows this program's tables
 		}
 		return strings.Join(parts, ` AND `)
 	}
@@ -113,8 +112,8 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	return err
 }
 
-// walk names the first row that a projection and its second fold have not in common. Every
-// column becomes one text, so that two rows are equal exactly when theirs are.
+// walk names the first row in which a projection and its second fold differ. It compares
+// each row as one text of all its columns.
 func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
 	x, y := queryOf(ctx, b.tx, wholeRows(`main.`+table, columns)), queryOf(ctx, b.tx, wholeRows(`again.`+table, columns))
 	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()
@@ -133,8 +132,7 @@ func (b *comparison) walk(ctx context.Context, table string, columns []string) (
 	}
 }
 
-// wholeRows is a query of a table's rows, each as one text, in the order of the
-// primary key.
+// wholeRows queries a table's rows, each as one text, in the order of the primary key.
 func wholeRows(table string, columns []string) string {
 	parts := make([]string, 0, len(columns))
 	for _, c := range columns {
@@ -151,8 +149,8 @@ func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
 	return collect(found, scanText)
 }
 
-// keyOf are columns that give a table's rows one order: the primary key is
-// always among the first three.
+// keyOf returns columns that order a table's rows: the primary key is always among the
+// first three.
 func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
 // nextRow reads a query's next row; ok is false after the last.

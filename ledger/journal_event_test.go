@@ -16,11 +16,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-// eventsDir is what is published for consumers.
+// eventsDir holds the documents published for consumers.
 const eventsDir = "../docs/events/"
 
-// streamed is the stream of a life in which every type of fact happens, as consumers
-// get it, and the book that it was published from.
+// streamed returns a stream with every type of fact, as consumers get it, and the book it
+// was published from.
 func streamed(t *testing.T) (b *book, rows []Row, events [][]byte) {
 	t.Helper()
 	b = newBook(t)
@@ -66,8 +66,8 @@ func TestEveryTypeOfEventFitsItsSchema(t *testing.T) {
 	}
 }
 
-// python runs the code of docs/events/README.md with a driver after it, which reads
-// events from its input, one a line.
+// python runs the code of docs/events/README.md with a driver appended, which reads events
+// from its input, one a line.
 func python(t *testing.T, driver string, events [][]byte) string {
 	t.Helper()
 	page, err := os.ReadFile(eventsDir + "README.md")

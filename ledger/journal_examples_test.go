@@ -13,8 +13,8 @@ var update = flag.Bool("update", false, "write testdata/events.jsonl anew")
 
 const exampleEvents = "testdata/events.jsonl"
 
-// TestTheExamplesOfEventsAreOfARealJournal keeps one event of each type, as it is
-// published, for the documents that consumers read: that which says most.
+// The test keeps, for the consumers' documents, the most complete published event of each
+// type.
 func TestTheExamplesOfEventsAreOfARealJournal(t *testing.T) {
 	b := newBook(t)
 	for _, f := range append(history(), over()...) {

@@ -1,5 +1,4 @@
-// command.finished: the ledger appends it with the fact that ends a command's last
-// operation, whatever path that fact came by.
+// Appending command.finished, together with any fact that ends a command's last operation.
 
 package ledger
 
@@ -11,8 +10,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// noteEnding remembers the command of a fact that may have ended it. A command that is
-// refused at its arrival ends with the refusal: others of its id may come with it.
+// noteEnding remembers the command of a fact that may have ended it. A command refused on
+// arrival finishes at once, because others with its id may follow in the same write.
 func (t *Tx) noteEnding(f fact.Fact) error {
 	var ref fact.Ref
 	switch f := f.(type) {
@@ -56,7 +55,7 @@ func (t *Tx) run(fn func(*Tx) error) error {
 	return nil
 }
 
-// finishRefused appends command.finished after a refusal at arrival.
+// finishRefused appends command.finished after a refusal on arrival.
 func (t *Tx) finishRefused(f fact.CommandRejected) error {
 	if !t.finishing {
 		return nil
@@ -88,9 +87,9 @@ func (t *Tx) finish(of fact.Ref) error {
 	return t.appendFinished(f)
 }
 
-// endedBy are the operations of a command, none while one has not ended. It sets what a
-// command.finished has of its command: revision, inbox and message. leftOut says that
-// proxies were left out when the command came.
+// endedBy returns a command's operations, or none while one of them has not ended. It sets
+// f's revision, inbox and message. leftOut says that the command skipped proxies on
+// arrival.
 func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, leftOut bool, err error) {
 	if c, ok := t.w.known.commands[f.CommandID]; ok {
 		o := t.w.known.operations[c.operation]
@@ -108,13 +107,13 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 	return operations, leftOut, err
 }
 
-// nextRevision is the revision of a command's next end.
+// nextRevision returns the revision of a command's next end.
 func (t *Tx) nextRevision(commandID string) (n int64, err error) {
 	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, commandID).Scan(&n)
 	return n, err
 }
 
-// address reads what a command.finished has of its command.
+// address reads the fields of command.finished that come from its command.
 func (t *Tx) address(f *fact.CommandFinished) (leftOut bool, err error) {
 	var sequence int64
 	var skipped int
@@ -138,26 +137,26 @@ func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 		return err
 	}
 	err = t.append(f)
-	if errors.Is(err, ErrTooLarge) { // ids and places are the provider's: what ended is recorded without them
+	if errors.Is(err, ErrTooLarge) { // too many ids and places: record the end without them
 		f.Lines, f.Operations = f.Lines[:0], f.Operations[:0]
 		err = t.append(f)
 	}
 	return err
 }
 
-// source is what finished reads from: a transaction of the writer, or a reader.
+// source is where command.finished reads from: a transaction of the writer, or a reader.
 type source interface {
 	query(query string, args ...any) rows
 	queryRow(query string, args ...any) scanner
 }
 
-// endedOperations lists a command's operations as operationsOfCommand does, and none while
-// one of them has not ended: a large command has many that end one by one.
+// endedOperations lists a command's operations like operationsOfCommand, but none while one
+// of them has not ended. A large command has many operations that end one by one.
 const endedOperations = `SELECT ` + operationColumns + ` FROM operations WHERE id > ?1 AND id < ?2 AND command_id = ?3
 	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
 	ORDER BY accepted_at, chunk, generation`
 
-// sumUp adds to a command's end what came of it.
+// sumUp adds the command's results to its end.
 func sumUp(from source, f *fact.CommandFinished, operations []fact.Operation, lines commandLines) error {
 	if err := addOperations(from, f, operations, lines); err != nil {
 		return err
@@ -200,8 +199,8 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 		f.CommandID+"/", f.CommandID+"0").Scan(&f.Reviews)
 }
 
-// whyEnded is the code and the reason of an operation, where there is something to say.
-// What a person answered has no code: it was not the reply that decided.
+// whyEnded returns the code and reason of an operation's end, if any. An operator's answer
+// has no code, because the reply did not decide.
 func whyEnded(o fact.Operation) (code, reason string) {
 	switch {
 	case o.State == fact.StateCompleted:
@@ -212,10 +211,10 @@ func whyEnded(o fact.Operation) (code, reason string) {
 	return o.Code, o.Reason
 }
 
-// unreviewedVersions is the latest version of an operation that no person was asked
-// about: it was made, sent, and settled.
+// unreviewedVersions is the latest version of an operation without a review: accepted, sent
+// and settled.
 const unreviewedVersions = 3
 
-// codeOfSuccess is the provider's code of a reply that was a success, as of a renewal
-// whose lines pend verification.
+// codeOfSuccess is the provider's code of a successful reply, also for a renewal whose
+// lines are pending verification.
 const codeOfSuccess = "ok"

@@ -1,4 +1,4 @@
-// The lines of command.finished: what became of each proxy of a command.
+// The lines of command.finished: the result of each proxy of a command.
 
 package ledger
 
@@ -12,14 +12,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// commandLines are the proxies of a command.
+// commandLines holds the results of a command's proxies.
 type commandLines struct {
 	all     []fact.FinishedLine
-	claimed bool                                 // one of them is still held by an operation
+	claimed bool                                 // an operation still holds one of them
 	states  map[string]map[string]fact.LineState // by operation and proxy
 }
 
-// leftOut is how many were left out in the end.
+// leftOut counts the proxies that were skipped in the end.
 func (c *commandLines) leftOut() (n int) {
 	for _, line := range c.all {
 		if line.State == string(fact.LineSkipped) {
@@ -29,9 +29,9 @@ func (c *commandLines) leftOut() (n int) {
 	return n
 }
 
-// linesOfCommand reads what became of each proxy: of the lines of its renewals the
-// latest, with what all of them cost, and what its orders delivered. leftOut says that
-// proxies may have been left out when the command came.
+// linesOfCommand reads the result of each proxy. For renewals it takes the latest line,
+// with the cost of all lines; for orders the delivered proxies. leftOut says that proxies
+// may have been skipped on arrival.
 func linesOfCommand(from source, id string, operations []fact.Operation, leftOut bool) (c commandLines, err error) {
 	if operations[0].Kind.MakesOrder() {
 		for _, o := range operations {
@@ -92,8 +92,7 @@ func (c *commandLines) linesOf(from source, o fact.Operation) (lines []fact.Fini
 	return lines, err
 }
 
-// addSkippedExpiries adds to the lines that an operation left out the expiries that they
-// were left out for.
+// addSkippedExpiries adds to skipped lines the expiries for which they were skipped.
 func addSkippedExpiries(from source, operation string, lines []fact.FinishedLine) error {
 	if !slices.ContainsFunc(lines, func(x fact.FinishedLine) bool { return x.State == string(fact.LineSkipped) }) {
 		return nil
@@ -108,7 +107,7 @@ func addSkippedExpiries(from source, operation string, lines []fact.FinishedLine
 	return err
 }
 
-// eachSkipped calls yield for every proxy that a command, or an operation, left out.
+// eachSkipped calls yield for every proxy that a command or an operation skipped.
 func eachSkipped(from source, id string, yield func(fact.SkippedProxy)) error {
 	return each(from.query(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'proxy.skipped'`, id), func(s scanner) error {
 		data, err := scanText(s)
@@ -127,8 +126,8 @@ func eachSkipped(from source, id string, yield func(fact.SkippedProxy)) error {
 	})
 }
 
-// shareAnswer divides among the answered lines what a person's answer for all of them
-// booked: the ledger books such an answer for the operation.
+// shareAnswer divides the cents that an operator's answer booked for all lines together
+// among the answered lines. The ledger books such an answer on the operation.
 func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
 	charged, refunded := o.ChargedCents, o.RefundedCents
 	var answered []int
@@ -144,7 +143,7 @@ func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
 	}
 }
 
-// addLeftOut adds the proxies that another operation held when the command came.
+// addLeftOut adds the proxies that another operation held when the command arrived.
 func (c *commandLines) addLeftOut(from source, id string) error {
 	return eachSkipped(from, id, func(x fact.SkippedProxy) {
 		c.all = append(c.all, fact.FinishedLine{
@@ -164,16 +163,16 @@ func scanFinishedLine(s scanner) (x fact.FinishedLine, claimed bool, err error) 
 	switch fact.LineState(x.State) {
 	case fact.LineSucceeded:
 		x.ExpiresAt = renewedUntil(x.PreviousExpiresAt, fromMicros(settled), days)
-	case fact.LineCharged: // a person knows what it cost, and not what the provider made of it
+	case fact.LineCharged: // the operator's answer gives the cost, but not the new expiry
 		x.ExpiresAt = nil
 	case fact.LinePending, fact.LineSkipped, fact.LineFailed, fact.LineUnresolved, fact.LineNotCharged:
 	}
 	return x, claim == 1, err
 }
 
-// renewedUntil is when a proxy expires that was renewed for some days; nil where it had
-// expired before, for from when the days then count is not given, or where its expiry was
-// not known.
+// renewedUntil returns the expiry of a proxy renewed for some days. It is nil if the
+// previous expiry is unknown or had passed: the API does not say from when the days count
+// then.
 func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time {
 	if previous == nil || previous.Before(settled) {
 		return nil
@@ -182,8 +181,8 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 	return &until
 }
 
-// addDelivered adds the proxies of an order, as it was last read or as a person found it.
-// What was archived, or delivered before facts named more than ids, is less.
+// addDelivered adds the proxies of an order, as last read or as an operator found them.
+// Archived deliveries, and those from before facts named more than ids, have fewer fields.
 func (c *commandLines) addDelivered(from source, operation string) error {
 	var data string
 	err := from.queryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')
@@ -194,7 +193,7 @@ func (c *commandLines) addDelivered(from source, operation string) error {
 	if err != nil {
 		return err
 	}
-	var f struct { // what the types have in common
+	var f struct { // the fields these types share
 		ProxyIDs []string              `json:"proxy_ids"`
 		Proxies  []fact.DeliveredProxy `json:"proxies"`
 	}

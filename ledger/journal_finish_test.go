@@ -11,13 +11,13 @@ import (
 	"perennial/ledger/fact"
 )
 
-// commit appends facts as a program does: what they end is finished.
+// commit appends facts like a program: ended commands are finished.
 func (b *book) commit(facts ...fact.Fact) {
 	b.t.Helper()
 	check(b.t, b.Write(b.t.Context(), func(tx *Tx) error { return tx.Append(facts...) }))
 }
 
-// finishedOf are the command.finished facts of a command.
+// finishedOf returns the command.finished facts of a command.
 func (b *book) finishedOf(id string) (all []fact.CommandFinished) {
 	b.t.Helper()
 	rows, err := b.RowsOf(b.t.Context(), id)
@@ -41,7 +41,7 @@ func (b *book) only(id string, revision int64) fact.CommandFinished {
 	return all[len(all)-1]
 }
 
-// proves that a fold of the journal gives the same, also in a new file.
+// proves checks that a fold of the journal gives the same, also in a new file.
 func (b *book) proves() {
 	b.t.Helper()
 	if _, err := b.Verify(b.t.Context()); err != nil {
@@ -198,7 +198,7 @@ func TestALargeCommandFinishesWithSomeOfItsLines(t *testing.T) {
 	}
 }
 
-// The sums of what events say they booked are the account's balance.
+// The sums that events report as booked equal the account's balance.
 func TestBookedSumsToTheBalance(t *testing.T) {
 	b := newBook(t)
 	b.add(append(history(), over()...)...)
@@ -222,8 +222,8 @@ func TestBookedSumsToTheBalance(t *testing.T) {
 	}
 }
 
-// Contents of one id that come together are answered each: the accepted one is not told
-// that it was refused.
+// Contents of one id that arrive together are each answered: the accepted one is not
+// reported as refused.
 func TestEachRefusalFinishesByItself(t *testing.T) {
 	b := newBook(t)
 	refused := func(reason, inbox string) fact.CommandRejected {
@@ -243,7 +243,7 @@ func TestEachRefusalFinishesByItself(t *testing.T) {
 	b.proves()
 }
 
-// A person's answer for a renewal as a whole is divided among its lines.
+// An operator's answer for a whole renewal is divided among its lines.
 func TestLinesSumToTheTotalsOfAnAnswer(t *testing.T) {
 	for _, cents := range []int64{0, 500, 903, 1000} {
 		b := newBook(t)
@@ -274,7 +274,7 @@ func TestWhatWasLeftOutIsALine(t *testing.T) {
 	}
 }
 
-// What the provider writes into its proxies cannot keep an outcome from being recorded.
+// The provider's texts about its proxies cannot keep an outcome from being recorded.
 func TestACommandFinishesWhateverItsProxiesAreCalled(t *testing.T) {
 	b := newBook(t)
 	place := strings.Repeat("x", MaxFactBytes)
@@ -288,8 +288,8 @@ func TestACommandFinishesWhateverItsProxiesAreCalled(t *testing.T) {
 	b.proves()
 }
 
-// What is left out just before the send is a line with the expiry that was read, and says
-// so beside what was renewed.
+// A proxy skipped just before the send is a line with the expiry that was read, next to the
+// renewed ones.
 func TestWhatIsNotDueIsALineWithItsExpiry(t *testing.T) {
 	b := newBook(t)
 	skipped := fact.Skipped(ref("r1/0001"), []fact.SkippedProxy{
@@ -310,7 +310,7 @@ func TestWhatIsNotDueIsALineWithItsExpiry(t *testing.T) {
 	b.proves()
 }
 
-// A person knows what a renewal cost, and not what the provider made of the expiry.
+// An operator knows the cost of a renewal, but not the new expiry.
 func TestAnAnswerSaysNoExpiry(t *testing.T) {
 	b := newBook(t)
 	sent := sending("r1/0001", 1)
@@ -324,7 +324,7 @@ func TestAnAnswerSaysNoExpiry(t *testing.T) {
 	b.proves()
 }
 
-// The proxies of an order that a person found are the command's.
+// The proxies of an order that an operator found belong to the command.
 func TestAnOrderThatWasFoundHasItsProxies(t *testing.T) {
 	b := newBook(t)
 	answer := resolved("o1/1", "", "charged", 600)

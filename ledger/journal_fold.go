@@ -1,5 +1,4 @@
-// The fold of a journal into another file: a second fold to compare with, or a restored
-// ledger.
+// Folding a journal into another file: a second fold to compare with, or a restored ledger.
 
 package ledger
 
@@ -14,17 +13,17 @@ import (
 	"perennial/ledger/files"
 )
 
-// fold is a ledger file that is filled from a journal written elsewhere, by the
-// same apply: a second fold to compare with, or a ledger that is restored. One whose
-// error was not nil is thrown away: it cannot be rolled back.
+// fold is a ledger file filled from another journal by the same apply: a second fold to
+// compare with, or a restored ledger. It cannot be rolled back: after an error it must be
+// discarded.
 type fold struct {
 	w       *writer
-	scratch bool     // the caller compares it and throws it away: it has no journal, and only the indexes that the fold reads
-	dropped []string // statements that make again what is not there while it is filled
+	scratch bool     // compared and discarded: no journal, and only the indexes that the fold reads
+	dropped []string // statements that recreate what was dropped for the filling
 }
 
-// newFold opens a file, or makes it, to append after its last row. What it writes is
-// not synced: a caller that keeps the file syncs it as a whole.
+// newFold opens or creates a file, to append after its last row. Its writes are not synced:
+// a caller that keeps the file syncs it as a whole.
 func newFold(ctx context.Context, path string) (*fold, error) {
 	if err := files.Make(path); err != nil {
 		return nil, fmt.Errorf("fold into %s: %w", path, err)
@@ -40,7 +39,7 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 	return f, nil
 }
 
-// newScratch makes a file for a second fold.
+// newScratch creates a file for a second fold.
 func newScratch(ctx context.Context, path string) (*fold, error) {
 	f, err := newFold(ctx, path)
 	if err == nil {
@@ -49,9 +48,9 @@ func newScratch(ctx context.Context, path string) (*fold, error) {
 	return f, err
 }
 
-// prepare finds the last row, and readies the connection for one long write: no copy of
-// a page is kept for a rollback. A file without rows loses the indexes and triggers that
-// no fold needs, until it is closed: made at once, after the last row, they cost a fifth.
+// prepare finds the last row, and sets the connection up for one long write, without copies
+// of pages for a rollback. A file without rows loses the indexes and triggers that no fold
+// needs, until it is closed. Creating them after the last row costs a fifth as much.
 func (f *fold) prepare() error {
 	err := f.w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.seq, &f.w.head.hash)
 	empty := errors.Is(err, sql.ErrNoRows)
@@ -72,9 +71,9 @@ func (f *fold) prepare() error {
 // foldCache is how many bytes of pages a fold keeps in memory.
 const foldCache = 64 << 20
 
-// drop removes what no fold reads. The unique index on open lines stays, as it arbitrates,
-// and so does the trigger that follows the arrows. The chain proves what the triggers on
-// the journal do; primary keys what the one on transfers does.
+// drop removes what no fold reads. The unique index on open lines stays, because it
+// arbitrates, and so does the trigger that checks the arrows. The chain proves what the
+// journal's triggers enforce; primary keys replace the trigger on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
 	all, err := collect(f.w.query(`SELECT type, name, sql FROM sqlite_schema WHERE
@@ -91,7 +90,7 @@ func (f *fold) drop() error {
 // countStates does what the triggers on operations do.
 const countStates = `UPDATE state_counts SET n = (SELECT count(*) FROM operations o WHERE o.state = state_counts.state)`
 
-// finish makes the tables, indexes and triggers complete, after the last row.
+// finish recreates tables, indexes and triggers after the last row.
 func (f *fold) finish() error {
 	if f.dropped == nil {
 		return nil
@@ -106,8 +105,8 @@ func (f *fold) finish() error {
 	return err
 }
 
-// make makes an index or a trigger again. What does not fit into the cache is sorted in
-// temporary files; where there is no room for them, in memory.
+// make recreates an index or a trigger. It sorts what exceeds the cache in temporary files,
+// or in memory if they have no room.
 func (f *fold) make(text string) error {
 	if f.w.exec(text) == nil {
 		return nil
@@ -117,11 +116,11 @@ func (f *fold) make(text string) error {
 
 func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 
-// at is the last row that was folded.
+// at returns the last folded row.
 func (f *fold) at() Head { return Head{Seq: f.w.head.seq, Hash: f.w.head.hash} }
 
-// journalOf yields the rows of a journal after one sequence and up to another,
-// in order.
+// journalOf yields a journal's rows after one sequence, up to and including another, in
+// order.
 func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		err := each(queryOf(ctx, source, `SELECT `+rowColumns+` FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through), func(s scanner) error {
@@ -137,11 +136,11 @@ func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.S
 	}
 }
 
-// errEnough ends a query whose reader wants no more.
+// errEnough ends a query whose reader wants no more rows.
 var errEnough = errors.New("enough")
 
-// replay folds rows after those that are there, checking the chain as it goes,
-// and says how many. After an error the file is good for nothing.
+// replay appends rows to the fold, checks the chain and returns how many it folded. After
+// an error the file is useless.
 func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return 0, err

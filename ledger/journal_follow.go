@@ -1,5 +1,5 @@
-// Following: the rows of a stream that another runner writes are folded into the own
-// file, by the same apply.
+// Following: another runner's rows on the stream are folded into this file by the same
+// apply.
 
 package ledger
 
@@ -11,16 +11,16 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Fold commits rows that the stream holds after the ledger's last one. Each is checked
-// against the chain. A gap, a wrong hash, or a fact that this version does not know (a
-// *fact.UnknownError within) is a *BrokenError, and then none of the rows was committed. A
-// ledger that leads returns ErrLeads.
+// Fold commits the stream's rows after the ledger's last one. It checks each against the
+// chain. A gap, a wrong hash, or a fact unknown to this version (a *fact.UnknownError
+// within) is a *BrokenError, and none of the rows is committed. A ledger that leads returns
+// ErrLeads.
 func (l *Ledger) Fold(ctx context.Context, rows []Row) error {
 	if !l.follows {
 		return fmt.Errorf("fold into %s: its own file is its journal", l.path)
 	}
 	return l.WhileFollowing(ctx, func(tx *Tx) error {
-		tx.finishing = false // what ended is among the rows
+		tx.finishing = false // the rows include command.finished
 		for _, r := range rows {
 			if err := tx.fold(r); err != nil {
 				return err
@@ -30,7 +30,7 @@ func (l *Ledger) Fold(ctx context.Context, rows []Row) error {
 	})
 }
 
-// WhileFollowing is Write for a ledger that does not lead; one that does returns ErrLeads.
+// WhileFollowing is Write for a ledger that does not lead; one that leads returns ErrLeads.
 func (l *Ledger) WhileFollowing(ctx context.Context, do func(*Tx) error) error {
 	return l.Write(ctx, func(tx *Tx) error {
 		if tx.w.leading != nil {
@@ -40,7 +40,7 @@ func (l *Ledger) WhileFollowing(ctx context.Context, do func(*Tx) error) error {
 	})
 }
 
-// fold checks a row against the chain, stores and applies it.
+// fold checks a row against the chain, stores it and applies it.
 func (t *Tx) fold(r Row) (err error) {
 	if t.w.buf, err = t.w.head.followedBy(r, t.w.buf); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (t *Tx) fold(r Row) (err error) {
 	return nil
 }
 
-// factOf is the fact of a row; a *BrokenError where it cannot be read.
+// factOf returns the fact of a row; a *BrokenError if it cannot be read.
 func factOf(r Row) (fact.Fact, error) {
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	if err == nil {
@@ -72,7 +72,7 @@ func factOf(r Row) (fact.Fact, error) {
 	return nil, broken
 }
 
-// applyAt applies the fact of a stored row, at the row's time, and makes it the head.
+// applyAt applies the fact of a stored row, at the row's time, and makes the row the head.
 func (t *Tx) applyAt(r Row, f fact.Fact) error {
 	now := t.now
 	defer func() { t.now = now }()

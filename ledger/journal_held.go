@@ -1,5 +1,5 @@
-// What a transaction holds back for a moment, so that one statement writes what several
-// would: rows of the journal, and an operation whose intent follows its acceptance.
+// Holding back writes of a transaction, so that one statement does the work of several:
+// journal rows, and an operation whose intent follows its acceptance.
 
 package ledger
 
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// heldBack is what the transaction has appended and not written yet. It is written before
-// any statement that could see that it is missing, and before the transaction ends.
+// heldBack holds what the transaction has appended but not written. It is written before
+// any statement that could miss it, and before the transaction ends.
 type heldBack struct {
 	rows []Row
 	born *birth
 }
 
-// writeHeld writes all that is held back.
+// writeHeld writes everything that is held back.
 func (w *writer) writeHeld() error {
 	if err := w.writeBirth(); err != nil {
 		return err
@@ -23,17 +23,17 @@ func (w *writer) writeHeld() error {
 	return w.writeRows()
 }
 
-// forgetHeld forgets what is held back, and what is remembered of operations and of the
-// last booking: it was, or may have been, of what is rolled back.
+// forgetHeld drops what is held back, and the cached operations and last booking: a
+// rollback may undo them.
 func (w *writer) forgetHeld() {
 	w.booked = 0
 	w.held.rows, w.held.born = w.held.rows[:0], nil
 	w.known.clear()
 }
 
-// before is called before each statement of the writer's connection. What is held back of
-// the journal concerns those that name it, or a view; an operation that is about to be
-// born may concern any.
+// before runs before each statement of the writer's connection. Held-back rows matter to
+// statements that name the journal or a view. A held-back operation may matter to any
+// statement.
 func (w *writer) before(s *prepared) error {
 	if err := w.writeBirth(); err != nil || !s.readsJournal {
 		return err
@@ -41,8 +41,8 @@ func (w *writer) before(s *prepared) error {
 	return w.writeRows()
 }
 
-// readsJournal reports whether a statement may read the journal. Triggers do not, but for
-// the journal's own.
+// readsJournal reports whether a statement may read the journal. Triggers do not read it,
+// except for the journal's own.
 func readsJournal(query string) bool {
 	return strings.Contains(query, "journal") || strings.Contains(query, " v_")
 }
@@ -55,8 +55,8 @@ func (t *Tx) insert(r Row) error {
 	return t.w.writeRows()
 }
 
-// A statement stores as many rows at once as fit: together they cost half of what they
-// cost one by one.
+// One statement stores as many rows as possible. Together rows cost half as much as one by
+// one.
 const (
 	insertMost = 64
 	insertSome = 8
@@ -73,10 +73,10 @@ var inserts = map[int]string{
 	1:          insertRow,
 }
 
-// writeRows stores the rows that are held back.
+// writeRows stores the held-back rows.
 func (w *writer) writeRows() error {
 	rows, born := w.held.rows, w.held.born
-	w.held = heldBack{} // the statements that write rows are no reason to write more
+	w.held = heldBack{} // keeps these statements from calling writeRows again
 	defer func() { w.held = heldBack{rows: rows[:0], born: born} }()
 	for left := rows; len(left) > 0; {
 		n := 1

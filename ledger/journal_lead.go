@@ -1,5 +1,5 @@
-// Leading: who may append to a journal that is a stream elsewhere. Rows of a leader are
-// on the stream before they are committed here, so that this file is never ahead of it.
+// Leading: the right to append while the journal is an external stream. A leader's rows are
+// on the stream before they are committed here, so this file is never ahead of it.
 
 package ledger
 
@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Publish puts rows, in order, after the row before them on the stream that is the
-// journal. nil says that all of them are there for good. After an error it is not known
-// whether they are, or will be.
+// Publish puts rows, in order, after the previous row on the stream that is the journal.
+// nil means that all of them are durably there. After an error it is unknown whether they
+// are, or will be.
 type Publish func(ctx context.Context, rows []Row) error
 
-// ErrNotLeading is what Append returns on a ledger that follows a stream and does not
-// lead it: another runner may write it. Nothing was written.
+// ErrNotLeading is returned by Append on a ledger that follows a stream without leading it,
+// because another runner may write it. Nothing was written.
 var ErrNotLeading = errors.New("the ledger follows the events stream, which another runner may write")
 
-// ErrLeads is what Fold returns while the ledger leads, and Lead on one that leads
-// already.
+// ErrLeads is returned by Fold while the ledger leads, and by Lead on a ledger that already
+// leads.
 var ErrLeads = errors.New("the ledger leads: it appends to the events stream itself")
 
-// UnpublishedError says that rows were not committed because they are not known to be
-// on the stream. They may be, or may arrive there later: who leads next folds them.
+// UnpublishedError reports rows that were not committed because it is unknown whether the
+// stream has them. They may arrive there later; the next leader folds them.
 type UnpublishedError struct {
-	First, Last int64 // of the rows
-	Err         error // of Publish
+	First, Last int64 // the rows
+	Err         error // from Publish
 }
 
 func (e *UnpublishedError) Error() string {
@@ -38,24 +38,22 @@ func (e *UnpublishedError) Error() string {
 
 func (e *UnpublishedError) Unwrap() error { return e.Err }
 
-// Ended reports whether an error of Write says that this ledger takes nothing more until
-// it is opened again, or leads again: trying again is of no use.
+// Ended reports whether an error of Write means that this ledger takes no more writes until
+// it is reopened or leads again. Retrying is useless.
 func Ended(err error) bool {
 	_, unpublished := errors.AsType[*UnpublishedError](err)
 	return unpublished || errors.Is(err, ErrNotLeading) || errors.Is(err, ErrClosed)
 }
 
-// PublishMost is how many rows are published at once at most: what JetStream takes as
-// one atomic batch.
+// PublishMost is the most rows published at once: the limit of JetStream's atomic batch.
 const PublishMost = 1000
 
-// errSplit says that a group has more rows than are published at once.
+// errSplit reports that a group has more rows than can be published at once.
 var errSplit = errors.New("the group has more rows than are published at once")
 
-// Leadership is the right to append to a ledger that follows a stream. It ends with
-// End, and by itself with the first rows that could not be published, or that were
-// published and could not be committed: what is on the stream has to be folded before
-// anything else is appended.
+// Leadership is the right to append to a ledger that follows a stream. It ends with End. It
+// also ends when rows could not be published, or were published and could not be committed:
+// the stream must be folded before anything else is appended.
 type Leadership struct {
 	l       *Ledger
 	publish Publish
@@ -64,10 +62,10 @@ type Leadership struct {
 	once    sync.Once
 	over    chan struct{}
 	why     error        // set before over is closed
-	waiting atomic.Int64 // since when a publication is in progress, in microseconds; 0: none is
+	waiting atomic.Int64 // when the present publication began, in microseconds; 0: none
 }
 
-// Lead lets Write append. The caller has folded all that the stream holds, and owns the
+// Lead lets Write append. The caller has folded everything on the stream and owns the
 // account's lease.
 func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 	if !l.follows {
@@ -85,7 +83,7 @@ func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 // Over is closed when the leadership has ended; Err then says why.
 func (x *Leadership) Over() <-chan struct{} { return x.over }
 
-// Err is why the leadership ended automatically, nil while it has not.
+// Err returns why the leadership ended automatically, nil while it has not.
 func (x *Leadership) Err() error {
 	select {
 	case <-x.over:
@@ -95,8 +93,8 @@ func (x *Leadership) Err() error {
 	}
 }
 
-// Waiting is since when rows have waited for their acknowledgement, by the ledger's
-// clock; zero when none do.
+// Waiting returns since when rows wait for their acknowledgement, by the ledger's clock;
+// zero if none wait.
 func (x *Leadership) Waiting() time.Time {
 	if at := x.waiting.Load(); at > 0 {
 		return fromMicros(at)
@@ -104,11 +102,12 @@ func (x *Leadership) Waiting() time.Time {
 	return time.Time{}
 }
 
-// End gives the right back and returns when the writer has left the group that it was
-// in. A publication without an answer is given up.
+// End gives the right back and returns when the writer has left its present group. It
+// abandons a publication without an answer.
 func (x *Leadership) End() {
 	x.lose(nil)
-	// The writer runs one group at a time: after this one, no earlier one is in progress.
+	// The writer runs one group at a time: after this write no earlier group is in
+	// progress.
 	_ = x.l.Write(context.Background(), func(*Tx) error { return nil })
 }
 
@@ -122,8 +121,8 @@ func (x *Leadership) lose(why error) {
 	})
 }
 
-// put publishes the rows of a group. More than are published at once are one caller's:
-// they go in several parts, of which a crash leaves the beginning.
+// put publishes the rows of a group. Rows beyond PublishMost belong to one caller. They are
+// published in parts, and a crash may leave only the first parts.
 func (x *Leadership) put(rows []Row) error {
 	x.waiting.Store(micros(x.l.clock()))
 	defer x.waiting.Store(0)
@@ -139,8 +138,8 @@ func (x *Leadership) put(rows []Row) error {
 	return nil
 }
 
-// settle commits the group's transaction: where the journal is a stream, after the
-// publication of its rows.
+// settle commits the group's transaction. If the journal is a stream it publishes the rows
+// first.
 func (w *writer) settle(group []*request, rows []Row) error {
 	leader := w.leading
 	if leader == nil || len(rows) == 0 {
@@ -150,7 +149,7 @@ func (w *writer) settle(group []*request, rows []Row) error {
 		return errSplit
 	}
 	w.l.reached("ledger.publishing")
-	w.l.working.Store(0) // NATS is waited for
+	w.l.working.Store(0) // now waiting for NATS
 	err := leader.put(rows)
 	w.l.working.Store(micros(time.Now())) //nolint:forbidigo // a duration, which is in no fact
 	if err != nil {
@@ -164,7 +163,7 @@ func (w *writer) settle(group []*request, rows []Row) error {
 	return err
 }
 
-// mayAppend refuses an own fact where the stream is another's to write.
+// mayAppend refuses to append while another runner may write the stream.
 func (w *writer) mayAppend() error {
 	if w.l != nil && w.l.follows && w.leading == nil {
 		return ErrNotLeading

@@ -14,17 +14,17 @@ import (
 	"perennial/ledger/fact"
 )
 
-// journalStream represents the replicated events stream: it takes rows after its last
-// one and nothing else.
+// journalStream stands in for the replicated events stream: it only takes rows after its
+// last one.
 type journalStream struct {
 	mu     sync.Mutex
 	rows   []Row
-	groups []int            // how many rows came at once
-	fails  error            // of the next publication
-	keeps  bool             // whether what fails is stored all the same
-	hears  func(rows []Row) // before rows are stored
+	groups []int            // rows per publication
+	fails  error            // error of the next publication
+	keeps  bool             // whether failed rows are stored anyway
+	hears  func(rows []Row) // called before rows are stored
 	hangs  chan struct{}    // publications wait for it, or for their context
-	starts chan<- struct{}  // hears of each publication
+	starts chan<- struct{}  // receives at each publication
 }
 
 var errForeign = errors.New("another row is there")
@@ -88,8 +88,8 @@ func (b *book) head() Head {
 	return Head{Seq: seq, Hash: hash}
 }
 
-// TestTrap59RowsAreOnTheStreamBeforeTheyAreCommitted: while a row is published, no reader of
-// the file sees it; afterwards it is there as it was published.
+// While a row is published no reader of the file sees it; afterwards it is there as
+// published.
 func TestTrap59RowsAreOnTheStreamBeforeTheyAreCommitted(t *testing.T) {
 	s := &journalStream{}
 	b, _ := leader(t, s)
@@ -106,8 +106,8 @@ func TestTrap59RowsAreOnTheStreamBeforeTheyAreCommitted(t *testing.T) {
 	}
 }
 
-// TestTrap59WhatWasNotAcknowledgedIsNotCommitted: a failed publication fails the write, ends
-// the leadership and leaves the file as it was, whether the stream has the row or not.
+// A failed publication fails the write, ends the leadership and leaves the file unchanged,
+// whether the stream has the row or not.
 func TestTrap59WhatWasNotAcknowledgedIsNotCommitted(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		s := &journalStream{}
@@ -132,7 +132,7 @@ func TestTrap59WhatWasNotAcknowledgedIsNotCommitted(t *testing.T) {
 		if b.Failing() != nil {
 			t.Errorf("the file is blamed: %v", b.Failing())
 		}
-		check(t, b.Fold(t.Context(), s.rows[1:])) // the next turn
+		check(t, b.Fold(t.Context(), s.rows[1:])) // the next leader
 		if got, want := b.balance().WalletCents, map[bool]int64{false: 100, true: 150}[stored]; got != want {
 			t.Errorf("stored=%v: %d cents behind the fold, want %d", stored, got, want)
 		}
@@ -145,8 +145,8 @@ func TestTrap59WhatWasNotAcknowledgedIsNotCommitted(t *testing.T) {
 	}
 }
 
-// TestAStandbyIsTheLeadersLedger: a follower that folds what a leader published has the
-// same rows and the same tables, for a life with every type of fact in it.
+// A follower that folds a leader's rows has the same rows and tables, for a history with
+// every type of fact.
 func TestAStandbyIsTheLeadersLedger(t *testing.T) {
 	s := &journalStream{}
 	b, _ := leader(t, s)
@@ -163,8 +163,7 @@ func TestAStandbyIsTheLeadersLedger(t *testing.T) {
 	sameTables(t, "the standby's tables", tablesOf(t, b.path), tablesOf(t, standby.path))
 }
 
-// TestAStandbyAppendsNothing: without the leadership no fact is written, and what is no
-// fact is.
+// Without the leadership no fact is written, but other data is.
 func TestAStandbyAppendsNothing(t *testing.T) {
 	s := &journalStream{}
 	l, _ := leader(t, s)
@@ -189,8 +188,8 @@ func TestAStandbyAppendsNothing(t *testing.T) {
 	}
 }
 
-// TestAFoldRefusesWhatDoesNotFollow: a gap, a changed row, another history and a fact
-// of a later version are refused, and nothing of their group is kept.
+// A gap, a changed row, another history and a fact of a later version are refused, and
+// nothing of their group is kept.
 func TestAFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	s := &journalStream{}
 	l, _ := leader(t, s)
@@ -208,7 +207,7 @@ func TestAFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	_, wider[1].Hash = hashRow(nil, wider[1])
 	published, err := wider[1].Event("main")
 	check(t, err)
-	if back, err := ReadEvent(published); err != nil || back != wider[1] { // the hash is of the bytes, whatever they mean
+	if back, err := ReadEvent(published); err != nil || back != wider[1] { // the hash covers the bytes, whatever they mean
 		t.Errorf("%+v, %v", back, err)
 	}
 	for name, c := range map[string]struct {
@@ -236,13 +235,13 @@ func TestAFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	}
 }
 
-// TestTheEndOfALeadershipFreesTheWriter: a publication without an answer holds the
-// writer until the leadership ends; then its write fails and folding continues.
+// A publication without an answer holds the writer until the leadership ends. Then its
+// write fails and folding continues.
 func TestTheEndOfALeadershipFreesTheWriter(t *testing.T) {
 	starts := make(chan struct{}, 1)
 	s := &journalStream{hangs: make(chan struct{}), starts: starts}
 	b, x := leader(t, s)
-	t.Cleanup(func() { close(s.hangs) }) // else a failed test would not end
+	t.Cleanup(func() { close(s.hangs) }) // otherwise a failed test would not end
 	failed := make(chan error, 1)
 	go func() { failed <- b.tryAdd(opened(100)) }()
 	<-starts
@@ -261,7 +260,7 @@ func TestTheEndOfALeadershipFreesTheWriter(t *testing.T) {
 	check(t, b.Fold(t.Context(), nil))
 }
 
-// soon fails a test whose signal does not come.
+// soon fails a test if its signal does not come.
 func soon(t *testing.T, what string, signal <-chan struct{}) {
 	t.Helper()
 	late := time.NewTimer(10 * time.Second)
@@ -273,7 +272,7 @@ func soon(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// TestWhatEndsALedgerIsNotTriedAgain: after these errors every later write fails, too.
+// After these errors every later write fails, too.
 func TestWhatEndsALedgerIsNotTriedAgain(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -290,7 +289,7 @@ func TestWhatEndsALedgerIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAClosingLedgerDoesNotWaitForItsStream: Close ends a publication without an answer.
+// Close ends a publication without an answer.
 func TestAClosingLedgerDoesNotWaitForItsStream(t *testing.T) {
 	starts := make(chan struct{}, 1)
 	s := &journalStream{hangs: make(chan struct{}), starts: starts}
@@ -304,8 +303,8 @@ func TestAClosingLedgerDoesNotWaitForItsStream(t *testing.T) {
 	}
 }
 
-// TestAGroupIsPublishedInPartsThatTheStreamTakes: writers that share a commit share a
-// publication, of at most PublishMost rows; one caller's larger group goes in parts.
+// Writers that share a commit share a publication of at most PublishMost rows. One caller's
+// larger group is published in parts.
 func TestAGroupIsPublishedInPartsThatTheStreamTakes(t *testing.T) {
 	s := &journalStream{}
 	b, _ := leader(t, s)
@@ -339,8 +338,7 @@ func TestAGroupIsPublishedInPartsThatTheStreamTakes(t *testing.T) {
 	check(t, second(b.VerifyWith(t.Context())))
 }
 
-// TestARefusedWriteIsPublishedByNone: of a group in which one is refused, the others'
-// rows are published once.
+// If one write of a group is refused, the others' rows are published once.
 func TestARefusedWriteIsPublishedByNone(t *testing.T) {
 	s := &journalStream{}
 	b, _ := leader(t, s)
@@ -366,8 +364,8 @@ func TestARefusedWriteIsPublishedByNone(t *testing.T) {
 	}
 }
 
-// TestWhoSentAnAttemptIsInTheJournal: an attempt is inherited by every other runner than
-// the one that began last before it, also after later starts.
+// Every runner other than the last one started before an attempt inherits it, even after
+// later starts.
 func TestWhoSentAnAttemptIsInTheJournal(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), fact.RunnerStarted{Version: "1", Holder: "a"}, accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1))
@@ -397,8 +395,8 @@ func TestWhoSentAnAttemptIsInTheJournal(t *testing.T) {
 	}
 }
 
-// TestRowsBehindAFollowerAreNotMissing: verified against a stream that is ahead, a
-// ledger that follows it is whole, one that does not has lost its end.
+// Verified against a longer stream, a ledger that follows it is complete; one that does not
+// has lost its end.
 func TestRowsBehindAFollowerAreNotMissing(t *testing.T) {
 	s := &journalStream{}
 	l, _ := leader(t, s)

@@ -1,4 +1,4 @@
-// What a fact says of the money that it books: by itself, and its operation with it.
+// The money that a fact reports: what it books itself, and the totals of its operation.
 
 package ledger
 
@@ -9,8 +9,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// withMoney adds to a fact that books what it books (fact.Money). It is called before
-// the fact is applied.
+// withMoney adds fact.Money to a fact that books something. It runs before the fact is
+// applied.
 func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 	booked, operation, books, err := t.bookedBy(f)
 	if err != nil || !books {
@@ -31,8 +31,8 @@ func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 	return fact.WithMoney(f, m), nil
 }
 
-// bookedBy is what a fact books, and for which operation. A read of an order that books
-// nothing says nothing.
+// bookedBy returns what a fact books, and for which operation. A read of an order that
+// books nothing reports nothing.
 func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
 	switch f := f.(type) {
 	case fact.LedgerOpened:
@@ -66,14 +66,14 @@ func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool,
 	return b, "", false, nil
 }
 
-// totalsOf is what an operation has booked so far.
+// totalsOf returns what an operation has booked so far.
 func (t *Tx) totalsOf(operation string) (fact.Booked, error) {
 	o, err := t.Operation(operation)
 	return fact.Booked{ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents}, err
 }
 
-// currency is the account's: that of the fact that opens the ledger, after which it
-// does not change.
+// currency returns the account's currency. The fact that opens the ledger sets it; it never
+// changes.
 func (t *Tx) currency(f fact.Fact) (string, error) {
 	if opened, ok := f.(fact.LedgerOpened); ok && opened.Restored == nil {
 		return opened.Currency, nil

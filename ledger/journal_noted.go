@@ -1,5 +1,5 @@
-// The note of how far the journal was published, and heads that were kept elsewhere: a
-// rewritten history contradicts them.
+// The note of how far the journal was published, and comparing heads kept elsewhere. Both
+// expose a rewritten history.
 
 package ledger
 
@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// firmAfter is for how long the stream must have held a row for its loss to be
-// more than a power cut: NATS syncs every two minutes at the latest.
+// firmAfter is how long the stream must have held a row for its loss to be more than a
+// power cut. NATS syncs at least every two minutes.
 const firmAfter = 10 * time.Minute
 
 // Published is how far the events stream is known to have held the journal.
 type Published struct {
-	Head // acknowledged by the stream; Seq is 0 when nothing was
+	Head // acknowledged by the stream; Seq is 0 if nothing was
 
-	// FirmSeq was acknowledged ten minutes or more before Head was, or before a
-	// stop in good order.
+	// FirmSeq was acknowledged at least ten minutes before Head, or before a clean stop.
 	FirmSeq int64
 }
 
@@ -33,9 +32,9 @@ func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 	return p, err
 }
 
-// NotePublished notes that the events stream has acknowledged the journal up to
-// a row; stopped says that the runner stops in good order after it, so that no
-// crash takes the row away. The note only ever goes forward.
+// NotePublished records that the events stream has acknowledged the journal up to a row.
+// stopped means that the runner stops cleanly after it, so no crash can lose the row. The
+// note only moves forward.
 func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) error {
 	noted, err := l.Published(ctx)
 	if err != nil || seq < noted.Seq || seq == noted.Seq && (!stopped || noted.FirmSeq == seq) {
@@ -55,8 +54,8 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) err
 	})
 }
 
-// checkNote compares the note with the journal: a history that was rewritten or cut off
-// before the last published row contradicts it.
+// checkNote compares the note with the journal. It detects a history that was rewritten or
+// cut off before the last published row.
 func checkNote(ctx context.Context, q queryer, b *base, h Head) error {
 	var p, own Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p
@@ -79,9 +78,9 @@ func checkNote(ctx context.Context, q queryer, b *base, h Head) error {
 	return nil
 }
 
-// Expect compares heads that were kept elsewhere with the journal. What differs,
-// or is not there, is a *BrokenError. A row that was archived is read from its
-// archive: one of files, or the one beside the ledger.
+// Expect compares heads kept elsewhere with the journal. A different or missing row is a
+// *BrokenError. An archived row is read from its archive: one of files, or the one next to
+// the ledger.
 func (l *Ledger) Expect(ctx context.Context, heads []Head, files ...string) (err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {
@@ -106,7 +105,7 @@ func (l *Ledger) Expect(ctx context.Context, heads []Head, files ...string) (err
 	return nil
 }
 
-// hashAt is the hash of a row, here or in an archive.
+// hashAt returns the hash of a row, here or in an archive.
 func (l *Ledger) hashAt(ctx context.Context, seq int64, archives []*Ledger) (string, error) {
 	if l.base != nil && seq == l.base.Seq {
 		return l.base.Hash, nil

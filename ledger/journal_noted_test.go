@@ -164,8 +164,7 @@ func TestAHeadIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// A stop in good order makes firm what was published, a restore forgets what
-// another stream held.
+// A clean stop makes published rows firm; a restore forgets what another stream held.
 func TestAStopInGoodOrderMakesFirmWhatWasPublished(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(5000), fact.LedgerRecorded{Movement: "top-up", AmountCents: 5, By: "ada", Reason: "card"})

@@ -1,4 +1,4 @@
-// The comparison of the journal with the events that were published from it.
+// Comparing the journal with the events published from it.
 
 package ledger
 
@@ -13,8 +13,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1" // encoding/json, in a third of its time
 )
 
-// ReadEvent is the inverse of Row.Event: the journal row of a published event,
-// byte for byte. A row whose content does not give its hash is a *BrokenError.
+// ReadEvent is the inverse of Row.Event: it returns the journal row of a published event,
+// byte for byte. A row whose content does not match its hash is a *BrokenError.
 func ReadEvent(event []byte) (Row, error) {
 	var e CloudEvent
 	if err := jsonv1.Unmarshal(event, &e); err != nil {
@@ -41,7 +41,7 @@ func ReadEvent(event []byte) (Row, error) {
 	return r, nil
 }
 
-// rowsOf are the rows of published events.
+// rowsOf yields the rows of published events.
 func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for event, err := range events {
@@ -56,29 +56,29 @@ func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[Row, error] {
 	}
 }
 
-// Against is what a comparison with the published events showed.
+// Against is the result of a comparison with the published events.
 type Against struct {
-	Published   int64 `json:"published"`   // rows that are on the stream as they are here
-	Unpublished int64 `json:"unpublished"` // rows after them: the outbox has not published them yet
-	// Removed is how many of the first rows were on the stream and were removed from
-	// it, as the ledger knows (ledger.bounded).
+	Published   int64 `json:"published"`   // rows that the stream holds unchanged
+	Unpublished int64 `json:"unpublished"` // later rows that the outbox has not published yet
+	// Removed is how many of the first rows were removed from the stream, as the ledger
+	// knows from ledger.bounded.
 	Removed int64 `json:"removed,omitempty"`
-	// NotHere is how many rows the stream has after the ledger's last one, where the
-	// ledger follows the stream and may fold them later.
+	// NotHere is how many rows the stream has after the ledger's last one, if the ledger
+	// follows the stream and may fold them later.
 	NotHere int64 `json:"not_here,omitempty"`
 
-	last int64 // of the rows that are on the stream
+	last int64 // the last row found on the stream
 }
 
-// againstPage is how many rows are read at once beside the events.
+// againstPage is how many journal rows are read at once during the comparison.
 const againstPage = 512
 
-// VerifyAgainst compares the journal with the events that were published from
-// it, from the first that the stream has to hold. Verify proves that a file agrees with
-// itself; only this comparison proves that it is the history that was published. The
-// first row that differs is a *BrokenError. The events of archived rows have to be one
-// chain that ends with the hash of the last archived row: then each was published as it
-// was archived, and the archive itself is not needed.
+// VerifyAgainst compares the journal with the events published from it, from the first
+// event that the stream must hold. Verify proves that a file agrees with itself; only this
+// comparison proves that it is the published history. The first row that differs is a
+// *BrokenError. Events of archived rows must form one chain that ends with the hash of the
+// last archived row. Each was then published as it was archived, and the archive is not
+// needed.
 func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
 	var page []Row
 	var before Row
@@ -134,9 +134,9 @@ func (l *Ledger) holdsArchived(last int64) error {
 	return nil
 }
 
-// begins proves that the stream may begin with an event: with row 1, or not behind
-// the row that a ledger.bounded names. That the event follows the removed ones is
-// proven by what follows it: it is in one chain with the last archived row.
+// begins proves that the stream may begin with an event: with row 1, or no later than the
+// row that a ledger.bounded names. The events after it form one chain with the last
+// archived row, which proves that it follows the removed ones.
 func (l *Ledger) begins(ctx context.Context, first Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {
@@ -150,8 +150,8 @@ func (l *Ledger) begins(ctx context.Context, first Row, a *Against) error {
 	return nil
 }
 
-// isPublished compares an event with the journal's row of the same sequence. page
-// is what was read ahead of the rows, and what is left of it is returned.
+// isPublished compares an event with the journal's row of the same sequence. page holds
+// rows read ahead; it returns the rest of them.
 func (l *Ledger) isPublished(ctx context.Context, published Row, page []Row) (left []Row, err error) {
 	if len(page) == 0 {
 		if page, err = l.Rows(ctx, published.Seq-1, againstPage); err != nil {
@@ -167,15 +167,15 @@ func (l *Ledger) isPublished(ctx context.Context, published Row, page []Row) (le
 	return page[1:], nil
 }
 
-// notHereError says that the stream continues after the ledger's last row: of a ledger
-// that does not follow it, the end was removed.
+// notHereError reports that the stream continues after the ledger's last row. If the ledger
+// does not follow the stream, its end was removed.
 type notHereError struct{ broken *BrokenError }
 
 func (e *notHereError) Error() string { return e.broken.Error() }
 
 func (e *notHereError) Unwrap() error { return e.broken }
 
-// followsNotHere proves that a row which is not folded yet follows the one before.
+// followsNotHere proves that a row which is not folded yet follows the previous one.
 func followsNotHere(r, before Row) error {
 	if before.Seq == 0 || r.PrevHash == before.Hash {
 		return nil
@@ -183,8 +183,8 @@ func followsNotHere(r, before Row) error {
 	return &BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
 }
 
-// followsArchived proves that the event of an archived row follows the one
-// before, and that the last is the row that the journal begins after.
+// followsArchived proves that the event of an archived row follows the previous one, and
+// that the last is the row after which the journal begins.
 func (l *Ledger) followsArchived(r, before Row) error {
 	follows := r.PrevHash == before.Hash
 	if before.Seq == 0 { // the first on the stream
@@ -199,8 +199,8 @@ func (l *Ledger) followsArchived(r, before Row) error {
 	return nil
 }
 
-// notBefore yields the rows after a head, after proving that the head itself,
-// where the rows begin with it, is the one that was published.
+// notBefore yields the rows after a head. If the rows begin with the head itself, it first
+// proves that this row was published.
 func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for r, err := range rows {
@@ -220,5 +220,5 @@ func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
 	}
 }
 
-// errNothingPublished says that there is nothing to restore a ledger from.
+// errNothingPublished reports that there is nothing to restore a ledger from.
 var errNothingPublished = errors.New("the events stream holds no event: there is nothing to restore from")

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// published are the events of a ledger, as its outbox gives them to the stream.
+// published returns a ledger's events as its outbox publishes them.
 func published(t *testing.T, l *Ledger) [][]byte {
 	t.Helper()
 	rows, err := l.Rows(t.Context(), 0, 10_000)
@@ -81,8 +81,8 @@ func TestAChangedOrForeignEventIsRefused(t *testing.T) {
 	}
 }
 
-// reforged changes a journal row and gives it, and all after it, new hashes:
-// the file is sound in itself once its projections are folded again.
+// reforged changes a journal row and rehashes it and all later rows. The file is sound once
+// its projections are folded again.
 func reforged(t *testing.T, from *Ledger, seq int64, change func(*Row)) *book {
 	t.Helper()
 	rows, err := from.Rows(t.Context(), 0, 10_000)

@@ -1,5 +1,4 @@
-// A row of the journal: how it is hashed into the chain, and the event that is
-// published for it.
+// A row of the journal: its hash in the chain, and its published event.
 
 package ledger
 
@@ -18,7 +17,7 @@ import (
 // genesis is the prev_hash of the first row.
 var genesis = strings.Repeat("0", sha256.Size*2)
 
-// Row is one journal row as it is stored and hashed.
+// Row is one journal row as stored and hashed.
 type Row struct {
 	Seq       int64
 	Type      string
@@ -29,11 +28,11 @@ type Row struct {
 	Hash      string
 }
 
-// Instant is the row's time in UTC.
+// Instant returns the row's time in UTC.
 func (r Row) Instant() time.Time { return fromMicros(r.Time) }
 
-// hashRow is SHA-256 over the row with every field length-prefixed, so that no
-// two different rows have one encoding.
+// hashRow returns the SHA-256 of the row with every field length-prefixed, so that no two
+// different rows have the same encoding.
 func hashRow(buf []byte, r Row) ([]byte, string) {
 	buf = buf[:0]
 	buf = fact.AppendField(buf, r.PrevHash)
@@ -71,15 +70,14 @@ type Place struct {
 	Hash     string `json:"hash" doc:"The row's hash."`
 }
 
-// Event renders the row as the CloudEvent that is published for it. The data is
-// the journal's data, byte for byte, with "ledger" (a Place) added at its end.
+// Event renders the row as its published CloudEvent. The data is the journal's data, byte
+// for byte, with "ledger" (a Place) added at its end.
 func (r Row) Event(account string) ([]byte, error) {
 	return r.AppendEvent(make([]byte, 0, len(r.Data)+2*len(account)+512), account)
 }
 
-// AppendEvent appends the row's Event to buf. It is written by hand: the data is
-// JSON already, and encoding/json would scan and copy all of it again for every
-// event.
+// AppendEvent appends the row's Event to buf. It writes JSON by hand, because encoding/json
+// would scan and copy the data again for every event.
 func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	buf = append(buf, `{"specversion":"1.0","id":`...)
 	var err error
@@ -113,7 +111,7 @@ func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	return append(r.appendData(buf), '}'), nil
 }
 
-// Trace is the trace context that the row's command came with.
+// Trace returns the trace context of the row's command.
 func (r Row) Trace() (fact.Trace, error) {
 	if !strings.Contains(r.Data, `"traceparent":"`) {
 		return fact.Trace{}, nil
@@ -123,7 +121,7 @@ func (r Row) Trace() (fact.Trace, error) {
 	return t, err
 }
 
-// appendTrace writes the trace context as the extension of CloudEvents for it.
+// appendTrace writes the trace context as its CloudEvents extension.
 func (r Row) appendTrace(buf []byte) ([]byte, error) {
 	t, err := r.Trace()
 	if err != nil || t.Traceparent == "" {
@@ -136,16 +134,16 @@ func (r Row) appendTrace(buf []byte) ([]byte, error) {
 	return appendString(append(buf, `,"tracestate":`...), t.Tracestate)
 }
 
-// SchemaID names the schema of a type of event, or of a kind of command.
+// SchemaID names the schema of an event type or of a kind of command.
 func SchemaID(name string) string { return "urn:perennial:schema:" + name + ":v1" }
 
-// eventID is the same wherever and whenever the fact is published, and that of no other
-// fact, also of one that has the same sequence after a restore.
+// eventID returns the event's id. It is the same at every publication of the fact, and
+// unique: a fact with the same sequence after a restore has another id.
 func (r Row) eventID(account string) string {
 	return account + "/" + r.Hash[:min(len(r.Hash), eventHash)] + "/" + itoa(r.Seq)
 }
 
-// eventHash is how many digits of a row's hash are in the id of its event.
+// eventHash is how many digits of a row's hash are in its event's id.
 const eventHash = 16
 
 // appendData writes the row's data with its place in the journal.
@@ -161,8 +159,8 @@ func (r Row) appendData(buf []byte) []byte {
 	return append(buf, `"}}`...)
 }
 
-// appendString quotes s as JSON. Ids and types are nearly always plain text,
-// which needs no escaping.
+// appendString quotes s as JSON. Ids and types are nearly always plain text, which needs no
+// escaping.
 func appendString(buf []byte, s string) ([]byte, error) {
 	if plain(s) {
 		return append(append(append(buf, '"'), s...), '"'), nil
@@ -174,7 +172,7 @@ func appendString(buf []byte, s string) ([]byte, error) {
 	return append(buf, quoted...), nil
 }
 
-// plain reports whether JSON writes the text as it is, as encoding/json does too.
+// plain reports whether JSON, like encoding/json, writes the text as it is.
 func plain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -185,7 +183,8 @@ func plain(s string) bool {
 	return true
 }
 
-// micros is an instant as it is stored: two spellings of one instant are one.
+// micros returns an instant as it is stored, so that two notations of one instant are
+// equal.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
 func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }

@@ -49,8 +49,8 @@ func TestAnEventOfAnEmptyFactIsStillJSON(t *testing.T) {
 	}
 }
 
-// An outsider who has only the events can recompute the chain: the hash is over
-// named, length-prefixed fields, so no two rows have one encoding.
+// An outsider with only the events can recompute the chain. The hash covers length-prefixed
+// fields, so no two rows have the same encoding.
 func TestTwoRowsThatConcatenateAlikeHaveDifferentHashes(t *testing.T) {
 	_, a := hashRow(nil, Row{Type: "ab", Operation: "c", PrevHash: genesis})
 	_, b := hashRow(nil, Row{Type: "a", Operation: "bc", PrevHash: genesis})
@@ -63,7 +63,7 @@ func TestTwoRowsThatConcatenateAlikeHaveDifferentHashes(t *testing.T) {
 	}
 }
 
-// encode gives a fact's JSON as the journal would hold it.
+// encode returns a fact's JSON as the journal would hold it.
 func encode(f fact.Fact) ([]byte, error) {
 	text, err := new(writer).encode(f)
 	return []byte(text), err

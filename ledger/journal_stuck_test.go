@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWorkingSinceIsTheCommitUnderWay: a write that does not end shows.
+// A write that does not end is visible.
 func TestWorkingSinceIsTheCommitUnderWay(t *testing.T) {
 	b := newBook(t)
 	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan error)
@@ -26,12 +26,12 @@ func TestWorkingSinceIsTheCommitUnderWay(t *testing.T) {
 	}
 	close(end)
 	check(t, <-done)
-	for !b.WorkingSince().IsZero() { // the writer looks at its log after the answer
+	for !b.WorkingSince().IsZero() { // the writer checks its log after the answer
 		runtime.Gosched()
 	}
 }
 
-// TestAPublicationIsNotTheWritersWork: what waits for NATS is not stuck.
+// A writer that waits for NATS is not stuck.
 func TestAPublicationIsNotTheWritersWork(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	s := &journalStream{hangs: make(chan struct{}), starts: begun}

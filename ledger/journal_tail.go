@@ -4,11 +4,11 @@ package ledger
 
 import "sync"
 
-// tailRows is how many of the newest rows are kept in memory, so that the outbox
-// does not read back what was written a moment ago.
+// tailRows is how many of the newest rows stay in memory, so that the outbox does not read
+// back what was just written.
 const tailRows = 8192
 
-// tail is the newest end of the journal and the signal that it has grown.
+// tail holds the newest rows of the journal and signals its growth.
 type tail struct {
 	mu      sync.Mutex
 	rows    []Row // contiguous, ending at head
@@ -35,8 +35,7 @@ func (t *tail) add(rows []Row, h head) {
 	t.changed = make(chan struct{})
 }
 
-// after returns up to limit rows that follow seq, and whether the tail reaches
-// back that far.
+// after returns up to limit rows after seq, and whether the tail reaches back that far.
 func (t *tail) after(seq int64, limit int) ([]Row, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +52,8 @@ func (t *tail) after(seq int64, limit int) ([]Row, bool) {
 	return rows, true
 }
 
-// Changed returns a channel that is closed once the journal holds a row after
-// seq; it is closed already when it does.
+// Changed returns a channel that is closed once the journal holds a row after seq. It is
+// already closed if the journal does.
 func (l *Journal) Changed(seq int64) <-chan struct{} {
 	l.tail.mu.Lock()
 	defer l.tail.mu.Unlock()

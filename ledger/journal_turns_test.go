@@ -10,14 +10,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// patient are turns of one that is waited for as long as a test lasts.
+// patient returns a single turn with a wait longer than any test.
 func patient() *Turns {
 	t := NewTurns(1)
 	t.most = time.Hour
 	return t
 }
 
-// turned is a ledger that works in turn with others.
+// turned returns a ledger that works in turn with others.
 func turned(t *testing.T, c Config) *Ledger {
 	t.Helper()
 	c.Path, c.Clock = filepath.Join(t.TempDir(), "main.ledger.db"), ticking()
@@ -31,7 +31,7 @@ func writeOne(l *Ledger) error {
 	return l.Write(context.Background(), func(tx *Tx) error { return tx.Append(fact.RunnerStarted{}) })
 }
 
-// TestWhatComesWhileAWriterWaitsForItsTurnIsOfItsGroup: one commit for all of it.
+// All waiting requests share one commit.
 func TestWhatComesWhileAWriterWaitsForItsTurnIsOfItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiting = 20
@@ -48,15 +48,14 @@ func TestWhatComesWhileAWriterWaitsForItsTurnIsOfItsGroup(t *testing.T) {
 			t.Errorf("a group of %d, and %d are left: it takes what it has room for", len(group), len(w.l.requests))
 		}
 		w.giveTurn()
-		w.giveTurn() // once, however often
+		w.giveTurn() // gives it back once, however often called
 		if !w.l.turns.take() {
 			t.Error("the turn was not given back")
 		}
 	})
 }
 
-// TestAWriterThatWaitsForAPublicationLeavesItsTurn: a NATS that hangs for one account stops
-// no other one.
+// A NATS that hangs for one account stops no other.
 func TestAWriterThatWaitsForAPublicationLeavesItsTurn(t *testing.T) {
 	turns := patient()
 	waiting, other := turned(t, Config{Turns: turns, Follows: true}), turned(t, Config{Turns: turns})
@@ -80,7 +79,7 @@ func TestAWriterThatWaitsForAPublicationLeavesItsTurn(t *testing.T) {
 	check(t, <-done)
 }
 
-// TestARefusedWriteGivesTheTurnBack: also what is undone and run again.
+// Writes that are undone and run again give the turn back too.
 func TestARefusedWriteGivesTheTurnBack(t *testing.T) {
 	turns := patient()
 	l := turned(t, Config{Turns: turns})
@@ -94,7 +93,7 @@ func TestARefusedWriteGivesTheTurnBack(t *testing.T) {
 	}
 }
 
-// TestATurnIsNotWaitedForLong: a file that is stuck holds the others up by no more.
+// A stuck file delays the others no longer.
 func TestATurnIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns(2)

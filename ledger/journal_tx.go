@@ -1,4 +1,5 @@
-// Tx, with which a caller of Write appends facts: each becomes a row and is applied.
+// Tx, through which a caller of Write appends facts. Each fact becomes a row and is
+// applied.
 
 package ledger
 
@@ -16,28 +17,28 @@ import (
 // MaxFactBytes bounds one fact's JSON, so that its event fits into a message.
 const MaxFactBytes = 900 << 10
 
-// ErrStale is what Append returns when the operation has changed since the
-// version that the facts were decided on. Nothing was written.
+// ErrStale is returned by AppendTo when the operation has changed since the version that
+// the facts were decided on. Nothing was written.
 var ErrStale = errors.New("the operation has changed since this was decided")
 
-// ErrClaimed is what Append returns for a renewal of a proxy that another
-// operation holds. Nothing was written.
+// ErrClaimed is returned by Append for a renewal of a proxy that another operation holds.
+// Nothing was written.
 var ErrClaimed = errors.New("another operation holds the right to renew it")
 
-// ErrTooLarge is what Append returns for a fact over MaxFactBytes.
+// ErrTooLarge is returned by Append for a fact over MaxFactBytes.
 var ErrTooLarge = errors.New("fact is too large to be published")
 
-// UnrecordableError says that a fact cannot be appended, now or later: it is too large, or
-// breaks a rule of the database. Every other error of a write may pass.
+// UnrecordableError reports a fact that can never be appended: it is too large, or breaks a
+// rule of the database. Every other error of a write may be temporary.
 type UnrecordableError struct {
-	Fact string // its type
+	Fact string // type of the fact
 	Err  error
 }
 
 // Error names the fact.
 func (e *UnrecordableError) Error() string { return e.Fact + " cannot be recorded: " + e.Err.Error() }
 
-// Unwrap gives ErrTooLarge, or SQLite's error.
+// Unwrap returns ErrTooLarge, or SQLite's error.
 func (e *UnrecordableError) Unwrap() error { return e.Err }
 
 // Tx is one caller's part of the writer's transaction.
@@ -47,25 +48,25 @@ type Tx struct {
 	rows []Row
 
 	decided decision
-	ended   []fact.Ref // of commands of which a fact of this request ended something
+	ended   []fact.Ref // commands in which a fact of this request ended something
 
-	finishing bool // what ends is finished; a fold finds command.finished in the journal
+	finishing bool // append command.finished for ended commands; a fold finds it in the journal
 }
 
-// decision is what the facts of one AppendTo were decided on.
+// decision is the version of an operation that the facts of one AppendTo were decided on.
 type decision struct {
 	operation string
 	version   int64
-	proven    bool // a change of the operation found this version
+	proven    bool // a change of the operation matched this version
 }
 
-// fits reports whether the facts may change an operation as it is.
+// fits reports whether the facts may change this operation.
 func (d decision) fits(o fact.Operation) bool { return d.operation != o.ID || d.version == o.Version }
 
-// Now is the one instant of the transaction, in UTC.
+// Now returns the transaction's one instant, in UTC.
 func (t *Tx) Now() time.Time { return fromMicros(t.now) }
 
-// LastSeq is the sequence of the journal's last row, those of this transaction included.
+// LastSeq returns the sequence of the journal's last row, including this transaction's.
 func (t *Tx) LastSeq() int64 { return t.w.head.seq }
 
 // Append adds facts to the journal, in order, and applies each one.
@@ -78,8 +79,8 @@ func (t *Tx) Append(facts ...fact.Fact) error {
 	return nil
 }
 
-// Accept appends the acceptance of a command, and the facts that follow from it. It
-// returns the operations that it makes, in the order of their plan.
+// Accept appends a command's acceptance and the facts that follow from it. It returns the
+// accepted operations in the order of their plan.
 func (t *Tx) Accept(f fact.CommandAccepted, then ...fact.Fact) (made []fact.Operation, err error) {
 	for _, p := range f.Operations {
 		made = append(made, plannedAs(p, f.CommandID, f.Kind, f.EstimateCents, t.now))
@@ -87,9 +88,9 @@ func (t *Tx) Accept(f fact.CommandAccepted, then ...fact.Fact) (made []fact.Oper
 	return made, t.Append(append([]fact.Fact{f}, then...)...)
 }
 
-// AppendTo is Append for facts that were decided on one version of an operation
-// (Operation.Version); ErrStale when it is not that version any more. It returns
-// the operation as the facts leave it.
+// AppendTo appends facts that were decided on one version of an operation
+// (Operation.Version). It returns ErrStale if the version has changed, otherwise the
+// operation as the facts leave it.
 func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fact.Operation, error) {
 	t.decided = decision{operation: operationID, version: version}
 	err := t.Append(facts...)
@@ -103,7 +104,7 @@ func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fa
 	case missing != nil:
 		return fact.Operation{}, fmt.Errorf("operation %s: %w", operationID, missing)
 	case !proven && o.Version != version:
-		// None of the facts changed the operation, or the first that should could not.
+		// No fact changed the operation, or the first one failed to.
 		return fact.Operation{}, fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, o.Version, version, ErrStale)
 	}
 	return o, err
@@ -152,7 +153,7 @@ func (t *Tx) query(query string, args ...any) rows { return t.w.query(query, arg
 
 type scanner interface{ Scan(dest ...any) error }
 
-// rows is what sql.Rows and the writer's rows have in common here.
+// rows is what sql.Rows and the writer's rows share.
 type rows interface {
 	scanner
 	Next() bool
@@ -160,7 +161,7 @@ type rows interface {
 	Close() error
 }
 
-// notFound turns the driver's word for no row into the package's.
+// notFound turns the driver's sql.ErrNoRows into ErrNotFound.
 func notFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNotFound

@@ -1,4 +1,4 @@
-// Verify: the chain, a second fold of it, and every projection compared.
+// Verify: the chain, a second fold of it, and a comparison of every projection.
 
 package ledger
 
@@ -10,18 +10,18 @@ import (
 	"path/filepath"
 )
 
-// BrokenError is the first thing that Verify found wrong.
+// BrokenError is the first defect that Verify found.
 type BrokenError struct {
-	// Check names what does not hold: sqlite, schema, chain, fold, projection, key,
-	// proxies, months, published, events, head, snapshot, archive.
+	// Check names the failed check: sqlite, schema, chain, fold, projection, key, proxies,
+	// months, published, events, head, snapshot, archive.
 	Check string
-	// Seq is the first journal row concerned, 0 where there is none.
+	// Seq is the first journal row concerned, 0 for none.
 	Seq    int64
 	Detail string
-	Err    error // a *fact.UnknownError where the row is of a later version; else nil
+	Err    error // a *fact.UnknownError for a row of a later version, else nil
 }
 
-// Unwrap is Err.
+// Unwrap returns Err.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
 // Error says what is broken and where.
@@ -32,32 +32,31 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("ledger is broken (%s) at journal row %d: %s", e.Check, e.Seq, e.Detail)
 }
 
-// Verified is what a sound ledger was found to hold.
+// Verified is the content of a sound ledger.
 type Verified struct {
 	Rows int64 `json:"rows"`
 	Head Head  `json:"head"`
-	// Behind is the row that the first of them follows, nil for the journal's
-	// beginning: what is before it is in archives that were not verified.
+	// Behind is the row that the first one follows; nil at the journal's beginning. Earlier
+	// rows are in archives that were not verified.
 	Behind *Head `json:"behind,omitempty"`
-	// Backdated are the first rows that booked something at a time that had passed.
+	// Backdated lists the first rows that booked something at a time already passed.
 	Backdated []Backdated `json:"backdated,omitempty"`
 }
 
-// projections are the tables that apply writes, in an order that a comparison
-// can be read in. The proxies table is a cache of the provider and not among them.
+// projections lists the tables that apply writes, in an order that suits the report of a
+// difference. The proxies table is a cache and not among them.
 var projections = []string{"binding", "commands", "rejections", "operations", "lines", "transfers", "totals", "pauses", "slots", "archives",
 	"retired", "proxy_labels", "warned", "sweep_commands", "replacements", "sweep_reviews", "month_ends", "refused_contents", "finished", "bought",
 	"schedule_pauses", "schedule_calendars", "delivered"}
 
-// Verify checks SQLite's own structures, the hash chain, that every fact can be
-// folded, that folding all of them again gives the same projections and the
-// same balances, that its months add up, what can be proven of the cache of proxies,
-// and that the schema is what the migrations make. Where the first rows were archived it begins with
-// the snapshot that the chain vouches for. The first thing that does not hold is
-// a *BrokenError.
+// Verify checks that SQLite's structures and the hash chain are sound and that every fact
+// can be folded. A second fold must give the same projections and balances, and the months
+// must add up. It also checks what it can of the cache of proxies, and that the schema is
+// the migrations'. If the first rows were archived it begins with the snapshot that the
+// chain vouches for. The first failed check is a *BrokenError.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
-	// Without its schema other checks may fail for want of a table. A row that was
-	// changed is named before the trigger that was dropped for it.
+	// With a wrong schema other checks may fail for a missing table. A changed row is
+	// reported before the trigger that was dropped to change it.
 	schema := l.schemaHolds(ctx)
 	v, err = l.verifyContent(ctx)
 	if _, ok := errors.AsType[*BrokenError](err); err != nil && (ok || schema == nil) {
@@ -66,7 +65,7 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 	return v, schema
 }
 
-// schemaHolds is checkSchema in the words of a verification.
+// schemaHolds runs checkSchema and reports a difference as a *BrokenError.
 func (l *Ledger) schemaHolds(ctx context.Context) error {
 	_, err := checkSchema(ctx, l.read, l.path)
 	if changed, ok := errors.AsType[*SchemaError](err); ok && changed.Difference != "" {
@@ -75,12 +74,12 @@ func (l *Ledger) schemaHolds(ctx context.Context) error {
 	return err
 }
 
-// VerifyIn has Verify, and that of archives with it, make its second ledger in a directory
-// other than the file's. It is called before them.
+// VerifyIn sets the directory in which Verify, of this ledger and its archives, builds its
+// second ledger. Call it before Verify.
 func (l *Ledger) VerifyIn(dir string) { l.temp = dir }
 
-// verifyContent is Verify of what the tables hold. The file's own structures are checked
-// beside the fold; what is wrong with them is named before what comes of it.
+// verifyContent verifies the tables. The file's own structures are checked concurrently
+// with the fold; their defects are reported first.
 func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	folding, stop := context.WithCancel(ctx)
 	defer stop()
@@ -105,9 +104,8 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	return v, err
 }
 
-// checkProxies checks for content that no listing writes into the cache of proxies. That
-// the content is what the provider said cannot be proven from a file: the next listing
-// shows it.
+// checkProxies looks for content that no listing writes into the cache of proxies. A file
+// cannot prove that the content is the provider's; the next listing shows it.
 func checkProxies(ctx context.Context, q queryer) error {
 	var id string
 	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
@@ -120,8 +118,8 @@ func checkProxies(ctx context.Context, q queryer) error {
 	return &BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
 }
 
-// foldInto folds the journal into a new file and compares every projection of
-// the two. The file is whole when err is nil or names a projection.
+// foldInto folds the journal into a new file and compares every projection of the two. The
+// file is complete if err is nil or names a projection.
 func (l *Ledger) foldInto(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (v Verified, err error) {
 	with, err := l.compare(ctx)
 	if err != nil {
@@ -155,7 +153,7 @@ func (l *Ledger) foldInto(ctx context.Context, path string, open func(context.Co
 	return v, ifMade(ctx, with.tx, "published", func() error { return checkNote(ctx, with.tx, base, v.Head) })
 }
 
-// ifMade runs a check of a table, unless the file is older than that table.
+// ifMade runs a check of a table, unless the file predates the table.
 func ifMade(ctx context.Context, q queryer, table string, check func() error) error {
 	var there bool
 	err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`, table).Scan(&there)
@@ -165,8 +163,8 @@ func ifMade(ctx context.Context, q queryer, table string, check func() error) er
 	return check()
 }
 
-// checkKeys looks for an idempotency key that two operations share: the
-// provider would take the second for a repetition of the first.
+// checkKeys looks for an idempotency key that two operations share: the provider would take
+// the second for a repetition of the first.
 func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	var key, first, last string
 	err := snapshot.QueryRowContext(ctx, `SELECT idempotency_key, min(id), max(id) FROM operations
@@ -180,7 +178,7 @@ func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	return &BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
 }
 
-// checkFile asks SQLite whether its pages, indexes and foreign keys are sound.
+// checkFile has SQLite check its pages, indexes and foreign keys.
 func (l *Ledger) checkFile(ctx context.Context) error {
 	var answer string
 	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {

@@ -1,5 +1,5 @@
-// What Verify proves of months: they follow on one another, add up to the book, and their
-// heads replay to their sums.
+// Verifying months: they follow one another, add up to the books, and their heads replay to
+// their sums.
 
 package ledger
 
@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Backdated is a row that booked something and says a time that had passed: its clock was
-// after, or was set back. It is booked, and in the statement, at BookedAt.
+// Backdated is a row that booked something at a time already passed, because its clock was
+// slow or was set back. The books and statements use BookedAt.
 type Backdated struct {
 	Seq      int64     `json:"seq"`
 	Time     time.Time `json:"time"`
 	BookedAt time.Time `json:"booked_at"`
 }
 
-// ClockTolerance is by how much two clocks may differ that the provider accepts: each is
-// within five minutes of its own.
+// ClockTolerance is the most by which two clocks differ that the provider accepts: each is
+// within five minutes of the provider's.
 const ClockTolerance = 10 * time.Minute
 
 // backdatedMost bounds how many rows a verification names.
 const backdatedMost = 100
 
-// backdated lists the rows that were booked more than ClockTolerance behind their time.
+// backdated lists the rows booked more than ClockTolerance after their own time.
 func backdated(ctx context.Context, q queryer) ([]Backdated, error) {
 	return collect(queryOf(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
@@ -36,16 +36,16 @@ func backdated(ctx context.Context, q queryer) ([]Backdated, error) {
 	})
 }
 
-// monthSums are the transfers of a month.
+// monthSums sums the transfers of a month.
 type monthSums struct {
 	begins        time.Time
 	first, last   int64 // sequences
 	walletChanged int64
 }
 
-// checkMonths proves that each month's transfers follow those of the month before, that the
-// months add up to the wallet from nothing, and that the head of a month is behind all of its
-// transfers and before all later ones: replayed, it gives their sums.
+// checkMonths proves that each month's transfers follow the previous month's, and that the
+// months add up to the wallet. The head of a month must be after all of its transfers and
+// before all later ones: replayed, it gives their sums.
 func checkMonths(ctx context.Context, q queryer) error {
 	months, err := collect(queryOf(ctx, q, `SELECT unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
 		sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) FROM transfers GROUP BY 1 ORDER BY 1`),
@@ -58,7 +58,7 @@ func checkMonths(ctx context.Context, q queryer) error {
 	if err != nil {
 		return err
 	}
-	var before monthSums // and its wallet is that of all months so far
+	var before monthSums // walletChanged is the sum of all months so far
 	for _, m := range months {
 		h, _, err := headBefore(ctx, q, m.begins)
 		if err != nil {

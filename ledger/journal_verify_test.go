@@ -81,7 +81,7 @@ func TestTamperingIsFoundAndNamed(t *testing.T) {
 	}
 }
 
-// tampered is a ledger's file, closed and then changed by hand.
+// tampered returns a closed ledger file that was changed by hand.
 func tampered(t *testing.T, statements string) string {
 	t.Helper()
 	b := newBook(t)
@@ -124,9 +124,9 @@ func TestAFactThatThisVersionDoesNotKnowIsFound(t *testing.T) {
 	}
 }
 
-// A file whose last rows were forged together with their hashes, and whose
-// projections were made again, is sound in itself. Only an auditor who kept the head,
-// as every event does, can tell.
+// A file whose last rows were forged together with their hashes, and whose projections were
+// rebuilt, is sound in itself. Only an auditor with a kept head, as every event carries,
+// can tell.
 func TestAForgedEndIsFoundOnlyByAKeptHead(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 300, By: "ada", Reason: "shop"})

@@ -1,5 +1,4 @@
-// The one writer: it gathers what callers write, and commits a group of them at
-// once.
+// The single writer, which gathers callers' writes and commits them in groups.
 
 package ledger
 
@@ -17,7 +16,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// request is one caller's write, waiting for its group to be committed.
+// request is one caller's write, waiting for its group's commit.
 type request struct {
 	fn   func(*Tx) error
 	err  error
@@ -32,24 +31,24 @@ type writer struct {
 	buf  []byte       // of the row being hashed
 	text bytes.Buffer // of the fact being encoded
 
-	leading *Leadership // under which the group runs, nil where there is none
+	leading *Leadership // under which the group runs; nil for none
 
-	currency string // of the account, "" while it was not read
+	currency string // of the account; "" until read
 
 	totals     map[total]int64 // of the transaction, not yet written
 	netCharges map[int64]int64 // likewise, by quarter of an hour
-	booked     int64           // when something was booked last, 0 while it was not read
-	held       heldBack        // likewise
+	booked     int64           // time of the last booking; 0 until read
+	held       heldBack        // of the transaction, not yet written
 	rowArgs    []any           // of the rows being written
 	known      known
 
-	pauseAt int64            // how long the log has to be for the readers to pause
-	paused  chan []*sql.Conn // gives the connections of readers that pause, nil while none was asked
+	pauseAt int64            // log size in bytes at which readers pause
+	paused  chan []*sql.Conn // delivers the connections of paused readers; nil if no pause was asked for
 
-	turn     bool          // this writer has one of its process's turns
-	shared   int           // how many shared the last group
-	took     time.Duration // what a group takes to be committed, of late
-	rows     int           // how many rows the last group wrote
+	turn     bool          // the writer has one of its process's turns
+	shared   int           // number of writes in the last group
+	took     time.Duration // recent average duration of a commit
+	rows     int           // rows written by the last group
 	doubtful bool          // the disk failed: recover before the next commit
 }
 
@@ -73,14 +72,14 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 	return w, nil
 }
 
-// emptyWriter is a writer whose next row is the first of a journal.
+// emptyWriter returns a writer whose next row is a journal's first.
 func emptyWriter(c *conn) *writer {
 	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, known: newKnown()}
 	c.before = w.before
 	return w
 }
 
-// encode is a fact's JSON as the journal holds it.
+// encode returns a fact's JSON as the journal holds it.
 func (w *writer) encode(f fact.Fact) (string, error) {
 	w.text.Reset()
 	if err := fact.Encode(&w.text, f); err != nil {
@@ -93,26 +92,24 @@ func (w *writer) encode(f fact.Fact) (string, error) {
 	return string(data), nil
 }
 
-// tune keeps the copies of pages that savepoints need out of temporary files,
-// and lets the WAL grow to 64 MiB before it is copied back. When it begins again,
-// what it had more is cut off.
+// tune keeps savepoints' copies of pages out of temporary files, and lets the WAL grow to
+// 64 MiB before it is copied back. When the WAL restarts, its excess is cut off.
 func (w *writer) tune() error {
 	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = `+itoa(logPages)),
 		w.limitLog(w.l.logBound/2))
 }
 
-// limitLog sets how long the log's file may be when it is restarted.
+// limitLog sets how large the log's file may be when it restarts.
 func (w *writer) limitLog(bytes int64) error {
 	var limit int64
 	return w.queryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
 }
 
-// Write runs fn in the writer's transaction and returns when what it appended is
-// on the disk, or with the error that undid it. fn sees every fact before it
-// and must touch nothing but the Tx; it may be run a second time, when another
-// of its group failed. A failing fn is undone alone; a failing commit fails
-// every fn of its group. A cancelled ctx stops the waiting only
-// while the write has not been taken up.
+// Write runs fn in the writer's transaction. It returns once what fn appended is on the
+// disk, or with the error that undid it. fn sees all earlier facts and must touch only the
+// Tx. It may run a second time when another fn of its group failed. A failing fn is undone
+// alone; a failing commit fails every fn of its group. A cancelled ctx stops the wait only
+// until the writer has taken the request.
 func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 	if l.write == nil {
 		return ErrReadOnly
@@ -157,13 +154,13 @@ func (w *writer) run() {
 	}
 }
 
-// lingerMost bounds how long a busy writer waits for a group to grow. A commit costs a
-// sync of the disk and every page it touched, however few facts it holds; but a
-// wait that is longer than the commit itself delays the callers and saves nothing.
+// lingerMost bounds how long a busy writer waits for its group to grow. A commit costs a
+// sync and every page it touched, however few facts it holds. A wait longer than the commit
+// itself delays the callers and saves nothing.
 const lingerMost = 4 * time.Millisecond
 
-// gather takes what is waiting. After a group that others shared it waits for as many
-// again, no longer than a commit takes; a writer with a single caller never waits.
+// gather collects the waiting requests. After a shared group it waits for as many again, no
+// longer than a commit takes. A writer with a single caller never waits.
 func (w *writer) gather(group []*request) []*request {
 	var late <-chan time.Time
 	if w.shared > 1 {
@@ -191,7 +188,7 @@ func (w *writer) gather(group []*request) []*request {
 	return group
 }
 
-// takeTurn waits for the writer's turn, and adds to the group what came meanwhile.
+// takeTurn waits for the writer's turn, and adds the requests that arrived meanwhile.
 func (w *writer) takeTurn(group []*request) []*request {
 	w.turn = w.l.turns.take()
 	for len(group) < cap(group) {
@@ -215,7 +212,7 @@ func (w *writer) giveTurn() {
 	}
 }
 
-// timed commits a group, and remembers how long that takes.
+// timed commits a group, and records how long it takes.
 func (w *writer) timed(group []*request) {
 	defer w.giveTurn()
 	began := time.Now() //nolint:forbidigo // a duration, which is in no fact
@@ -227,12 +224,12 @@ func (w *writer) timed(group []*request) {
 	w.l.committed(len(group), took)
 }
 
-// errRefused says that a request of a group failed, and not the transaction.
+// errRefused reports that a request of the group failed, not the transaction.
 var errRefused = errors.New("a write of the group was refused")
 
-// commit runs the group in one transaction. A savepoint for each request would
-// cost a copy of every page that it touches, so the group first runs without;
-// only when one of them fails is it undone and run again, each in its own.
+// commit runs the group in one transaction. A savepoint per request would cost a copy of
+// every page it touches, so the group first runs without. If a request fails, the group is
+// undone and runs again with savepoints.
 func (w *writer) commit(group []*request) {
 	rows, err := w.transact(group, w.together)
 	if errors.Is(err, errRefused) {
@@ -264,8 +261,7 @@ func (w *writer) commit(group []*request) {
 	w.boundLog()
 }
 
-// noteFailure remembers why a commit failed. What could not be published is no fault of
-// the file.
+// noteFailure records why a commit failed. A failed publication is not the file's fault.
 func (w *writer) noteFailure(err error) {
 	if _, unpublished := errors.AsType[*UnpublishedError](err); unpublished {
 		return
@@ -274,8 +270,8 @@ func (w *writer) noteFailure(err error) {
 	_ = w.l.guard.notice(err)
 }
 
-// firstFileError is the first error of a group that is the file's or the disk's, and
-// not of what was asked.
+// firstFileError returns a group's first error of the file or disk, as opposed to one of a
+// request.
 func firstFileError(group []*request) *error {
 	for _, r := range group {
 		failure, _ := errors.AsType[sqlite3.Error](r.err)
@@ -287,8 +283,8 @@ func firstFileError(group []*request) *error {
 	return nil
 }
 
-// transact runs every request by one of the two ways and commits. After an
-// error nothing of it has happened.
+// transact runs every request through one, and commits. After an error nothing of it has
+// happened.
 func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []Row, err error) {
 	before := w.head
 	defer func() {
@@ -320,7 +316,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 		}
 	}
 	if err := w.writeHeld(); err != nil {
-		return nil, errors.Join(errRefused, err) // whose it is shows when each is run in its own savepoint
+		return nil, errors.Join(errRefused, err) // running each in its own savepoint shows which request failed
 	}
 	if err := w.flushTotals(); err != nil {
 		return nil, err
@@ -330,7 +326,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 	return tx.rows, w.settle(group, tx.rows)
 }
 
-// together runs a request as a part of the whole.
+// together runs a request as part of the group.
 func (w *writer) together(tx *Tx, r *request) error {
 	if r.err = tx.run(r.fn); r.err != nil {
 		return errRefused
@@ -338,9 +334,8 @@ func (w *writer) together(tx *Tx, r *request) error {
 	return nil
 }
 
-// savepoint runs a request on its own. The head advances only when it is
-// released; the error returned is one that SQLite answered by undoing the
-// whole transaction.
+// savepoint runs a request in its own savepoint. The head advances only when the savepoint
+// is released. It returns an error only if SQLite has undone the whole transaction.
 func (w *writer) savepoint(tx *Tx, r *request) error {
 	before, rows, totals, net := w.head, len(tx.rows), maps.Clone(w.totals), maps.Clone(w.netCharges)
 	if err := w.exec(`SAVEPOINT one`); err != nil {

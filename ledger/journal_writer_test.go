@@ -13,8 +13,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// together makes the writes share one commit: the first holds the writer until
-// the others are in line.
+// together makes the writes share one commit: the first holds the writer until the others
+// are queued.
 func (b *book) together(writes ...func(*Tx) error) []error {
 	entered, release := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
@@ -81,7 +81,7 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	}
 	check(t, try(sending("o1/1", 1)))
 	before := b.balance().Head
-	// The second is an arrow that is drawn: the version alone refuses it.
+	// The second is an allowed transition: only the version refuses it.
 	for _, f := range []fact.Fact{sending("o1/1", 1), fact.OperationReview{Ref: fact.Ref{CommandID: "o1", OperationID: "o1/1"}, Reason: "x"}} {
 		if err := try(f); !errors.Is(err, ErrStale) {
 			t.Fatalf("%s: %v", f.FactType(), err)
@@ -96,8 +96,8 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	}
 }
 
-// Live, facts of one Append are folded as a rebuild folds them, one by one: an
-// acceptance does not read the fact after it.
+// Facts of one Append are folded one by one, like in a rebuild: an acceptance does not read
+// the fact after it.
 func TestFactsTogetherLeaveWhatFactsApartLeave(t *testing.T) {
 	b := newBook(t)
 	first := sending("a/1", 1)
@@ -204,7 +204,7 @@ func TestACancelledCallerIsNotWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := b.Write(ctx, func(tx *Tx) error { return tx.Append(opened(1)) })
-	// Taken up or not, the answer and the journal agree.
+	// Whether or not it was taken up, the answer and the journal agree.
 	if written := b.balance().Head.Seq == 1; written != (err == nil) {
 		t.Fatalf("written %t, answered %v", written, err)
 	}

@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 	testrun.Main(m)
 }
 
-// noon is when every test begins.
+// noon is the starting time of every test.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// ticking is a clock that continues by a second each time it is read.
+// ticking returns a clock that advances by a second at each read.
 func ticking() func() time.Time {
 	var n atomic.Int64
 	return func() time.Time { return noon.Add(time.Duration(n.Add(1)) * time.Second) }
@@ -70,7 +70,7 @@ func (b *book) add(facts ...fact.Fact) {
 	}
 }
 
-// tryAdd appends these facts and no other: no command is finished.
+// tryAdd appends only these facts: no command is finished.
 func (b *book) tryAdd(facts ...fact.Fact) error {
 	return b.Write(context.Background(), func(tx *Tx) error {
 		tx.finishing = false
@@ -94,7 +94,7 @@ func (b *book) balance() Balance {
 	return got
 }
 
-// raw opens the file as any SQLite tool would, with none of our pragmas.
+// raw opens the file like any SQLite tool, without the ledger's pragmas.
 func raw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?_busy_timeout=10000")
@@ -103,7 +103,7 @@ func raw(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// fileName has to survive being a file: URI.
+// fileName must work in a file: URI.
 const fileName = "a path with ?, # and % in it.ledger.db"
 
 func check(t testing.TB, err error) {

@@ -1,4 +1,4 @@
-// The parts of a ledger that read, by subject.
+// The reading parts of a ledger, by subject.
 
 package ledger
 
@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// reading is what every part reads by: connections that never write.
+// reading holds the connections that every part reads with. They never write.
 type reading struct{ read *sql.DB }
 
 func (r reading) query(ctx context.Context, query string, args ...any) rows {
 	return queryOf(ctx, r.read, query, args...)
 }
 
-// Operations reads commands, operations, their lines and what is in review, as they are now.
+// Operations reads commands, operations, their lines and reviews, as they are now.
 type Operations struct {
 	reading
 
 	journal *Journal
 }
 
-// Fleet reads the table of proxies: what listings showed, expiries, renewals and prices paid.
+// Fleet reads the table of proxies: listings, expiries, renewals and prices paid.
 type Fleet struct{ reading }
 
-// Sweeps reads the slots of schedules, their plans and what they ordered.
+// Sweeps reads the slots of schedules, their plans and their commands.
 type Sweeps struct {
 	reading
 
 	journal *Journal
 }
 
-// Money reads the book: postings, spending, exposure, what was compared with the provider.
+// Money reads the books: postings, spending, exposure and comparisons with the provider.
 type Money struct {
 	reading
 
@@ -43,11 +43,11 @@ type Money struct {
 type Metrics struct {
 	reading
 
-	path string // of the file
+	path string // of the ledger file
 }
 
-// Journal reads the rows of the journal, archived ones from their archives, and what the file
-// is bound to.
+// Journal reads the rows of the journal, archived rows from their archives, and the file's
+// binding.
 type Journal struct {
 	reading
 
@@ -55,11 +55,11 @@ type Journal struct {
 	path     string
 	written  bool // by this process, which keeps the newest rows in tail
 	tail     *tail
-	base     *base        // the row before the first, nil for the beginning
-	archives archiveCache // of its archives
+	base     *base        // the row before the first; nil at the journal's beginning
+	archives archiveCache // the file's archives
 }
 
-// queries are all of them.
+// queries embeds all the parts, except Journal.
 type queries struct {
 	*Operations
 	*Fleet

@@ -1,4 +1,4 @@
-// The commands that were accepted, the last first.
+// Accepted commands, the newest first.
 
 package ledger
 
@@ -17,8 +17,8 @@ type Accepted struct {
 	Labels    map[string]string
 }
 
-// AcceptedBefore lists accepted commands, the last first, from before a journal
-// sequence on; 0 begins with the newest. What was archived is not among them.
+// AcceptedBefore lists up to limit commands accepted before a journal sequence, the newest
+// first; 0 begins with the newest. Archived acceptances are not included.
 func (l *Operations) AcceptedBefore(ctx context.Context, before int64, limit int) ([]Accepted, error) {
 	if before <= 0 {
 		before = 1 << 62

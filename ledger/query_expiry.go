@@ -1,5 +1,4 @@
-// Proxies in the order in which they expire, or are expected to, page by page, and what a proxy's renewals
-// came to.
+// Proxies in order of expiry, page by page, and the results of a proxy's renewals.
 
 package ledger
 
@@ -13,28 +12,28 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// ExpiryPlace is a place in the order of expiries, and of ids where those are the same.
+// ExpiryPlace is a position in the order of expiries, then of proxy ids.
 type ExpiryPlace struct {
 	At      time.Time
 	ProxyID string
 }
 
-// From is the place before everything that expires at an instant.
+// From returns the position before everything that expires at an instant.
 func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
 
 const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT +?`
 
-// ExpiringPage lists up to limit proxies that are not gone, after a place, that last until
-// before an instant; the nearest expiry comes first.
+// ExpiringPage lists up to limit proxies that are not gone and last until before an
+// instant, after a position, the nearest expiry first.
 func (l *Fleet) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanProxy)
 }
 
-// expiringStep is how many proxies EachExpiring reads at a time: a read that lasted for all
-// of them would keep the ledger's log from being emptied.
+// expiringStep is how many proxies EachExpiring reads at a time. One read of all of them
+// would keep the ledger's log from being emptied.
 const expiringStep = 2000
 
-// EachExpiring calls yield for every proxy of ExpiringPage.
+// EachExpiring calls yield for every proxy that ExpiringPage lists.
 func (l *Fleet) EachExpiring(ctx context.Context, from, until time.Time, yield func(Proxy) error) error {
 	for place := From(from); ; {
 		page, err := l.ExpiringPage(ctx, place, until, expiringStep)
@@ -53,15 +52,15 @@ func (l *Fleet) EachExpiring(ctx context.Context, from, until time.Time, yield f
 	}
 }
 
-// PlaceOf is the place of a proxy that expires.
+// PlaceOf returns the position of a proxy that expires.
 func PlaceOf(p Proxy) ExpiryPlace { return ExpiryPlace{At: *p.LastsUntil(), ProxyID: p.ProxyID} }
 
-// PricedProxy is a proxy with what was last paid to renew it, and its open renewal.
+// PricedProxy is a proxy with the price last paid to renew it, and its open renewal.
 type PricedProxy struct {
 	Proxy
 
 	Paid    Paid
-	Renewal string // ProxyRenewing or ProxyInReview; "" where no renewal of it is open
+	Renewal string // ProxyRenewing or ProxyInReview; "" without an open renewal
 }
 
 // States of a proxy that the ledger knows.
@@ -87,31 +86,31 @@ func scanPriced(s scanner) (p PricedProxy, err error) {
 	return p, err
 }
 
-// PricedPage is ExpiringPage with what each proxy's own renewal last cost.
+// PricedPage is ExpiringPage with the last cost of each proxy's own renewal.
 func (l *Fleet) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanPriced)
 }
 
-// ProxiesQuery asks for proxies that expire; what is empty excludes nothing.
+// ProxiesQuery selects proxies that expire. An empty field excludes nothing.
 type ProxiesQuery struct {
 	After       ExpiryPlace
 	Until       time.Time // they expire before it
-	ID          string    // a part of the id, in any case of letters
-	Country     string    // the code, in any case of letters
+	ID          string    // part of the id, in any case
+	Country     string    // country code, in any case
 	Name, Value string    // of a label
 	State       string    // ProxyRenewing, ProxyInReview or ProxyRetired
 	Limit       int
 }
 
-// ProxiesPage is a part of a list. Next is zero at the end; where the page has fewer
-// proxies than asked for and a Next, that many were looked through.
+// ProxiesPage is a part of a list. Next is zero at the end. A page may have a Next and
+// fewer proxies than asked for: then the limit of proxies to look through was reached.
 type ProxiesPage struct {
 	Proxies []PricedProxy
 	Next    ExpiryPlace
 }
 
-// Parameters: ?1, ?2 the place after which a page begins, ?3 the end of the list, ?4, ?5 the
-// last place that the page looks at. The bound has as ?4 how many it passes over.
+// Parameters: ?1, ?2 the position before the page, ?3 the end of the list, ?4, ?5 the last
+// position that the page looks at. In the bound, ?4 is how many it passes over.
 const (
 	findBound = `SELECT lasts_until, proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?1, ?2) AND lasts_until < ?3
 		ORDER BY lasts_until, proxy_id LIMIT 1 OFFSET ?4`
@@ -145,7 +144,7 @@ func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage,
 	return p, err
 }
 
-// ProxyRenewal is what one operation came to for one proxy. Cents are gross.
+// ProxyRenewal is the result of one operation for one proxy. Cents are gross.
 type ProxyRenewal struct {
 	OperationID       string         `json:"operation_id" doc:"The operation that renewed it, or tried to."`
 	CommandID         string         `json:"command_id" doc:"The command of the operation."`
@@ -162,7 +161,7 @@ type ProxyRenewal struct {
 	InReview          bool           `json:"in_review,omitempty" doc:"Whether it was charged is not known."`
 }
 
-// RenewalsOf lists the renewals that named a proxy, the latest first, up to limit.
+// RenewalsOf lists up to limit renewals that named a proxy, the newest first.
 func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
 	return collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
@@ -176,14 +175,14 @@ func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]Pr
 	})
 }
 
-// ProxyCost is what a proxy's renewals cost in all.
+// ProxyCost is the total cost of a proxy's renewals.
 type ProxyCost struct {
 	ChargedCents, RefundedCents int64
 	Renewals                    int64 // that succeeded
-	Days                        int64 // that those bought
+	Days                        int64 // bought by successful renewals
 }
 
-// CostOf sums up the renewals of a proxy.
+// CostOf sums the renewals of a proxy.
 func (l *Fleet) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(charged_cents), 0), coalesce(sum(refunded_cents), 0),
 		count(*) FILTER (WHERE state IN ('succeeded', 'charged')), coalesce(sum(duration_days) FILTER (WHERE state IN ('succeeded', 'charged')), 0)
@@ -191,8 +190,8 @@ func (l *Fleet) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err er
 	return c, err
 }
 
-// NewExpiry is the expiry that it paid for with the days that it bought; nil where it bought
-// none, or the former is not known.
+// NewExpiry returns the paid-for expiry plus the days bought. It is nil if the renewal
+// bought none, or the earlier expiry is unknown.
 func (x ProxyRenewal) NewExpiry() *time.Time {
 	if x.ObservedExpiresAt == nil || x.State != fact.LineSucceeded && x.State != fact.LineCharged {
 		return nil

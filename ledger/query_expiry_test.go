@@ -14,8 +14,8 @@ func TestSQLComparesExpiriesAsFactsDo(t *testing.T) {
 	}
 }
 
-// A list and a detail show one expiry to different precisions: warnings, reviews, endings
-// and moves go by the expiry, not by how it is shown.
+// A list and a detail show one expiry with different precision. Warnings, reviews, endings
+// and moves depend on the expiry, not on its precision.
 func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 	b := newBook(t)
 	exact := noon.Add(30*time.Hour + 59*time.Minute + 59*time.Second)

@@ -1,5 +1,5 @@
-// What commands came to: the last command.finished of each, and the lines that it does
-// not name.
+// Results of commands: the last command.finished of each, and the lines beyond those it
+// names.
 
 package ledger
 
@@ -11,9 +11,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Finished reads the last command.finished of a command, nil while the command is under
-// way or waits for a person. One that was over before there was such a fact gets it now.
-// The error is ErrNotFound for an id that never came.
+// Finished reads the last command.finished of a command, nil while the command is pending
+// or needs review. A command that ended before such facts existed gets its fact now. The
+// error is ErrNotFound for an id that never arrived.
 func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	f, err := l.lastFinished(ctx, id)
 	if !errors.Is(err, ErrNotFound) {
@@ -23,7 +23,7 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 		return nil, errors.Join(err, l.knows(ctx, id))
 	}
 	err = l.Write(ctx, func(tx *Tx) error {
-		accepted, err := l.Acceptance(ctx, id) // it does not change
+		accepted, err := l.Acceptance(ctx, id) // the acceptance never changes
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -38,7 +38,8 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 	return l.lastFinished(ctx, id)
 }
 
-// lastFinished is the last fact of a command that has ended; ErrNotFound where it has none.
+// lastFinished reads the last command.finished of a command, nil if the command is open
+// again; ErrNotFound if it has none.
 func (l *Operations) lastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	var seq int64
 	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
@@ -46,7 +47,7 @@ func (l *Operations) lastFinished(ctx context.Context, id string) (*fact.Command
 		return nil, notFound(err)
 	}
 	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
-		return nil, err // opened again
+		return nil, err // open again
 	}
 	row, err := l.journal.Row(ctx, seq)
 	if err != nil {
@@ -56,7 +57,7 @@ func (l *Operations) lastFinished(ctx context.Context, id string) (*fact.Command
 	return &f, json.Unmarshal([]byte(row.Data), &f)
 }
 
-// knows is ErrNotFound for a command that never came.
+// knows returns ErrNotFound for a command that never arrived.
 func (l *Operations) knows(ctx context.Context, id string) error {
 	_, err := l.Command(ctx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -71,8 +72,8 @@ type FinishedPage struct {
 	LinesTotal int                 `json:"lines_total" doc:"How many lines there are."`
 }
 
-// FinishedLines reads the lines of a command as command.finished names them, after
-// the first so many, up to limit. The error is ErrNotFound for an unknown command.
+// FinishedLines reads up to limit lines of a command, as command.finished names them, after
+// skipping the first after lines. The error is ErrNotFound for an unknown command.
 func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
 	operations, err := l.OperationsOf(ctx, id)
 	if err == nil && len(operations) == 0 {
@@ -89,10 +90,10 @@ func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit 
 	return p, err
 }
 
-// mayHaveLeftOut has linesOfCommand look for proxies that were left out.
+// mayHaveLeftOut makes linesOfCommand look for skipped proxies.
 const mayHaveLeftOut = true
 
-// reader is a source of what is committed.
+// reader is a source that reads committed data.
 type reader struct {
 	ctx context.Context
 	r   reading

@@ -1,5 +1,5 @@
-// Queries of all proxies: which stay, which are retired, and which expire without a
-// warning yet.
+// Queries over all proxies: which stay, which are retired, and which expire without a
+// warning so far.
 
 package ledger
 
@@ -15,13 +15,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Retired reports whether a person, or a replacement, took the proxy out of
-// every sweep.
+// Retired reports whether an operator or a replacement excluded the proxy from every sweep.
 func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
-// Retired is Ledger.Retired inside the transaction.
+// Retired is Fleet.Retired inside the transaction.
 func (t *Tx) Retired(proxyID string) (bool, error) {
 	return found(t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
@@ -31,8 +30,8 @@ func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
 	return found(t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID))
 }
 
-// NeverListed is, of some proxy ids, those that no listing has shown, in order, up
-// to limit.
+// NeverListed returns, in order and up to limit, those of the given proxy ids that no
+// listing has shown.
 func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -48,8 +47,8 @@ func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]str
 const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
 	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 
-// Staying calls yield for every listed proxy that lives longer than to the instant,
-// or never expires, in no order. What is retired or unlisted does not stay.
+// Staying calls yield, in no order, for every listed proxy that expires after the instant
+// or never. Retired and unlisted proxies do not stay.
 func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, micros(after)), func(s scanner) error {
 		p, err := scanProxy(s)
@@ -60,13 +59,13 @@ func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) 
 	})
 }
 
-// kindColumns are what CountStaying may count by.
+// kindColumns are the columns that CountStaying can count by.
 var kindColumns = []string{"country_code", "region", "line_name", "ip_type", "protocol", "status"}
 
-// CountStaying is Staying for callers that need no single proxies: yield gets one
-// proxy for each combination of the named columns (country_code, region,
-// line_name, ip_type, protocol, status), the others empty, with how many there
-// are. It goes through a million proxies in a part of the time.
+// CountStaying is Staying for callers that need only counts. It calls yield with one proxy
+// for each combination of the named columns (country_code, region, line_name, ip_type,
+// protocol, status) and its count; the proxy's other fields are empty. It takes a fraction
+// of the time for a million proxies.
 func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
 	var chosen, groups []string
 	for _, c := range kindColumns {
@@ -90,7 +89,7 @@ func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []str
 	})
 }
 
-// LastUncovered is the latest listing.uncovered, and when it was published; zero where there is none.
+// LastUncovered returns the latest listing.uncovered and its time; zero if there is none.
 func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
 	var us int64
 	var data string
@@ -104,10 +103,9 @@ func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at 
 	return f, fromMicros(us), err
 }
 
-// Unwarned lists up to limit proxies that expire after one instant and not after
-// another, and of whose expiry no warning was published at this threshold or a
-// nearer one; the nearest expiry comes first. A proxy that is retired, or renewed
-// and not read since, is left out.
+// Unwarned lists up to limit proxies that expire after one instant and not after another,
+// the nearest expiry first. It leaves out proxies already warned about at this threshold or
+// a nearer one, retired proxies, and those renewed but not read since.
 func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
@@ -117,8 +115,7 @@ func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold 
 }
 
 // UnreportedExpired lists up to limit proxies that expired in a span of time and have no
-// proxy.expired fact for it, the earliest first. The provider may have stopped listing
-// them by now.
+// proxy.expired fact for it, the earliest first. The provider may no longer list them.
 func (l *Fleet) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND abs(w.expires_at - proxies.expires_at)` + isNoMove + `AND w.threshold_seconds = 0)`

@@ -90,8 +90,8 @@ func TestAnExpiryWarnsOfWhatIsNoLongerListed(t *testing.T) {
 	}
 }
 
-// TestWhatASweepMayHaveSpent: a renewal of unknown price in review counts at the dearest price,
-// once one is known, and no longer when it has an answer.
+// A renewal of unknown price in review counts at the highest price, once one is known,
+// until it is answered.
 func TestWhatASweepMayHaveSpent(t *testing.T) {
 	b := newBook(t)
 	plan := func(slot time.Duration, command string) fact.SweepPlanned {
@@ -198,8 +198,8 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 	}
 }
 
-// TestExpiriesComePageByPage: pages are in the order of expiry and id, none is left out or
-// shown twice, and each begins by the index.
+// Pages are in the order of expiry and id, leave out and repeat none, and each begins by
+// the index.
 func TestExpiriesComePageByPage(t *testing.T) {
 	b := newBook(t)
 	b.observe(1, noon, Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)},
@@ -239,7 +239,7 @@ func TestExpiriesComePageByPage(t *testing.T) {
 	}
 }
 
-// TestProxiesAreFound by a part of the id, country, label and state, on pages that each look
+// Proxies are found by a part of the id, country, label and state, on pages that each look
 // through a bounded part of the fleet.
 func TestProxiesAreFound(t *testing.T) {
 	b := newBook(t)
@@ -295,8 +295,7 @@ func TestProxiesAreFound(t *testing.T) {
 	}
 }
 
-// What comes back counts for the period in which its sweep was planned, and for no later
-// one.
+// A refund counts for the period in which its sweep was planned, and for no later one.
 func TestTrap61WhatComesBackLowersTheBudgetOfItsOwnPeriod(t *testing.T) {
 	now := noon
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// headBefore is the last row before an instant: after it is the first row that is as late,
-// or that books something as late, and nothing after it was booked earlier (firstBooked). So
-// its sums are those of all that was booked before the instant. known is false where both
-// rows were archived and the instant is no beginning of a month, or was archived by a version
-// that kept none; h.Seq then is a row with the same sums.
+// headBefore returns the last row before an instant. The next row has a time at or after
+// the instant, or books at or after it, and no later row was booked earlier (firstBooked).
+// The sums up to h are therefore those of everything booked before the instant. known is
+// false if both rows were archived and the instant does not begin a month, or if the
+// archiving version kept no month ends. Then h.Seq is a row with the same sums.
 func headBefore(ctx context.Context, q queryer, at time.Time) (h Head, known bool, err error) {
 	first, err := firstBooked(ctx, q, at)
 	if err != nil {
@@ -44,9 +44,9 @@ func headBefore(ctx context.Context, q queryer, at time.Time) (h Head, known boo
 	return h, err == nil, err
 }
 
-// archivedHead is headBefore of an instant between two transfers of which the first was
-// archived. An end of a month that is not between them was kept by a version that took a row
-// for later which booked nothing.
+// archivedHead is headBefore for an instant between two transfers of which the first was
+// archived. It ignores a month end that is not between them: an older version misplaced it
+// when a row booked nothing.
 func archivedHead(ctx context.Context, q queryer, at time.Time, first, next int64) (h Head, known bool, err error) {
 	err = ifMade(ctx, q, "month_ends", func() error {
 		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ? AND seq >= ? AND seq < ?`, micros(at), first-1, next).Scan(&h.Seq, &h.Hash)

@@ -1,4 +1,4 @@
-// The lines of renewals: claims, and how they ended.
+// The lines of renewals: claims and outcomes.
 
 package ledger
 
@@ -27,7 +27,7 @@ func (l *Operations) Lines(ctx context.Context, operationID string) ([]RenewalLi
 	return collect(l.query(ctx, renewalLines, operationID), scanRenewalLine)
 }
 
-// Lines is Ledger.Lines inside the writer's transaction.
+// Lines is Operations.Lines inside the writer's transaction.
 func (t *Tx) Lines(operationID string) ([]RenewalLine, error) {
 	return collect(t.query(renewalLines, operationID), scanRenewalLine)
 }
@@ -43,7 +43,7 @@ func scanRenewalLine(s scanner) (x RenewalLine, err error) {
 	return x, err
 }
 
-// DeliveredBy is the order's operation that delivered a proxy, "" where none is known.
+// DeliveredBy returns the order operation that delivered a proxy, "" if unknown.
 func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (operation string, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT operation FROM delivered WHERE proxy_id = ?`, proxyID).Scan(&operation)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -52,8 +52,8 @@ func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (operation
 	return operation, err
 }
 
-// Deliverers are the orders' operations that delivered proxies, by the proxy; of one that
-// no fact names there is none.
+// Deliverers returns the order operations that delivered proxies, by proxy. A proxy without
+// a known delivery has no entry.
 func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[string]string, error) {
 	ids, err := json.Marshal(proxyIDs)
 	if err != nil {
@@ -68,8 +68,9 @@ func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[str
 	})
 }
 
-// NamedBefore lists up to limit operations that bought, or were to renew, a proxy and were
-// accepted before an operation was, the last first. The zero operation is behind all.
+// NamedBefore lists up to limit operations that bought a proxy, or were to renew it, and
+// were accepted before an operation, the newest first. The zero operation comes after all
+// others.
 func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	before := int64(1 << 62)
 	if o.ID != "" {
@@ -80,15 +81,14 @@ func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Ope
 		ORDER BY accepted_at DESC, id DESC LIMIT +?4`, proxyID, before, o.ID, limit), scanOperation)
 }
 
-// NamedAfter is NamedBefore for what was accepted after an operation, the first first.
+// NamedAfter is NamedBefore for operations accepted after an operation, the oldest first.
 func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
 		ORDER BY accepted_at, id LIMIT +?4`, proxyID, micros(o.AcceptedAt), o.ID, limit), scanOperation)
 }
 
-// Claimant returns the operation that holds the right to renew the proxy, ""
-// when none does.
+// Claimant returns the operation that holds the claim to renew the proxy, "" if none does.
 func (t *Tx) Claimant(proxyID string) (string, error) {
 	return claimant(t.queryRow(claimantQuery, proxyID))
 }
@@ -108,8 +108,8 @@ func claimant(row scanner) (operation string, err error) {
 	return operation, err
 }
 
-// RenewedAt reports whether a renewal of the proxy already succeeded for the
-// observed expiry: a second one would pay for the same days again.
+// RenewedAt reports whether a renewal of the proxy already succeeded for the observed
+// expiry. A second one would pay for the same days again.
 func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND abs(observed_expires_at - ?)`+isNoMove+`AND state IN ('succeeded', 'charged')`,
 		proxyID, micros(expiresAt)))
@@ -118,33 +118,31 @@ func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Ti
 // isNoMove ends the SQL form of fact.SameExpiry: abs(a - b) + isNoMove.
 const isNoMove = ` < 86400000000 `
 
-// SettledSince reports whether a renewal of the proxy settled, or a person
-// answered for it, at or after an instant: what was seen before may show the
-// old expiry.
+// SettledSince reports whether a renewal of the proxy settled, or an operator answered for
+// it, at or after an instant. Anything read before may show the old expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
 	return found(l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)))
 }
 
-// FailedRenewals are renewals of a proxy that ended, at one expiry, without extending it.
+// FailedRenewals are renewals of a proxy that ended at one expiry without extending it.
 type FailedRenewals struct {
 	All int
-	// Counted are those since a person's last answer that say something about the proxy,
-	// and LastCounted is when the last of these ended, answered or not.
+	// Counted are those that tell something about the proxy, since the operator's last
+	// answer. LastCounted is when the last such renewal ended, answered or not.
 	Counted     int
 	LastCounted time.Time
-	// LastExcused is when the last one ended that says nothing about the proxy.
+	// LastExcused is when the last renewal ended that tells nothing about the proxy.
 	LastExcused time.Time
-	// ShortOfMoney says that the wallet did not pay for that one.
+	// ShortOfMoney says that the wallet could not pay for the renewal of LastExcused.
 	ShortOfMoney bool
-	// AskedOf is the expiry of the review that a person has not answered.
+	// AskedOf is the expiry of a review that is not answered.
 	AskedOf time.Time
 }
 
-// atExpiry is the SQL condition that line x ended at this expiry of its proxy. A line
-// that recorded the expiry it pays for is compared with it. Any other is judged by its
-// time: it settled after the last success, and within 30 days of the expiry, which is the
-// least that a renewal moves one by. Neither a schedule's window nor a difference between
-// the two clocks matters.
+// atExpiry is the SQL condition that line x ended at this expiry of its proxy. If the line
+// recorded the expiry it pays for, the two are compared. Any other line is judged by its
+// time: it settled after the last success and within 30 days of the expiry. A renewal
+// extends an expiry by at least that. A schedule's window and the clock skew do not matter.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + isNoMove + `
@@ -152,9 +150,8 @@ func atExpiry(expiry string) string {
 			WHERE y.proxy_id = x.proxy_id AND y.state IN ('succeeded', 'charged')), 0)) END`
 }
 
-// EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry
-// without extending it. Those that ended with one of the excused codes say nothing about
-// the proxy.
+// EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry without
+// extending it. Those that ended with an excused code tell nothing about the proxy.
 func (l *Operations) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (e FailedRenewals, err error) {
 	codes, err := json.Marshal(append([]string{}, excused...)) // never null
 	if err != nil {
@@ -178,7 +175,7 @@ func (l *Operations) EndingsWithoutRenewal(ctx context.Context, proxyID string, 
 	return e, err
 }
 
-// Claimed is the set of proxies that an operation holds the right to renew.
+// Claimed returns the set of proxies that an operation holds the claim to renew.
 func (l *Operations) Claimed(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
 }
@@ -192,16 +189,16 @@ func (l *Operations) proxySet(ctx context.Context, query string) (map[string]boo
 	return set, err
 }
 
-// ClaimedInReview is, of Claimed, what waits for a person: whether it is renewed
-// is not known.
+// ClaimedInReview returns those of Claimed that need review: whether they were renewed is
+// unknown.
 func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT x.proxy_id FROM lines x CROSS JOIN operations o ON o.id = x.operation
 		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
 }
 
-// ClaimedKinds is one proxy for each country, region, line, type and protocol, the other
-// fields empty, of which an operation is about to renew one. What may have executed and
-// has no outcome is not among them: that may take hours, or a person.
+// ClaimedKinds returns one proxy, with the other fields empty, for each country, region,
+// line, type and protocol of which an operation is about to renew one. Attempts that may
+// have executed are left out: their outcome may take hours, or a review.
 func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id
@@ -211,8 +208,8 @@ func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	})
 }
 
-// CountLines is how many proxies a renewal is for, and for how many days; 0 of one that was
-// archived.
+// CountLines returns how many proxies a renewal is for, and for how many days; 0 for an
+// archived one.
 func (l *Operations) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
 	return n, days, err

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Listing is the position of the listing of proxies. It is a cache, like what it
-// lists: a ledger that is rebuilt begins a new pass.
+// Listing is the position of the listing of proxies. Like the proxies it is a cache: a
+// rebuilt ledger begins a new pass.
 type Listing struct {
-	Pass     int64     // the last one begun
-	Began    time.Time // that pass, while it is in progress
-	Size     int       // of its pages; 0: it is not in progress
+	Pass     int64     // the last pass begun
+	Began    time.Time // start of a pass in progress
+	Size     int       // of its pages; 0: no pass in progress
 	Token    string    // of its next page; "": the first
 	Finished time.Time // the last complete pass; zero: none yet
 	Took     time.Duration
 
-	Nameless int // entries of the pass in progress whose id cannot be read
-	// Known are the living proxies before the last complete pass, Lost those of them that
-	// it did not show readably; retired ones and those about to expire do not count.
+	Nameless int // entries of the present pass whose id cannot be read
+	// Known counts the living proxies before the last complete pass. Lost counts those that
+	// it did not show readably. Retired proxies and those about to expire do not count.
 	Known, Lost int
 }
 
-// Listing reads the listing's position; the zero value before the first pass.
+// Listing reads the listing's position; zero before the first pass.
 func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
 	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
@@ -42,8 +42,8 @@ func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	return x, err
 }
 
-// LastSeen is when a proxy was last read or listed, of those whose reading still holds;
-// zero where there is none. It walks through all proxies.
+// LastSeen returns when a proxy was last read or listed, ignoring stale readings; zero if
+// there is none. It walks through all proxies.
 func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 	var at int64
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`).Scan(&at)
@@ -53,7 +53,7 @@ func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 	return fromMicros(at), nil
 }
 
-// KeepListing notes the listing's position, so that a restart continues there.
+// KeepListing records the listing's position, so that a restart continues there.
 func (t *Tx) KeepListing(x Listing) error {
 	var finished int64
 	if !x.Finished.IsZero() {
@@ -66,8 +66,8 @@ func (t *Tx) KeepListing(x Listing) error {
 		x.Pass, micros(x.Began), x.Size, x.Token, finished, int64(x.Took/time.Microsecond), x.Nameless, x.Known, x.Lost)
 }
 
-// ForgetSeen has every proxy read and listed again: another runner has changed what
-// this one saw.
+// ForgetSeen makes every proxy be read and listed again, because another runner has changed
+// what this one saw.
 func (t *Tx) ForgetSeen() error {
 	return errors.Join(t.StaleAll(), t.exec(`UPDATE listing SET finished_at = 0, page_size = 0, page_token = ''`))
 }

@@ -1,5 +1,5 @@
-// Lists of operations for readers, a page at a time: the last accepted first, by state,
-// kind, label, schedule and time.
+// Lists of operations for readers, page by page, the newest first: by state, kind, label,
+// schedule and time.
 
 package ledger
 
@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	// lookedMost bounds the operations, or of a label or a schedule the commands, that
-	// one page looks through.
+	// lookedMost bounds the operations that one page looks through; for a label or a
+	// schedule, the commands.
 	lookedMost = 20_000
 	// wholeCommand is how many operations of one command a page takes beyond its limit.
 	wholeCommand = 2_000
 )
 
-// OperationsQuery says which operations a list shows. Empty fields say nothing.
+// OperationsQuery selects the operations of a list. An empty field excludes nothing.
 type OperationsQuery struct {
 	State    fact.State
 	Kind     fact.Kind
 	Name     string // of a label, with its Value
 	Value    string
-	Schedule string    // whose sweeps asked for it
-	From     time.Time // accepted at or after; of a schedule its slot is
+	Schedule string    // whose sweeps planned it
+	From     time.Time // accepted at or after; with Schedule: the slot
 	Until    time.Time // and before
 	Before   Cursor
 	Limit    int
 }
 
-// Cursor is where a page of a list ended, zero for the beginning.
+// Cursor is where a page of a list ended, zero at the beginning.
 type Cursor struct {
 	at int64
 	id string // of a command, or the row of an operation
 }
 
-// String is the cursor as an address has it; "" for zero.
+// String returns the cursor as in a URL; "" for zero.
 func (c Cursor) String() string {
 	if c == (Cursor{}) {
 		return ""
@@ -50,7 +50,7 @@ func (c Cursor) String() string {
 	return strconv.FormatInt(c.at, 10) + "." + c.id
 }
 
-// CursorOf reads what String wrote; anything else is the beginning.
+// CursorOf reads what String wrote; any other text is the beginning.
 func CursorOf(text string) Cursor {
 	at, id, ok := strings.Cut(text, ".")
 	us, err := strconv.ParseInt(at, 10, 64)
@@ -60,27 +60,28 @@ func CursorOf(text string) Cursor {
 	return Cursor{us, id}
 }
 
-// At is the time at which a page ended.
+// At returns the time at which a page ended.
 func (c Cursor) At() time.Time { return fromMicros(c.at) }
 
-// OperationsPage is a part of a list. Next is zero at the end; where the page has fewer
-// operations than asked for and a Next, that many were looked through.
+// OperationsPage is a part of a list. Next is zero at the end. A page may have a Next and
+// fewer operations than asked for: then the limit of operations to look through was
+// reached.
 type OperationsPage struct {
 	Operations []fact.Operation
 	Next       Cursor
 }
 
-// way is a way through the operations, the last first, by an index whose key is an instant
-// and a tie-breaker: a row of operations, or a command's id.
+// way is a path through the operations, the newest first, by an index. The index key is an
+// instant and a tie-breaker: a row of operations, or a command's id.
 type way struct {
-	bound    string // the key of the last one that a page looks through; "": every one fits
-	keys     string // the keys between two that fit, and whose they are
-	commands bool   // they are keys of commands
+	bound    string // query of the last key that a page looks through; "": every one matches
+	keys     string // query of the matching keys between two, and their ids
+	commands bool   // the keys are those of commands
 }
 
 // Parameters: ?1, ?2 the key before which a page begins, ?3 the first instant, ?4 state, ?5
-// kind, ?6 schedule, ?7 and ?8 the label. A bound has as ?9 how many it passes over; keys
-// have as ?9, ?10 the last of them, and as ?11 their limit.
+// kind, ?6 schedule, ?7, ?8 the label. In a bound, ?9 is how many it passes over. In keys,
+// ?9, ?10 is the last key and ?11 the limit.
 const (
 	listedKey  = ` AND (o.accepted_at, o.rowid) < (?1, CAST(?2 AS INTEGER)) AND o.accepted_at >= ?3`
 	listedLast = ` ORDER BY o.accepted_at DESC, o.rowid DESC LIMIT 1 OFFSET ?9`
@@ -117,7 +118,7 @@ const (
 		ORDER BY x.slot_at DESC, x.command_id DESC LIMIT +?11`
 )
 
-// way is the way on which the fewest operations are looked through.
+// way returns the path that looks through the fewest operations.
 func (q *OperationsQuery) way() way {
 	switch {
 	case q.Kind != "":
@@ -141,16 +142,16 @@ func (q *OperationsQuery) way() way {
 	return way{"", allKeys, false}
 }
 
-// listKey is the key of an operation, or of a command, on a way.
+// listKey is the key of an operation, or of a command, on a path.
 type listKey struct {
 	Cursor
 
 	of string
 }
 
-// OperationsPage lists operations of a query, the last accepted first; of a schedule the
-// last slot first. A page ends with a whole command where a label or a schedule is asked
-// for, unless that has thousands of operations.
+// OperationsPage lists operations of a query, the newest first; for a schedule, the newest
+// slot first. For a label or a schedule a page ends with a whole command, unless that has
+// thousands of operations.
 func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p OperationsPage, err error) {
 	w := q.way()
 	first := q.Before
@@ -158,7 +159,7 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 		first = Cursor{1<<62 - 1, "9223372036854775807"}
 	}
 	if !q.Until.IsZero() && micros(q.Until) <= first.at {
-		first = Cursor{micros(q.Until), ""} // nothing comes before ""
+		first = Cursor{micros(q.Until), ""} // no id is before ""
 	}
 	from := int64(0)
 	if !q.From.IsZero() {
@@ -192,7 +193,7 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 	return p, err
 }
 
-// addListed adds the operation of a key, or those of its command.
+// addListed adds the operation of a key, or the operations of its command.
 func (l *Operations) addListed(ctx context.Context, all []fact.Operation, w way, id string, state fact.State) ([]fact.Operation, error) {
 	if !w.commands {
 		o, err := l.Operation(ctx, id)

@@ -15,8 +15,8 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// listedBook has operations in every state, many of one instant, with labels, some of a
-// schedule.
+// listedBook returns operations in every state, many with the same time, with labels, some
+// of a schedule.
 func listedBook(t *testing.T) *book {
 	t.Helper()
 	b := newBook(t)
@@ -42,7 +42,7 @@ func listedBook(t *testing.T) *book {
 	return b
 }
 
-// operationsByHand are the operations of a query, found without it.
+// operationsByHand returns the operations of a query, found without it.
 func (b *book) operationsByHand(q OperationsQuery) (all []string) {
 	b.t.Helper()
 	ids, err := collect(b.query(b.t.Context(), `SELECT o.id FROM operations o JOIN commands c ON c.id = o.command_id
@@ -55,8 +55,8 @@ func (b *book) operationsByHand(q OperationsQuery) (all []string) {
 	return ids
 }
 
-// TestAListHasEachOperationOfAQueryOnce: by state, kind, label, schedule and time, on pages
-// of any size, the last accepted first.
+// The query is by state, kind, label, schedule and time, on pages of any size, the newest
+// first.
 func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 	b := listedBook(t)
 	begin, end := noon.AddDate(-1, 0, 0), noon.AddDate(1, 0, 0)
@@ -113,7 +113,7 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 	}
 }
 
-// TestAPageLooksThroughABoundedPartOfTheList and says where it continues.
+// A page also says where it continues.
 func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "rare/1"), sending("rare/1", 1), fact.OrderAccepted{Ref: ref("rare/1"), Attempt: 1, OrderNo: "no of rare/1", NextAt: noon},
@@ -136,7 +136,7 @@ func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 	}
 }
 
-// TestAnAnswerToAPlanIsOneDecision, however many slots were on hold with it.
+// An answer is one decision, however many slots were held with the plan.
 func TestAnAnswerToAPlanIsOneDecision(t *testing.T) {
 	b := newBook(t)
 	answers := []fact.SweepFinished{{Plan: "1111", Reason: "fine"}, {Plan: "9f86d081", Abandoned: true}, {Plan: "9f86d081", Abandoned: true}, {Plan: "9f86d081", Abandoned: true}}
@@ -165,8 +165,8 @@ func TestAnAnswerToAPlanIsOneDecision(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreFoundByTheirIndex: the same ones as by reading every row, on pages, and
-// no type of fact that can carry a decision is missing in it.
+// The index finds the same decisions as reading every row, on pages. No type of fact that
+// can carry a decision is missing in it.
 func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 	b := listedBook(t)
 	var want []Decision
@@ -197,8 +197,7 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 	}
 }
 
-// TestPostingsFromTheEndAreThoseFromTheBeginning, of every kind, and each kind adds up to its
-// totals.
+// This holds for every kind, and each kind adds up to its totals.
 func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 	b := listedBook(t)
 	all, err := b.Postings(t.Context(), 0, 10_000)
@@ -237,7 +236,7 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 	}
 }
 
-// TestTheWalletAfterEachBookingIsItsSumUntilThere, of as many entries as are looked through.
+// This holds for as many entries as are looked through.
 func TestTheWalletAfterEachBookingIsItsSumUntilThere(t *testing.T) {
 	b := listedBook(t)
 	all, err := b.Postings(t.Context(), 0, 10_000)
@@ -290,7 +289,7 @@ func TestATraceIDFindsItsOperations(t *testing.T) {
 	}
 }
 
-// TestTheWayOfAProxyIsFoundFromItsOrderOn: the order that delivered it, and each renewal.
+// The test covers the order that delivered a proxy, and each renewal.
 func TestTheWayOfAProxyIsFoundFromItsOrderOn(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), Attempt: 1, OrderNo: "no of o/1", NextAt: noon},

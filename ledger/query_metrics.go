@@ -1,4 +1,4 @@
-// What is measured of a ledger: sums that only grow, ages, and sizes.
+// Metrics of a ledger: growing sums, ages and sizes.
 
 package ledger
 
@@ -11,15 +11,15 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Spent is what operations of one kind were charged, and what came back, in integer
-// cents. Both only grow, and the kinds together are Balance's.
+// Spent is the charges and refunds of one kind of operation, in integer cents. Both only
+// grow, and the kinds together equal Balance's sums.
 type Spent struct {
 	Kind          fact.Kind
-	ChargedCents  int64 // what is in suspense too
+	ChargedCents  int64 // includes suspense
 	RefundedCents int64
 }
 
-// SpentByKind sums the book by the kind of operation. Only renewals book to suspense.
+// SpentByKind sums the books by kind of operation. Only renewals book to suspense.
 func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	orders, renewals := Spent{Kind: fact.KindOrder}, Spent{Kind: fact.KindRenewal}
 	err := l.read.QueryRowContext(ctx, `SELECT
@@ -31,15 +31,15 @@ func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	return []Spent{orders, renewals}, err
 }
 
-// NetSpentSince is what was charged from the quarter of an hour on that holds an instant,
-// less what came back of these charges, in cents.
+// NetSpentSince returns the charges since an instant less their refunds, in cents. The
+// whole quarter of an hour of the instant counts.
 func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, quarterOf(micros(since))).Scan(&cents)
 	return cents, err
 }
 
-// OldestAmbiguous is the first attempt that may have executed, of all operations that are
-// sent again for it; nil when there is none.
+// OldestAmbiguous returns the time of the oldest attempt that may have executed, among
+// operations still being sent; nil if there is none.
 func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	var at sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(&at)
@@ -50,16 +50,15 @@ func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	return &t, nil
 }
 
-// OldestLive is the operation that was accepted first of those that have not ended;
-// ErrNotFound where there is none.
+// OldestLive returns the oldest operation that has not ended; ErrNotFound if there is none.
 func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
 	var at int64
 	err = l.read.QueryRowContext(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, &at)
 	return id, fromMicros(at), notFound(err)
 }
 
-// CountExpiring counts the listed proxies that expire before each of some instants, which
-// are in order. It reads each entry of the index once.
+// CountExpiring counts the listed proxies that expire before each of the instants, which
+// are in order. It reads each index entry once.
 func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {
 	counts := make([]int64, len(before))
 	from, sum := int64(math.MinInt64), int64(0)
@@ -75,14 +74,14 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 	return counts, nil
 }
 
-// LastFinishedSlot is the latest slot of a schedule whose sweep came to its end;
-// ErrNotFound before the first.
+// LastFinishedSlot returns the latest slot of a schedule whose sweep finished; ErrNotFound
+// before the first.
 func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
 	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
-// PlannedSums are how many proxies a slot's plan found due, and its estimate;
-// ErrNotFound where the slot was not planned, or its row was archived.
+// PlannedSums returns how many proxies a slot's plan found due, and its estimate. It
+// returns ErrNotFound if the slot was not planned, or its row was archived.
 func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
 		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
@@ -90,5 +89,5 @@ func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fa
 	return due, cost, notFound(err)
 }
 
-// Sizes are the bytes of the ledger file and of its write-ahead log.
+// Sizes returns the bytes of the ledger file and of its write-ahead log.
 func (l *Metrics) Sizes() (file, log int64) { return sizeOf(l.path), sizeOf(l.path + "-wal") }

@@ -11,7 +11,7 @@ import (
 type Moved struct {
 	ProxyID     string
 	Before, Now time.Time     // of the first such move, and of the last
-	By          time.Duration // of all of them together
+	By          time.Duration // sum of all moves
 	SeenAt      time.Time
 }
 
@@ -19,11 +19,10 @@ type Moved struct {
 const movedMost = 1000
 
 // MovedOutside lists the proxies whose expiry moved without a renewal in this ledger, by
-// their ids, until ForgetMoved. Every read of a proxy notices such a move; a read that
-// lags behind a renewal by less than an hour is no move. A renewal explains a
-// move when it paid, or was sent and has no answer yet: one that failed, was
-// skipped or was answered as not charged explains none. A file that is read before it is
-// migrated has none.
+// id, until ForgetMoved. Every read of a proxy can notice a move. A read less than an hour
+// after a renewal may show the old expiry and is no move. A renewal explains a move if it
+// paid, or was sent and has no answer yet. A failed, skipped or uncharged renewal explains
+// none. A file not yet migrated has no moves.
 func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = ifMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)
@@ -43,9 +42,9 @@ func (l *Fleet) movedOutside(ctx context.Context) ([]Moved, error) {
 	})
 }
 
-// ForgetMoved takes what has moved up to now for explained: a person has recorded
-// what was spent elsewhere. A move that a renewal in progress may explain stays: it
-// was not among those that the person was shown.
+// ForgetMoved treats all moves so far as explained, because an operator has recorded
+// spending outside Perennial. A move that a pending renewal may explain stays: the operator
+// was not shown it.
 func (t *Tx) ForgetMoved() error {
 	return t.exec(`DELETE FROM moves WHERE NOT EXISTS (
 		SELECT 1 FROM explained_moves e WHERE e.proxy_id = moves.proxy_id AND e.seen_at = moves.seen_at AND e.settled = 0)`)

@@ -17,7 +17,7 @@ func (b *book) sees(expires, seen time.Duration) {
 	}))
 }
 
-// unexplained is by how many days px_1 is said to have moved without a renewal of ours.
+// unexplained returns by how many days px_1 moved without a renewal in this ledger.
 func (b *book) unexplained() (days int) {
 	b.t.Helper()
 	all, err := b.MovedOutside(b.t.Context())
@@ -30,7 +30,7 @@ func (b *book) unexplained() (days int) {
 
 const month = 30 * 24 * time.Hour
 
-// What each end of a renewal says of an expiry that moved by a month.
+// endsOfAMove lists what each end of a renewal means for an expiry that moved by a month.
 var endsOfAMove = map[string]struct {
 	facts  []fact.Fact
 	hidden bool
@@ -58,7 +58,7 @@ func TestTrap24OnlyALineThatMayHavePaidExplainsAMove(t *testing.T) {
 				b.add(opened(5000))
 				b.sees(time.Hour, -time.Minute)
 				b.add(test.facts[:seen]...)
-				if seen > 0 { // as a runner marks what it renewed
+				if seen > 0 { // as a runner marks renewed proxies
 					check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_1") }))
 				}
 				b.sees(time.Hour+month, time.Minute)
@@ -71,7 +71,7 @@ func TestTrap24OnlyALineThatMayHavePaidExplainsAMove(t *testing.T) {
 	}
 }
 
-// A move elsewhere, and then a renewal of ours for the expiry that it left.
+// The expiry moves elsewhere first, and then a renewal here pays for the new expiry.
 func TestALaterRenewalExplainsItsOwnMoveOnly(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		b := newBook(t)
@@ -97,7 +97,7 @@ func TestALaterRenewalExplainsItsOwnMoveOnly(t *testing.T) {
 	}
 }
 
-// A record explains what is named, and not what a renewal in progress still hides.
+// A record explains named moves, and not those that a pending renewal still hides.
 func TestARecordLeavesWhatARenewalUnderWayMayExplain(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(5000))
@@ -111,7 +111,7 @@ func TestARecordLeavesWhatARenewalUnderWayMayExplain(t *testing.T) {
 	}
 }
 
-// Archiving makes a new file: what was noticed is carried into it.
+// Archiving creates a new file, which keeps the noticed moves.
 func TestAnArchivedLedgerStillNamesWhatMoved(t *testing.T) {
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	b.sees(time.Hour, -time.Minute)
@@ -124,8 +124,8 @@ func TestAnArchivedLedgerStillNamesWhatMoved(t *testing.T) {
 	}
 }
 
-// A ledger of an older version is read, as by a reconciliation without a runner,
-// before it is migrated.
+// A reconciliation without a runner may read a ledger of an older version before it is
+// migrated.
 func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
 	for _, version := range []int64{5, 8} {
 		l, err := Open(t.Context(), Config{Path: atVersion(t, version, historyOf(version)...), Clock: ticking(), ReadOnly: true})
@@ -137,7 +137,7 @@ func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
 	}
 }
 
-// What was noticed before the migration is named after it.
+// Moves noticed before the migration are named after it.
 func TestWhatHadMovedBeforeTheMigrationIsStillNamed(t *testing.T) {
 	path := atVersion(t, 8, historyOf(8)...)
 	tamper(t, path, func(conn *sql.Conn) error {

@@ -8,8 +8,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// A renewal counts for the expiry that it paid for, for good; where that is not
-// known, or is not what is shown, while reads may lag behind it.
+// A renewal always counts for the expiry that it paid for. If that is unknown, or differs
+// from the shown one, it counts while reads may lag.
 func TestTrap45WhatWasPaidForCountsWhateverIsShown(t *testing.T) {
 	const day = 24 * time.Hour
 	soon := noon.Add(day)

@@ -1,4 +1,4 @@
-// Queries of operations and commands, in their present state.
+// Operations and commands in their present state.
 
 package ledger
 
@@ -47,34 +47,33 @@ func (t *Tx) Operation(id string) (fact.Operation, error) {
 	return o, err
 }
 
-// operationsOfCommand lists a command's operations in the order they were made. Its
-// parameters are the bounds of their ids, and the command's.
+// operationsOfCommand lists a command's operations in the order of acceptance. Its
+// parameters are the bounds of their ids, and the command's id.
 const operationsOfCommand = `SELECT ` + operationColumns + ` FROM operations
 	WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`
 
-// OperationsOf lists a command's operations in the order they were made. Their
-// ids begin with the command's, so the primary key finds them.
+// OperationsOf lists a command's operations in the order of acceptance. Their ids begin
+// with the command's, so the primary key finds them.
 func (l *Operations) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
 	return collect(l.query(ctx, operationsOfCommand, commandID+"/", commandID+"0", commandID), scanOperation)
 }
 
-// OperationsIn lists up to limit operations in a state of those that have not ended, the
-// first accepted first.
+// OperationsIn lists up to limit unfinished operations in a state, the oldest first.
 func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = +? AND live = 1 ORDER BY accepted_at, id LIMIT +?`,
 		string(state), limit), scanOperation)
 }
 
-// Left is a part of the operations that an earlier run left in a state: those that were
-// there at a row of the journal, the first accepted first.
+// Left selects a page of the operations that an earlier run left in a state: those present
+// at a row of the journal, the oldest first.
 type Left struct {
 	State fact.State     // sending or accepted
-	Until int64          // a row of the journal: what came to the state after it is this run's
-	After fact.Operation // the last of the part before; zero for the first part
+	Until int64          // a row of the journal; operations that reached the state later are this run's
+	After fact.Operation // the last operation of the previous page; zero for the first page
 	Limit int
 }
 
-// Left reads a part of what an earlier run left.
+// Left reads a page of what an earlier run left.
 func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 	since := int64(0)
 	if x.After.ID != "" {
@@ -85,24 +84,24 @@ func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error)
 		ORDER BY accepted_at, id LIMIT +?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), scanOperation)
 }
 
-// Due lists operations of a kind and in a state of those that have not ended whose
-// time has come, the longest due first. Each kind is asked for apart: one that is
-// paused, with a day's operations due, does not keep another from being seen.
+// Due lists unfinished operations of a kind and state whose time has come, the longest due
+// first. Kinds are queried separately: a paused kind with many due operations does not hide
+// another.
 func (l *Operations) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
 		ORDER BY next_at, id LIMIT +?`, string(kind), string(state), micros(now), limit), scanOperation)
 }
 
-// AnyDue reports whether the time of any operation has come, whatever its kind and state.
+// AnyDue reports whether any operation is due, of any kind and state.
 func (l *Operations) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
 		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, micros(now)).Scan(&due)
 	return due, err
 }
 
-// NextAfter is the earliest instant after now at which an operation comes due;
-// nil when there is none.
+// NextAfter returns the earliest instant after now at which an operation comes due; nil if
+// there is none.
 func (l *Operations) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
 	var us sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
@@ -110,14 +109,14 @@ func (l *Operations) NextAfter(ctx context.Context, now time.Time) (*time.Time, 
 	return instant(us), err
 }
 
-// Unfinished lists what a status shows first: operations that have not ended,
-// the most recent first, up to limit.
+// Unfinished lists up to limit operations that have not ended, the newest first, as a
+// status shows them.
 func (l *Operations) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT +?`, limit), scanOperation)
 }
 
-// StateCounts is how many operations are in each state that any is in.
+// StateCounts returns the number of operations in each state, without empty states.
 func (l *Operations) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
 	counts = make(map[fact.State]int64)
 	_, err = collect(l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`), func(s scanner) (struct{}, error) {
@@ -147,21 +146,21 @@ func scanCommand(s scanner) (Command, error) {
 	return c, err
 }
 
-// Command reads an accepted command; ErrNotFound for an id that is free.
+// Command reads an accepted command; ErrNotFound for an unused id.
 func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
 	return one(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
-// Known is what the ledger holds under a command's id: the content that was
-// accepted, and the content that was last refused before; "" for neither.
+// Known is what the ledger holds under a command's id: the accepted content, and the
+// content refused last before that; "" for neither.
 type Known struct {
 	Kind         fact.Kind
 	AcceptedHash string
 	RefusedHash  string
 }
 
-// Known looks a command's id up inside the transaction, in one statement, since it runs
-// for every command that comes in.
+// Known looks up a command's id inside the transaction, in one statement because it runs
+// for every incoming command.
 func (t *Tx) Known(commandID string) (k Known, err error) {
 	err = t.queryRow(`SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
 		FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`, commandID).
@@ -169,8 +168,8 @@ func (t *Tx) Known(commandID string) (k Known, err error) {
 	return k, err
 }
 
-// Acceptance reads the fact that accepted a command, with its whole content, an
-// archived one as Rows does.
+// Acceptance reads the fact that accepted a command, with its whole content. An archived
+// fact is read as by Rows.
 func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.CommandAccepted, error) {
 	var fact fact.CommandAccepted
 	var data string
@@ -210,11 +209,10 @@ func (l *Operations) Sent(ctx context.Context, seq int64) (fact.OperationSending
 type Rejection struct {
 	ContentHash, Code, Reason string
 	At                        time.Time
-	CommandID                 string // of Rejections
+	CommandID                 string // set by Rejections
 }
 
-// Rejections lists the commands that were refused since an instant and never
-// accepted, the last refused first.
+// Rejections lists commands refused since an instant and never accepted, the newest first.
 func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
 	return collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
 		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, micros(since), limit), func(s scanner) (r Rejection, err error) {
@@ -225,15 +223,14 @@ func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int)
 	})
 }
 
-// CountRefused counts what Rejections lists: the commands that the intake has refused since an
-// instant.
+// CountRefused counts the commands that Rejections lists.
 func (l *Operations) CountRefused(ctx context.Context, since time.Time) (n int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM rejections r
 		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, micros(since)).Scan(&n)
 	return n, err
 }
 
-// Rejection reads why the command was refused; ErrNotFound when it was not.
+// Rejection reads why the command was refused; ErrNotFound if it was not.
 func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection, error) {
 	var r Rejection
 	var at int64
@@ -243,8 +240,8 @@ func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection
 	return r, notFound(err)
 }
 
-// CommandEnded reports whether a command was refused, or taken in and nothing of
-// it is in progress any more: published again, it would be absorbed and do nothing.
+// CommandEnded reports whether a command was refused, or was accepted and has nothing in
+// progress. Published again it would be absorbed and do nothing.
 func (l *Operations) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
 		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (

@@ -24,13 +24,13 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// A statement of the package, and the function or variable that holds it.
+// statement is an SQL statement of the package, and the function or variable that holds it.
 type statement struct{ in, text string }
 
 var isStatement = regexp.MustCompile(`(?i)^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\s`)
 
-// statementsOfSources finds every constant statement in the package's sources,
-// and the functions that put one together when they run.
+// statementsOfSources finds every constant statement in the package's sources, and the
+// functions that build one at run time.
 func statementsOfSources(t *testing.T) (all []statement, dynamic map[string]bool) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -46,7 +46,7 @@ func statementsOfSources(t *testing.T) (all []statement, dynamic map[string]bool
 		files = append(files, file)
 	}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-	// Imports are not followed: constants of strings need none.
+	// Imports are not resolved: constant strings need none.
 	c := types.Config{Importer: noImports{}, Error: func(error) {}, FakeImportC: true}
 	_, _ = c.Check("ledger", set, files, info)
 	dynamic = map[string]bool{}
@@ -88,7 +88,7 @@ func constantText(info *types.Info, expr ast.Expr) (string, bool) {
 	return constant.StringVal(value), true
 }
 
-// leftmost is how a concatenation begins.
+// leftmost returns the beginning of a concatenation.
 func leftmost(info *types.Info, expr ast.Expr) string {
 	if text, ok := constantText(info, expr); ok {
 		return text
@@ -120,7 +120,7 @@ func nameOf(decl ast.Decl) string {
 	return "?"
 }
 
-// recorder is a driver that remembers what it was asked.
+// recorder is a driver that records its statements.
 type recorder struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -157,7 +157,7 @@ func (c recordingConn) PrepareContext(ctx context.Context, query string) (driver
 	return c.SQLiteConn.PrepareContext(ctx, query)
 }
 
-// builds runs the functions that put a statement together.
+// builds runs the functions that build a statement.
 var builds = map[string]func(b *book) error{
 	"Fleet.CountStaying": func(b *book) error {
 		return b.CountStaying(context.Background(), noon, kindColumns, func(Proxy, int) error { return nil })
@@ -199,14 +199,14 @@ var builds = map[string]func(b *book) error{
 	},
 }
 
-// theRecorder is the one that is registered: a driver is, once a process.
+// theRecorder is the registered recorder: a driver is registered once a process.
 var theRecorder = sync.OnceValue(func() *recorder {
 	r := &recorder{seen: map[string]bool{}}
 	sql.Register("recorder", r)
 	return r
 })
 
-// recorded is a book whose reads are remembered.
+// recorded returns a book whose reads are recorded.
 func recorded(t *testing.T) (*book, *recorder) {
 	t.Helper()
 	r := theRecorder()
@@ -221,7 +221,7 @@ func recorded(t *testing.T) (*book, *recorder) {
 	return b, r
 }
 
-// dynamicStatements are those that the functions put together.
+// dynamicStatements returns the statements that the functions build.
 func dynamicStatements(t *testing.T, functions []string) (all []statement) {
 	t.Helper()
 	b, r := recorded(t)
@@ -248,7 +248,7 @@ func dynamicStatements(t *testing.T, functions []string) (all []statement) {
 	return all
 }
 
-// steps are the lines of EXPLAIN QUERY PLAN.
+// steps returns the lines of EXPLAIN QUERY PLAN.
 func steps(t *testing.T, c *conn, query string) []string {
 	t.Helper()
 	s, err := c.raw.Prepare(`EXPLAIN QUERY PLAN ` + query)
@@ -271,13 +271,13 @@ func steps(t *testing.T, c *conn, query string) []string {
 	}
 }
 
-// small are tables that do not grow with the book.
+// small lists tables that do not grow with the books.
 var small = []string{"binding", "base", "seal", "totals", "pauses", "arrows", "listing", "state_counts", "archives", "published", "sqlite_schema", "goose_db_version", "pragma_table_info",
 	"schedule_pauses", "schedule_calendars",
 	"fired", "corrections"} // the names of schedules, and what corrects one record
 
-// ofTheOpen are partial indexes of what is open, is wrong, or was written by hand:
-// they do not grow with the book.
+// ofTheOpen lists partial indexes of open, wrong or manually written rows, which do not
+// grow with the books.
 var ofTheOpen = []string{"operations_live", "operations_next", "operations_due", "one_open_renewal_per_proxy", "lines_unresolved", "sweep_reviews_open", "slots_held", "transfers_recorded", "operations_numberless",
 	"proxies_unlisted", "proxies_unreadable", "journal_records", "archived_records"}
 
@@ -292,7 +292,7 @@ var (
 	byTheEnd = regexp.MustCompile(`FROM journal ORDER BY seq DESC LIMIT \d+`)
 )
 
-// growing are the tables of a plan that are read from end to end and grow.
+// growing returns the growing tables that a plan reads from end to end.
 func growing(t *testing.T, c *conn, tables func(string) bool, views, query string) (whole []string) {
 	t.Helper()
 	named := map[string][]string{}
@@ -331,7 +331,7 @@ func growing(t *testing.T, c *conn, tables func(string) bool, views, query strin
 	return whole
 }
 
-// wholeTables are the functions that may read a table from end to end, and why.
+// wholeTables lists the functions that may read a whole table, and why.
 var wholeTables = map[string]string{
 	"Fleet.CountStaying":      "keep counts the proxies that stay, and nearly all do",
 	"Fleet.Staying":           "as CountStaying, where a rule needs single proxies",
@@ -399,8 +399,8 @@ func TestNoStatementScansATableThatGrows(t *testing.T) {
 	}
 }
 
-// SQLite looks at the value of a bare parameter in LIMIT, and at one that is compared with a
-// column of which a partial index has a constant, and so prepares a cached statement again at
+// SQLite reads the value of a bare parameter in LIMIT, and of one compared with a column
+// that a partial index fixes to a constant. It then prepares a cached statement again at
 // each call: a query of 12 µs takes 120. A plus before the parameter prevents it.
 func TestNoStatementIsPreparedAtEachCall(t *testing.T) {
 	all, dynamic := statementsOfSources(t)

@@ -1,4 +1,4 @@
-// The postings of the book.
+// The postings of the books.
 
 package ledger
 
@@ -15,8 +15,8 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// Posting is one side of a double entry, as v_postings shows it: the postings
-// of one fact sum to zero.
+// Posting is one side of a double entry, as v_postings shows it. The postings of one fact
+// sum to zero.
 type Posting struct {
 	Seq         int64     `json:"seq"`
 	Time        time.Time `json:"time"`
@@ -29,9 +29,9 @@ type Posting struct {
 	Hand
 }
 
-// Hand is who booked something by hand, and why: empty for what follows from the
-// provider's answers. User is who asked for it (see UserOf), and CorrectsSeq the row that it
-// takes back or corrects.
+// Hand says who booked something by hand, and why. It is empty for bookings that follow
+// from the provider's answers. User is the user who asked for it (see UserOf). CorrectsSeq
+// is the row that it takes back or corrects.
 type Hand struct {
 	By          string `json:"by,omitempty"`
 	Reason      string `json:"reason,omitempty"`
@@ -39,11 +39,11 @@ type Hand struct {
 	CorrectsSeq int64  `json:"corrects_seq,omitempty"`
 }
 
-// handOf is the data of a posting's fact where a person booked it, "" elsewhere.
+// handOf selects the data of a posting's fact if an operator booked it, else "".
 const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 
-// Postings lists up to limit postings from a journal sequence on, as EachPosting does.
+// Postings lists up to limit postings from a journal sequence on, like EachPosting.
 func (l *Money) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
 	_, err = l.EachPosting(ctx, from, limit, func(p Posting) error {
 		all = append(all, p)
@@ -52,9 +52,9 @@ func (l *Money) Postings(ctx context.Context, from int64, limit int) (all []Post
 	return all, err
 }
 
-// EachPosting calls yield for the postings of as many facts, from a journal sequence on, as
-// have up to limit of them: those of one fact, which sum to zero, stay together, and the
-// first is there whatever it has. next is the sequence of the first that is not, 0 at the end.
+// EachPosting calls yield for up to limit postings, from a journal sequence on. The
+// postings of one fact sum to zero and stay together; the first fact is included whatever
+// its size. next is the sequence of the first fact left out, 0 at the end.
 func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) (next int64, err error) {
 	n := 0
 	var ofFact []Posting
@@ -89,7 +89,7 @@ func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield fu
 	return next, err
 }
 
-// postingColumns are those of v_postings v that scanPosting reads.
+// postingColumns are the columns of v_postings v that scanPosting reads.
 const postingColumns = `seq, time, kind, account, amount_cents, operation, order_no, proxy_id, ` + handOf
 
 func scanPosting(s scanner) (p Posting, err error) {
@@ -106,9 +106,9 @@ func scanPosting(s scanner) (p Posting, err error) {
 // Kinds are the kinds of entries.
 var Kinds = []string{"charge", "refund", "suspense", "resolution", "funding", "external"}
 
-// PostingsBefore lists the postings of up to limit rows that booked something of a kind, ""
-// for any, from before a journal sequence on, the last first; 0 begins with the newest. next
-// is where the following page begins, 0 at the end.
+// PostingsBefore lists the postings of up to limit rows before a journal sequence that
+// booked a kind, "" for any, the newest first; 0 begins with the newest. next is where the
+// next page begins, 0 at the end.
 func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, limit int) (all []Posting, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
@@ -135,9 +135,9 @@ func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, l
 	return all, next, err
 }
 
-// WalletsAfter gives what the wallet held in the books after each of some rows of the
-// journal, the last first, in cents. It looks through the newest lookedMost entries of the
-// book at most, and leaves out the rows before them.
+// WalletsAfter returns the wallet by the books after each of the rows, which are in
+// descending order, in cents. It looks through at most the newest lookedMost entries and
+// leaves out earlier rows.
 func (l *Money) WalletsAfter(ctx context.Context, seqs []int64) (map[int64]int64, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -162,7 +162,7 @@ func (l *Money) WalletsAfter(ctx context.Context, seqs []int64) (map[int64]int64
 	return after, nil
 }
 
-// KindTotal is what the entries of a kind moved from one account of the book to another.
+// KindTotal is the total that entries of a kind moved from one account to another.
 type KindTotal struct {
 	Debit, Credit string
 	Cents         int64
@@ -176,7 +176,7 @@ func (l *Money) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) 
 	})
 }
 
-// PostingsOf lists the postings of some rows of the journal, in their order.
+// PostingsOf lists the postings of some journal rows, in their order.
 func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
 	for _, seq := range seqs {
 		err := each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s scanner) error {
@@ -199,8 +199,8 @@ type Booking struct {
 	AmountCents int64  `json:"amount_cents" doc:"The difference."`
 }
 
-// WouldBook says what a person's answer would book, as the operation is now,
-// and books nothing; ErrNotFound for an unknown operation.
+// WouldBook returns what an operator's answer would book, given the operation's present
+// state. It books nothing; ErrNotFound for an unknown operation.
 func (l *Money) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
 	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Queries of what renewals have cost, by which the next one is estimated. A line that
-// failed and was refunded, or is not resolved, names its price as well as one that was paid.
+// Costs of past renewals, from which the next one is estimated. A line that failed and was
+// refunded, or is unresolved, names its price like a paid one.
 
 package ledger
 
@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// priceOf is the price that line x names, in SQL. Of one that a person answered for it is
-	// what the answer and its corrections come to: what was booked in suspense before, and
-	// taken back by them, is no price.
+	// priceOf is the price that line x names, in SQL. For a line that an operator answered
+	// it is the net of the answer and its corrections. An amount booked in suspense and
+	// taken back is no price.
 	priceOf = `CASE x.state WHEN 'charged' THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
 	// priced is the SQL condition that line x names its price.
 	priced = priceOf + ` > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
 )
 
-// Paid is what a renewal cost, in cents and the days that they bought, and when. Its zero
-// value is that none has named a price.
+// Paid is the cost of a renewal, in cents, the days it bought, and when. The zero value
+// means that no renewal has named a price.
 type Paid struct {
 	Cents, Days int64
 	At          time.Time
 }
 
-// For is what so many days cost at the same price.
+// For returns the cost of so many days at the same price.
 func (p Paid) For(days int64) fact.Cents {
 	if p.Days == 0 {
 		return fact.Cents{}
@@ -37,7 +37,7 @@ func (p Paid) For(days int64) fact.Cents {
 	return fact.Known(fact.ScalePrice(p.Cents, p.Days, days))
 }
 
-// Newest is the later of two: a price that rose is that of all of its kind.
+// Newest returns the later of two: a price that rose applies to all proxies of its kind.
 func (p Paid) Newest(o Paid) Paid {
 	if o.At.After(p.At) {
 		return o
@@ -52,15 +52,15 @@ func scanPaid(s scanner) (p Paid, err error) {
 	return p, err
 }
 
-// PaidPerDay is what a renewal of this proxy last cost.
+// PaidPerDay returns the last cost of renewing this proxy.
 func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
-// LastPaid is what the last renewal of any proxy of the same country, region, line, type
-// and protocol cost: two offers may differ in any of them, and each has its price. It is of
-// the last 500,000 facts. The newest transfers are read first: in a large account the first
+// LastPaid returns the cost of the last renewal of any proxy of the same country, region,
+// line, type and protocol. Offers may differ in any of these, and each has its price. It
+// searches the last 500,000 facts, the newest transfers first; in a large account the first
 // few give the price.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
@@ -80,7 +80,7 @@ func paidOrNone(row scanner) (Paid, error) {
 	return p, err
 }
 
-// LastPrice is the newest of what this proxy and its kind have cost.
+// LastPrice returns the newer of the last costs of this proxy and of its kind.
 func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 	own, err := l.PaidPerDay(ctx, proxyID)
 	if err != nil {
@@ -97,8 +97,8 @@ func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 	return own.Newest(kind), err
 }
 
-// DearestLine is the most that a line of the command has named; 0 where none has. With a
-// proxy, it is of lines of its kind.
+// DearestLine returns the highest price that a line of the command has named, 0 if none
+// has. With like it considers only lines of that proxy's kind.
 func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) (most int64, err error) {
 	query, args := `SELECT coalesce(max(x.charged_cents), 0) FROM operations o CROSS JOIN lines x ON x.operation = o.id WHERE o.command_id = ?`, []any{commandID}
 	if like != nil {
@@ -112,8 +112,8 @@ func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) 
 // dearestOf is how many of the latest bookings Dearest reads.
 const dearestOf = 2000
 
-// Dearest is the most that one proxy's renewal for so many days would cost at any price
-// that was paid lately, in cents, or where none was, at any that a line has named; 0 when
+// Dearest returns the highest cost in cents of one proxy's renewal for so many days, at any
+// recently paid price. Without a paid price it uses any price that a line has named; 0 if
 // none has.
 func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
@@ -132,7 +132,7 @@ func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error)
 	return cmp.Or(most, named), err
 }
 
-// Priced is Expiring with what each proxy's own renewal last cost.
+// Priced is Expiring with the last cost of each proxy's own renewal.
 func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+`
 		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
@@ -144,7 +144,7 @@ func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p Priced
 	})
 }
 
-// extraColumns scans more columns after those that are asked for.
+// extraColumns scans extra columns after the requested ones.
 type extraColumns struct {
 	scanner
 	more []any

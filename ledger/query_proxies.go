@@ -1,4 +1,4 @@
-// What was last seen of each proxy: a cache, and no fact.
+// The last seen state of each proxy: a cache, not facts.
 
 package ledger
 
@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Proxy is what the provider last said of one proxy. It holds no credentials.
+// Proxy is what the provider last showed of one proxy. It holds no credentials.
 type Proxy struct {
 	ProxyID     string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Status      string     `json:"status" doc:"The status, as the provider says."`
@@ -27,14 +27,14 @@ type Proxy struct {
 	SeenAt      time.Time  `json:"seen_at"`
 	UnlistedAt  *time.Time `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings do not show it; nil where the last did."`
 	Unreadable  string     `json:"unreadable,omitempty" doc:"'unreadable' is why its entry in the last listing could not be read, \"\" where it could."`
-	// ExpectedExpiresAt is the old expiry with the days that a renewal bought.
+	// ExpectedExpiresAt is the old expiry plus the days that a renewal bought.
 	ExpectedExpiresAt *time.Time        `json:"expected_expires_at,omitempty" doc:"When it expires by the renewal that was paid since 'expires_at' was read; left out once the provider has shown the new expiry."`
 	Retired           bool              `json:"retired,omitempty" doc:"'retired': no sweep renews it. 'labels' are those of the order that bought it. Both come from the journal; what is observed does not set them."`
 	Labels            map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
 }
 
-// Remarks are what a person should know of it beside its status: retired, not listed any
-// longer, or not readable; "" where there is nothing.
+// Remarks returns what an operator should know besides the status: retired, no longer
+// listed, or unreadable; "" if nothing.
 func (p Proxy) Remarks() string {
 	var all []string
 	if p.Retired {
@@ -49,11 +49,12 @@ func (p Proxy) Remarks() string {
 	return strings.Join(all, ", ")
 }
 
-// Unread reports whether what is stored of the proxy became out of date with its last
-// renewal: its expiry is the earlier one.
+// Unread reports whether the stored proxy became stale with its last renewal, so that its
+// expiry is the earlier one.
 func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 
-// LastsUntil is its expiry: the expected one after a renewal, until a read confirms it.
+// LastsUntil returns the expiry: after a renewal the expected one, until a read confirms
+// it.
 func (p Proxy) LastsUntil() *time.Time {
 	if p.ExpectedExpiresAt != nil {
 		return p.ExpectedExpiresAt
@@ -61,10 +62,9 @@ func (p Proxy) LastsUntil() *time.Time {
 	return p.ExpiresAt
 }
 
-// Observe stores what a read of the provider showed. It is a cache and no fact:
-// nothing is appended to the journal. Pass numbers the listing pass that saw
-// the proxies, 0 for a single read: that shows that a proxy exists, and not that it is
-// listed.
+// Observe stores what a read of the provider showed. It is a cache, not a fact: the journal
+// is unchanged. pass numbers the listing pass that saw the proxies. It is 0 for a single
+// read, which shows that a proxy exists but not that it is listed.
 func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 	for _, p := range proxies {
 		err := t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at, pass,
@@ -84,31 +84,31 @@ func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 }
 
 // ObserveUnreadable stores that a pass showed a proxy whose entry could not be read, and
-// why: it is listed, and what was known of it stays.
+// why. The proxy is listed, and its earlier data stays.
 func (t *Tx) ObserveUnreadable(pass int64, id, why string) error {
 	return t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, seen_at, pass, unreadable)
 		VALUES (?, '', '', '', '', '', '', 0, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET pass = max(pass, excluded.pass), gone = 0, unlisted_at = NULL, unreadable = excluded.unreadable`, id, pass, why)
 }
 
-// notShown is what a complete listing pass did not show, but for what was first seen since
-// the pass began. That an unlisted proxy was read does not list it.
+// notShown is the condition of proxies that a complete listing pass did not show, except
+// those first seen since it began. Reading an unlisted proxy does not list it.
 const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT NULL)`
 
-// FinishPass marks what a complete pass did not show as unlisted, and as gone where it
-// has expired. Absence is no other evidence about a proxy (trap 66).
+// FinishPass marks proxies that a complete pass did not show as unlisted, and as gone if
+// they have expired. Absence proves nothing else about a proxy (trap 66).
 func (t *Tx) FinishPass(pass int64, began time.Time) error {
 	return errors.Join(
 		t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0 AND expires_at <= ?3`, pass, micros(began), t.now),
 		t.exec(`UPDATE proxies SET unlisted_at = ?3 WHERE `+notShown+` AND unlisted_at IS NULL`, pass, micros(began), t.now))
 }
 
-// FinishCopy marks as gone what another runner's table does not have.
+// FinishCopy marks as gone the proxies that another runner's table lacks.
 func (t *Tx) FinishCopy(pass int64, began time.Time) error {
 	return t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, micros(began))
 }
 
-// lostGrace is before its expiry how long a proxy that is not shown does not count as lost:
+// lostGrace is how long before its expiry a proxy that is not shown stops counting as lost:
 // the provider's clock may be ahead.
 const lostGrace = 10 * time.Minute
 
@@ -121,8 +121,8 @@ func (t *Tx) CountLost(pass int64, began time.Time) (known, lost int, err error)
 	return known, lost, err
 }
 
-// Gone marks a proxy as gone: its own read said that the provider does not know it. Of one
-// that had not expired it is a fact: no proxy.expired follows.
+// Gone marks a proxy as gone: reading it showed that the provider does not know it. For a
+// proxy that had not expired it also appends a fact, because no proxy.expired follows.
 func (t *Tx) Gone(proxyID string) error {
 	var expires sql.NullInt64
 	err := t.queryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(&expires)
@@ -141,8 +141,8 @@ func (t *Tx) Gone(proxyID string) error {
 	return t.Append(fact.ProxyGone{ProxyID: proxyID, ExpiresAt: instant(expires)})
 }
 
-// Unlisted lists up to limit proxies that complete listings do not show, those whose last
-// read is the oldest first.
+// Unlisted lists up to limit proxies that complete listings do not show, the longest unread
+// first.
 func (l *Fleet) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT +?`, limit), scanProxy)
 }
@@ -161,10 +161,10 @@ func (l *Fleet) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, erro
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unreadable <> '' ORDER BY proxy_id LIMIT +?`, limit), scanProxy)
 }
 
-// Stale marks what is stored of the proxy as out of date, as after a renewal: it must be
-// read again before it is paid for. Where exactly one renewal was paid for the expiry that
-// was read, and the proxy lived then, the new expiry is expected; what a renewal makes of
-// one that had expired, the API does not say.
+// Stale marks the stored proxy as out of date, for example after a renewal: it must be read
+// again before it is paid for. If exactly one renewal paid for the expiry that was read,
+// and the proxy was alive then, the new expiry is expected. The API does not say what a
+// renewal does to an expired proxy.
 func (t *Tx) Stale(proxyID string) error {
 	return t.exec(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (
 			SELECT CASE WHEN count(*) = 1 AND min(l.observed_expires_at) > min(l.settled_at) THEN proxies.expires_at + min(l.duration_days) * 86400000000 END
@@ -191,19 +191,19 @@ func scanProxy(s scanner) (Proxy, error) {
 	return p, err
 }
 
-// Proxy reads what was last seen of a proxy; ErrNotFound when it never was.
+// Proxy reads the last seen state of a proxy; ErrNotFound if it was never seen.
 func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
 	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
 
-// Proxies lists at most limit proxies that are not gone, after one of them in the order of
-// their ids; after "" from the first one on.
+// Proxies lists up to limit proxies that are not gone, by id, after an id; "" begins with
+// the first.
 func (l *Fleet) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT +?`, after, limit), scanProxy)
 }
 
-// Expiring calls yield for every proxy that is not gone and whose expiry is not
-// after the instant, the nearest first. A null expiry is never due.
+// Expiring calls yield for every proxy that is not gone and expires at or before the
+// instant, the nearest first. A null expiry is never due.
 func (l *Fleet) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
 	return each(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
 		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {

@@ -89,7 +89,7 @@ func TestTrap31AProxyIsUnlistedAfterAWholePassWithoutIt(t *testing.T) {
 	}
 }
 
-// Absence is no evidence about a proxy: it leaves the table when it has expired, or when
+// Absence proves nothing about a proxy: it leaves the table when it has expired, or when
 // its own read does not find it.
 func TestTrap66AProxyLeavesByEvidenceAboutIt(t *testing.T) {
 	b := newBook(t)
@@ -146,7 +146,7 @@ func TestARenewedProxyIsRereadBeforeItIsPaidAgain(t *testing.T) {
 	}
 }
 
-// A line that was refunded, or is not resolved, names its price too.
+// A refunded or unresolved line names its price too.
 func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 	b := newBook(t)
 	like := Proxy{ProxyID: "px_new", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
@@ -176,8 +176,8 @@ func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 	}
 }
 
-// Where nothing was ever paid, what a line in review names is the price: of its kind, and
-// the dearest.
+// If nothing was ever paid, a line in review names the price: for its kind, and the
+// highest.
 func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 	b := newBook(t)
 	like := Proxy{CountryCode: "US", Region: "Dallas"}
@@ -194,8 +194,8 @@ func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 	if cents, err := b.Dearest(t.Context(), 60); err != nil || cents != 600 {
 		t.Errorf("the dearest is %d (%v)", cents, err)
 	}
-	// A person's answer below what was in suspense takes the rest back, which is no refund of
-	// a price; one that is corrected adds up.
+	// An operator's answer below the suspense takes the rest back, which is no refund of a
+	// price; a corrected one adds up.
 	b.add(resolved("r/0001", "px_1", "charged", 250))
 	for _, find := range []func() (Paid, error){
 		func() (Paid, error) { return b.PaidPerDay(t.Context(), "px_1") }, func() (Paid, error) { return b.LastPaid(t.Context(), other) },
@@ -328,8 +328,8 @@ func TestProxiesAreListedPageByPage(t *testing.T) {
 	}
 }
 
-// TestThePriceIsTheNewestOfAProxyAndItsKind: a price that rose is learned from a sibling,
-// and one that a proxy paid later is its own.
+// A raised price is learned from another proxy of the kind; a later payment of its own
+// counts first.
 func TestThePriceIsTheNewestOfAProxyAndItsKind(t *testing.T) {
 	b := newBook(t)
 	mine, sibling, stranger := Proxy{ProxyID: "px_1", Region: "Dallas"}, Proxy{ProxyID: "px_2", Region: "Dallas"}, Proxy{ProxyID: "px_3", Region: "Austin"}
@@ -354,9 +354,9 @@ func TestThePriceIsTheNewestOfAProxyAndItsKind(t *testing.T) {
 	}
 }
 
-// After a renewal the expiry that it paid for is expected, counts in lists and figures, and
-// gives way to what a later read shows. Where the API does not say what a renewal makes of
-// an expiry, none is expected.
+// After a renewal the paid-for expiry is expected, counts in lists and figures, and is
+// replaced by a later read. If the API does not say what a renewal does to an expiry, none
+// is expected.
 func TestARenewedProxyCountsAtItsExpectedExpiry(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(9000))
@@ -395,7 +395,7 @@ func TestARenewedProxyCountsAtItsExpectedExpiry(t *testing.T) {
 	if n, err := b.CountExpiring(t.Context(), []time.Time{noon, week}); err != nil || n[1]-n[0] != 3 {
 		t.Errorf("%v expire within the week: %v", n, err)
 	}
-	if due := b.expiring(week); !slices.Contains(due, "paid") { // sweeps go by what was read, and look at renewals themselves
+	if due := b.expiring(week); !slices.Contains(due, "paid") { // sweeps use what was read, and check renewals themselves
 		t.Errorf("due by what was read: %v", due)
 	}
 	b.observe(2, noon.Add(time.Hour), Proxy{ProxyID: "paid", ExpiresAt: soon})

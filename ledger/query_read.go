@@ -1,5 +1,5 @@
-// The account's binding, head, rows, balance and pauses, and how rows of a query
-// are read.
+// The account's binding, head, rows, balance and pauses, and helpers that read the rows of
+// a query.
 
 package ledger
 
@@ -25,7 +25,7 @@ func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	return b, notFound(err)
 }
 
-// Currency is the code of the account's currency, "" before ledger.opened.
+// Currency returns the code of the account's currency, "" before ledger.opened.
 func (l *Journal) Currency(ctx context.Context) (string, error) {
 	b, err := l.Binding(ctx)
 	if errors.Is(err, ErrNotFound) {
@@ -34,8 +34,8 @@ func (l *Journal) Currency(ctx context.Context) (string, error) {
 	return b.Currency, err
 }
 
-// Head is the sequence and hash of the newest journal row; 0 and the genesis
-// hash of an empty journal.
+// Head returns the sequence and hash of the newest journal row; 0 and the genesis hash for
+// an empty journal.
 func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 	seq, hash := int64(0), genesis
 	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
@@ -45,18 +45,18 @@ func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 	return seq, hash, err
 }
 
-// HighWater is the latest instant that any fact carries: a wall clock that runs
-// after it is wrong.
+// HighWater returns the latest time of any fact. A wall clock that shows an earlier time is
+// wrong.
 func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
 	var us int64
-	// Facts of one writer are in order of time, so the newest few decide.
+	// One writer's facts are ordered by time, so the newest few suffice.
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
 	return fromMicros(us), err
 }
 
-// Rows returns up to limit journal rows after seq, in order. Archived rows come
-// from their archive; without it the error is an *ArchivedError. In the process that writes,
-// a query may see a commit a moment before Rows does: see Changed.
+// Rows returns up to limit journal rows after seq, in order. Archived rows come from their
+// archive; without it the error is an *ArchivedError. In the writing process a query may
+// see a commit shortly before Rows does: see Changed.
 func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
 	if l.written {
 		if rows, ok := l.tail.after(after, limit); ok {
@@ -73,8 +73,8 @@ func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]Row, erro
 	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), scanRow)
 }
 
-// RowsOf returns the journal rows of one operation or command, in order,
-// archived ones as Rows does.
+// RowsOf returns the journal rows of one operation or command, in order. Archived rows are
+// read as by Rows.
 func (l *Journal) RowsOf(ctx context.Context, subject string) ([]Row, error) {
 	before, err := l.archivedRows(ctx, subject)
 	if err != nil {
@@ -88,8 +88,8 @@ func (l *Journal) ownRowsOf(ctx context.Context, subject string) ([]Row, error) 
 	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE operation = ? AND operation <> '' ORDER BY seq`, subject), scanRow)
 }
 
-// Row reads one journal row, an archived one as Rows does; ErrNotFound when the
-// journal does not reach it.
+// Row reads one journal row, an archived one as by Rows. It returns ErrNotFound for a row
+// after the journal's end.
 func (l *Journal) Row(ctx context.Context, seq int64) (Row, error) {
 	if l.archived(seq) {
 		a, err := l.archiveOf(ctx, seq)
@@ -101,7 +101,7 @@ func (l *Journal) Row(ctx context.Context, seq int64) (Row, error) {
 	return one(scanRow, l.read.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq = ?`, seq))
 }
 
-// rowColumns are those that scanRow reads.
+// rowColumns are the columns that scanRow reads.
 const rowColumns = `seq, type, time, operation, data, prev_hash, hash`
 
 func scanRow(s scanner) (Row, error) {
@@ -123,7 +123,7 @@ func collect[T any](rows rows, scan func(scanner) (T, error)) (all []T, err erro
 	return all, nil
 }
 
-// each calls do for every row of a query and closes it; nothing is kept.
+// each calls do for every row of a query and closes it. It keeps nothing.
 func each(rows rows, do func(scanner) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
@@ -134,7 +134,7 @@ func each(rows rows, do func(scanner) error) (err error) {
 	return rows.Err()
 }
 
-// queryOf runs a query; its error is that of the rows.
+// queryOf runs a query; the rows return its error.
 func queryOf(ctx context.Context, q queryer, query string, args ...any) rows {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -143,13 +143,13 @@ func queryOf(ctx context.Context, q queryer, query string, args ...any) rows {
 	return rows
 }
 
-// one reads the only row of a query; ErrNotFound when there is none.
+// one reads the only row of a query; ErrNotFound if there is none.
 func one[T any](scan func(scanner) (T, error), row scanner) (T, error) {
 	v, err := scan(row)
 	return v, notFound(err)
 }
 
-// found reports whether a query counts any.
+// found reports whether a count is above 0.
 func found(row scanner) (bool, error) {
 	var n int
 	err := row.Scan(&n)
@@ -177,8 +177,8 @@ type Balance struct {
 	Unbooked      *Unbooked `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil where it was not asked for."`
 }
 
-// Unbooked sums what operations in progress, or in review, may have cost beyond what
-// is booked. It is an estimate.
+// Unbooked sums what pending operations, and those in review, may have cost beyond the
+// booked amounts. It is an estimate.
 type Unbooked struct {
 	Operations    int        `json:"operations" doc:"The operations of the command."`
 	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
@@ -191,8 +191,8 @@ type Head struct {
 	Hash string `json:"hash" doc:"The row's hash."`
 }
 
-// String is the head as it is kept elsewhere, and given to `ledger verify
-// --expect`: SEQ:HASH.
+// String returns the head as SEQ:HASH, the form kept elsewhere and given to `ledger verify
+// --expect`.
 func (h Head) String() string { return itoa(h.Seq) + ":" + h.Hash }
 
 // ParseHead is the inverse of Head.String.
@@ -215,8 +215,7 @@ const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
 	coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0),
 	coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) FROM totals`
 
-// Balance sums the book under the name of the account. Balance and head are of
-// one moment.
+// Balance sums the books under the name of the account. Balance and head are of one moment.
 func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -239,7 +238,7 @@ type Pause struct {
 	Detail string     `json:"detail" doc:"Why, for people."`
 }
 
-// Pauses lists what is paused, the oldest first.
+// Pauses lists the pauses, the oldest first.
 func (l *Operations) Pauses(ctx context.Context) ([]Pause, error) {
 	return collect(l.query(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`), scanPause)
 }
@@ -253,8 +252,8 @@ func scanPause(s scanner) (Pause, error) {
 	return p, err
 }
 
-// Pause reads one pause as it is inside the transaction; found is false when
-// it is not in force.
+// Pause reads one pause as it is inside the transaction; found is false if it is not in
+// force.
 func (t *Tx) Pause(scope, cause string) (p Pause, found bool, err error) {
 	p, err = scanPause(t.queryRow(`SELECT scope, cause, since, until, detail FROM pauses WHERE scope = ? AND cause = ?`, scope, cause))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -263,7 +262,7 @@ func (t *Tx) Pause(scope, cause string) (p Pause, found bool, err error) {
 	return p, err == nil, err
 }
 
-// instant is a nullable stored instant.
+// instant converts a nullable stored instant.
 func instant(us sql.NullInt64) *time.Time {
 	if !us.Valid {
 		return nil
@@ -272,7 +271,7 @@ func instant(us sql.NullInt64) *time.Time {
 	return &at
 }
 
-// ReleasedByHand reports whether a person has let a held operation go.
+// ReleasedByHand reports whether an operator has released a held operation.
 func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
 		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)

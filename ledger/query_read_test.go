@@ -35,8 +35,8 @@ func TestACommandsOperationsAreItsOwn(t *testing.T) {
 	}
 }
 
-// "a" with its chunk "1" and a command called "a/1" share no operation id, or
-// one of them could never be accepted.
+// "a" with its chunk "1" and a command called "a/1" share no operation id; otherwise one of
+// them could never be accepted.
 func TestACommandCalledLikeAnotherOnesOperationIsStillAccepted(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1), accepted(fact.KindOrder, "a/1"))
@@ -100,8 +100,8 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierRunLeftIsReadInParts: each part continues after the one before, and what
-// this run sends or accepts itself is in none.
+// Each page continues after the previous one, and none has what this run itself sends or
+// accepts.
 func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))

@@ -1,4 +1,4 @@
-// What people recorded: records by their ids and rows, and those alike.
+// Records made by operators: by id, by row, and similar ones.
 
 package ledger
 
@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// LastTime is the time of the last row; 1970 while there is none.
+// LastTime returns the time of the last row; 1970 if there is none.
 func (t *Tx) LastTime() (time.Time, error) {
 	var us int64
 	err := t.queryRow(`SELECT time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&us)
@@ -21,28 +21,28 @@ func (t *Tx) LastTime() (time.Time, error) {
 	return fromMicros(us), err
 }
 
-// Record is a ledger.recorded fact with its row. Of an archived row it has what the book
-// holds, and no labels.
+// Record is a ledger.recorded fact with its row. An archived record has only the data of
+// the books, without labels.
 type Record struct {
 	fact.LedgerRecorded
 	Seq int64
 	At  time.Time
 }
 
-// recordRows are the rows of records, archived ones too.
+// recordRows selects the rows of records, including archived ones.
 const recordRows = `SELECT seq, time, operation, data FROM journal WHERE type = 'ledger.recorded'
 	UNION ALL SELECT seq, time, operation, data FROM archived WHERE type = 'ledger.recorded'`
 
-// RecordOf reads what a person recorded under an id; ErrNotFound when nothing is.
+// RecordOf reads the record under an id; ErrNotFound if there is none.
 func (t *Tx) RecordOf(id string) (Record, error) {
 	return t.record(0, id)
 }
 
-// RecordAt reads the record of a journal row; ErrNotFound when the row is none.
+// RecordAt reads the record in a journal row; ErrNotFound if the row is no record.
 func (t *Tx) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
 
-// RecordLike reads the last record after an instant of the same movement, amount, person
-// and reason; ErrNotFound when there is none.
+// RecordLike reads the last record after an instant with the same movement, amount, person
+// and reason; ErrNotFound if there is none.
 func (t *Tx) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
 	seqs, err := collect(t.query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
 		ORDER BY seq DESC`, micros(after), f.By, f.Reason), func(s scanner) (seq int64, err error) {
@@ -58,8 +58,8 @@ func (t *Tx) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err e
 	return r, errors.Join(err, ErrNotFound)
 }
 
-// Corrected is what was recorded already by a movement to take a row back, less what was
-// recorded to add to it, or to put it back, in cents. What corrects a correction counts.
+// Corrected returns how much records of this movement have already taken back of a row, in
+// cents, less records that restored or added to it. Corrections of corrections count.
 func (t *Tx) Corrected(seq int64, movement string) (cents int64, err error) {
 	err = t.queryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+recordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
@@ -69,7 +69,7 @@ func (t *Tx) Corrected(seq int64, movement string) (cents int64, err error) {
 	return cents, err
 }
 
-// kindOf is the kind of the transfer that a movement books.
+// kindOf returns the kind of transfer that a movement books.
 func kindOf(movement string) string {
 	if movement == fact.MovementTopUp {
 		return "funding"
@@ -77,7 +77,7 @@ func kindOf(movement string) string {
 	return movement
 }
 
-// record reads the record of a row or, of row 0, that of an id.
+// record reads the record of a row or, for row 0, of an id.
 func (t *Tx) record(seq int64, id string) (r Record, err error) {
 	var us int64
 	var kind string
@@ -93,8 +93,8 @@ func (t *Tx) record(seq int64, id string) (r Record, err error) {
 	return r, notFound(err)
 }
 
-// AnswerAt reads the answer to a review that a journal row holds; ErrNotFound when the
-// row is none, or was archived.
+// AnswerAt reads the answer to a review in a journal row; ErrNotFound if the row is no
+// answer, or was archived.
 func (t *Tx) AnswerAt(seq int64) (f fact.OperationResolved, err error) {
 	var data string
 	err = t.queryRow(`SELECT data FROM journal WHERE seq = ? AND type = 'operation.resolved'`, seq).Scan(&data)

@@ -8,7 +8,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// A record keeps its id, and what it takes back, after an archive: the same id books
+// A record keeps its id, and what it takes back, after an archiving: the same id books
 // once, and nothing is taken back twice.
 func TestARecordIsKnownBehindAnArchive(t *testing.T) {
 	charge := fact.LedgerRecorded{Ref: ref("r1/0001"), Movement: fact.MovementCharge, AmountCents: 7, By: "ada", Reason: "the invoice", ProxyID: "px_1a", ID: "late", Corrects: 2}

@@ -1,4 +1,4 @@
-// Proxies that were replaced by an order.
+// Proxies replaced by an order.
 
 package ledger
 
@@ -9,9 +9,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Refused lists proxies that expire in a span of time, that no operation holds, that are
-// not retired or in review, and that the provider would not renew: so many lines failed
-// at this expiry, or it does not know them. The nearest expiry comes first.
+// Refused lists proxies that expire in a span of time and that the provider would not
+// renew: enough lines failed, or it does not know the proxy. Claimed and retired proxies
+// and those in review are left out. The nearest expiry comes first.
 func (l *Operations) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
 	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
@@ -31,8 +31,8 @@ func (l *Operations) ReplacedSince(ctx context.Context, schedule string, since t
 	return n, err
 }
 
-// UnsentReplacements lists a schedule's replacements whose order was not taken
-// in or refused yet: it may not be on the commands stream.
+// UnsentReplacements lists a schedule's replacements whose order was neither accepted nor
+// refused yet. The order may not be on the commands stream.
 func (l *Operations) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
 	return collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)

@@ -1,4 +1,4 @@
-// What a restored ledger may have forgotten, and what accounts for it.
+// Sends that a restored ledger may have lost, and what accounts for them.
 
 package ledger
 
@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Forgotten is since when the ledger may have forgotten sends: the time of the
-// last row that was restored. Nil when it was never restored, or when what it
-// may have forgotten has been accounted for.
+// Forgotten returns since when the ledger may have lost sends: the time of the last
+// restored row. It is nil if the ledger was never restored, or if the lost time is
+// accounted for.
 func (l *Operations) Forgotten(ctx context.Context) (*time.Time, error) {
 	var since sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
 	return instant(since), err
 }
 
-// RestoredAlone is when the ledger was restored, by one of its last 1,000 rows, where that was
-// without the events stream, or with less of it than the backup holds; nil otherwise.
+// RestoredAlone returns when the ledger was restored without the events stream, or with
+// less of it than the backup holds. It is nil otherwise. It looks at the last 1,000 rows.
 func (l *Operations) RestoredAlone(ctx context.Context) (*time.Time, error) {
 	var at sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT CASE WHEN data ->> '$.restored.proven' = 0 THEN time END
@@ -35,8 +35,8 @@ func (l *Operations) HasOrder(ctx context.Context, orderNo string) (bool, error)
 	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
 }
 
-// RenewedDays is by how many days the renewals of a proxy that were settled
-// since an instant extended it, those not resolved yet included.
+// RenewedDays returns by how many days renewals settled since an instant extended a proxy,
+// including unresolved ones.
 func (l *Operations) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
 		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, micros(since)).Scan(&days)

@@ -1,4 +1,4 @@
-// The list of operations and lines that wait for a person.
+// Operations and lines that need review.
 
 package ledger
 
@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Review is an operation, or one line of it, that waits for a person.
+// Review is an operation, or one line of it, that needs review.
 type Review struct {
 	OperationID string    `json:"operation_id"`
 	CommandID   string    `json:"command_id"`
@@ -19,17 +19,17 @@ type Review struct {
 	Code        string    `json:"code,omitempty"`
 	TraceID     string    `json:"trace_id,omitempty"`
 	Since       time.Time `json:"since"`
-	// AtStakeCents is what is in suspense, booked, or was expected to be charged.
+	// AtStakeCents is the exposure: in suspense, booked, or expected to be charged.
 	AtStakeCents fact.Cents `json:"at_stake_cents"`
-	// Ended says that every outcome is known and nothing is at stake: a person decides
-	// whether sweeps continue.
+	// Ended says that every outcome is known and nothing is exposed. The operator only
+	// decides whether sweeps continue.
 	Ended bool `json:"-"`
 }
 
-// Reviews lists what waits for a person, the oldest first.
+// Reviews lists what needs review, the oldest first.
 func (l *Operations) Reviews(ctx context.Context) ([]Review, error) { return l.FirstReviews(ctx, -1) }
 
-// FirstReviews is Reviews up to a limit; a negative one is none.
+// FirstReviews is Reviews up to a limit; a negative limit is none.
 func (l *Operations) FirstReviews(ctx context.Context, limit int) ([]Review, error) {
 	return collect(l.query(ctx, `SELECT v.operation_id, v.command_id, v.kind, v.proxy_id, v.reason, v.code, v.trace_id, v.since,
 		CASE WHEN v.proxy_id <> '' THEN (SELECT l.charged_cents - l.refunded_cents FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id)

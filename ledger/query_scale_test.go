@@ -15,9 +15,8 @@ import (
 // book come from: go test -run '^$' -bench Scale -benchtime 1x -timeout 2h ./ledger -scale.rows 10000000
 var scaleRows = flag.Int64("scale.rows", 30_000, "journal rows that BenchmarkScale writes before it measures")
 
-// BenchmarkScale measures a book of many rows: what a renewal costs in it
-// compared with an empty file, how long a balance, a verification, a rebuild
-// and an archiving take, and what it takes of the disk.
+// BenchmarkScale measures a large book: the cost of a renewal compared with an empty file,
+// the time of a balance, a verification, a rebuild and an archiving, and the disk space.
 func BenchmarkScale(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "scale.ledger.db")
 	l, err := Open(context.Background(), Config{Path: path, Clock: time.Now})
@@ -55,9 +54,9 @@ func BenchmarkScale(b *testing.B) {
 // checkpoints.
 const scaleSample = 9600
 
-// scaleAppends compares what a renewal costs in the full file with what it costs
-// in an empty one: turn by turn, for the machine is noisy, and the median counts.
-// It returns how many renewals the full file has then.
+// scaleAppends compares the cost of a renewal in the full file and in an empty one. It
+// alternates and takes the median, because the machine is noisy. It returns the number of
+// renewals in the full file afterwards.
 func scaleAppends(b *testing.B, full *Ledger, n int) int {
 	b.Helper()
 	const turns = 9
@@ -86,8 +85,8 @@ func scaleAppends(b *testing.B, full *Ledger, n int) int {
 	return n
 }
 
-// scaleCopies measures a rebuild and an archiving of the first half, and what
-// each renewal takes of the disk before and after. It closes the ledger.
+// scaleCopies measures a rebuild and an archiving of the first half, and the disk space of
+// each renewal before and after. It closes the ledger.
 func scaleCopies(b *testing.B, l *Ledger, path string, renewals int) {
 	b.Helper()
 	begin := time.Now()
@@ -118,8 +117,8 @@ func scaleCopies(b *testing.B, l *Ledger, path string, renewals int) {
 	b.ReportMetric((float64(sizeOf(rebuilt))-float64(out.BytesAfter))/gone, "bytes-freed/renewal")
 }
 
-// benchRenewals writes whole renewals from n on, in groups as a busy runner's, and
-// says how long they took.
+// benchRenewals writes whole renewals from n on, in a busy runner's groups, and returns the
+// time they took.
 func benchRenewals(b *testing.B, l *Ledger, n, count int) time.Duration {
 	b.Helper()
 	const group = 64

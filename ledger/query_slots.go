@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Slot is one planned firing of a schedule.
+// Slot is one scheduled time of a schedule.
 type Slot struct {
 	Schedule string    `json:"schedule"`
 	At       time.Time `json:"slot"`
@@ -22,7 +22,7 @@ type Slot struct {
 	Seq      int64     `json:"seq"`
 }
 
-// slotColumns are those that scanSlot reads.
+// slotColumns are the columns that scanSlot reads.
 const slotColumns = `schedule, slot_at, state, plan, seq`
 
 func scanSlot(s scanner) (Slot, error) {
@@ -33,27 +33,26 @@ func scanSlot(s scanner) (Slot, error) {
 	return x, err
 }
 
-// LastSlot is the latest slot of a schedule; ErrNotFound before its first.
+// LastSlot returns the latest slot of a schedule; ErrNotFound before its first.
 func (l *Sweeps) LastSlot(ctx context.Context, schedule string) (Slot, error) {
 	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
-// UnfinishedSlots lists slots that were planned and whose commands may not all
-// be published.
+// UnfinishedSlots lists planned slots whose commands may not all be published.
 func (l *Sweeps) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
 }
 
-// The outcomes of a slot that money cut short; any other is its state.
+// Outcomes of a slot that a money limit cut short. Any other outcome is the slot's state.
 const (
 	OutcomeOverBudget   = "over budget"
 	OutcomeWalletTooLow = "wallet too low"
-	// OutcomeDeclined is of a slot whose plan a person declined.
+	// OutcomeDeclined is the outcome of a slot whose plan an operator declined.
 	OutcomeDeclined = "declined"
 )
 
-// SlotResult is the result of a slot's sweep so far. Due is nil where the slot was not planned, or
-// its row was archived.
+// SlotResult is the result of a slot's sweep so far. Due is nil if the slot was not
+// planned, or its row was archived.
 type SlotResult struct {
 	Outcome       string      `json:"outcome" doc:"Its state, or \"over budget\" or \"wallet too low\" where money left due proxies out, or \"declined\" where a person declined its plan."`
 	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; left out where that is not known any more."`
@@ -65,10 +64,10 @@ type SlotResult struct {
 	Reason        string      `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 	Continues     *time.Time  `json:"continues,omitempty" doc:"The first slot of the run that it continues."`
 
-	OverLimit int `json:"-"` // of Skipped: what a limit of money left out
+	OverLimit int `json:"-"` // those of Skipped over a money limit
 }
 
-// Cost is its estimate; 0 where that is not known any more.
+// Cost returns the estimate; 0 if it is no longer known.
 func (x SlotResult) Cost() fact.Sum {
 	if x.EstimateCents == nil {
 		return fact.Sum{}
@@ -76,7 +75,7 @@ func (x SlotResult) Cost() fact.Sum {
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
 }
 
-// Why is its reason, after the run that it continues.
+// Why returns the reason, preceded by the run that it continues.
 func (x SlotResult) Why() string {
 	if x.Continues == nil {
 		return x.Reason
@@ -84,8 +83,8 @@ func (x SlotResult) Why() string {
 	return strings.TrimSuffix("continues the run of "+x.Continues.UTC().Format(time.RFC3339)+"; "+x.Reason, "; ")
 }
 
-// heldOf joins a slot's plan with the limits that left proxies out of it: they are written
-// with it, directly before.
+// heldOf joins a slot's plan with the limits that skipped proxies of it, which are written
+// directly before it.
 const heldOf = `journal h ON h.seq BETWEEN p.seq - 8 AND p.seq AND h.type = 'sweep.held' AND h.data ->> '$.slot' = p.data ->> '$.slot' AND h.data ->> '$.schedule' = p.data ->> '$.schedule'`
 
 // SlotResult reads the result of a slot's sweep so far.
@@ -131,15 +130,16 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	return x, err
 }
 
-// finishedWithin bounds the rows of one instant among which Declined looks for the end of a slot.
+// finishedWithin bounds the rows of one instant in which Declined looks for the end of a
+// slot.
 const finishedWithin = 1000
 
-// Declined is how a person declined the plan of a slot that was held; nil where none did.
+// Declined returns how an operator declined the plan of a held slot; nil if none did.
 func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
 	if slot.State != "finished" {
 		return nil, nil //nolint:nilnil // it was not declined
 	}
-	var ended int64 // what is held for an approval is so in the row after its plan
+	var ended int64 // a plan held for approval has its sweep.held in the next row
 	err := l.read.QueryRowContext(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
 		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&ended)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -172,7 +172,8 @@ type ScheduleCalendar struct {
 	Since          time.Time
 }
 
-// ScheduleCalendar is that of the last schedule.configured; ErrNotFound where there is none.
+// ScheduleCalendar returns the calendar of the last schedule.configured; ErrNotFound if
+// there is none.
 func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
 	return one(func(s scanner) (ScheduleCalendar, error) {
 		var x ScheduleCalendar
@@ -187,14 +188,16 @@ func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (Schedul
 
 // ScheduleNames lists every schedule that has slots, a pause or a calendar, by name.
 func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
-	// Each step finds the next name by the primary key: a schedule may have a million slots.
+	// Each step finds the next name by the primary key, because a schedule may have a
+	// million slots.
 	return collect(l.query(ctx, `WITH RECURSIVE fired (name) AS (SELECT min(schedule) FROM slots
 		UNION ALL SELECT (SELECT min(schedule) FROM slots WHERE schedule > name) FROM fired WHERE name IS NOT NULL)
 		SELECT name FROM fired WHERE name IS NOT NULL
 		UNION SELECT schedule FROM schedule_pauses UNION SELECT schedule FROM schedule_calendars ORDER BY 1`), scanText)
 }
 
-// SharedSlot is the latest slot that two schedules both have; ErrNotFound where there is none.
+// SharedSlot returns the latest slot that both schedules have; ErrNotFound if there is
+// none.
 func (t *Tx) SharedSlot(first, second string) (time.Time, error) {
 	return one(func(s scanner) (at time.Time, err error) {
 		var micros int64
@@ -203,7 +206,7 @@ func (t *Tx) SharedSlot(first, second string) (time.Time, error) {
 	}, t.queryRow(`SELECT a.slot_at FROM slots a JOIN slots b ON b.schedule = ? AND b.slot_at = a.slot_at WHERE a.schedule = ? ORDER BY a.slot_at DESC LIMIT 1`, first, second))
 }
 
-// SchedulePause is a schedule that a person paused.
+// SchedulePause is a schedule that an operator paused.
 type SchedulePause struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
 	Since    time.Time  `json:"since" doc:"From when on."`
@@ -223,12 +226,12 @@ func scanSchedulePause(s scanner) (SchedulePause, error) {
 	return x, err
 }
 
-// SchedulePaused is the pause of a schedule; ErrNotFound where it is not paused.
+// SchedulePaused returns the pause of a schedule; ErrNotFound if it is not paused.
 func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
 	return one(scanSchedulePause, l.read.QueryRowContext(ctx, pausedSchedule, schedule))
 }
 
-// SchedulePaused is that of the ledger, as it is inside the transaction.
+// SchedulePaused is Sweeps.SchedulePaused inside the transaction.
 func (t *Tx) SchedulePaused(schedule string) (SchedulePause, error) {
 	return one(scanSchedulePause, t.queryRow(pausedSchedule, schedule))
 }

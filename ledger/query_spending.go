@@ -1,5 +1,4 @@
-// What was spent, by a schedule's sweeps and by the account in a day, and what is
-// reserved.
+// Spending by a schedule's sweeps and by the account per day, and reserved amounts.
 
 package ledger
 
@@ -8,9 +7,9 @@ import (
 	"time"
 )
 
-// SweepSpending is what the sweeps that a schedule planned at or after an
-// instant have cost, less refunds; what has not ended counts at least at its
-// estimate. Plans that wait for an approval do not count.
+// SweepSpending returns the cost of the sweeps that a schedule planned at or after an
+// instant, less refunds. An unfinished command counts at least its estimate. Plans held for
+// approval do not count.
 func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE
 		WHEN c.id IS NOT NULL THEN
@@ -25,16 +24,16 @@ func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.T
 	return cents, err
 }
 
-// Untaken is the estimate of the commands of sweeps planned at or after an instant that the
-// runner has not taken in.
+// Untaken returns the estimate of the sweep commands that were planned at or after an
+// instant and that the runner has not accepted.
 func (l *Money) Untaken(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, micros(since)).Scan(&cents)
 	return cents, err
 }
 
-// RenewalsQueued are the proxies whose renewal is asked for and has no outcome: those of
-// operations, but what waits for a person, and those of commands of sweeps planned at or after
-// an instant that the runner has not taken in.
+// RenewalsQueued counts the proxies whose requested renewal has no outcome, except those in
+// review. It includes sweep commands planned at or after an instant that the runner has not
+// accepted.
 func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM lines x CROSS JOIN operations o ON o.id = x.operation
 			WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review')
@@ -45,8 +44,8 @@ func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies in
 	return proxies, err
 }
 
-// RenewalsSettled counts the proxies whose renewal got an outcome at or after an instant, in
-// rows of the journal after seq.
+// RenewalsSettled counts the proxies whose renewal got an outcome at or after an instant,
+// in journal rows after seq.
 func (l *Money) RenewalsSettled(ctx context.Context, since time.Time, seq int64) (proxies int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT DISTINCT +operation AS operation FROM journal WHERE seq > ? AND +operation <> '') j
 		CROSS JOIN operations o ON o.id = j.operation CROSS JOIN lines x ON x.operation = o.id
@@ -59,10 +58,10 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 	AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
 	AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`
 
-// Reserved is what is on its way and has certainly not been charged in full yet:
-// commands of sweeps planned at or after an instant that were not taken in, and
-// operations before their end. What waits for a person or for a delivery is not
-// in it: the provider's wallet shows it already, or it is not known.
+// Reserved returns the cents in progress that are certainly not fully charged yet: sweep
+// commands planned at or after an instant and not accepted, and unfinished operations.
+// Operations in review or awaiting delivery are left out: the provider's wallet shows them
+// already, or it is unknown.
 func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
 		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
@@ -72,9 +71,9 @@ func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err
 	return cents, err
 }
 
-// Committed is what was charged since an instant, less what came back of these charges,
-// and what the operations in progress are expected to cost; except is left out of it. The
-// quarter of an hour that the instant is in counts as a whole: midnights begin one.
+// Committed returns the charges since an instant less their refunds, plus the expected cost
+// of pending operations other than except. The whole quarter of an hour of the instant
+// counts; every midnight begins one.
 func (l *Money) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT
 		max((SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?), 0)
@@ -84,16 +83,16 @@ func (l *Money) Committed(ctx context.Context, since time.Time, except string) (
 	return cents, err
 }
 
-// Exposed is what the operations that Unpriced counts may cost, at the dearest price that is
-// known; 0 while none is. Committed leaves it out.
+// Exposed returns what the operations that Unpriced counts may cost, at the highest known
+// price; 0 without a known price. Committed leaves them out.
 func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
 		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, micros(since), except)
 }
 
-// SweepExposed is what the renewals of unknown price may cost that a schedule planned at or
-// after an instant, that were sent and have no outcome, at the dearest price that is known.
-// SweepSpending leaves it out.
+// SweepExposed returns the possible cost of a schedule's renewals of unknown price, at the
+// highest known price. It includes those planned at or after an instant that were sent and
+// have no outcome. SweepSpending leaves them out.
 func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM sweep_commands s
 		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id
@@ -102,7 +101,7 @@ func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Ti
 			AND o.first_sent_at IS NOT NULL AND x.claim = 1 GROUP BY x.duration_days`, schedule, micros(since))
 }
 
-// exposed adds up a query of durations and numbers of proxies.
+// exposed adds up the rows of a query for durations and numbers of proxies.
 func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents int64, err error) {
 	type term struct{ days, proxies int64 }
 	terms, err := collect(l.query(ctx, query, args...), func(s scanner) (t term, err error) {
@@ -119,17 +118,17 @@ func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents i
 	return cents, err
 }
 
-// unpriced is an operation o, but one (2), of unknown price. It is being sent, or may have
-// executed at or after an instant (1) and waits for its outcome.
+// Conditions on an operation o of unknown price, other than ?2. It is being sent, or it may
+// have executed at or after instant ?1 and waits for its outcome.
 const (
 	unpriced     = `o.estimate_cents = 0 AND o.charged_cents = 0 AND o.id <> ?2`
 	sentUnpriced = `(o.state = 'sending' OR o.state = 'open')`
 	openUnpriced = `((o.state = 'review' OR (o.state = 'waiting' AND o.ambiguous > 0)) AND coalesce(o.first_sent_at, o.updated_at) >= ?1)`
 )
 
-// Unpriced counts the operations that may be charging an unknown amount, which have no
-// estimate and no charge: those that are being sent, and those first sent at or after an
-// instant that may have executed and wait for their outcome.
+// Unpriced counts operations that may be charging an unknown amount, without an estimate or
+// a charge. underWay are being sent. open were first sent at or after an instant, may have
+// executed and wait for their outcome.
 func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
 		FROM operations o WHERE o.live = 1 AND `+unpriced, micros(since), except).Scan(&underWay, &open)

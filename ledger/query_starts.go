@@ -1,4 +1,4 @@
-// Who ran the account when something was sent.
+// The runner that held the account when something was sent.
 
 package ledger
 
@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// LastHolder is the runner that began last; "" when the journal names none.
+// LastHolder returns the holder of the last runner start; "" if the journal has none.
 func (l *Sweeps) LastHolder(ctx context.Context) (holder string, err error) {
 	holder, _, err = l.lastStart(ctx)
 	return holder, err
 }
 
-// LastVersion is the version of the runner that began last; "" when the journal names none.
+// LastVersion returns the version of the last runner start; "" if the journal has none.
 func (l *Sweeps) LastVersion(ctx context.Context) (version string, err error) {
 	_, version, err = l.lastStart(ctx)
 	return version, err
@@ -29,9 +29,9 @@ func (l *Sweeps) lastStart(ctx context.Context) (holder, version string, err err
 	return holder, version, err
 }
 
-// Inherited says whether the last attempt of an operation is another runner's than
-// holder's. since is when the first runner after that attempt began; zero: none has.
-// An attempt that no start in the journal precedes counts as another's.
+// Inherited reports whether another runner than holder made an operation's last attempt.
+// since is when the first runner after that attempt started; zero if none has. An attempt
+// without an earlier start in the journal counts as another runner's.
 func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {
 	const sent = `(SELECT max(seq) FROM journal WHERE operation = ?1 AND operation <> '' AND type = 'operation.sending')`
 	var by string

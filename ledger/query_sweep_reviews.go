@@ -1,4 +1,4 @@
-// Reviews of proxies that sweeps gave up, and the renewals that ended before them.
+// Reviews of proxies that sweeps gave up, and the renewals that ended before.
 
 package ledger
 
@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// CountReviews counts the operations, lines and proxies that wait for a person.
+// CountReviews counts the operations, lines and proxies that need review.
 func (l *Operations) CountReviews(ctx context.Context) (n int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM v_reviews`).Scan(&n)
 	return n, err
@@ -21,18 +21,17 @@ const sweepReviewsQuery = `SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews
 	WHERE v.operation_id = ? AND s.answered_at IS NULL
 	AND EXISTS (SELECT 1 FROM lines l WHERE l.operation = v.operation_id AND l.proxy_id = v.proxy_id AND l.claim = 0) ORDER BY v.proxy_id`
 
-// SweepReviews lists the proxies of an operation that sweeps leave to a person.
+// SweepReviews lists the proxies of an operation that sweeps left to review.
 func (l *Operations) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
 	return collect(l.query(ctx, sweepReviewsQuery, operationID), scanText)
 }
 
-// SweepReviews is Ledger.SweepReviews inside the transaction.
+// SweepReviews is Operations.SweepReviews inside the transaction.
 func (t *Tx) SweepReviews(operationID string) ([]string, error) {
 	return collect(t.query(sweepReviewsQuery, operationID), scanText)
 }
 
-// InSweepReview reports whether a person was asked about the proxy at this
-// expiry, and has not answered.
+// InSweepReview reports whether the proxy has an unanswered review at this expiry.
 func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
 	return found(t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND abs(expires_at - ?)`+isNoMove+`AND answered_at IS NULL`,
 		proxyID, micros(expiresAt)))
@@ -47,8 +46,8 @@ func scanEnding(s scanner) (fact.Ref, error) {
 	return r, err
 }
 
-// LastEnding is the operation that ended last without renewing the proxy;
-// ErrNotFound when none has.
+// LastEnding returns the last operation that ended without renewing the proxy; ErrNotFound
+// if none has.
 func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 	r, err := scanEnding(t.queryRow(endingsQuery, proxyID, 1))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -57,15 +56,15 @@ func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 	return r, err
 }
 
-// LastPaidBy is the operation that renewed the proxy last; ErrNotFound when none has.
+// LastPaidBy returns the last operation that renewed the proxy; ErrNotFound if none has.
 func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
 	r, err := scanEnding(t.queryRow(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
 		WHERE l.proxy_id = ? AND (l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at IS NOT NULL ORDER BY l.settled_at DESC LIMIT 1`, proxyID))
 	return r, notFound(err)
 }
 
-// EndingsOf lists the operations that ended without renewing the proxy, the last
-// first, up to limit.
+// EndingsOf lists up to limit operations that ended without renewing the proxy, the newest
+// first.
 func (l *Operations) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {
 	return collect(l.query(ctx, endingsQuery, proxyID, limit), scanEnding)
 }

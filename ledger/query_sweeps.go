@@ -1,4 +1,4 @@
-// Queries of what sweeps have planned, and of the commands that followed.
+// Planned sweeps and their commands.
 
 package ledger
 
@@ -11,50 +11,48 @@ import (
 	"perennial/ledger/fact"
 )
 
-// SlotsOf lists the latest slots of a schedule, the newest first, up to limit.
+// SlotsOf lists up to limit slots of a schedule, the newest first.
 func (l *Sweeps) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT +?`, schedule, limit), scanSlot)
 }
 
-// PlannedSlots lists the slots of every schedule whose commands may not all be
-// published.
+// PlannedSlots lists the slots of all schedules whose commands may not all be published.
 func (l *Sweeps) PlannedSlots(ctx context.Context) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE state = 'planned' ORDER BY seq`), scanSlot)
 }
 
-// HeldNow lists the slots of a schedule, at or after an instant, that wait for an
-// approval, the newest first.
+// HeldNow lists a schedule's slots, at or after an instant, that are held for approval, the
+// newest first.
 func (t *Tx) HeldNow(schedule string, since time.Time) ([]Slot, error) {
 	return collect(t.query(`SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, micros(since)), scanSlot)
 }
 
-// SlotsBefore is SlotsOf from before an instant on.
+// SlotsBefore is SlotsOf for slots before an instant.
 func (l *Sweeps) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
 	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT +?`, schedule, micros(before), limit), scanSlot)
 }
 
-// Listed is Proxy for one that the last complete listing did not miss.
+// Listed reads a proxy that is not gone; ErrNotFound otherwise.
 func (l *Sweeps) Listed(ctx context.Context, id string) (Proxy, error) {
 	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
 }
 
 const heldQuery = `SELECT ` + slotColumns + ` FROM slots WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
 
-// HeldSlots lists the slots that wait for an approval of the plan with this
-// hash, in the order in which they were planned: the first holds its commands.
+// HeldSlots lists the slots held for approval of the plan with this hash, in the order of
+// planning. The first holds the plan's commands.
 func (l *Sweeps) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
 	return collect(l.query(ctx, heldQuery, plan), scanSlot)
 }
 
-// HeldSlots is Ledger.HeldSlots inside the transaction.
+// HeldSlots is Sweeps.HeldSlots inside the transaction.
 func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
 	return collect(t.query(heldQuery, plan), scanSlot)
 }
 
-// NotTakenIn lists the slots of a schedule, planned at or after an instant, some
-// of whose commands are on the stream, or soon will be, and were neither taken in
-// nor refused yet; and when each of those commands was planned. What waits for an
-// approval is not among them.
+// NotTakenIn lists a schedule's slots, planned at or after an instant, with commands that
+// were neither accepted nor refused yet. The commands are on the stream, or soon will be.
+// It also returns when each such command was planned. Slots held for approval are left out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
@@ -74,8 +72,7 @@ func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Tim
 	return slots, planned, err
 }
 
-// Refused are the commands of one slot that the account's own intake refused as
-// invalid.
+// Refused counts the commands of one slot that the account's own intake refused as invalid.
 type Refused struct {
 	Slot     time.Time
 	Commands int
@@ -83,10 +80,10 @@ type Refused struct {
 	Reason   string // of one of them
 }
 
-// RefusedOf gives the newest slot of a schedule that the intake refused commands
-// of as invalid, until every command of a later one has been taken in or refused;
-// nil when there is none. The ids of its commands begin with prefix, and continue with
-// letters and digits.
+// RefusedOf returns the newest slot of a schedule with commands that the intake refused as
+// invalid. It returns nil if there is none, or if all commands of a later slot were
+// accepted or refused. The ids of the commands begin with prefix, followed by letters and
+// digits.
 func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
 	x, at := Refused{}, int64(0)
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)
@@ -105,8 +102,8 @@ func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refus
 
 const settledQuery = `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`
 
-// SettledSince reports whether a renewal of the proxy settled at or after an
-// instant: what was asked of the provider before that may show the old expiry.
+// SettledSince reports whether a renewal of the proxy settled at or after an instant. A
+// read requested before that may show the old expiry.
 func (t *Tx) SettledSince(proxyID string, at time.Time) (bool, error) {
 	return found(t.queryRow(settledQuery, proxyID, micros(at)))
 }

@@ -1,4 +1,4 @@
-// Operations by a trace id, the provider's or the publisher's.
+// Operations by trace id, the provider's or the publisher's.
 
 package ledger
 
@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// tracedAtOnce is how many rows one statement of a search reads: a longer read would keep
-// the log from being cut.
+// tracedAtOnce is how many rows one statement of a search reads. A longer read would keep
+// the log from being emptied.
 const tracedAtOnce = 20_000
 
-// Traced lists the subjects, operations or commands, of up to limit rows that carry a trace
-// id, the last first. There is no index of trace ids, which would cost the writer a tenth
-// of its time: it reads the journal from its end, a million operations in seconds. Of what
-// was archived only the last trace id of each operation is found.
+// Traced lists the subjects, operations or commands, of up to limit rows with a trace id,
+// the newest first. It reads the journal from its end, a million operations in seconds: an
+// index of trace ids would cost the writer a tenth of its time. In archived rows it finds
+// only the last trace id of each operation.
 func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
 	add := func(s scanner) error {
 		var id string

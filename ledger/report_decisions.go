@@ -1,4 +1,4 @@
-// What people decided: the facts that carry a name.
+// Operators' decisions: the facts that carry a name.
 
 package ledger
 
@@ -13,23 +13,23 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Decision is what a person decided, by the fact that says so.
+// Decision is an operator's decision, from the fact that records it.
 type Decision struct {
 	Seq    int64     `json:"seq"`
 	Time   time.Time `json:"time"`
 	Fact   string    `json:"fact"`
-	About  string    `json:"about"`          // an operation, a command, a proxy, a schedule, a scope
+	About  string    `json:"about"`          // an operation, a command, a proxy, a schedule or a scope
 	By     string    `json:"by"`             // as the request said
-	User   string    `json:"user,omitempty"` // of NATS, as its server named it
+	User   string    `json:"user,omitempty"` // the NATS user, as its server named it
 	Reason string    `json:"reason"`
-	// Outcome is what an answer to a review, or a record, says: charged, not_charged,
-	// top-up, external; and what a person did to a sweep: asked, approved, declined.
+	// Outcome of an answer to a review, or of a record: charged, not_charged, top-up,
+	// external; of a sweep: asked, approved, declined.
 	Outcome string `json:"outcome,omitempty"`
 	Cents   *int64 `json:"amount_cents,omitempty"`
 }
 
-// repeats reports whether it is the answer of a neighbouring row: each slot that was on hold
-// with a plan has a row of its own.
+// repeats reports whether the neighbouring row holds the same answer: each slot held with a
+// plan has a row of its own.
 func (d *Decision) repeats(other Decision) bool {
 	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
 }
@@ -37,7 +37,7 @@ func (d *Decision) repeats(other Decision) bool {
 // decisionsAtOnce is how many rows are read at once.
 const decisionsAtOnce = 5000
 
-// Decisions calls yield for what people decided in a period, the first first.
+// Decisions calls yield for the decisions of a period, the oldest first.
 func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
 	after, err := l.SeqAt(ctx, p.From)
 	last := int64(math.MaxInt64)
@@ -73,9 +73,9 @@ const decisionTypes = `(type = 'command.released' OR type = 'command.cancelled' 
 	OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
 	OR type = 'dead.requeued' OR type = 'dead.dropped')`
 
-// DecisionsBefore lists up to limit decisions from before a journal sequence on, the last
-// first; 0 begins with the newest. next is where the following page begins, 0 at the end.
-// What was archived is not among them.
+// DecisionsBefore lists up to limit decisions before a journal sequence, the newest first;
+// 0 begins with the newest. next is where the next page begins, 0 at the end. Archived
+// decisions are not included.
 func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
@@ -101,8 +101,7 @@ func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (
 	return all, next, err
 }
 
-// decisionOf is what a row says that a person decided; By is empty where it says nothing
-// of the kind.
+// decisionOf returns the decision in a row; By is empty if the row has none.
 func decisionOf(r Row) (d Decision, err error) {
 	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {
 		return d, nil
@@ -119,7 +118,7 @@ func decisionOf(r Row) (d Decision, err error) {
 
 func (d *Decision) sign(by, user, reason string) { d.By, d.User, d.Reason = by, user, reason }
 
-// ofCommands reads what was decided on commands and proxies.
+// ofCommands reads decisions about commands and proxies.
 func (d *Decision) ofCommands(f fact.Fact) {
 	switch f := f.(type) {
 	case fact.CommandReleased:
@@ -154,7 +153,7 @@ func (d *Decision) ofCommands(f fact.Fact) {
 
 func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
 
-// ofTheAccount reads what was decided on pauses, money and sweeps.
+// ofTheAccount reads decisions about pauses, money and sweeps.
 func (d *Decision) ofTheAccount(f fact.Fact) {
 	switch f := f.(type) {
 	case fact.AccountPaused:
@@ -191,10 +190,10 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 	}
 }
 
-// causePerson is the cause of a pause that a person asked for (jobs/decide).
+// causePerson is the cause of a pause that an operator asked for (jobs/decide).
 const causePerson = "person"
 
-// signedDetail reads "by NAME: REASON", where NAME is as fact.Signed made it.
+// signedDetail reads "by NAME: REASON", where fact.Signed made NAME.
 func signedDetail(detail, user string) (by, reason string, ok bool) {
 	rest, ok := strings.CutPrefix(detail, "by ")
 	if !ok {

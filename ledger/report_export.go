@@ -1,4 +1,4 @@
-// The book as CSV, JSON and Beancount.
+// Exporting the books as CSV, JSON and Beancount.
 
 package ledger
 
@@ -17,7 +17,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// exportColumns are those of the CSV export, one row for each double entry.
+// exportColumns are the columns of the CSV export, which has one row for each double entry.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
 	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at", "corrects_seq", "refunded_at"}
 
@@ -39,8 +39,8 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	return w.Flush()
 }
 
-// csvWriter writes every text quoted, and numbers as they are. What a spreadsheet would take
-// for a formula, or for a number that it is not, begins with an apostrophe.
+// csvWriter quotes every text, and writes numbers as they are. It puts an apostrophe before
+// text that a spreadsheet would take for a formula or a number.
 type csvWriter struct{ *bufio.Writer }
 
 // mainUnit is an amount in cents that is written in the main unit.
@@ -52,7 +52,7 @@ func (w csvWriter) heading(columns []string) { fmt.Fprintln(w, strings.Join(colu
 func (w csvWriter) row(cells ...any) error {
 	for i, cell := range cells {
 		if i > 0 {
-			_ = w.WriteByte(',') // the end of the row returns what fails
+			_ = w.WriteByte(',') // the end of the row returns the error
 		}
 		switch x := cell.(type) {
 		case nil:
@@ -69,7 +69,7 @@ func (w csvWriter) row(cells ...any) error {
 	return w.WriteByte('\n')
 }
 
-// stamp is an instant as text, "" for none.
+// stamp returns an instant as text, "" for nil.
 func stamp(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -77,7 +77,7 @@ func stamp(at *time.Time) string {
 	return at.Format(time.RFC3339Nano)
 }
 
-// corrects is the row that this one takes back or corrects, "" where it is of none.
+// corrects returns the row that this one takes back or corrects, "" for none.
 func (h Hand) corrects() string {
 	if h.CorrectsSeq == 0 {
 		return ""
@@ -85,7 +85,7 @@ func (h Hand) corrects() string {
 	return itoa(h.CorrectsSeq)
 }
 
-// labels are a command's as one JSON object, its names in order; "" without any.
+// labels returns a command's labels as one JSON object, names in order; "" without labels.
 func (x Transfer) labels() string {
 	if len(x.Labels) == 0 {
 		return ""
@@ -94,16 +94,16 @@ func (x Transfer) labels() string {
 	return string(text)
 }
 
-// formula begins where a spreadsheet would run a cell. Some take blanks off first, and
-// full-width signs for the others; one that cuts lines at semicolons or tabs, whatever is
-// quoted, begins a cell after each.
+// formula matches where a spreadsheet would evaluate a cell. Some trim blanks first, or
+// accept full-width signs. Some split lines at semicolons or tabs despite quotes, and begin
+// a cell after each.
 var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\v\x{85}\p{Z}]*[=+\-@＝＋－＠])`)
 
-// digits is a text that a spreadsheet would take for a number, and round or shorten.
+// digits matches a text that a spreadsheet would take for a number, and round or shorten.
 var digits = regexp.MustCompile(`^(0\d+|\d{12,}|\d+[eE]\d+)$`)
 
-// neutral keeps a spreadsheet from running a cell, and from changing an id: ids and labels
-// are other people's text.
+// neutral keeps a spreadsheet from evaluating a cell or changing an id: ids and labels are
+// untrusted text.
 func neutral(cell string) string {
 	if digits.MatchString(cell) || strings.TrimLeft(cell, "\t\r\n") != cell {
 		cell = "'" + cell
@@ -132,12 +132,11 @@ func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error 
 	return w.Flush()
 }
 
-// ExportBeancount writes a period as a Beancount file: the accounts of the book
-// under Perennial:<Account>, what they held when the period began, one
-// transaction for each double entry, and the wallet's balance at the end as an
-// assertion that bean-check proves. One that is included has the transactions alone, and the
-// assertion where the period ends with a day: a book includes it after the file of the
-// period before.
+// ExportBeancount writes a period as a Beancount file: the accounts of the books under
+// Perennial:<Account>, their opening balances, and one transaction for each double entry.
+// The wallet's balance at the end is an assertion that bean-check proves. An included file
+// has only the transactions, and the assertion if the period ends with a day: a ledger
+// includes it after the previous period's file.
 func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
@@ -159,8 +158,8 @@ func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account str
 
 var commodity = regexp.MustCompile(`^[A-Z][A-Z0-9'._-]{0,22}[A-Z0-9]$`)
 
-// beancountNames gives each account of the book its Beancount name: a part of
-// one begins with a capital or a digit.
+// beancountNames gives each account of the books its Beancount name. Each part of a name
+// begins with a capital or a digit.
 func beancountNames(account string) map[string]string {
 	part := strings.Trim(account, "-")
 	part = strings.ToUpper(part[:min(1, len(part))]) + part[min(1, len(part)):]
@@ -174,7 +173,7 @@ func beancountNames(account string) map[string]string {
 	return names
 }
 
-// bookAccounts are the accounts of the book, in the order of a listing.
+// bookAccounts are the accounts of the books, in the order of a listing.
 var bookAccounts = []string{"wallet", "suspense", "orders", "renewals", "external", "funding"}
 
 type beancount struct {
@@ -186,8 +185,8 @@ type beancount struct {
 	last     time.Time
 }
 
-// opening writes what the accounts held before the period. The file has
-// everything from the first fact on when the period has no beginning.
+// opening writes the accounts' balances before the period. If the period has no beginning,
+// the file has everything from the first fact on.
 func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Period) error {
 	held, first, err := heldBefore(ctx, l.read, p)
 	if err != nil {
@@ -213,8 +212,8 @@ func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Pe
 	return nil
 }
 
-// heldBefore sums what each account of the book held when a period began, and
-// says when the file begins: with the period, or with the first entry.
+// heldBefore returns each account's balance when a period began, and when the file begins:
+// with the period, or with the first entry.
 func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64, first time.Time, err error) {
 	held = map[string]int64{}
 	if p.From.IsZero() {
@@ -270,8 +269,8 @@ func (w *beancount) transfer(x Transfer) error {
 	return err
 }
 
-// closing asserts the wallet: Beancount's balance holds at the beginning of a day, and so of
-// an included file only where the next one begins with that day.
+// closing asserts the wallet's balance. A Beancount balance holds at the beginning of a
+// day, so an included file has it only if the period ends with a day.
 func (w *beancount) closing(end time.Time) {
 	if w.included && (end.IsZero() || !end.Equal(end.UTC().Truncate(24*time.Hour))) {
 		return
@@ -283,8 +282,8 @@ func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 var beancountText = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// quoted is a Beancount string. Line breaks and other control characters, which a
-// person may have written, are replaced.
+// quoted returns a Beancount string. Line breaks and other control characters, which an
+// operator may have written, become blanks.
 func quoted(s string) string {
 	printed := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

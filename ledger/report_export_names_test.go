@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// What a person wrote is in every format, and nothing of it is anything but text.
+// Operators' texts are in every format, and only as text.
 func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	const by, reason = "=ada \"the\" \\first", "one\nline\x00 and \u2028 \xff: another"
 	b := newBook(t)
@@ -60,7 +60,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	}
 }
 
-// The user of NATS that asked stands beside the name that the request gave.
+// The NATS user that asked is shown next to the name in the request.
 func TestEntriesSayWhoAskedForThem(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
@@ -78,7 +78,8 @@ func TestEntriesSayWhoAskedForThem(t *testing.T) {
 	if said[Hand{}] == 0 {
 		t.Error("every entry was booked by hand")
 	}
-	// The table keeps the form that it had before users were known: ledgers of then verify.
+	// The table keeps its form from before users were known, so that ledgers of that time
+	// verify.
 	if got := b.operation("o5/1").Reason; got != "cancelled by ada: not needed" {
 		t.Errorf("the reason of an operation: %q", got)
 	}
@@ -95,7 +96,7 @@ func TestANameIsFollowedByTheUserThatAsked(t *testing.T) {
 	}
 }
 
-// An archive of a version that left no names behind its rows proves as before.
+// An archive of a version that kept no names still verifies.
 func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	tx, err := b.read.BeginTx(t.Context(), nil)

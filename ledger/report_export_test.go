@@ -49,7 +49,7 @@ func TestAPeriodHoldsEveryEntryOnceAndPeriodsAddUp(t *testing.T) {
 	}
 }
 
-// TestAPeriodIsFoundInALongJournal: the sparse index may not lose the beginning.
+// The sparse index must not miss the beginning.
 func TestAPeriodIsFoundInALongJournal(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))
@@ -168,8 +168,8 @@ var (
 	beanBalance = regexp.MustCompile(`^\d{4}-\d\d-\d\d balance (\S+)  (-?\d+\.\d\d) ([A-Z]+)$`)
 )
 
-// readBeancount reads the part of the language that an export uses, strictly:
-// every transaction sums to zero, every account is open, every balance holds.
+// readBeancount strictly reads the part of the language that an export uses: every
+// transaction sums to zero, every account is open, every balance holds.
 func readBeancount(t *testing.T, text string) (sums map[string]decimal.Decimal) {
 	t.Helper()
 	sums = map[string]decimal.Decimal{}
@@ -209,8 +209,7 @@ func readBeancount(t *testing.T, text string) (sums map[string]decimal.Decimal) 
 	return sums
 }
 
-// exportDir keeps the exports of a test for another tool: .ci/run has bean-check
-// read them.
+// exportDir keeps a test's exports for another tool: .ci/run makes bean-check read them.
 var exportDir = flag.String("export.dir", "", "directory in which the Beancount exports of a test are kept")
 
 func TestTheBeancountExportBalances(t *testing.T) {
@@ -238,7 +237,7 @@ func TestTheBeancountExportBalances(t *testing.T) {
 	}
 }
 
-// The files of adjoining months, all but the first made to be included, are one book.
+// The files of adjoining months, all but the first as included files, are one book.
 func TestBeancountFilesOfMonthsAreOneBook(t *testing.T) {
 	now := time.Date(2026, 9, 30, 22, 0, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { now = now.Add(37 * time.Hour); return now })
@@ -268,8 +267,8 @@ func TestBeancountFilesOfMonthsAreOneBook(t *testing.T) {
 	check(t, b.ExportBeancount(t.Context(), &part, "main", Period{From: month.Add(time.Hour), To: month.Add(2 * time.Hour)}, true))
 }
 
-// What a spreadsheet would run stays text, also for one that takes semicolons or tabs to be
-// the ends of cells, and an id of digits stays one.
+// Text that a spreadsheet would evaluate stays text, even if it splits cells at semicolons
+// or tabs, and an id of digits stays an id.
 func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 	for cell, want := range map[string]string{
 		"=1+1": "'=1+1", " \u3000@x": "' \u3000@x", "a;=1+1": "a;'=1+1", "a\t -1": "a\t' -1", "\tx": "'\tx", "a-b": "a-b", "a;b": "a;b", "１＋１": "１＋１",
@@ -300,7 +299,7 @@ func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 	}
 }
 
-// A list of entries ends between two facts, and says with which the next one begins.
+// A list of entries ends between two facts, and says which fact comes next.
 func TestAListOfEntriesEndsBetweenFacts(t *testing.T) {
 	b := keptBook(t)
 	whole, err := b.Postings(t.Context(), 0, 1_000_000)

@@ -1,4 +1,4 @@
-// The balance of one moment, with what may be charged and is not booked.
+// The balance of one moment, with amounts that may be charged and are not booked.
 
 package ledger
 
@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Exposure is how one operation, in progress or waiting for a person, may change or have
-// changed the provider's wallet beyond what is booked.
+// Exposure is how one operation, pending or in review, may change or have changed the
+// provider's wallet beyond the booked amounts.
 type Exposure struct {
 	OperationID string
 	CommandID   string
@@ -20,22 +20,22 @@ type Exposure struct {
 	State       fact.State
 	Unpriced    int64 // lines of a renewal that may still be charged
 	OrderNo     string
-	// Charge is what it may still cost, as it was estimated.
+	// Charge is what it may still cost, as estimated.
 	Charge fact.Cents
-	// ReturnCents is what may still come back of what is booked.
+	// ReturnCents is what may still be refunded of the booked amount.
 	ReturnCents int64
 }
 
-// Zero reports whether the operation can change the wallet no more.
+// Zero reports whether the operation can no longer change the wallet.
 func (x Exposure) Zero() bool { return x.Charge == fact.Known(0) && x.ReturnCents == 0 }
 
-// Position is the book and everything that is open beside it, of one moment.
+// Position is the books and all exposures of one moment.
 type Position struct {
 	Balance
 	Open []Exposure
 }
 
-// WithUnbooked is the balance, with what is not booked yet beside it.
+// WithUnbooked returns the balance with the unbooked amounts.
 func (p Position) WithUnbooked() Balance {
 	var sum fact.Sum
 	operations := 0
@@ -49,10 +49,10 @@ func (p Position) WithUnbooked() Balance {
 	return p.Balance
 }
 
-// exposureQuery reads operations that may have sent something whose outcome is not
-// booked, and settled ones with lines that the provider has not resolved: a line without
-// an amount may still be charged. What is accepted, held, or waits without an attempt that
-// may have executed has moved no money.
+// exposureQuery reads operations that may have sent something without a booked outcome, and
+// settled ones with unresolved lines: a line without an amount may still be charged.
+// Operations that are accepted, held, or waiting without an attempt that may have executed
+// have moved no money.
 const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
@@ -62,7 +62,7 @@ const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o
 		SELECT s.id FROM lines u CROSS JOIN operations s ON s.id = u.operation WHERE u.claim = 1 AND u.state = 'unresolved' AND s.live = 0)
 	ORDER BY o.id`
 
-// Position reads the balance of the account and its exposures in one moment.
+// Position reads the account's balance and its exposures at one moment.
 func (l *Money) Position(ctx context.Context, account string) (p Position, err error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -96,11 +96,11 @@ func scanExposure(s scanner) (Exposure, error) {
 	return x, err
 }
 
-// walletsMost bounds the bookings of which WalletsSince gives the balances.
+// walletsMost bounds the bookings for which WalletsSince gives balances.
 const walletsMost = 10_000
 
-// WalletsSince lists what the wallet held in the books before each booking since an instant,
-// in cents, the latest first.
+// WalletsSince lists the wallet by the books before each booking since an instant, in
+// cents, the newest first.
 func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
 	after, err := l.journal.SeqAt(ctx, since)
 	if err != nil {
@@ -122,8 +122,8 @@ func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int
 	return before, err
 }
 
-// MoneyMoved reports whether a fact between two journal sequences, the first
-// excluded, sent something or booked something.
+// MoneyMoved reports whether a fact after one journal sequence, up to another, sent or
+// booked something.
 func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
 	if after == through {
 		return false, nil
@@ -133,7 +133,7 @@ func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, err
 		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through))
 }
 
-// balanceOf sums the book inside a transaction.
+// balanceOf sums the books inside a transaction.
 func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err error) {
 	b.Account = account
 	err = tx.QueryRowContext(ctx, balanceQuery).

@@ -16,14 +16,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// charge buys something for so many cents, and ends.
+// charge buys something for this many cents, and ends.
 func charge(b *book, id string, cents int64) {
 	b.t.Helper()
 	state := orderState(id, "completed", cents, 0)
 	b.add(accepted(fact.KindOrder, id), sending(id, 1), fact.OrderAccepted{Ref: ref(id), OrderNo: state.OrderNo, NextAt: noon}, fact.OrderDelivered{OrderState: state})
 }
 
-// monthsAddUp proves what a reader of statements and exports relies on, and returns all of it.
+// monthsAddUp proves what readers of statements and exports rely on, and returns all of it.
 func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
 	t.Helper()
 	var out strings.Builder
@@ -65,7 +65,7 @@ func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
 		}
 		closing = s.ClosingCents
 		parts = append(parts, export(p)...)
-		s.Head = Head{} // its hash is not known of all months of an archive
+		s.Head = Head{} // not every archived month knows its head's hash
 		fmt.Fprintf(&out, "%+v\n", s)
 	}
 	if closing != balance.WalletCents || !slices.Equal(whole, parts) {
@@ -91,8 +91,8 @@ func transfersAt(t testing.TB, l *Ledger, n int) (at time.Time) {
 	return at
 }
 
-// A runner whose clock is four minutes ahead books in December, and the next one in November:
-// its charges belong to December, once.
+// A runner whose clock is four minutes ahead books in December, and the next one in
+// November: its charges belong to December, once.
 func TestAClockSetBackOpensNoMonthAgain(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
@@ -119,7 +119,7 @@ func TestAClockSetBackOpensNoMonthAgain(t *testing.T) {
 	}
 }
 
-// A record of last month's clock changes no statement of last month, and is named.
+// A record with last month's clock changes no statement of last month, and is named.
 func TestABackdatedRecordIsBookedNowAndNamed(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
@@ -140,8 +140,8 @@ func TestABackdatedRecordIsBookedNowAndNamed(t *testing.T) {
 	monthsAddUp(t, b.Ledger, now)
 }
 
-// What was sent in November and is booked in December, or never, is in neither month's sums:
-// November says so, and later what became of it.
+// An operation sent in November and booked in December, or never, is in neither month's
+// sums. November says so, and later says its result.
 func TestAMonthSaysWhatItLacks(t *testing.T) {
 	now := time.Date(2026, 11, 30, 23, 50, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
@@ -198,7 +198,7 @@ func TestAMonthSaysWhatItLacks(t *testing.T) {
 	}
 }
 
-// Labels are told apart by key and value, and the rows of each key add up to the month.
+// Labels are distinguished by key and value, and the rows of each key add up to the month.
 func TestTheLabelsOfAStatementAddUp(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000))
@@ -229,7 +229,7 @@ func TestTheLabelsOfAStatementAddUp(t *testing.T) {
 	}
 }
 
-// What books nothing may be written by any clock: a charge is not in the year of it.
+// Rows that book nothing may have any clock: they do not move a charge into another year.
 func TestAClockFarAheadThatBooksNothingMovesNoMonth(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
@@ -244,8 +244,8 @@ func TestAClockFarAheadThatBooksNothingMovesNoMonth(t *testing.T) {
 	b.verifiedAndRebuilt("a clock far ahead")
 }
 
-// Clocks jump over ends of months, runners with other clocks take over, rows go to archives:
-// the months add up, and what was said of them does not change.
+// Clocks jump over ends of months, runners with other clocks take over, rows are archived:
+// the months add up, and their statements do not change.
 func TestTheMonthsAddUpWhateverTheClocks(t *testing.T) {
 	t.Parallel()
 	dir, n := t.TempDir(), 0

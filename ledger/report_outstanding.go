@@ -1,5 +1,5 @@
-// What a period does not book: operations that were sent in it, or before, and may have been
-// charged.
+// Operations that were sent in a period or before, may have been charged, and are not
+// booked in it.
 
 package ledger
 
@@ -10,25 +10,25 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Outstanding is an operation that was charged, or may have been, when a period ended, and
-// of which that was not booked.
+// Outstanding is an operation that was charged, or may have been, when a period ended,
+// without being booked by then.
 type Outstanding struct {
 	OperationID string     `json:"operation_id"`
 	OrderNo     string     `json:"order_no,omitempty"`
 	SentAt      time.Time  `json:"sent_at"`
 	State       fact.State `json:"state"` // now
-	// ExposureCents is what it was estimated to cost; 0 with ExposureUnknown when the price
-	// was not known.
+	// ExposureCents is the estimated cost; 0 with ExposureUnknown if the price was unknown.
 	ExposureCents   int64 `json:"exposure_cents"`
 	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
-	// BookedAt is when a charge of it was booked first after the period, and BookedCents
-	// all that was; nil while none is, or where it was found not to be charged (Ended).
+	// BookedAt is its first booked charge after the period, and BookedCents all such
+	// charges. BookedAt is nil while none is booked, or if it was found not charged
+	// (Ended).
 	BookedAt    *time.Time `json:"booked_at,omitempty"`
 	BookedCents int64      `json:"booked_cents,omitempty"`
 	Ended       bool       `json:"ended,omitempty"`
 }
 
-// Later says what became of it.
+// Later says what became of the operation.
 func (x Outstanding) Later() string {
 	switch {
 	case x.BookedAt != nil:
@@ -39,7 +39,7 @@ func (x Outstanding) Later() string {
 	return "not known yet"
 }
 
-// Exposure is ExposureCents as text.
+// Exposure returns ExposureCents as text.
 func (x Outstanding) Exposure() string {
 	if x.ExposureUnknown {
 		return "unknown"
@@ -50,8 +50,8 @@ func (x Outstanding) Exposure() string {
 // outstandingMost bounds how many operations a statement lists.
 const outstandingMost = 1000
 
-// outstandingQuery takes the first sequence after a period (1), its end (2) and a limit (3).
-// What waits without an attempt that may have executed was not charged.
+// outstandingQuery takes the first sequence after a period (1), its end (2) and a limit
+// (3). Operations waiting without an attempt that may have executed were not charged.
 const outstandingQuery = `WITH since AS (
 		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
 		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') GROUP BY operation),
@@ -63,7 +63,8 @@ const outstandingQuery = `WITH since AS (
 			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
 	ORDER BY o.first_sent_at, o.id LIMIT +?3`
 
-// unbooked lists what the statement does not book. to is the first sequence after it.
+// unbooked lists the operations that the statement does not book. to is the first sequence
+// after its period.
 func (s *Statement) unbooked(ctx context.Context, q queryer, to int64) (err error) {
 	var all int64
 	s.Outstanding, err = collect(queryOf(ctx, q, outstandingQuery, to, micros(s.To), outstandingMost), func(r scanner) (x Outstanding, err error) {

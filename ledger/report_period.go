@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Period is a span of time: From is part of it, To is not. A zero From begins
-// with the first fact, a zero To ends with the last. What it holds was booked then
-// (Transfer.BookedAt), and follows without a gap on what the period before holds.
+// Period is a span of time, including From and excluding To. A zero From begins with the
+// first fact; a zero To ends with the last. It holds what was booked then
+// (Transfer.BookedAt), and consecutive periods leave no gap.
 type Period struct{ From, To time.Time }
 
-// errOldBook is of a file that is read only, and that this version has not migrated yet.
+// errOldBook is the error for a read-only file that this version has not migrated yet.
 var errOldBook = errors.New("the ledger is of an older version, and does not say when its entries are booked: `perennial run` of this version migrates it")
 
-// firstBooked is the sequence after the last transfer that was booked before an instant:
-// in their order transfers are booked at no earlier time than those before them.
+// firstBooked returns the sequence after the last transfer booked before an instant.
+// Booking times never decrease in the order of transfers.
 func firstBooked(ctx context.Context, q queryer, at time.Time) (int64, error) {
 	columns, err := columnsOf(ctx, q, "transfers")
 	if err == nil && !slices.Contains(columns, "booked_at") {
@@ -52,7 +52,7 @@ func firstBooked(ctx context.Context, q queryer, at time.Time) (int64, error) {
 	return first, nil
 }
 
-// bounds are the sequences of a period's transfers: from the first on, before the second.
+// bounds returns the sequences of a period's transfers: from the first, before the second.
 func (p Period) bounds(ctx context.Context, q queryer) (from, to int64, err error) {
 	if from, err = firstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
 		return from, math.MaxInt64, err
@@ -61,18 +61,18 @@ func (p Period) bounds(ctx context.Context, q queryer) (from, to int64, err erro
 	return from, to, err
 }
 
-// queryer is what sql.DB and sql.Tx have in common here.
+// queryer is what sql.DB and sql.Tx share.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Transfer is one double entry: it moved Cents from the account of the book
-// that is credited to the one that is debited.
+// Transfer is one double entry. It moves Cents from the credited account of the books to
+// the debited one.
 type Transfer struct {
 	Seq       int64     `json:"seq"`
 	N         int64     `json:"n"`    // within its fact, from 1
-	Time      time.Time `json:"time"` // that its row says; see BookedAt
+	Time      time.Time `json:"time"` // of its row; see BookedAt
 	Fact      string    `json:"fact"`
 	Kind      string    `json:"kind"` // charge | refund | suspense | resolution | funding | external
 	Debit     string    `json:"debit"`
@@ -85,17 +85,16 @@ type Transfer struct {
 	Hash      string    `json:"hash"` // of its journal row
 	Hand
 	Labels map[string]string `json:"labels,omitempty"` // of its command
-	// BookedAt decides the day, the month and the period: Time, or, where a clock was behind
-	// what had been booked, the time of that.
+	// BookedAt decides the day, the month and the period. It is Time, or the latest earlier
+	// booking if a clock was behind that.
 	BookedAt time.Time `json:"booked_at"`
-	// SentAt is when its operation was sent first, nil of what a person recorded.
+	// SentAt is when its operation was first sent; nil for an operator's record.
 	SentAt *time.Time `json:"sent_at,omitempty"`
-	// RefundedAt is the provider's time of an order's refund, nil of what is none.
+	// RefundedAt is the provider's time of an order's refund; nil for other entries.
 	RefundedAt *time.Time `json:"refunded_at,omitempty"`
 }
 
-// Transfers calls yield for every double entry of a period, in the order in
-// which they were booked.
+// Transfers calls yield for every double entry of a period, in booking order.
 func (l *Ledger) Transfers(ctx context.Context, p Period, yield func(Transfer) error) error {
 	return transfersOf(ctx, l.read, p, yield)
 }

@@ -1,4 +1,4 @@
-// The queries of a reconciliation. Nothing here writes.
+// Queries of a reconciliation. Nothing here writes.
 
 package ledger
 
@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Changed is an operation whose money a fact settled or changed.
+// Changed is a fact that settled or changed an operation's money.
 type Changed struct {
 	Seq       int64
 	At        time.Time
@@ -19,8 +19,8 @@ type Changed struct {
 	Operation string
 }
 
-// ChangedSince lists the facts after a journal sequence that settled or changed
-// an operation's money, in order, up to limit.
+// ChangedSince lists up to limit facts after a journal sequence that settled or changed an
+// operation's money, in order.
 func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
 	return collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
@@ -33,36 +33,35 @@ func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Cha
 	})
 }
 
-// SeqAt is the last row before an instant, or one before it with the same sums.
+// SeqAt returns the last row before an instant, or an earlier one with the same sums.
 func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 	h, _, err := headBefore(ctx, l.read, at)
 	return h.Seq, err
 }
 
-// OpenedAt is when ledger.opened was written; ErrNotFound before that. What the
-// wallet paid for earlier is in the opening balance.
+// OpenedAt returns when ledger.opened was written; ErrNotFound before that. Earlier
+// payments are in the opening balance.
 func (l *Money) OpenedAt(ctx context.Context) (time.Time, error) {
 	var us int64
 	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&us)
 	return fromMicros(us), notFound(err)
 }
 
-// OrdersAfter lists operations with an order number behind the given one, in
-// the order of their numbers, up to limit: a cursor over all orders.
+// OrdersAfter lists up to limit operations with an order number after the given one, by
+// number: a cursor over all orders.
 func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), scanOperation)
 }
 
-// OrderOperation reads the operation that made an order; ErrNotFound when none did.
+// OrderOperation reads the operation that made an order; ErrNotFound if none did.
 func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
 	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
 }
 
-// OrdersWithoutNumber lists orders that may have reached the provider and whose
-// number the ledger does not hold: in progress, in review, or resolved by a person
-// as charged.
+// OrdersWithoutNumber lists orders that may have reached the provider and have no order
+// number in the ledger. They are in progress, in review, or were resolved as charged.
 func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
 	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE id IN (
@@ -74,8 +73,8 @@ func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, erro
 		ORDER BY accepted_at, id`), scanOperation)
 }
 
-// RecordedFor sums what people recorded by order: spent outside Perennial, less
-// what came back.
+// RecordedFor sums operators' records by order: spent outside Perennial, less what came
+// back.
 func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	sums := map[string]int64{}
 	err := each(l.query(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
@@ -89,25 +88,25 @@ func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	return sums, err
 }
 
-// RenewalsAfter lists renewal operations behind the given id, up to limit: a
-// cursor over all renewals.
+// RenewalsAfter lists up to limit renewal operations after the given id: a cursor over all
+// renewals.
 func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
 	return collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), scanText)
 }
 
-// RenewalSums is one renewal's money, three times in gross cents: by the operation, by
-// its transfers and by its lines.
+// RenewalSums is one renewal's money in gross cents, three times: by the operation, by its
+// transfers and by its lines.
 type RenewalSums struct {
 	ChargedCents, RefundedCents             int64
 	BookedChargedCents, BookedRefundedCents int64
 	LineChargedCents, LineRefundedCents     int64
-	// ByLine: no person booked an amount for several lines together, so the
-	// lines add up to the operation.
+	// ByLine says that the lines add up to the operation, because no operator booked one
+	// amount for several lines.
 	ByLine bool
 }
 
-// Differ is by how many cents two of the three disagree, net of refunds and
-// then gross; 0 when all agree.
+// Differ returns by how many cents two of the three disagree, first net of refunds, then
+// gross; 0 if all agree.
 func (s RenewalSums) Differ() int64 {
 	for _, d := range []int64{
 		(s.ChargedCents - s.RefundedCents) - (s.BookedChargedCents - s.BookedRefundedCents), s.ChargedCents - s.BookedChargedCents,
@@ -125,13 +124,13 @@ func (s RenewalSums) Differ() int64 {
 	return s.ChargedCents - s.LineChargedCents
 }
 
-// rowsOfOperation are the journal rows of o.id that may have booked something.
+// rowsOfOperation selects the journal rows of o.id that may have booked something.
 const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND operation <> ''
 		UNION ALL SELECT seq FROM archived WHERE operation = o.id AND operation <> '')`
 
-// RenewalSums reads a renewal's sums; ErrNotFound for an unknown id. What a
-// person booked in archived rows is taken as booked for all lines together:
-// which line it was for is in the archive.
+// RenewalSums reads a renewal's sums; ErrNotFound for an unknown id. An operator's answer
+// in an archived row counts as booked for all lines together: only the archive knows its
+// line.
 func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
 	var together int
 	err = l.read.QueryRowContext(ctx, `SELECT o.charged_cents, o.refunded_cents,
@@ -148,20 +147,20 @@ func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err 
 	return s, notFound(err)
 }
 
-// reconcileHorizon is how many of the newest facts are searched for what a
-// reconciliation found.
+// reconcileHorizon is how many of the newest facts are searched for results of
+// reconciliations.
 const reconcileHorizon = 200_000
 
-// Reconciled is a reconciliation in which everything agreed, as it was published.
+// Reconciled is a published reconciliation in which everything agreed.
 type Reconciled struct {
 	fact.LedgerReconciled
 	Seq int64     `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
 	At  time.Time `json:"at" doc:"When it was read."`
 }
 
-// PublishedDiscrepancies lists the discrepancies published since the books last
-// agreed with the provider, the newest first, and that last agreement, nil when
-// there is none among the newest facts.
+// PublishedDiscrepancies lists the discrepancies published since the books last agreed with
+// the provider, the newest first. agreed is that last agreement, nil if it is not among the
+// newest facts.
 func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
 	err = each(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
 		ORDER BY seq DESC`, reconcileHorizon), func(s scanner) error {
@@ -188,9 +187,9 @@ func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerD
 	return told, agreed, nil
 }
 
-// LastComparison is when the books were last found to differ from the provider, or to
-// agree, and the differences published since they last agreed. Zero where neither is among
-// the newest facts.
+// LastComparison returns when the books were last found to differ from the provider, or to
+// agree, and the number of differences published since they last agreed. It is zero if the
+// newest facts have neither.
 func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
 	told, agreed, err := l.PublishedDiscrepancies(ctx)
 	if err != nil || len(told) == 0 {
@@ -209,8 +208,8 @@ const (
 	agreedAfter  = `SELECT ` + rowColumns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`
 )
 
-// ReconciledAround reads the last agreement before a journal sequence and the
-// first one after it; nil where there is none near.
+// ReconciledAround reads the last agreement before a journal sequence and the first one
+// after it; nil if there is none near.
 func (l *Money) ReconciledAround(ctx context.Context, seq int64) (before, after *Reconciled, err error) {
 	if before, err = l.reconciled(ctx, agreedBefore, seq, seq-reconcileHorizon); err != nil {
 		return nil, nil, err

@@ -15,8 +15,7 @@ func (b *book) position() Position {
 	return p
 }
 
-// TestWhatIsOpenIsKnownByWhatMayMove: each state widens the wallet's
-// interval by exactly what is not booked of it.
+// Each state widens the wallet's interval by exactly its unbooked amount.
 func TestWhatIsOpenIsKnownByWhatMayMove(t *testing.T) {
 	priced := sending("buy/1", 1)
 	priced.EstimateCents = 700

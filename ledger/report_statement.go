@@ -1,4 +1,4 @@
-// The statement of a month: opening, closing, and what moved between them.
+// The statement of a month: opening and closing balance, and the movements between.
 
 package ledger
 
@@ -16,15 +16,15 @@ import (
 	"perennial/ledger/fact"
 )
 
-// SubjectTotal is what one order, proxy, label or day cost, in integer cents.
-// Charged is gross; net is charged less refunded.
+// SubjectTotal is the cost of one order, proxy, label or day, in integer cents. Charged is
+// gross; net is charged less refunded.
 type SubjectTotal struct {
 	Subject       string `json:"subject"`
-	Count         int64  `json:"count"` // of the charges; of a BookTotal see TotalsBy
+	Count         int64  `json:"count"` // of the charges; in a BookTotal see TotalsBy
 	ChargedCents  int64  `json:"charged_cents"`
 	RefundedCents int64  `json:"refunded_cents"`
 	NetCents      int64  `json:"net_cents"`
-	// Rest: not one subject, but what the rows of the same name leave of the account's total.
+	// Rest marks the remainder of the account's total after the rows of the same name.
 	Rest bool `json:"rest,omitempty"`
 
 	name string // of a label: the rows of each name add up to the account's total
@@ -36,9 +36,9 @@ func scanSubject(s scanner) (SubjectTotal, error) {
 	return x, err
 }
 
-// Statement is one account's book over a period: what it began with, what
-// moved, day by day and label by label, and what it ended with. Cents are
-// integers; OpeningCents + the movements of the wallet = ClosingCents.
+// Statement is one account's books over a period: the opening balance, the movements by day
+// and by label, and the closing balance. Cents are integers. OpeningCents + the movements
+// of the wallet = ClosingCents.
 type Statement struct {
 	Account      string    `json:"account"`
 	AccountID    string    `json:"account_id"`
@@ -48,7 +48,7 @@ type Statement struct {
 	To           time.Time `json:"to"`
 	OpeningCents int64     `json:"opening_cents"`
 	ClosingCents int64     `json:"closing_cents"`
-	// FundingCents is what came in, and OpenedCents what of it was in the wallet when the
+	// FundingCents is all funding. OpenedCents is the part that was in the wallet when the
 	// ledger was opened.
 	FundingCents  int64        `json:"funding_cents"`
 	OpenedCents   int64        `json:"opened_cents"`
@@ -56,31 +56,31 @@ type Statement struct {
 	Orders        SubjectTotal `json:"orders"`
 	Renewals      SubjectTotal `json:"renewals"`
 	SuspenseCents int64        `json:"suspense_cents"` // at the end of the period, charged and not resolved
-	// What moved in suspense: SuspenseOpeningCents and what was charged into it, less what
-	// was resolved as charged and what came back, are SuspenseCents.
+	// Movements of suspense: SuspenseOpeningCents + SuspenseChargedCents -
+	// SuspenseResolvedCents - SuspenseReturnedCents = SuspenseCents.
 	SuspenseOpeningCents  int64 `json:"suspense_opening_cents"`
 	SuspenseChargedCents  int64 `json:"suspense_charged_cents"`
 	SuspenseResolvedCents int64 `json:"suspense_resolved_cents"`
 	SuspenseReturnedCents int64 `json:"suspense_returned_cents"`
-	// Corrections is what of the sums above takes back or corrects an earlier entry; nil where
-	// nothing does.
+	// Corrections is the part of the sums above that takes back or corrects earlier
+	// entries; nil if none does.
 	Corrections *Corrections   `json:"corrections,omitempty"`
 	Days        []SubjectTotal `json:"days"`
 	Labels      []SubjectTotal `json:"labels"`
-	// Outstanding is what is not in the sums above: charged or perhaps charged by the end of
-	// the period, and not booked in it; OutstandingFurther more are left out.
+	// Outstanding lists operations not in the sums above: charged or perhaps charged by the
+	// end of the period, and not booked in it. OutstandingFurther more are left out.
 	Outstanding        []Outstanding `json:"outstanding"`
 	OutstandingFurther int64         `json:"outstanding_further,omitempty"`
-	// Head is the last row before the period's end. HeadNote says why it is not known.
+	// Head is the last row before the period's end. HeadNote says why it is unknown.
 	Head     Head   `json:"head"`
 	HeadNote string `json:"head_note,omitempty"`
-	// Finished: the period has ended by any clock that the provider accepts, so that nothing
-	// more is booked in it. Until is up to when it was summed, else.
+	// Finished says that the period has ended by any clock the provider accepts, so nothing
+	// more is booked in it. Otherwise Until is the time up to which it was summed.
 	Finished bool       `json:"finished"`
 	Until    *time.Time `json:"until,omitempty"`
 }
 
-// Corrections sums the records of people that take back or correct an earlier entry.
+// Corrections sums operators' records that take back or correct an earlier entry.
 type Corrections struct {
 	Count         int64 `json:"count"`
 	ChargedCents  int64 `json:"charged_cents"`
@@ -117,7 +117,7 @@ func (s *Statement) corrected(ctx context.Context, q queryer, from, to int64) er
 	return nil
 }
 
-// Statement sums a period up, everything from one moment's view of the book.
+// Statement sums a period from one moment's view of the books.
 func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Statement, error) {
 	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -145,8 +145,8 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 // inPeriod is the condition on transfers, with the bounds of a period.
 const inPeriod = ` FROM transfers t WHERE t.seq >= ?1 AND t.seq < ?2`
 
-// sumUp works back from the present sums: what has moved since the period's
-// end, and in it, is found without reading all that was before.
+// sumUp works back from the present sums, so that it reads only the movements in and after
+// the period.
 func (s *Statement) sumUp(ctx context.Context, q queryer, from, to int64) error {
 	const change = `coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
 		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0)`
@@ -187,7 +187,7 @@ func (s *Statement) sumUp(ctx context.Context, q queryer, from, to int64) error 
 	return err
 }
 
-// charges counts and sums what was charged and what came back.
+// charges counts and sums charges and refunds.
 const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'),
 	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0),
 	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
@@ -220,12 +220,11 @@ func (s *Statement) subjects(ctx context.Context, q queryer, from, to int64) err
 	return err
 }
 
-// labelText is how the label e reads. An old one may have a key with '=' in it, and reads as
-// no other one.
+// labelText renders the label e. An old key may contain '='; it is quoted to stay distinct.
 const labelText = `iif(instr(e.key, '=') > 0, '"' || e.key || '"', e.key) || '=' || e.value`
 
-// withoutLabels adds to the rows of each name of a label what was charged without it: they
-// add up to all orders and renewals.
+// withoutLabels adds, to the rows of each label name, the charges without that label, so
+// that they add up to all orders and renewals.
 func (s *Statement) withoutLabels(labels []SubjectTotal) (all []SubjectTotal) {
 	without := s.Orders
 	without.add(s.Renewals, 1)
@@ -245,7 +244,7 @@ func (s *Statement) withoutLabels(labels []SubjectTotal) (all []SubjectTotal) {
 	return all
 }
 
-// add adds another total, or takes it away.
+// add adds another total, or subtracts it if sign is -1.
 func (x *SubjectTotal) add(y SubjectTotal, sign int64) {
 	x.Count, x.ChargedCents = x.Count+sign*y.Count, x.ChargedCents+sign*y.ChargedCents
 	x.RefundedCents, x.NetCents = x.RefundedCents+sign*y.RefundedCents, x.NetCents+sign*y.NetCents

@@ -1,4 +1,4 @@
-// A statement as HTML, Markdown and CSV.
+// Writing a statement as HTML, Markdown and CSV.
 
 package ledger
 
@@ -21,7 +21,7 @@ var statementHTML string
 //go:embed templates/statement.md
 var statementMarkdown string
 
-// WriteHTML writes the statement as one page that needs nothing else.
+// WriteHTML writes the statement as one self-contained page.
 func (s *Statement) WriteHTML(w io.Writer) error {
 	return htmlStatement.Execute(w, s)
 }
@@ -31,13 +31,13 @@ func (s *Statement) WriteMarkdown(w io.Writer) error {
 	return markdownStatement.Execute(w, s)
 }
 
-// statementColumns are those of a statement as CSV, one row for each of its lines.
+// statementColumns are the columns of a statement as CSV, one row for each of its lines.
 var statementColumns = []string{"account", "from", "to", "section", "name", "entries", "charged_cents", "refunded_cents", "amount_cents", "amount", "currency",
 	"order_no", "sent_at", "note"}
 
-// WriteCSV writes the statement as CSV with a heading. The amount of a kind, a day or a label
-// is its net, and of an operation that is not in the sums its exposure, empty where it is not
-// known. The period of a month that is not finished ends when it was summed.
+// WriteCSV writes the statement as CSV with a heading. The amount of a kind, a day or a
+// label is its net. The amount of an outstanding operation is its exposure, empty if
+// unknown. An unfinished month's period ends when it was summed.
 func (s *Statement) WriteCSV(out io.Writer) error {
 	w, to := csvWriter{bufio.NewWriter(out)}, s.To
 	if s.Until != nil {
@@ -45,7 +45,7 @@ func (s *Statement) WriteCSV(out io.Writer) error {
 	}
 	w.heading(statementColumns)
 	row := func(section, name string, cells ...any) {
-		_ = w.row(append([]any{s.Account, s.From, to, section, name}, cells...)...) // Flush returns what fails
+		_ = w.row(append([]any{s.Account, s.From, to, section, name}, cells...)...) // Flush returns the error
 	}
 	for _, m := range s.Movements() {
 		row("Wallet", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
@@ -89,21 +89,19 @@ var (
 	markdownStatement = template.Must(template.New("statement").Funcs(words).Parse(statementMarkdown))
 )
 
-// markdownCell keeps other people's text inside its cell, and from being read as
-// markup.
+// markdownCell keeps untrusted text inside its cell and from being read as markup.
 func markdownCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
 }
 
-// Movement is one line of the wallet's way from the opening to the closing balance.
+// Movement is one line between the opening and the closing balance of the wallet.
 type Movement struct {
 	Name  string
 	Cents int64
 	Sum   bool
 }
 
-// Movements are the lines between the opening and the closing balance; they add
-// up, and what is left is named too.
+// Movements returns the lines from the opening to the closing balance. They add up.
 func (s *Statement) Movements() []Movement {
 	all := []Movement{{"Balance brought forward", s.OpeningCents, true}}
 	if s.OpenedCents != 0 {
@@ -120,8 +118,8 @@ func (s *Statement) Movements() []Movement {
 	}...)
 }
 
-// Suspense are the lines of what was charged while its outcome was not known: they add up.
-// There are none where nothing was.
+// Suspense returns the lines of amounts charged with an unknown outcome, which add up. It
+// returns none if there were none.
 func (s *Statement) Suspense() []Movement {
 	if s.SuspenseOpeningCents == 0 && s.SuspenseChargedCents == 0 {
 		return nil
@@ -141,7 +139,7 @@ type StatementTable struct {
 	Rows        []SubjectTotal
 }
 
-// Tables are the period by kind, by day and by label; empty ones are left out.
+// Tables returns the period by kind, by day and by label, without empty tables.
 func (s *Statement) Tables() (tables []StatementTable) {
 	orders, renewals := s.Orders, s.Renewals
 	orders.Subject, renewals.Subject = "Orders", "Renewals"

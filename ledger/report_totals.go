@@ -1,4 +1,4 @@
-// The sums of a span of time, by day, command, order, proxy or label.
+// The sums of the books by day, command, order, proxy or label.
 
 package ledger
 
@@ -10,28 +10,28 @@ import (
 	"fmt"
 )
 
-// BookTotal is what one order, renewal, proxy, label or day cost, in integer
-// cents. Net is charged less refunded, and what was recorded.
+// BookTotal is the cost of one order, renewal, proxy, label or day, in integer cents. Net
+// is charged less refunded, plus recorded.
 type BookTotal struct {
 	SubjectTotal
 
-	// RecordedCents is what a person recorded: spent elsewhere, less what came back
-	// on an order.
+	// RecordedCents is what an operator recorded: spent elsewhere, less what came back on
+	// an order.
 	RecordedCents int64 `json:"recorded_cents"`
-	// Zone is the one that a day is of.
+	// Zone is the time zone of a day.
 	Zone string `json:"zone,omitempty"`
 }
 
-// recordedOn is what people recorded on the order of operation o, where it is the
-// first with that number.
+// recordedOn selects the records on the order of operation o, if it is the first with that
+// number.
 const recordedOn = `CASE WHEN o.order_no <> '' AND o.id = (SELECT min(x.id) FROM operations x WHERE x.order_no <> '' AND x.order_no = o.order_no)
 	THEN (SELECT coalesce(sum(CASE r.kind WHEN 'external' THEN r.cents ELSE -r.cents END), 0) FROM transfers r
 		WHERE r.order_no <> '' AND (r.kind = 'external' OR r.kind = 'funding') AND r.order_no = o.order_no) ELSE 0 END`
 
-// totalsBy are the questions that TotalsBy answers: subject, name, count, charged,
-// refunded, recorded, and by what the latest or dearest come first. The count is of
-// the proxies of an order or a renewal, the renewals of a proxy, the commands of a
-// label and the charges of a day; what was refused has bought nothing and counts 0.
+// totalsBy holds the queries that TotalsBy answers: subject, name, count, charged,
+// refunded, recorded, and the rank of the newest or dearest. The count is the proxies of an
+// order or renewal, the renewals of a proxy, the commands of a label, or the charges of a
+// day. A refused command bought nothing and counts 0.
 var totalsBy = map[string]string{
 	"order": `SELECT coalesce(nullif(o.order_no, ''), o.id) AS subject, '' AS name, CASE WHEN o.charged_cents > 0 THEN o.expected_count ELSE 0 END AS n, o.charged_cents AS charged, o.refunded_cents AS refunded,
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank
@@ -56,7 +56,7 @@ var totalsBy = map[string]string{
 		FROM transfers t WHERE t.kind <> 'funding' OR t.order_no <> '' GROUP BY 1`,
 }
 
-// withoutSubject is how the rest of a question is called that has no subject.
+// withoutSubject names the remainder of a query that has no subject.
 var withoutSubject = map[string]string{"order": "(no order)", "renewal": "(no renewal)", "ip": "(no single ip)", "label": "(no label)", "day": "(no day)"}
 
 const (
@@ -66,10 +66,10 @@ const (
 		coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) - (SELECT coalesce(sum(cents), 0) FROM transfers WHERE order_no <> '' AND kind = 'funding') FROM totals`
 )
 
-// TotalsBy sums the book by order, renewal, ip, label or day (UTC), up to limit,
-// the latest orders, renewals and days first and the dearest ips. The rows add up
-// to what the account spent, charged and recorded; by label, those of each name of
-// a label do. What is left is in rows of its own (Rest).
+// TotalsBy sums the books by order, renewal, ip, label or day (UTC), up to limit, the
+// newest orders, renewals and days first and the dearest ips. The rows add up to what the
+// account was charged and recorded; for labels, the rows of each label name do. Rows of
+// their own (Rest) hold the remainder.
 func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTotal, error) {
 	query, ok := totalsBy[what]
 	if !ok {
@@ -115,13 +115,12 @@ func scanTotal(s scanner) (x BookTotal, err error) {
 	return x, err
 }
 
-// less takes another total away.
+// less subtracts another total.
 func (x *BookTotal) less(y BookTotal) {
 	x.ChargedCents, x.RefundedCents, x.RecordedCents = x.ChargedCents-y.ChargedCents, x.RefundedCents-y.RefundedCents, x.RecordedCents-y.RecordedCents
 }
 
-// withRests puts after the rows of each name what they leave of it, and what it
-// leaves of the book.
+// withRests adds, after the rows of each name, the remainder of that name and of the books.
 func withRests(what string, shown, names []BookTotal, book BookTotal) (all []BookTotal) {
 	for _, whole := range names {
 		further, none := whole, book

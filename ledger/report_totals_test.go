@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// whole is a renewal that a person answers for as a whole.
+// whole is a renewal that an operator answers as a whole.
 func (m *model) whole(t *rapid.T) {
 	id := m.next("r")
 	truth := rapid.Int64Range(1, 900).Draw(t, "truth")
@@ -22,14 +22,14 @@ func (m *model) whole(t *rapid.T) {
 	m.add(resolved(id, "", "charged", truth))
 }
 
-// onAnOrder records money on an order of ours, or on one that was made elsewhere.
+// onAnOrder records money on an order of this ledger, or on one made elsewhere.
 func (m *model) onAnOrder(t *rapid.T) {
 	no := rapid.SampledFrom([]string{"no of o1/1", "no of o2/1", "no of o3/1", "ord_elsewhere", ""}).Draw(t, "order")
 	kind := rapid.SampledFrom([]string{"external", "top-up"}).Draw(t, "kind")
 	m.add(fact.LedgerRecorded{Movement: kind, AmountCents: rapid.Int64Range(1, 3000).Draw(t, "cents"), OrderNo: no, By: "ada", Reason: "x"})
 }
 
-// labelled gives the accepted commands labels of many names, of one, or none.
+// labelled gives the accepted commands labels with many names, with one, or none.
 func labelled(t *rapid.T, facts []fact.Fact) []fact.Fact {
 	facts = slices.Clone(facts)
 	for i, f := range facts {
@@ -48,7 +48,7 @@ func labelled(t *rapid.T, facts []fact.Fact) []fact.Fact {
 	return facts
 }
 
-// spentOf is what the postings of the book say was spent, recorded money included.
+// spentOf returns what the postings show as spent, including recorded money.
 func spentOf(t *testing.T, b *book) (cents int64) {
 	t.Helper()
 	all, err := b.Postings(t.Context(), 0, 100_000)

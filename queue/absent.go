@@ -15,14 +15,15 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// AbsentError says that no JetStream answers where the configuration has the streams.
+// AbsentError reports that no JetStream answers where the configuration expects the
+// streams.
 type AbsentError struct{ Seen, Do string }
 
 // Error says what was seen, and what to do.
 func (e *AbsentError) Error() string { return e.Seen + ": " + e.Do }
 
-// CheckPresent returns an [AbsentError] when no JetStream answers, nil when one does. Other
-// errors are those of a JetStream that is there.
+// CheckPresent returns an [AbsentError] if no JetStream answers, nil if one does. Other
+// errors come from a JetStream that is present.
 func CheckPresent(ctx context.Context, j *JetStream) error {
 	_, err := j.AccountInfo(ctx)
 	switch {
@@ -45,7 +46,8 @@ func CheckPresent(ctx context.Context, j *JetStream) error {
 		"set nats.domain to this one where the streams are there; where they are on the hub of this leaf node, to the hub's, and see that the two are connected"}
 }
 
-// Explain says why JetStream has not answered, if that is what an error is about.
+// Explain replaces an error about a missing JetStream answer with its cause. Other errors
+// stay.
 func Explain(ctx context.Context, j *JetStream, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		if absent, ok := errors.AsType[*AbsentError](CheckPresent(ctx, j)); ok {
@@ -55,8 +57,8 @@ func Explain(ctx context.Context, j *JetStream, err error) error {
 	return err
 }
 
-// AwaitPresent returns when JetStream answers, or why it does not until ctx ends. waits is
-// called once, where it does not at once.
+// AwaitPresent waits until JetStream answers. If ctx ends first it returns why JetStream
+// did not answer. It calls waits once if there is no answer at once.
 func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
 	for first := true; ; first = false {
 		limited, cancel := context.WithTimeout(ctx, electionAsk)
@@ -74,7 +76,7 @@ func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
 	}
 }
 
-// How long a question may take while a cluster may be without a leader, and when it is asked again.
+// Bounds of one request to a cluster that may have no leader, and the wait before the next.
 const (
 	electionAsk   = 2 * time.Second
 	electionAgain = 250 * time.Millisecond

@@ -12,8 +12,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestWhyNoJetStreamAnswers: that a server has none, a wrong domain, and a hub that is away
-// are told apart.
+// TestWhyNoJetStreamAnswers distinguishes a server without JetStream, a wrong domain, and a
+// hub that is away.
 func TestWhyNoJetStreamAnswers(t *testing.T) {
 	t.Parallel()
 	port, err := freeport.Loopback()

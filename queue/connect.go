@@ -1,4 +1,4 @@
-// The connection to NATS: its configuration, reconnection and state.
+// The connection to NATS: configuration, reconnection and state.
 
 package queue
 
@@ -26,40 +26,38 @@ import (
 	"perennial/ledger/files"
 )
 
-// ConnectConfig says which NATS to use. Exactly one of Embedded, URL and
-// Context is given.
+// ConnectConfig says which NATS to use. Exactly one of Embedded, URL and Context is given.
 type ConnectConfig struct {
 	Embedded  InProcess // the server inside this process
 	URL       string    // nats://host:port, or several joined by commas
 	CredsFile string    // credentials file for URL; optional
 	NKeyFile  string    // seed of an NKey for URL; optional
-	User      string    // for URL, where it names none; optional
+	User      string    // used if URL names no user; optional
 	Password  string    // of User
-	CAFile    string    // certificates that the server's is checked with; default: those of the system
-	CertFile  string    // the client's certificate, and
+	CAFile    string    // certificates that verify the server's; default: the system's
+	CertFile  string    // the client's certificate and
 	KeyFile   string    // its key; optional
-	TLSFirst  bool      // TLS begins before the server says anything (handshake_first)
-	Domain    string    // of JetStream, where the streams are behind a leaf node; default: the server's own
+	TLSFirst  bool      // TLS begins before the server sends anything (handshake_first)
+	Domain    string    // of JetStream, for streams behind a leaf node; default: the server's own
 	Context   string    // name of a NATS CLI context
-	Name      string    // what the server shows for this connection; default "perennial"
-	Wait      bool      // a server that is away, or refuses the login, is waited for; default: an error
-	// Reconnected is called when the connection was made again, or came that had to be
-	// waited for: the server may not be, and may not hold, what it was and held before.
-	// nil: nothing is.
+	Name      string    // name of this connection at the server; default "perennial"
+	Wait      bool      // wait for a server that is away or refuses the login; default: an error
+	// Reconnected is called when the connection is made again, or for the first time after
+	// waiting. The server may be another one and hold other data than before. nil: no call.
 	Reconnected func()
 	Log         *logrus.Logger // default: logrus's standard logger
 }
 
-// InProcess is a server inside this process, as a connection to it is made.
+// InProcess is a server inside this process, as seen by its connections.
 type InProcess interface {
 	URL() string
-	// ConnectOptions connect to it without a socket, as its runner.
+	// ConnectOptions connect to the server without a socket, as its runner.
 	ConnectOptions() []nats.Option
 }
 
-// Queue is a connection to NATS. It reconnects automatically and without limit, also where a
-// login was refused; while it is down, publishing fails at once instead of being
-// buffered. All methods may be used concurrently.
+// Queue is a connection to NATS. It reconnects automatically and without limit, even after
+// a refused login. While it is down, publishing fails at once instead of being buffered.
+// All methods are safe for concurrent use.
 type Queue struct {
 	nc          *nats.Conn
 	js          *JetStream
@@ -67,27 +65,27 @@ type Queue struct {
 	dialer      dialer
 	met         atomic.Bool           // a connection was made
 	failed      atomic.Pointer[error] // why the connection is down
-	attempts    atomic.Int64          // that failed
+	attempts    atomic.Int64          // failed attempts
 	reconnected func()
 	log         *logrus.Entry
 }
 
-// JetStream is what the parts of the queue ask of the server.
+// JetStream returns the interface to the server for the queue's packages.
 func (q *Queue) JetStream() *JetStream { return q.js }
 
 const (
-	// reconnectWait is between two attempts to reach a server.
+	// reconnectWait is the time between two attempts to reach a server.
 	reconnectWait = 250 * time.Millisecond
-	// pingInterval and pingsOut say after how long a connection through which
-	// nothing comes is given up and made again: some nine seconds.
+	// pingInterval and pingsOut define when a silent connection is dropped and made again:
+	// after some nine seconds.
 	pingInterval = 3 * time.Second
 	pingsOut     = 2
 	// sayAgain is the least time between two log lines about a connection that is down.
 	sayAgain = 30 * time.Second
 )
 
-// Connect connects to NATS. With Wait it returns at once, and the connection is
-// made when the server can be reached. The error says which address was tried.
+// Connect connects to NATS. With Wait it returns at once, and connects when the server can
+// be reached. The error names the address that was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
 	q := &Queue{
 		log:         cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
@@ -113,12 +111,12 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
-		nats.SetCustomDialer(&q.dialer), nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that is refused now may be put right at the server
+		nats.SetCustomDialer(&q.dialer), nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login refused now may be fixed at the server
 		nats.ConnectHandler(q.onConnect), nats.ReconnectErrHandler(q.onFailedAttempt),
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
 	if q.nc, err = nats.Connect(address, options...); err != nil {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
-			err = errNoURL // its text quotes the address, with the password
+			err = errNoURL // its text quotes the address, including the password
 		}
 		return nil, fmt.Errorf("connect to nats at %s: %w", q.js.where, q.connectError(err))
 	}
@@ -129,8 +127,8 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	return q, nil
 }
 
-// LetsIn reports whether a server lets in a client that brings no login. address may
-// name a user, which is left out.
+// LetsIn reports whether a server admits a client without a login. It ignores a user named
+// in the address.
 func LetsIn(config ConnectConfig) bool {
 	config.User, config.Password, config.CredsFile, config.NKeyFile, config.CertFile, config.KeyFile, config.Context = "", "", "", "", "", "", ""
 	q, err := Connect(config)
@@ -141,16 +139,15 @@ func LetsIn(config ConnectConfig) bool {
 	return true
 }
 
-// Close ends the connection. What was published and not acknowledged may be
-// lost; events are published again by the next outbox.
+// Close ends the connection. Unacknowledged messages may be lost; the next outbox publishes
+// events again.
 func (q *Queue) Close() { q.nc.Close() }
 
-// URL is the address of the server that the connection is on, or of the one that
-// is to be reached.
+// URL returns the address of the connected server, or of the one to connect to.
 func (q *Queue) URL() string { return q.js.URL() }
 
-// Anonymous says whether the server lets in every client that reaches it: it asks for no
-// login. TLS alone proves the server and not the client.
+// Anonymous reports whether the server admits every client without a login. TLS by itself
+// proves the server, not the client.
 func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
 
 // Down says why the connection is down, "" when it is up.
@@ -158,7 +155,7 @@ func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
 	}
-	// nats.go calls no handler for a login that is refused, and before the first connection for nothing.
+	// nats.go calls no handler for a refused login, and none before the first connection.
 	if err := q.nc.LastError(); err != nil && (!q.met.Load() || errors.Is(err, nats.ErrAuthorization)) {
 		err = q.connectError(err)
 		q.failed.Store(&err)
@@ -170,8 +167,8 @@ func (q *Queue) Down() string {
 	return why
 }
 
-// LocalAddress is the address of this machine as the server sees it; "" where it does not
-// say one, as to a client inside its process.
+// LocalAddress returns this machine's address as the server sees it; "" if the server gives
+// none, as to a client inside its process.
 func (q *Queue) LocalAddress() string {
 	ip, err := q.nc.GetClientIP()
 	if err != nil || ip == nil {
@@ -187,8 +184,8 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	}
 }
 
-// onFailedAttempt keeps why the server cannot be reached, and logs it when it changes
-// and at most every sayAgain.
+// onFailedAttempt records why the server cannot be reached. It logs a changed reason at
+// once, and the same reason at most every sayAgain.
 func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	err = q.connectError(err)
 	before := q.failed.Swap(&err)
@@ -198,7 +195,7 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	}
 }
 
-// onConnect logs the first connection, if it was waited for.
+// onConnect logs the first connection, if there was a wait for it.
 func (q *Queue) onConnect(nc *nats.Conn) {
 	q.met.Store(true)
 	if q.failed.Load() != nil {
@@ -232,8 +229,8 @@ func (c ConnectConfig) where() string {
 	}
 }
 
-// areAddresses refuses what the client would take for the server of this machine: another
-// scheme, or no host.
+// areAddresses refuses addresses that the client would take for this machine's server:
+// another scheme, or no host.
 func areAddresses(addresses string) bool {
 	for address := range strings.SplitSeq(addresses, ",") {
 		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
@@ -249,8 +246,8 @@ func areAddresses(addresses string) bool {
 
 var errNoURL = errors.New("it must be nats://host:port, or several joined by commas")
 
-// Redacted hides the user's part of addresses, which end up in errors and logs: a
-// password, or a token in place of the user.
+// Redacted hides the user part of addresses for errors and logs: a password, or a token in
+// place of the user.
 func Redacted(addresses string) string {
 	parts := strings.Split(addresses, ",")
 	for i, address := range parts {
@@ -271,7 +268,7 @@ func Redacted(addresses string) string {
 	return strings.Join(parts, ",")
 }
 
-// target turns the configuration into an address and how it is entered.
+// target turns the configuration into an address and the way to enter it.
 func (c ConnectConfig) target() (string, entry, error) {
 	switch {
 	case c.Embedded != nil:
@@ -279,7 +276,7 @@ func (c ConnectConfig) target() (string, entry, error) {
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":
-		// A user that the address names comes before this one.
+		// A user named in the address takes precedence.
 		how, err := access{
 			Creds: c.CredsFile, NKey: c.NKeyFile, User: c.User, Password: c.Password, CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, Domain: c.Domain, TLSFirst: c.TLSFirst,
 		}.entry()
@@ -292,11 +289,11 @@ func (c ConnectConfig) target() (string, entry, error) {
 type entry struct {
 	options []nats.Option
 	domain  string
-	api     string // what the subjects of its API begin with, in place of domain
+	api     string // prefix of its API's subjects, in place of domain
 	inbox   string // of the connection; "" for the default
 }
 
-// access is how a server is reached, as a context file of the NATS command line says it.
+// access is how a server is reached, in the format of a context file of the NATS CLI.
 type access struct {
 	URL      string `json:"url"`
 	Creds    string `json:"creds"`
@@ -313,8 +310,7 @@ type access struct {
 	Inbox    string `json:"inbox_prefix"`
 }
 
-// readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under
-// ~/.config.
+// readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under ~/.config.
 func readContext(name string) (string, entry, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return "", entry{}, fmt.Errorf("nats context %q: not a name", name)
@@ -346,14 +342,14 @@ func readContext(name string) (string, entry, error) {
 	return cmp.Or(context.URL, nats.DefaultURL), how, nil
 }
 
-// unsupported names the members of a context that say something and have no effect here:
-// without one of them the connection would be another than the context's.
+// unsupported names the members of a context that are set and have no effect here. Without
+// one of them the connection would differ from the context's.
 func unsupported(text []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(text, &members); err != nil {
 		return err
 	}
-	for _, about := range []string{"description", "color_scheme", "jetstream_event_prefix"} { // not the connection
+	for _, about := range []string{"description", "color_scheme", "jetstream_event_prefix"} { // not about the connection
 		delete(members, about)
 	}
 	for field := range reflect.TypeFor[access]().Fields() {
@@ -375,8 +371,8 @@ func unsupported(text []byte) error {
 // maxContext bounds a context file and a creds file, in bytes.
 const maxContext = 64 << 10
 
-// readable refuses a file that is none: the client library reads it again at each
-// connection, and would wait forever for a named pipe.
+// readable refuses a path that is not a readable file. The client library reads it again at
+// each connection, and would wait forever on a named pipe.
 func readable(what, file string) error {
 	if file == "" {
 		return nil
@@ -387,7 +383,7 @@ func readable(what, file string) error {
 	return nil
 }
 
-// private reads a text file with a secret in it.
+// private reads a text file that contains a secret.
 func private(what, file string) ([]byte, error) {
 	text, err := files.Read(file, maxContext)
 	if err != nil {
@@ -413,7 +409,7 @@ func byNKey(file string) (nats.Option, error) {
 	return nats.Nkey(public, pair.Sign), err
 }
 
-// byCertificate shows a certificate, which is read again at each connection.
+// byCertificate presents a certificate, which is read again at each connection.
 func byCertificate(cert, key string) nats.Option {
 	return nats.ClientTLSConfig(func() (c tls.Certificate, err error) {
 		public, err := files.Read(cert, maxContext)
@@ -431,13 +427,13 @@ func byCertificate(cert, key string) nats.Option {
 	}, nil)
 }
 
-// validDomain is a name that can be a token of a subject.
+// validDomain matches a name that can be a subject token.
 var validDomain = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (a access) entry() (how entry, err error) {
 	err = errors.Join(readable("ca", a.CA), readable("cert", a.Cert), readable("key", a.Key))
 	if a.Creds != "" {
-		_, secret := private("creds", a.Creds) // the library finds what it looks for past a byte order mark
+		_, secret := private("creds", a.Creds) // the library finds the credentials even after a byte order mark
 		err = errors.Join(err, secret)
 	}
 	if a.Domain != "" && !validDomain.MatchString(a.Domain) {
@@ -466,7 +462,7 @@ func (a access) entry() (how entry, err error) {
 	if a.Cert != "" {
 		how.options = append(how.options, byCertificate(a.Cert, a.Key))
 	}
-	if a.CA != "" { // after the certificate, whose option knows none
+	if a.CA != "" { // after the certificate, whose option sets none
 		how.options = append(how.options, nats.RootCAs(a.CA))
 	}
 	if a.TLSFirst {

@@ -13,7 +13,8 @@ import (
 	"perennial/queue/publish"
 )
 
-// TestMembersOfANATSContext that say how the connection is made are used, or refused by name.
+// TestMembersOfANATSContext checks that members which affect the connection are used, or
+// refused by name.
 func TestMembersOfANATSContext(t *testing.T) {
 	server := natstest.Start(t, `jetstream {store_dir: $STORE}
 accounts {

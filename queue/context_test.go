@@ -20,7 +20,7 @@ func TestAServerWithoutALoginIsNoticed(t *testing.T) {
 	}
 }
 
-// login is of a server that asks for one.
+// login configures a server that requires a login.
 const login = "authorization {user: ops, password: pw}"
 
 func TestNoErrorSaysThePasswordOfAnAddress(t *testing.T) {

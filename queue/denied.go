@@ -1,6 +1,5 @@
-// Requests that a NATS server denies. It does not answer a request on a subject that
-// its user has no permission for: it reports an error on the connection, and the
-// requests that wait there are ended here.
+// Requests that a NATS server denies. The server does not answer a request on a forbidden
+// subject: it reports an error on the connection. This file ends the waiting requests.
 
 package queue
 
@@ -14,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// DeniedError says that the user of the connection has no permission for a subject.
+// DeniedError reports that the connection's user has no permission for a subject.
 type DeniedError struct{ Subject string }
 
 // Error names the subject and where permissions come from.
@@ -22,13 +21,13 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("the NATS user of this connection has no permission for %s: log in as a user whose role gives it (nats.users, docs/security.md)", e.Subject)
 }
 
-// denials are the requests in progress that a refusal ends.
+// denials holds the pending requests that a refusal ends.
 type denials struct {
 	mu    sync.Mutex
 	waits map[*waiting]struct{}
 }
 
-// waiting is one of them.
+// waiting is one pending request.
 type waiting struct {
 	subject string
 	end     context.CancelCauseFunc
@@ -36,7 +35,8 @@ type waiting struct {
 
 var deniedSubject = regexp.MustCompile(`Permissions Violation for Publish to "([^"]+)"`)
 
-// heard ends the requests that an error of the connection is about, if it is about any.
+// heard ends the requests that a connection error is about, and reports whether there were
+// any.
 func (d *denials) heard(err error) bool {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return false
@@ -57,7 +57,8 @@ func (d *denials) heard(err error) bool {
 	return found
 }
 
-// Allowed ends with a [DeniedError] as its cause when the server refuses the subject.
+// Allowed returns a context that ends with a [DeniedError] as its cause if the server
+// refuses the subject.
 func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d, w := &j.denials, &waiting{subject, cancel}
@@ -75,7 +76,7 @@ func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Contex
 	}
 }
 
-// Denied is the refusal that ended a context, or else the error as it is.
+// Denied returns the refusal that ended a context, otherwise err itself.
 func Denied(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
 		return refused

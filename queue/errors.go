@@ -1,4 +1,4 @@
-// The errors that callers of this package match.
+// Errors that callers of this package match.
 
 package queue
 
@@ -8,22 +8,21 @@ import (
 )
 
 var (
-	// ErrNoAccount says that the server has streams of other accounts and none of this one:
-	// the account is not configured there.
+	// ErrNoAccount reports that the server has streams of other accounts but none of this
+	// one: the account is not configured there.
 	ErrNoAccount = errors.New("the account is not configured on this server")
 
-	// ErrStopping says that the runner that had begun to answer stopped, or lost
-	// the account, before it was done: a change that was asked for may have been
-	// made or not. Ask again.
+	// ErrStopping reports that the answering runner stopped, or lost the account, before it
+	// was done. A requested change may have been made or not. Ask again.
 	ErrStopping = errors.New("the runner stopped before it could answer")
 
-	// ErrDisconnected says that the connection to NATS was lost before a command
-	// could be published. It may be published again: an id is done once.
+	// ErrDisconnected reports that the connection to NATS was lost before a command could
+	// be published. Publishing it again is safe: an id is done once.
 	ErrDisconnected = errors.New("the connection to NATS was lost")
 )
 
-// StreamError refuses a stream whose settings would lose data or break the
-// order of work. Field is the setting's name in NATS's stream configuration.
+// StreamError refuses a stream whose settings would lose data or break the order of work.
+// Field is the setting's name in NATS's stream configuration.
 type StreamError struct {
 	Stream string
 	Field  string

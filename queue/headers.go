@@ -1,4 +1,4 @@
-// Headers of commands, and the answers on the inboxes that they name.
+// Headers of commands, and answers on the inboxes named in them.
 
 package queue
 
@@ -9,14 +9,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// HeaderReplyTo of a command names the inbox that gets the data of its command.finished.
+// HeaderReplyTo is the header of a command that names the inbox for the data of its
+// command.finished.
 const HeaderReplyTo = "Perennial-Reply-To"
 
 // MaxInbox bounds the name of an inbox, in bytes.
 const MaxInbox = 200
 
-// Header is a header of a message, whatever the case that its name is written in: NATS
-// compares names letter by letter, and clients write them as in HTTP.
+// Header returns a header of a message, whatever the case of its name: NATS compares names
+// exactly, and clients write them as in HTTP.
 func Header(h nats.Header, name string) string {
 	if v := h.Get(name); v != "" {
 		return v
@@ -29,8 +30,8 @@ func Header(h nats.Header, name string) string {
 	return ""
 }
 
-// ReplyTo is the inbox that a command's headers name; "" for none, and for a subject that
-// is no inbox.
+// ReplyTo returns the inbox named in a command's headers; "" for none, and for a subject
+// that is no inbox.
 func ReplyTo(h nats.Header) string {
 	to := Header(h, HeaderReplyTo)
 	if len(to) > MaxInbox || !strings.HasPrefix(to, inboxes) || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -44,8 +45,8 @@ func ReplyTo(h nats.Header) string {
 	return to
 }
 
-// Answer sends what a command came to to its inbox, in the runner's NATS account and to
-// those of its producers. It is sent at least once while the inbox is there, and not kept.
+// Answer sends a command's result to its inbox, in the runner's NATS account and in those
+// of its producers. It is sent at least once while the inbox exists, and is not stored.
 func Answer(js *JetStream, account, inbox string, data []byte) error {
 	return errors.Join(js.Conn().Publish(inbox, data), js.Conn().Publish(ReplySubject(account, inbox), data))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A command that names another subject has the runner publish nothing there.
+// A command that names another subject must not make the runner publish there.
 func TestACommandIsAnsweredOnInboxesOnly(t *testing.T) {
 	for to, want := range map[string]bool{
 		nats.NewInbox():                         true,

@@ -1,5 +1,5 @@
-// The JetStream of a connection, as the packages under queue use it: with what the server
-// refuses in words, and requests that end where the user has no permission.
+// The JetStream of a connection for the packages under queue: it explains the server's
+// refusals in words, and ends requests without permission.
 
 package queue
 
@@ -17,29 +17,29 @@ import (
 	"perennial/queue/quota"
 )
 
-// JetStream is what a part asks of the server: JetStream, and by Conn the connection below
-// it. It says in words what the server refuses to make.
+// JetStream is a part's interface to the server: JetStream, and through Conn its
+// connection. It explains in words what the server refuses to create.
 type JetStream struct {
 	jetstream.JetStream
 
-	api      string // what the subjects of its API begin with
+	api      string // prefix of its API's subjects
 	ownInbox bool   // the connection's inboxes do not begin with _INBOX
-	where    string // the address that the configuration names, without credentials
+	where    string // configured address, without credentials
 	log      *logrus.Entry
 	denials  denials
 }
 
-// API is what the subjects of JetStream's API begin with.
+// API returns the prefix of the subjects of JetStream's API.
 func (j *JetStream) API() string { return j.api }
 
-// OwnInbox reports whether the inboxes of the connection have another name than NATS's own.
+// OwnInbox reports whether the connection's inboxes have another prefix than NATS's
+// default.
 func (j *JetStream) OwnInbox() bool { return j.ownInbox }
 
-// Log is where the parts write their lines.
+// Log returns the log for the parts.
 func (j *JetStream) Log() *logrus.Entry { return j.log }
 
-// URL is the address of the server that the connection is on, or of the one that
-// is to be reached.
+// URL returns the address of the connected server, or of the one to connect to.
 func (j *JetStream) URL() string {
 	if at := j.Conn().ConnectedUrl(); at != "" {
 		return Redacted(at)
@@ -47,10 +47,10 @@ func (j *JetStream) URL() string {
 	return j.where
 }
 
-// MaxPayload is how many bytes one message may have on the server.
+// MaxPayload returns the server's limit of bytes in one message.
 func (j *JetStream) MaxPayload() int64 { return j.Conn().MaxPayload() }
 
-// Clustered says whether the server that the connection is on is one of a cluster.
+// Clustered reports whether the connected server is part of a cluster.
 func (j *JetStream) Clustered() bool { return j.Conn().ConnectedClusterName() != "" }
 
 // AwaitConnected returns when the connection is up, or with ctx's error.
@@ -70,8 +70,8 @@ func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	return nil
 }
 
-// WhileConnected ends with [ErrStopping] when the connection is lost: an answer
-// that was on its way does not come any more.
+// WhileConnected returns a context that ends with [ErrStopping] when the connection is
+// lost, because a pending answer can no longer arrive.
 func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()) {
 	lost := j.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -88,8 +88,8 @@ func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()
 	}
 }
 
-// Look looks a stream up. Unlike Stream it ends with a [DeniedError] where the user may not
-// look, instead of waiting for ctx.
+// Look looks up a stream. Unlike Stream it ends with a [DeniedError] if the user has no
+// permission, instead of waiting for ctx.
 func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, error) {
 	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+name)
 	defer forget()
@@ -97,7 +97,7 @@ func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, er
 	return stream, Denied(ctx, err)
 }
 
-// LookBucket is Look of a key-value bucket.
+// LookBucket is Look for a key-value bucket.
 func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
 	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+KeyValueStream(name))
 	defer forget()
@@ -105,8 +105,8 @@ func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyV
 	return bucket, Denied(ctx, err)
 }
 
-// StreamOf looks up one of an account's streams; what names it in the error for an
-// account without it.
+// StreamOf looks up one of an account's streams; what names it in the error for an account
+// without it.
 func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (jetstream.Stream, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
@@ -118,12 +118,12 @@ func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (je
 	return stream, err
 }
 
-// leaderTimeout bounds the wait for a leader's answer. A stream without a leader, and
-// one whose leader is changing, gives none.
+// leaderTimeout bounds the wait for a leader's answer. A stream without a leader, or with a
+// changing one, does not answer.
 const leaderTimeout = 3 * time.Second
 
-// Ask sends one request of the JetStream API, which the leader of its stream answers, and
-// reads the answer. It waits for 3 s at most.
+// Ask sends one request of the JetStream API to a stream's leader, and reads the answer. It
+// waits at most 3 s.
 func (j *JetStream) Ask(ctx context.Context, operation string, request, answer any) error {
 	subject := j.api + operation
 	var body []byte
@@ -147,7 +147,7 @@ func (j *JetStream) Ask(ctx context.Context, operation string, request, answer a
 	return nil
 }
 
-// CreateStream makes a stream.
+// CreateStream creates a stream.
 func (j *JetStream) CreateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := j.JetStream.CreateStream(ctx, c)
 	return s, quota.InWords(err)
@@ -159,19 +159,19 @@ func (j *JetStream) UpdateStream(ctx context.Context, c jetstream.StreamConfig) 
 	return s, quota.InWords(err)
 }
 
-// CreateKeyValue makes a key-value bucket.
+// CreateKeyValue creates a key-value bucket.
 func (j *JetStream) CreateKeyValue(ctx context.Context, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
 	b, err := j.JetStream.CreateKeyValue(ctx, c)
 	return b, quota.InWords(err)
 }
 
-// CreateObjectStore makes an object store.
+// CreateObjectStore creates an object store.
 func (j *JetStream) CreateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
 	b, err := j.JetStream.CreateObjectStore(ctx, c)
 	return b, quota.InWords(err)
 }
 
-// CreateOrUpdateConsumer makes a consumer, or changes one.
+// CreateOrUpdateConsumer creates or changes a consumer.
 func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
 	return made, quota.InWords(err)

@@ -6,24 +6,24 @@ import (
 	"fmt"
 )
 
-// Priority says how urgent a command is against others of its account.
+// Priority says how urgent a command is compared with others of its account.
 type Priority string
 
-// The priorities of a command. PriorityNormal is that of a command that says none.
+// The priorities of a command. PriorityNormal applies to a command without one.
 const (
 	PriorityHigh   Priority = "high"
 	PriorityNormal Priority = ""
 	PriorityBulk   Priority = "bulk"
 )
 
-// Line is commands of one kind and priority: a subject of the commands stream with
-// a consumer of its own, so that none waits behind those of another line.
+// Line is the commands of one kind and priority. It has a subject of the commands stream
+// and a consumer of its own, so that its commands never wait for another line's.
 type Line struct {
 	Kind     Kind
 	Priority Priority
 }
 
-// Lines are all lines of an account, the most urgent first.
+// Lines returns all lines of an account, the most urgent first.
 func Lines() []Line {
 	return []Line{
 		{KindProxyRenew, PriorityHigh}, {KindOrderCreate, PriorityHigh},
@@ -32,7 +32,7 @@ func Lines() []Line {
 	}
 }
 
-// Subject is where commands of the line for an account are published.
+// Subject returns the subject on which an account's commands of the line are published.
 func (l Line) Subject(account string) string {
 	subject := CommandSubject(account, l.Kind)
 	if l.Priority != PriorityNormal {
@@ -41,7 +41,7 @@ func (l Line) Subject(account string) string {
 	return subject
 }
 
-// LineOf reads the line back from a command subject; false when it is none.
+// LineOf returns the line of a command subject; false if there is none.
 func LineOf(account, subject string) (Line, bool) {
 	for _, l := range Lines() {
 		if l.Subject(account) == subject {
@@ -51,7 +51,7 @@ func LineOf(account, subject string) (Line, bool) {
 	return Line{}, false
 }
 
-// ValidPriority checks that a command's priority is one that Perennial knows.
+// ValidPriority checks that Perennial knows a command's priority.
 func ValidPriority(p Priority) error {
 	switch p {
 	case PriorityHigh, PriorityNormal, PriorityBulk:
@@ -60,8 +60,8 @@ func ValidPriority(p Priority) error {
 	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(p), PriorityHigh, PriorityBulk)
 }
 
-// CommandSubjects are the subjects of an account's commands stream. There is no
-// wildcard among them: a misspelt kind is answered with "no responders" at once.
+// CommandSubjects returns the subjects of an account's commands stream. None has a
+// wildcard, so a misspelt kind is answered with "no responders" at once.
 func CommandSubjects(account string) []string {
 	lines := Lines()
 	all := make([]string, len(lines))

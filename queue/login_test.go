@@ -16,7 +16,7 @@ import (
 	"perennial/queue/natstest"
 )
 
-// TestTLSIsNoLogin: it proves who the server is, and lets every client in.
+// TLS proves the server and admits every client.
 func TestTLSIsNoLogin(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, TLS: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
 	if err != nil {

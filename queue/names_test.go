@@ -19,8 +19,7 @@ func TestAccountNamesThatCouldEscapeTheirSubjectAreRefused(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatIsNoneReachesNoServer: the client takes one without a host for the server
-// of this machine.
+// The client library takes an address without a host for this machine's server.
 func TestAnAddressThatIsNoneReachesNoServer(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string]bool{

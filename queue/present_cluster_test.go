@@ -12,7 +12,8 @@ import (
 	"perennial/queue/natstest"
 )
 
-// TestJetStreamIsAwaited while a cluster elects its leader; without a quorum the wait ends.
+// TestJetStreamIsAwaited waits while a cluster elects its leader; without a quorum the wait
+// ends.
 func TestJetStreamIsAwaited(t *testing.T) {
 	t.Parallel()
 	servers := natstest.Cluster(t)
@@ -24,7 +25,7 @@ func TestJetStreamIsAwaited(t *testing.T) {
 		s.Shutdown()
 	}
 	end := natstest.Within(t)
-	for { // the one that is left may be the leader for some seconds more
+	for { // the remaining server may stay leader for some seconds
 		waits := 0
 		ctx, cancel := context.WithTimeout(end, time.Second)
 		err := queue.AwaitPresent(ctx, q.JetStream(), func() { waits++ })

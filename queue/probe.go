@@ -1,4 +1,4 @@
-// Checks that the connection works now, and what its servers can keep.
+// Checks whether the connection works now, and how many copies its servers can keep.
 
 package queue
 
@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Probe says why nothing comes through the connection at the moment, nil while it
-// does: a server that is silent is found so before its connection is given up.
+// Probe returns why the connection does not work now, nil if it does. It detects a silent
+// server before the connection is dropped.
 func (q *Queue) Probe(ctx context.Context) error {
 	if why := q.Down(); why != "" {
 		return fmt.Errorf("%s", why)
@@ -19,8 +19,8 @@ func (q *Queue) Probe(ctx context.Context) error {
 	return nil
 }
 
-// CheckReplicas says why streams of so many copies cannot be made on this server or
-// cluster, nil when they can as far as a client can see.
+// CheckReplicas returns why this server or cluster cannot keep streams with so many
+// replicas, nil if a client can see no reason.
 func (q *Queue) CheckReplicas(replicas int) error {
 	if replicas <= 1 {
 		return nil
@@ -34,7 +34,8 @@ func (q *Queue) CheckReplicas(replicas int) error {
 	return nil
 }
 
-// Servers is how many servers of its cluster the connected server has named; 1 of a single one.
+// Servers returns how many servers the connected server has named of its cluster; 1 for a
+// single server.
 func (q *Queue) Servers() int {
 	if q.nc.ConnectedClusterName() == "" {
 		return 1

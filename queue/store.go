@@ -1,4 +1,4 @@
-// Publication to a stream, with its answer.
+// Publishing to a stream, with its acknowledgement.
 
 package queue
 
@@ -19,35 +19,35 @@ import (
 const (
 	// MaxBatch is the server's limit for one atomic batch, in messages.
 	MaxBatch = 1000
-	// MaxBatchBytes keeps a batch of large messages from filling the server's
-	// queue of unprocessed messages.
+	// MaxBatchBytes keeps a batch of large messages from filling the server's queue of
+	// unprocessed messages.
 	MaxBatchBytes = 16 << 20
 
-	// The headers of a message of an atomic batch.
+	// Headers of a message in an atomic batch.
 	HeaderBatchID       = "Nats-Batch-Id"
 	HeaderBatchSequence = "Nats-Batch-Sequence"
 	HeaderBatchCommit   = "Nats-Batch-Commit"
 
 	// PublishTimeout bounds the wait for an answer when the context has no deadline.
 	PublishTimeout = 30 * time.Second
-	// electionMost bounds the wait for a stream of a cluster that has no leader: a new one is
-	// elected within ten seconds of the loss of the old one's server.
+	// electionMost bounds the wait for a clustered stream without a leader. A new one is
+	// elected within ten seconds after its server is lost.
 	electionMost = 12 * time.Second
 
-	// codeIngest: the stream has as much to store as it may buffer, and stores nothing of
-	// this message.
+	// codeIngest says that the stream's buffer is full, and that it stores nothing of this
+	// message.
 	codeIngest jetstream.ErrorCode = 10167
 )
 
 // PubAck is a stream's answer to a publication.
 type PubAck struct {
 	Sequence uint64              `json:"seq"`
-	Count    int                 `json:"count"` // of an atomic batch
+	Count    int                 `json:"count"` // messages of an atomic batch
 	Error    *jetstream.APIError `json:"error"`
 }
 
-// Store publishes a message and waits for the stream's answer, and sends it again while the
-// stream is busy, or has no leader, as after the loss of a server. An empty answer says that a
+// Store publishes a message and waits for the stream's answer. It retries while the stream
+// is busy, or has no leader, as after the loss of a server. An empty answer means that a
 // message inside a batch is staged.
 func (j *JetStream) Store(ctx context.Context, msg *nats.Msg) (PubAck, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
@@ -93,14 +93,13 @@ func parseAck(data []byte) (PubAck, error) {
 	return ack, nil
 }
 
-// HasCode reports whether JetStream refused something with a code.
+// HasCode reports whether JetStream refused a request with this code.
 func HasCode(err error, code jetstream.ErrorCode) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && refused.ErrorCode == code
 }
 
-// Disconnected says that the client could not send because it has no connection at
-// the moment.
+// Disconnected reports whether the client could not send because it has no connection now.
 func Disconnected(err error) bool {
 	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
 		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)

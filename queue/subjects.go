@@ -1,4 +1,4 @@
-// Names: kinds of command, accounts, streams and subjects.
+// Names of command kinds, accounts, streams and subjects.
 
 package queue
 
@@ -19,8 +19,8 @@ const (
 
 var accountName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// ValidAccount checks an account's short name, which becomes a subject token,
-// a stream name and a file name: 1 to 32 of a-z, 0-9 and the hyphen.
+// ValidAccount checks an account's short name, which becomes a subject token, a stream name
+// and a file name: 1 to 32 of a-z, 0-9 and the hyphen.
 func ValidAccount(name string) error {
 	if !accountName.MatchString(name) {
 		return fmt.Errorf("account name %q: must be 1 to 32 of a-z, 0-9 and -", name)
@@ -28,7 +28,7 @@ func ValidAccount(name string) error {
 	return nil
 }
 
-// ValidKind checks that a kind of command is one that Perennial knows.
+// ValidKind checks that Perennial knows a kind of command.
 func ValidKind(kind Kind) error {
 	switch kind {
 	case KindOrderCreate, KindProxyRenew:
@@ -37,34 +37,33 @@ func ValidKind(kind Kind) error {
 	return fmt.Errorf("command kind %q: must be %s or %s", kind, KindOrderCreate, KindProxyRenew)
 }
 
-// CommandSubject is where commands of a kind for an account are published that
-// are neither urgent nor bulk.
+// CommandSubject returns the subject for commands of a kind with normal priority.
 func CommandSubject(account string, kind Kind) string {
 	return "perennial.commands." + account + "." + string(kind)
 }
 
-// EventSubject is where events of a type ("order.delivered") of an account
-// are published.
+// EventSubject returns the subject for an account's events of a type, such as
+// "order.delivered".
 func EventSubject(account, eventType string) string {
 	return "perennial.events." + account + "." + eventType
 }
 
-// DeadSubject is where commands that could not be read are put.
+// DeadSubject returns the subject of an account's dead letters.
 func DeadSubject(account string) string { return "perennial.dead." + account }
 
-// ServiceSubject is where a verb of an account's service is requested.
+// ServiceSubject returns the subject for requests of a verb of an account's service.
 func ServiceSubject(account, verb string) string { return "perennial.svc." + account + "." + verb }
 
-// CommandsStream is the name of an account's commands stream.
+// CommandsStream returns the name of an account's commands stream.
 func CommandsStream(account string) string { return "PERENNIAL_COMMANDS_" + account }
 
-// EventsStream is the name of an account's events stream.
+// EventsStream returns the name of an account's events stream.
 func EventsStream(account string) string { return "PERENNIAL_EVENTS_" + account }
 
-// DeadStream is the name of an account's stream of dead letters.
+// DeadStream returns the name of an account's stream of dead letters.
 func DeadStream(account string) string { return "PERENNIAL_DEAD_" + account }
 
-// KindOf reads the kind back from a command subject, whatever its priority.
+// KindOf returns the kind in a command subject, of any priority.
 func KindOf(account, subject string) Kind {
 	if l, ok := LineOf(account, subject); ok {
 		return l.Kind
@@ -72,13 +71,13 @@ func KindOf(account, subject string) Kind {
 	return Kind(strings.TrimPrefix(subject, "perennial.commands."+account+"."))
 }
 
-// EventTypeOf reads the type back from an event subject.
+// EventTypeOf returns the type in an event subject.
 func EventTypeOf(account, subject string) string {
 	return strings.TrimPrefix(subject, "perennial.events."+account+".")
 }
 
-// ValidToken says whether s is safe as one subject token or several joined by
-// dots: no wildcard, no white space, no empty token.
+// ValidToken reports whether s is safe as one subject token or several joined by dots: no
+// wildcard, no white space, no empty token.
 func ValidToken(s string) bool {
 	if s == "" || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
 		return false
@@ -86,40 +85,42 @@ func ValidToken(s string) bool {
 	return !strings.ContainsAny(s, "*> \t\r\n")
 }
 
-// SnapshotsBucket is the name of an account's object store of snapshots.
+// SnapshotsBucket returns the name of an account's object store of snapshots.
 func SnapshotsBucket(account string) string { return "PERENNIAL_SNAPSHOTS_" + account }
 
-// ObjectsStream is the stream that the server keeps an object store in.
+// ObjectsStream returns the name of the stream under an object store.
 func ObjectsStream(bucket string) string { return "OBJ_" + bucket }
 
-// WebhooksBucket is the name of the key-value bucket with the positions of an account's
-// webhooks.
+// WebhooksBucket returns the name of the key-value bucket with the positions of an
+// account's webhooks.
 func WebhooksBucket(account string) string { return "PERENNIAL_WEBHOOKS_" + account }
 
-// KeyValueStream is the stream that the server keeps a key-value bucket in.
+// KeyValueStream returns the name of the stream under a key-value bucket.
 func KeyValueStream(bucket string) string { return "KV_" + bucket }
 
-// FleetBucket is the name of the object store with an account's last listing.
+// FleetBucket returns the name of the object store with an account's last listing.
 func FleetBucket(account string) string { return "PERENNIAL_FLEET_" + account }
 
-// LeaseBucket is the key-value bucket in which accounts are held.
+// LeaseBucket is the key-value bucket of the account leases.
 const LeaseBucket = "PERENNIAL_LEASES"
 
-// NodesBucket is the key-value bucket in which runners say that they live.
+// NodesBucket is the key-value bucket in which runners report that they are alive.
 const NodesBucket = "PERENNIAL_NODES"
 
-// PinsBucket is the key-value bucket of the accounts that a person has given to a runner.
+// PinsBucket is the key-value bucket of the accounts that an operator has pinned to a
+// runner.
 const PinsBucket = "PERENNIAL_PINS"
 
-// ReplySubject is where the producers of an account that have NATS accounts of their own
-// import the answers to their inboxes from: those of an account get each other's, which
-// they may ask for anyway.
+// ReplySubject returns the subject from which producers with NATS accounts of their own
+// import the answers to their inboxes. Producers of one account receive each other's
+// answers, which they may ask for anyway.
 func ReplySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
 
-// UserAccount is the NATS account of one user.
+// UserAccount returns the name of a user's NATS account.
 func UserAccount(name string) string { return "PERENNIAL_USER_" + name }
 
-// KeptStreams are the streams of an account, there or not, that hold what is nowhere else.
+// KeptStreams lists an account's streams that hold data found nowhere else, existing or
+// not.
 func KeptStreams(account string) []string {
 	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
 }
@@ -127,20 +128,20 @@ func KeptStreams(account string) []string {
 // Role is a set of rights.
 type Role string
 
-// The roles. They add up: a user may have several.
+// The roles. Rights add up: a user may have several roles.
 const (
 	RoleProducer   Role = "producer"   // publishes commands, and asks their state
 	RoleSubscriber Role = "subscriber" // reads events, by pull or ordered consumers
-	RoleViewer     Role = "viewer"     // asks the verbs that change nothing, and reads events
-	RoleOperator   Role = "operator"   // asks every verb, reads events, looks after dead letters
+	RoleViewer     Role = "viewer"     // asks read-only verbs, and reads events
+	RoleOperator   Role = "operator"   // asks every verb, reads events, handles dead letters
 )
 
-// AllInboxes are the inboxes of a client. A runner answers a command on nothing else, so
-// that no command has it publish where only the runner may.
+// AllInboxes matches the inboxes of clients. A runner answers commands only there, so that
+// no command makes it publish where only the runner may.
 const (
 	inboxes    = "_INBOX."
 	AllInboxes = inboxes + ">"
 )
 
-// MaxCommandBytes is the largest command body that is carried out.
+// MaxCommandBytes is the largest command body that is accepted.
 const MaxCommandBytes = 128 << 10

@@ -1,4 +1,4 @@
-// What failed in the TLS of a connection, in words that are the same at each attempt.
+// TLS failures of a connection, in words that stay the same at each attempt.
 
 package queue
 
@@ -17,8 +17,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// tlsError is a failure of TLS. Its cause, which names ports and the time of day, is not in
-// the text.
+// tlsError is a TLS failure. The text omits its cause, which names ports and the time of
+// day.
 type tlsError struct {
 	text  string
 	cause error
@@ -27,8 +27,8 @@ type tlsError struct {
 func (e *tlsError) Error() string { return e.text }
 func (e *tlsError) Unwrap() error { return e.cause }
 
-// dialer knows whether the server has said anything on the connection of the moment: an
-// error of one that has not is about its beginning.
+// dialer knows whether the server has sent anything on the present connection. If not, an
+// error is about the beginning of the connection.
 type dialer struct {
 	net.Dialer
 	heard atomic.Bool
@@ -57,8 +57,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// connectError says what to do about a connection that cannot be made, as the error of the
-// last attempt shows. Errors of anything but TLS stay as they are.
+// connectError replaces a TLS error of the last attempt with advice. Other errors stay.
 func (q *Queue) connectError(err error) error {
 	if text := q.tlsFault(err); text != "" {
 		return &tlsError{text, err}
@@ -75,7 +74,7 @@ func (q *Queue) tlsFault(err error) string {
 		return "the NATS server has no TLS: begin its address with nats://, without ca_file and cert_file, or set up its tls block"
 	case plain:
 		return "the NATS server does not begin with TLS: leave out nats.tls_first"
-	case op != nil && op.Op == "remote error", cut && q.dialer.heard.Load() && q.config.asksForTLS(): // the alert is lost where the server's reset overtakes it
+	case op != nil && op.Op == "remote error", cut && q.dialer.heard.Load() && q.config.asksForTLS(): // the alert is lost if the server's reset overtakes it
 		return "the NATS server ends the TLS handshake: where it asks clients for a certificate (verify), set nats.cert_file and nats.key_file to one that its ca_file has signed"
 	case !q.config.TLSFirst && !q.dialer.heard.Load() && (cut || op != nil && op.Op == "read" && op.Timeout()):
 		return "the NATS server takes the connection and says nothing: where it begins with TLS (handshake_first), set nats.tls_first: true"
@@ -83,12 +82,12 @@ func (q *Queue) tlsFault(err error) string {
 	return certificateFault(err)
 }
 
-// asksForTLS reports whether the connection has TLS by its configuration.
+// asksForTLS reports whether the configuration asks for TLS.
 func (c ConnectConfig) asksForTLS() bool {
 	return c.TLSFirst || c.CAFile != "" || c.CertFile != "" || strings.HasPrefix(c.URL, "tls://")
 }
 
-// certificateFault says what is wrong with the certificate that the server has shown.
+// certificateFault says what is wrong with the server's certificate.
 func certificateFault(err error) string {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	"perennial/queue/natstest"
 )
 
-// TestAFailureOfTLSSaysWhatToDo, in the same words each time.
+// The words must be the same each time.
 func TestAFailureOfTLSSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestAFailureOfTLSSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestTLSFirst: the connection is made without waiting for a server that waits.
+// The connection is made although server and client would each wait for the other.
 func TestTLSFirst(t *testing.T) {
 	t.Parallel()
 	at := filepath.Join(t.TempDir(), "server")
@@ -74,7 +74,7 @@ func TestTLSFirst(t *testing.T) {
 	q.Close()
 }
 
-// writeCertificate writes one that is its own authority, and its key.
+// writeCertificate writes a self-signed certificate and its key.
 func writeCertificate(t *testing.T, path, address string, ends time.Duration) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

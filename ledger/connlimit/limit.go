@@ -1,7 +1,7 @@
 // Package connlimit bounds the open connections of an HTTP server. Beyond the bound a new
-// connection takes the place of the one that has been idle for longest, so that a client that
-// opens many, or trickles its requests, keeps no other client out, and no probe of health.
-// It counts connections alone: whose they are is the handler's matter.
+// connection replaces the one that has been idle longest. A client that opens many
+// connections, or trickles its requests, therefore blocks no other client and no health
+// probe. The package counts connections without regard to their clients.
 package connlimit
 
 import (
@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// Limiter bounds the open connections of one server: its Connect and Change are the server's
-// ConnContext and ConnState. A request that is being carried out is never cut off for another.
+// Limiter bounds the open connections of one server. Connect and Change are the server's
+// ConnContext and ConnState. A request in progress is never cut off for another.
 type Limiter struct {
 	limit int
 	turn  atomic.Int64
@@ -21,8 +21,8 @@ type Limiter struct {
 	open  map[net.Conn]*Conn
 }
 
-// Conn is one connection. Its turn is the time of its last progress:
-// it was accepted, or a whole request of it was read or answered.
+// Conn is one connection. Its turn is the time of its last progress: it was accepted, or
+// one of its requests was fully read or answered.
 type Conn struct {
 	limiter *Limiter
 	turn    atomic.Int64
@@ -31,13 +31,12 @@ type Conn struct {
 
 type connKey struct{}
 
-// New bounds a server to so many open connections.
+// New returns a Limiter of this many open connections.
 func New(limit int) *Limiter {
 	return &Limiter{limit: limit, open: map[net.Conn]*Conn{}}
 }
 
-// Connect is http.Server's ConnContext: called for each connection as it is
-// accepted.
+// Connect is http.Server's ConnContext, called for each accepted connection.
 func (c *Limiter) Connect(ctx context.Context, conn net.Conn) context.Context {
 	g := &Conn{limiter: c}
 	g.turn.Store(c.turn.Add(1))
@@ -50,8 +49,8 @@ func (c *Limiter) Connect(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, g)
 }
 
-// evict closes the connection whose turn is longest ago; called with the lock
-// held. The newest is never busy, so there is one.
+// evict closes the connection with the oldest turn; the caller holds the lock. The newest
+// connection is never busy, so there is always one to close.
 func (c *Limiter) evict() {
 	var oldest net.Conn
 	var turn int64
@@ -66,7 +65,7 @@ func (c *Limiter) evict() {
 	}
 }
 
-// Change is http.Server's ConnState: it forgets closed connections.
+// Change is http.Server's ConnState. It forgets closed connections.
 func (c *Limiter) Change(conn net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		c.mu.Lock()
@@ -75,21 +74,21 @@ func (c *Limiter) Change(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Of is the connection of a request; nil where its server has no limiter.
+// Of returns the connection of a request; nil if its server has no limiter.
 func Of(r *http.Request) *Conn {
 	g, _ := r.Context().Value(connKey{}).(*Conn)
 	return g
 }
 
-// Enter says that a whole request has been read and is being carried out. A
-// request that came by no connection has no Conn.
+// Enter marks the connection busy: a whole request has been read and is being handled. A
+// nil Conn is allowed.
 func (g *Conn) Enter() {
 	if g != nil {
 		g.busy.Store(true)
 	}
 }
 
-// Leave says that its reply is ready.
+// Leave marks the reply as ready.
 func (g *Conn) Leave() {
 	if g == nil {
 		return

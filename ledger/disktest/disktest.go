@@ -1,9 +1,8 @@
-// Package disktest is a disk for tests: it fails on request, remembers
-// every write and every sync, and says what a power cut would leave. Only tests
-// import it.
+// Package disktest is a disk for tests. It fails on request, records every write and sync,
+// and computes what a power cut would leave. Only tests import it.
 //
-// What fails and what is remembered are the calls that SQLite makes in C, in a
-// process that was started with the library that Build gives (LD_PRELOAD).
+// It intercepts the calls that SQLite makes in C, in a process started with the library
+// that New builds (LD_PRELOAD).
 package disktest
 
 import (
@@ -27,7 +26,7 @@ type Disk struct {
 	files                string
 }
 
-// New compiles the disk. It concerns files whose names contain files.
+// New compiles the disk's library. It affects files whose names contain files.
 func New(t testing.TB, files string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,29 +42,28 @@ func New(t testing.TB, files string) *Disk {
 	return d
 }
 
-// Environment makes a process use the disk, and tells it where it is (Given).
+// Environment returns the variables that make a process use the disk, and tell it where the
+// disk is (Given).
 func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }
 
-// Untraced is Environment with a disk that remembers nothing, for processes that write
-// much.
+// Untraced is Environment for a disk that records nothing, for processes that write much.
 func (d *Disk) Untraced() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail}
 }
 
-// KillAt makes the process end in the middle of its n-th write to a file whose
-// name ends with suffix: half of it is written.
+// KillAt ends the process in the middle of its n-th write to a file whose name ends with
+// suffix. Half of the write is done.
 func (d *Disk) KillAt(n int, suffix string) string { return fmt.Sprintf("DISK_KILL=%d=%s", n, suffix) }
 
-// Given is the disk that a process was started on.
+// Given returns the disk that this process was started on.
 func Given(environment func(string) string) *Disk {
 	return &Disk{library: environment("LD_PRELOAD"), files: environment("DISK_FILES"), fail: environment("DISK_FAIL"), trace: environment("DISK_TRACE")}
 }
 
-// Fail makes calls fail from now on: "write", "sync" or both with EIO, "full" is a write
-// that fails with ENOSPC, and with
-// "=-wal" at the end only those on files whose names end with -wal.
+// Fail makes calls fail from now on: "write", "sync" or both with EIO, and "full" writes
+// with ENOSPC. A suffix such as "=-wal" limits it to files whose names end with -wal.
 func (d *Disk) Fail(calls string) error {
 	next := d.fail + ".next"
 	return errors.Join(os.WriteFile(next, []byte(calls), 0o600), os.Rename(next, d.fail))
@@ -74,17 +72,16 @@ func (d *Disk) Fail(calls string) error {
 // Heal ends what Fail began.
 func (d *Disk) Heal() error { return os.Remove(d.fail) }
 
-// Event is what the disk remembers.
+// Event is one recorded call.
 type Event struct {
 	Op     byte   // W a write, T a truncation to Offset, S a sync, U a removal, M a mark
-	OK     bool   // of a sync: it succeeded
-	Name   string // of the file, without its directory; the text of a mark
+	OK     bool   // for a sync: it succeeded
+	Name   string // file name without directory; the text of a mark
 	Offset int64
 	Data   []byte
 }
 
-// Mark adds a mark of one's own to what is remembered, after all that has
-// happened.
+// Mark adds a mark to the record, after all earlier events.
 func (d *Disk) Mark(text string) error {
 	header := make([]byte, headerSize, headerSize+len(text))
 	header[0], header[1] = 'M', 1
@@ -99,7 +96,7 @@ func (d *Disk) Mark(text string) error {
 
 const headerSize = 16
 
-// Events are what the disk remembers, in order.
+// Events returns the recorded events, in order.
 func (d *Disk) Events() (events []Event, err error) {
 	f, err := os.Open(d.trace)
 	if err != nil {

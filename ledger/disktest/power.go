@@ -1,5 +1,4 @@
-// What a disk holds after a power cut, computed from the writes and syncs that it
-// remembers.
+// The content of a disk after a power cut, computed from its recorded writes and syncs.
 
 package disktest
 
@@ -8,24 +7,23 @@ import (
 	"slices"
 )
 
-// sector is what a disk writes whole or not at all.
+// sector is the number of bytes that a disk writes completely or not at all.
 const sector = 512
 
-// file is one file as the disk has it: what is synced, and for each sector what
-// was written since, any of which may be on the disk.
+// file is one file on the disk: its synced content, and each sector's writes since, any of
+// which may be on the disk.
 type file struct {
 	synced  []byte
 	size    int // as the operating system shows it
 	written map[int][][]byte
-	cached  map[int][]byte // the newest of each, as the operating system shows it
+	cached  map[int][]byte // newest content by sector, as the operating system shows it
 }
 
-// PowerCut returns the files as they may be after the power failed after the last of
-// the events. What was synced is there. Of what was written since, each
-// sector is there or not, by itself, whatever the order of the writes was; the
-// file may have grown to its new size, or not. What a failed sync should have
-// written is gone, although reads showed it until then: the operating system
-// has dropped it. choose picks one of n. Removals and new names count as synced.
+// PowerCut returns the files as they may be if the power fails after the last event. Synced
+// content is there. Each sector written since is there or not, independently and in any
+// order, and the file may or may not have its new size. The content of a failed sync is
+// gone, although reads showed it until then, because the operating system has dropped it.
+// choose picks one of n. Removals and new names count as synced.
 func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	files := map[string]*file{}
 	for _, e := range events {
@@ -52,7 +50,7 @@ func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	return left
 }
 
-// shown is a sector as a read shows it.
+// shown returns a sector as a read shows it.
 func (f *file) shown(n int) []byte {
 	if data := f.cached[n]; data != nil {
 		return slices.Clone(data)
@@ -76,8 +74,8 @@ func (f *file) write(offset int, data []byte) {
 	}
 }
 
-// truncate of a file that grows again shows zeros; that it may not be on the
-// disk yet is in what its sectors may hold.
+// truncate zeroes what is cut off, for a file that grows again. The zeros may not be on the
+// disk yet; they are among the sectors' possible contents.
 func (f *file) truncate(size int) {
 	for n := size / sector; n*sector < f.size; n++ {
 		now := f.shown(n)
@@ -88,8 +86,8 @@ func (f *file) truncate(size int) {
 	f.size = size
 }
 
-// sync puts the newest of every sector on the disk. One that failed loses them:
-// reads continue showing what is not there, until it is written again.
+// sync puts the newest content of every sector on the disk. A failed sync loses it: reads
+// show that content until it is written again.
 func (f *file) sync(ok bool) {
 	if ok {
 		f.synced = resized(f.synced, f.size)
@@ -102,8 +100,8 @@ func (f *file) sync(ok bool) {
 	clear(f.written)
 }
 
-// after is the file when the power comes back: nothing of what was written since
-// the sync is there, or all of it, or some sectors of it.
+// after returns the file after a power cut: with none, all, or some of the sectors written
+// since the sync.
 func (f *file) after(choose func(n int) int) []byte {
 	left := slices.Clone(f.synced)
 	how := choose(4)
@@ -120,7 +118,7 @@ func (f *file) after(choose func(n int) int) []byte {
 			which = choose(len(versions) + 1)
 		}
 		if which == len(versions) {
-			continue // nothing of it is there
+			continue // none of its writes is there
 		}
 		if end := min((n+1)*sector, max(f.size, len(left))); end > len(left) {
 			left = resized(left, end)
@@ -132,7 +130,7 @@ func (f *file) after(choose func(n int) int) []byte {
 	return left
 }
 
-// resized is a file's content, cut off or continued with zeros.
+// resized returns content cut off or extended with zeros.
 func resized(content []byte, size int) []byte {
 	return append(content[:min(len(content), size)], make([]byte, max(0, size-len(content)))...)
 }

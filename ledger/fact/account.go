@@ -1,4 +1,4 @@
-// The facts of the account as a whole: sweeps, proxies, pauses, records, reconciliation.
+// Facts about the account as a whole: sweeps, proxies, pauses, records, reconciliation.
 
 package fact
 
@@ -86,7 +86,7 @@ type ProxyExpiring struct {
 	ThresholdSeconds int64     `json:"threshold_seconds,omitempty" doc:"'threshold_seconds' is how long before the expiry the account wants to know."`
 }
 
-// Subject is the proxy.
+// Subject returns the proxy's id.
 func (f ProxyExpiring) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
@@ -98,7 +98,7 @@ type ProxyExpired struct {
 	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
 }
 
-// Subject is the proxy.
+// Subject returns the proxy's id.
 func (f ProxyExpired) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
@@ -111,7 +111,7 @@ type ProxyGone struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"As it was last shown."`
 }
 
-// Subject is the proxy.
+// Subject returns the proxy's id.
 func (f ProxyGone) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
@@ -149,8 +149,8 @@ func (AccountResumed) FactType() string { return "account.resumed" }
 const (
 	MovementTopUp    = "top-up"   // into the wallet
 	MovementExternal = "external" // spent outside Perennial
-	MovementCharge   = "charge"   // of an operation, which its replies did not show
-	MovementRefund   = "refund"   // of an operation, which its replies did not show
+	MovementCharge   = "charge"   // of an operation, missing from its replies
+	MovementRefund   = "refund"   // of an operation, missing from its replies
 )
 
 // LedgerRecorded books money that moved outside Perennial, or that the replies for an
@@ -170,8 +170,8 @@ type LedgerRecorded struct {
 	Money
 }
 
-// Subject is the operation of a charge or a refund. Else it names the record, so that its
-// id is found again; "" without an id.
+// Subject returns the operation of a charge or refund. Otherwise it names the record by its
+// id, so that it can be found again; "" without an id.
 func (f LedgerRecorded) Subject() string {
 	switch {
 	case f.OperationID != "":
@@ -182,14 +182,14 @@ func (f LedgerRecorded) Subject() string {
 	return recordPrefix + f.ID
 }
 
-// Opposite is the movement that takes this one back.
+// Opposite returns the movement that takes this one back.
 func (f LedgerRecorded) Opposite() string {
 	return map[string]string{
 		MovementTopUp: MovementExternal, MovementExternal: MovementTopUp, MovementCharge: MovementRefund, MovementRefund: MovementCharge,
 	}[f.Movement]
 }
 
-// recordPrefix tells the subjects of records from those of commands.
+// recordPrefix distinguishes the subjects of records from command ids.
 const recordPrefix = "record:"
 
 // FactType implements Fact.

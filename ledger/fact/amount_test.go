@@ -16,7 +16,7 @@ func TestAnAmountSeparatesThousandsForPeople(t *testing.T) {
 	}
 }
 
-// TestSharesAddUpToTheAmount, and no two differ by more than a cent.
+// No two shares differ by more than a cent.
 func TestSharesAddUpToTheAmount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cents, of := rapid.Int64Range(0, 1<<50).Draw(t, "cents"), rapid.IntRange(1, 50).Draw(t, "of")

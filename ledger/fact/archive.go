@@ -1,4 +1,4 @@
-// The facts of what was moved out of the journal, or off the events stream.
+// Facts about rows moved out of the journal, and events removed from the stream.
 
 package fact
 

@@ -2,7 +2,7 @@
 
 package fact
 
-// Binding is the provider account that the file belongs to.
+// Binding is the provider account that the ledger file belongs to.
 type Binding struct {
 	AccountID   string `json:"account_id"`
 	Environment string `json:"environment"`

@@ -1,4 +1,4 @@
-// Amounts that may not be known, and their sums.
+// Amounts that may be unknown, and their sums.
 
 package fact
 
@@ -14,16 +14,16 @@ type Cents struct {
 	known bool
 }
 
-// Known is an amount that is known.
+// Known returns a known amount.
 func Known(cents int64) Cents { return Cents{cents, true} }
 
-// Estimated is an estimate as the ledger and the facts keep it: 0 where none was made.
+// Estimated returns an estimate as ledger and facts store it: 0 means that there is none.
 func Estimated(cents int64) Cents { return Cents{cents, cents != 0} }
 
 // Known reports whether the amount is known.
 func (c Cents) Known() bool { return c.known }
 
-// Or is the amount, or another where it is not known.
+// Or returns the amount, or otherwise if it is unknown.
 func (c Cents) Or(otherwise int64) int64 {
 	if c.known {
 		return c.cents
@@ -31,7 +31,7 @@ func (c Cents) Or(otherwise int64) int64 {
 	return otherwise
 }
 
-// Most is the greater of two amounts, of those that are known.
+// Most returns the greater of two amounts, ignoring an unknown one.
 func (c Cents) Most(o Cents) Cents {
 	if !c.known || o.known && o.cents > c.cents {
 		return o
@@ -39,7 +39,7 @@ func (c Cents) Most(o Cents) Cents {
 	return c
 }
 
-// MarshalJSON writes null for an amount that is not known.
+// MarshalJSON writes null for an unknown amount.
 func (c Cents) MarshalJSON() ([]byte, error) {
 	if !c.known {
 		return []byte("null"), nil
@@ -59,11 +59,11 @@ func (c *Cents) UnmarshalJSON(data []byte) error {
 
 // Sum adds up amounts, and counts those that it lacks.
 type Sum struct {
-	Cents int64 // of what is known
-	Lacks int   // how many are not known
+	Cents int64 // of the known amounts
+	Lacks int   // number of unknown amounts
 }
 
-// Add is the sum with one more amount.
+// Add returns the sum with one more amount.
 func (s Sum) Add(c Cents) Sum {
 	if s.Cents += c.cents; !c.known {
 		s.Lacks++
@@ -71,13 +71,13 @@ func (s Sum) Add(c Cents) Sum {
 	return s
 }
 
-// Join is both sums together.
+// Join returns the two sums together.
 func (s Sum) Join(o Sum) Sum { return Sum{s.Cents + o.Cents, s.Lacks + o.Lacks} }
 
-// Total is what is known of the sum; not known where nothing of it is.
+// Total returns the known part of the sum; unknown if no part is known.
 func (s Sum) Total() Cents { return Cents{s.Cents, s.Lacks == 0 || s.Cents != 0} }
 
-// Text is a sum as people read it: what is not known is never shown as 0.
+// Text formats a sum for people. It never shows an unknown amount as 0.
 func (s Sum) Text(currency string) string {
 	switch {
 	case s.Lacks == 0:
@@ -88,7 +88,7 @@ func (s Sum) Text(currency string) string {
 	return fmt.Sprintf("at least %s (%d of unknown price)", Amount(s.Cents, currency), s.Lacks)
 }
 
-// ListedText is Text of a sum that list prices are part of.
+// ListedText is Text for a sum that includes list prices.
 func (s Sum) ListedText(listCents int64, currency string) string {
 	switch {
 	case listCents == 0:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestASumSaysWhatItLacks draws amounts of which half are not known.
+// The test draws amounts of which half are unknown.
 func TestASumSaysWhatItLacks(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -1,26 +1,26 @@
-// Why a proxy was left out, an operation held or a sweep held, as codes. The texts
-// beside them are for people, and are reworded.
+// Codes for why a proxy was skipped, an operation held or a sweep held. The texts next to
+// them are for people and may be reworded.
 
 package fact
 
 // SkipCode says why a proxy was left out of a renewal.
 type SkipCode string
 
-// The reasons for which a proxy is left out.
+// Reasons for skipping a proxy.
 const (
 	SkipClaimed    SkipCode = "claimed"       // another operation has it
 	SkipNotFound   SkipCode = "not_found"     // the provider does not know it
-	SkipNoExpiry   SkipCode = "no_expiry"     // it is never due
-	SkipMoved      SkipCode = "expiry_moved"  // it expires at another instant than the command says
+	SkipNoExpiry   SkipCode = "no_expiry"     // it never expires
+	SkipMoved      SkipCode = "expiry_moved"  // its expiry differs from the command's
 	SkipNotDue     SkipCode = "not_due"       // it expires later than the command says
 	SkipRenewed    SkipCode = "renewed"       // a renewal for this expiry has succeeded
-	SkipNotShown   SkipCode = "maybe_renewed" // a renewal has, which the provider may not show yet
+	SkipNotShown   SkipCode = "maybe_renewed" // a renewal has succeeded that the provider may not show yet
 	SkipRetired    SkipCode = "retired"
-	SkipUnreadable SkipCode = "unreadable" // its read at the provider fails
+	SkipUnreadable SkipCode = "unreadable" // reading it at the provider fails
 	SkipOther      SkipCode = "other"      // too many reasons to name them all
 )
 
-// SkipCodes are all of them.
+// SkipCodes are all skip codes.
 var SkipCodes = []SkipCode{
 	SkipClaimed, SkipNotFound, SkipNoExpiry, SkipMoved, SkipNotDue, SkipRenewed, SkipNotShown, SkipRetired, SkipUnreadable, SkipOther,
 }
@@ -28,20 +28,20 @@ var SkipCodes = []SkipCode{
 // HeldCode says why an operation is held.
 type HeldCode string
 
-// The reasons for which an operation is held.
+// Reasons for holding an operation.
 const (
 	HeldDailyLimit   HeldCode = "daily_limit"   // it would go over daily_limit_cents
-	HeldUnknownPrice HeldCode = "unknown_price" // no limit can be kept without its price
-	HeldNoCIDRField  HeldCode = "no_cidr_field" // the configuration has no name for its CIDRs
+	HeldUnknownPrice HeldCode = "unknown_price" // no limit can be enforced without its price
+	HeldNoCIDRField  HeldCode = "no_cidr_field" // the configuration names no field for its CIDRs
 )
 
-// HeldCodes are all of them.
+// HeldCodes are all held codes.
 var HeldCodes = []HeldCode{HeldDailyLimit, HeldUnknownPrice, HeldNoCIDRField}
 
-// SweepHeldCode says what a plan, or a part of it, waits for.
+// SweepHeldCode says what a plan, or part of it, waits for.
 type SweepHeldCode string
 
-// What plans wait for.
+// What a held plan waits for.
 const (
 	SweepHeldApproval    SweepHeldCode = "approval"
 	SweepHeldEarlierPlan SweepHeldCode = "earlier_plan" // the approval of an earlier slot's plan
@@ -52,5 +52,5 @@ const (
 	SweepHeldWallet      SweepHeldCode = "wallet"
 )
 
-// SweepHeldCodes are all of them.
+// SweepHeldCodes are all sweep held codes.
 var SweepHeldCodes = []SweepHeldCode{SweepHeldApproval, SweepHeldEarlierPlan, SweepHeldBudget, SweepHeldDay, SweepHeldMonth, SweepHeldDailyLimit, SweepHeldWallet}

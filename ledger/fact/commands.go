@@ -1,4 +1,4 @@
-// The facts of commands, operations, orders and renewals.
+// Facts about commands, operations, orders and renewals.
 
 package fact
 
@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Fact is something that happened to the account. Its JSON is the journal's
-// data column and, with the ledger's place added, the data of its event. Once
-// appended it never changes; its type and fields are read by others.
+// Fact is something that happened to the account. Its JSON is the journal's data column
+// and, with the ledger's place added, the data of its event. Once appended it never
+// changes; other programs read its type and fields.
 type Fact interface {
-	// FactType is the entity and the past-tense fact, such as "order.delivered".
+	// FactType returns the entity and a past-tense verb, such as "order.delivered".
 	FactType() string
-	// Subject is the operation or command id the fact is about, "" for the account.
+	// Subject returns the id of the operation or command, "" for the account.
 	Subject() string
 }
 
@@ -26,7 +26,7 @@ type Ref struct {
 	Trace
 }
 
-// Subject is the operation's id, or the command's where there is no operation.
+// Subject returns the operation's id, or the command's if there is none.
 func (r Ref) Subject() string {
 	if r.OperationID != "" {
 		return r.OperationID
@@ -34,10 +34,10 @@ func (r Ref) Subject() string {
 	return r.CommandID
 }
 
-// accountFact is embedded by facts that are about the account as a whole.
+// accountFact is embedded in facts about the account as a whole.
 type accountFact struct{}
 
-// Subject is "": the fact is about the account.
+// Subject returns "": the fact is about the account.
 func (accountFact) Subject() string { return "" }
 
 // LedgerOpened binds the file to a provider account and books the opening
@@ -103,7 +103,7 @@ type CommandAccepted struct {
 // FactType implements Fact.
 func (CommandAccepted) FactType() string { return "command.accepted" }
 
-// RejectedInvalid is the code of a command whose content the intake refuses.
+// RejectedInvalid is the code of a command with content that the intake refuses.
 const RejectedInvalid = "invalid"
 
 // CommandRejected ends a command, or one operation of it, with nothing charged:
@@ -163,10 +163,10 @@ func (CommandReleased) FactType() string { return "command.released" }
 
 // Codes of operations that end before anything is sent.
 const (
-	CodeCancelled  = "cancelled"         // a person cancelled it
+	CodeCancelled  = "cancelled"         // an operator cancelled it
 	CodeDivided    = "divided"           // two others take over its proxies
 	CodeDailyLimit = "daily_limit_cents" // it costs more than a whole day's limit
-	CodeCeiling    = "max_total_cents"   // it would cost more than its command's ceiling
+	CodeCeiling    = "max_total_cents"   // it would cost more than its command's limit
 )
 
 // CommandCancelled withdraws an operation that no attempt may have executed.
@@ -330,9 +330,9 @@ type Shortfall struct {
 	Listed  int64 `json:"listed_count" doc:"Entries in the order's list of proxies."`
 }
 
-// Counts are how many proxies the order should have delivered and how many it has: of
-// what was ordered and what the provider expects the larger, of what the provider says
-// that it delivered and what it lists the smaller.
+// Counts returns how many proxies the order should have delivered and how many it has.
+// expected is the larger of the ordered number and the provider's expected one. delivered
+// is the smaller of the provider's delivered number and the listed one.
 func (f OrderDelivered) Counts() (expected, delivered int64) {
 	if f.Short == nil {
 		return f.ExpectedCount, f.DeliveredCount

@@ -1,4 +1,4 @@
-// The days of a time zone: when one begins, and how an instant is shown.
+// Days in a time zone: when they begin, and how an instant is shown.
 
 package fact
 
@@ -7,15 +7,15 @@ import "time"
 // Day is 24 elapsed hours.
 const Day = 24 * time.Hour
 
-// Shown is what the zone's clock shows at an instant, as if it were UTC: on it
-// the hours of a day follow one another without gap or repetition.
+// Shown returns the zone's wall clock at an instant, as if it were UTC. On that clock the
+// hours of a day follow one another without gap or repetition.
 func Shown(at time.Time, zone *time.Location) time.Time {
 	_, offset := at.In(zone).Zone()
 	return time.Unix(at.Unix()+int64(offset), 0).UTC()
 }
 
-// FirstShown is the first instant at which the zone's clock shows a time, in UTC;
-// for a time that it never shows, the instant at which it goes past it.
+// FirstShown returns the first instant at which the zone's clock shows a time, in UTC. If
+// it never shows that time, FirstShown returns the instant at which the clock skips it.
 func FirstShown(shown time.Time, zone *time.Location) time.Time {
 	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, zone)
 	begin, end := at.ZoneBounds()
@@ -34,16 +34,16 @@ func FirstShown(shown time.Time, zone *time.Location) time.Time {
 	return at.UTC()
 }
 
-// Midnight is when a day begins in a zone, in UTC: the first midnight where the
-// clock shows two, and the instant of the change where it shows none. Month and
-// day may be out of range, as those of time.Date may.
+// Midnight returns when a day begins in a zone, in UTC. If the clock shows midnight twice
+// it is the first, and if it skips midnight it is the instant of the change. month and day
+// may be out of range, as in time.Date.
 func Midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
 	return FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)
 }
 
-// StartOfDay is when the day of an instant began in a zone, in UTC. Days follow
-// one another without gap or overlap, whatever the clock shows: NextDay of an
-// instant is the StartOfDay of every instant up to the following NextDay.
+// StartOfDay returns when the day of an instant began in a zone, in UTC. Days have no gap
+// or overlap, whatever the clock shows: NextDay of an instant is the StartOfDay of every
+// instant up to the following NextDay.
 func StartOfDay(at time.Time, zone *time.Location) time.Time {
 	shown := Shown(at, zone)
 	begin := time.Time{}
@@ -53,8 +53,8 @@ func StartOfDay(at time.Time, zone *time.Location) time.Time {
 	return begin
 }
 
-// NextDay is when the day after that of an instant begins in a zone, in UTC. It
-// is after the instant.
+// NextDay returns when the day after an instant's day begins in a zone, in UTC. It is
+// always after the instant.
 func NextDay(at time.Time, zone *time.Location) time.Time {
 	shown := Shown(at, zone)
 	begin := time.Time{}
@@ -64,7 +64,7 @@ func NextDay(at time.Time, zone *time.Location) time.Time {
 	return begin
 }
 
-// StartOfMonth is when the month of an instant began in a zone, in UTC.
+// StartOfMonth returns when the month of an instant began in a zone, in UTC.
 func StartOfMonth(at time.Time, zone *time.Location) time.Time {
 	shown := Shown(at, zone)
 	begin := time.Time{}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the zones of the list must be there on every machine
+	_ "time/tzdata" // the zones of the list must exist on every machine
 
 	"perennial/ledger/testrun"
 )
@@ -13,8 +13,8 @@ import (
 //go:embed testdata/zones.txt
 var zones string
 
-// TestTrap51DaysFollowOneAnotherInEveryZone: every day of two years in every zone of the tz
-// database; of ten years in the larger run.
+// The test covers every day of two years in every zone of the tz database; the larger run
+// covers ten years.
 func TestTrap51DaysFollowOneAnotherInEveryZone(t *testing.T) {
 	count, until := 0, time.Date(2022, 1, 1, 0, 0, 0, 0, time.UTC)
 	if testrun.Check {

@@ -1,4 +1,4 @@
-// The list of all facts, and how the data of a journal row is read back into one.
+// The list of all facts, and decoding a journal row's data into a fact.
 
 package fact
 
@@ -11,8 +11,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// all has a value of each type of fact, so that a journal can be folded again long
-// after it was written.
+// all has a value of each type of fact, so that a journal can be folded long after it was
+// written.
 var all = []Fact{
 	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerUncompared{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
 	CommandAccepted{}, CommandFinished{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
@@ -32,7 +32,7 @@ var types = func() map[string]reflect.Type {
 	return byName
 }()
 
-// Types gives a zero value of each type of fact by its name, for schemas.
+// Types returns a zero value of each type of fact by name, for schemas.
 func Types() map[string]Fact {
 	zeros := map[string]Fact{}
 	for name, t := range types {
@@ -41,14 +41,14 @@ func Types() map[string]Fact {
 	return zeros
 }
 
-// UnknownError says that a fact is of a later version of the program: this one does not
-// know its type, or a field of its data.
+// UnknownError reports a fact from a later version of the program: its type, or a field of
+// its data, is unknown to this version.
 type UnknownError struct {
 	Type  string // of the fact
-	Field string // "" where the type is not known
+	Field string // "" if the type is unknown
 }
 
-// What names what is not known.
+// What names the unknown type or field.
 func (e *UnknownError) What() string {
 	if e.Field != "" {
 		return fmt.Sprintf("field %q of fact type %q", e.Field, e.Type)
@@ -56,14 +56,14 @@ func (e *UnknownError) What() string {
 	return fmt.Sprintf("fact type %q", e.Type)
 }
 
-// Error says what is not known, and what to do.
+// Error says what is unknown, and what to do.
 func (e *UnknownError) Error() string {
 	return e.What() + " is not known to this version: use the version that wrote it, or a later one"
 }
 
-// Decode reads the data of a journal row back into its fact, whatever names its fields
-// had when it was written. A type or a field that this version does not know is an
-// *UnknownError: a fold that leaves something out would be wrong without saying so.
+// Decode reads a journal row's data back into its fact, under present or former names of
+// fields. A type or field unknown to this version is an *UnknownError, because a fold
+// without it would be silently wrong.
 func Decode(factType string, data []byte) (Fact, error) {
 	t, ok := types[factType]
 	if !ok {
@@ -82,7 +82,7 @@ func Decode(factType string, data []byte) (Fact, error) {
 	return f, nil
 }
 
-// decoding is encoding/json's, without its leniency for unknown fields.
+// decoding is encoding/json's decoding, except that it rejects unknown fields.
 var decoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), jsonv2.RejectUnknownMembers(true))
 
 func decodeStrictly(t reflect.Type, data []byte) (Fact, error) {

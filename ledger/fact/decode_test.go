@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// fill gives every field of a value something that is not its zero.
+// fill sets every field of a value to something other than zero.
 func fill(v reflect.Value) {
 	if !v.CanSet() {
 		return
@@ -54,7 +54,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// samples is one full fact of every type.
+// samples returns one full fact of every type.
 func samples(t *testing.T) map[string]Fact {
 	t.Helper()
 	all := map[string]Fact{}
@@ -141,7 +141,7 @@ func TestAFactOfALaterVersionIsNotHalfRead(t *testing.T) {
 
 var someTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// encoded is a fact's JSON as the journal holds it.
+// encoded returns a fact's JSON as the journal holds it.
 func encoded(f Fact) ([]byte, error) {
 	var text bytes.Buffer
 	err := Encode(&text, f)

@@ -1,4 +1,4 @@
-// Package fact holds the type of every fact in the journal, with its name and its JSON,
-// and the kinds, states and records of operations that facts lead to. It opens no
-// database. A fact's fields are permanent: add, never rename or reuse.
+// Package fact defines the type of every fact in the journal, with its name and JSON. It
+// also defines the kinds, states and records of operations that follow from facts. It opens
+// no database. A fact's fields are permanent: add fields, never rename or reuse them.
 package fact

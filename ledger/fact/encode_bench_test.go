@@ -35,7 +35,7 @@ func BenchmarkEncode(b *testing.B) {
 	})
 }
 
-// benchFacts are those of a renewal of one proxy.
+// benchFacts returns the facts of a renewal of one proxy.
 func benchFacts() []Fact {
 	expiry := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	return []Fact{

@@ -1,4 +1,4 @@
-// The fact that a command has ended, with what came of it, and what facts say of money.
+// The fact that a command has ended, with its results, and the money in facts.
 
 package fact
 
@@ -12,7 +12,7 @@ type Booked struct {
 	Currency      string `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
 }
 
-// Plus is the sum of two, in the currency of the first.
+// Plus returns the sum of two, in the currency of the first.
 func (b Booked) Plus(other Booked) Booked {
 	b.ChargedCents += other.ChargedCents
 	b.RefundedCents += other.RefundedCents
@@ -27,7 +27,7 @@ type Money struct {
 	Totals *Booked `json:"totals,omitempty" doc:"Of the operation, with this fact."`
 }
 
-// WithMoney is a fact that books with what it books.
+// WithMoney returns a fact with the money it books.
 func WithMoney(f Fact, m Money) Fact {
 	switch f := f.(type) {
 	case LedgerOpened:
@@ -58,12 +58,12 @@ func WithMoney(f Fact, m Money) Fact {
 	return f
 }
 
-// Books is what a read of the order books.
+// Books returns what a read of the order books.
 func (s OrderState) Books() Booked {
 	return Booked{ChargedCents: s.ChargedCents, RefundedCents: s.RefundedCents}
 }
 
-// Books is what the lines of a renewal's result book, those in suspense with the others.
+// Books returns what the lines of a renewal's result book, including suspense.
 func (l Lines) Books() (b Booked) {
 	for _, x := range l.Items {
 		b.ChargedCents += x.ChargedCents
@@ -103,8 +103,8 @@ type FinishedOperation struct {
 	DeliveredCount int64  `json:"delivered_count,omitempty" doc:"How many proxies are available."`
 }
 
-// Bounds of what one CommandFinished names; the verb lines of the account's service
-// gives the others.
+// Bounds of what one CommandFinished names; the verb lines of the account's service returns
+// the rest.
 const (
 	MaxFinishedLines      = 200
 	MaxFinishedOperations = 200

@@ -1,26 +1,26 @@
-// Instants as facts write them: which can be written, and when two expiries are one.
+// Instants in facts: which can be written, and when two expiries are the same.
 
 package fact
 
 import "time"
 
-// WritableInstant reports whether an instant can be written in UTC as commands and
-// facts write it, from the year 1 to the year 9999: what is valid with its offset
-// may lie in the year 0 or 10000 without it.
+// WritableInstant reports whether an instant can be written in UTC in commands and facts,
+// from year 1 to year 9999. An instant valid with its offset may be in year 0 or 10000 in
+// UTC.
 func WritableInstant(t time.Time) bool {
 	y := t.UTC().Year()
-	return !t.IsZero() && y >= 1 && y <= 9999 // the first instant of the year 1 represents none
+	return !t.IsZero() && y >= 1 && y <= 9999 // the zero time means none
 }
 
-// ExpiryTolerance is by less than what two readings of one expiry differ: a list may show
-// minutes, or days, where a detail shows seconds. A renewal moves it by 30 days at least,
-// of days that the provider counts.
+// ExpiryTolerance exceeds the difference of two readings of one expiry: a list may show
+// minutes or days where a detail shows seconds. A renewal moves an expiry by at least 30 of
+// the provider's days.
 const ExpiryTolerance = 24 * time.Hour
 
-// SameExpiry reports whether two readings are of one expiry, and no renewal is between them.
+// SameExpiry reports whether two readings show the same expiry, with no renewal between.
 func SameExpiry(a, b time.Time) bool { return a.Sub(b).Abs() < ExpiryTolerance }
 
-// Expiry is an expiry as it is kept: to the second. Nil is nil.
+// Expiry returns an expiry as it is stored, to the second. Nil stays nil.
 func Expiry(at *time.Time) *time.Time {
 	if at == nil {
 		return nil

@@ -1,5 +1,5 @@
-// The kinds of operation, and what each is about. Every switch over kinds is exhaustive: the linter
-// names what a new one needs.
+// The kinds of operation. Every switch over kinds is exhaustive: the linter shows what a
+// new kind needs.
 
 package fact
 
@@ -12,8 +12,8 @@ const (
 	KindRenewal Kind = "renewal"
 )
 
-// OfProxies reports whether a kind acts on proxies that exist: its operations hold a
-// line for each.
+// OfProxies reports whether a kind acts on existing proxies: its operations hold a line for
+// each.
 func (k Kind) OfProxies() bool {
 	switch k {
 	case KindRenewal:
@@ -23,7 +23,7 @@ func (k Kind) OfProxies() bool {
 	return false
 }
 
-// MakesOrder reports whether a kind makes an order at the provider, with a number.
+// MakesOrder reports whether a kind makes an order, with a number, at the provider.
 func (k Kind) MakesOrder() bool {
 	switch k {
 	case KindOrder:

@@ -14,7 +14,7 @@ const (
 	MaxLabelsBytes = 2 << 10 // of all keys and values of a command together
 )
 
-// CheckLabel says what is wrong with one label, nil when nothing is.
+// CheckLabel returns what is wrong with one label, nil if it is valid.
 func CheckLabel(key, value string) error {
 	if key == "" || len(key) > MaxLabelBytes || len(value) > MaxLabelBytes {
 		return fmt.Errorf("label %.40q: keys have 1 to %d bytes, values at most %d", key, MaxLabelBytes, MaxLabelBytes)
@@ -27,8 +27,8 @@ func CheckLabel(key, value string) error {
 	return nil
 }
 
-// ClearLabel says why a label that is written key=value would read as another one, nil when
-// it does not. Older labels may, and facts carry them on; new commands have none.
+// ClearLabel returns why a label written as key=value would read as another label, nil if
+// it would not. Facts may carry older labels that do; new commands may not.
 func ClearLabel(key, value string) error {
 	switch {
 	case strings.Contains(key, "="):
@@ -39,7 +39,7 @@ func ClearLabel(key, value string) error {
 	return nil
 }
 
-// CheckLabels is CheckLabel of each, and of all together.
+// CheckLabels checks each label, and their number and total size.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
 		return fmt.Errorf("labels has %d entries of at most %d", len(labels), MaxLabels)

@@ -1,4 +1,4 @@
-// An operation as the facts leave it, and its states.
+// An operation as facts leave it, and its states.
 
 package fact
 
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is an operation's state, of those in docs/state-machine.md.
+// State is an operation's state, as in docs/state-machine.md.
 type State string
 
 // The states of an operation.
@@ -26,13 +26,13 @@ const (
 	StateResolved  State = "resolved"
 )
 
-// States are all of them.
+// States are all states of an operation.
 var States = []State{
 	StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview,
 	StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
 }
 
-// Ended reports whether nothing more happens automatically and no person is waited for.
+// Ended reports whether nothing more happens automatically and no review is open.
 func (s State) Ended() bool {
 	switch s {
 	case StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved:
@@ -59,12 +59,12 @@ type Operation struct {
 	AppID            string
 	Attempts         int64
 	Ambiguous        int64 // attempts that may have executed
-	BodySeq          int64 // journal row with the body; 0 while no body is frozen
+	BodySeq          int64 // journal row with the body; 0 until a body is frozen
 	FirstSentAt      *time.Time
 	FirstAmbiguousAt *time.Time
 	NextAt           *time.Time
 	ProgressAt       *time.Time
-	ReadAt           *time.Time // when its order was last read
+	ReadAt           *time.Time // last read of its order
 	UnreadSince      *time.Time // since when its order cannot be read; nil while it can
 	OrderNo          string
 	ExpectedCount    int64

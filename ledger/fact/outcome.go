@@ -1,4 +1,4 @@
-// The state of a command, as the states of its operations sum up.
+// The state of a command, from the states of its operations.
 
 package fact
 
@@ -8,15 +8,13 @@ import (
 	"strings"
 )
 
-// unended orders the states of a command that has not ended: what waits for a person
-// comes first.
+// unended orders the states of an unfinished command; review comes first.
 var unended = []State{StateReview, StateHeld, StateSending, StateWaiting, StateOpen, StateAccepted}
 
-// CommandState sums the operations' states up. A command has ended when all of
-// them have; when they ended differently it is "partial". Operations whose ids
-// went to others (a split chunk, a person's sending again) do not count, and one whose
-// lines were all renewed in the end is complete. lines gives the states of an
-// operation's lines by proxy.
+// CommandState sums up the operations' states. A command has ended when all of them have;
+// with different endings it is "partial". Operations replaced by others (a split chunk, an
+// operator's resend) do not count. An operation whose lines were all renewed in the end is
+// complete. lines returns the states of an operation's lines by proxy.
 func CommandState(operations []Operation, lines func(operationID string) (map[string]LineState, error)) (string, error) {
 	counts, latest := make(map[State]int), LatestOf(operations)
 	for _, o := range operations {
@@ -53,8 +51,8 @@ func CommandState(operations []Operation, lines func(operationID string) (map[st
 // Generations is the latest generation of each chunk of a command.
 type Generations map[string]int64
 
-// LatestOf sorts the operations of a command: which were asked again under a later
-// key.
+// LatestOf returns the latest generation of each chunk, which shows the operations that
+// were sent again under a later key.
 func LatestOf(operations []Operation) Generations {
 	latest := make(Generations, len(operations))
 	for _, o := range operations {
@@ -63,17 +61,17 @@ func LatestOf(operations []Operation) Generations {
 	return latest
 }
 
-// Superseded reports whether other operations took over what this one was to do.
+// Superseded reports whether other operations took over this operation's work.
 func (g Generations) Superseded(o Operation) bool {
 	return !ofLine(o.Chunk) && g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation
 }
 
-// ofLine reports whether a chunk is one line that was sent again: CHUNK/PROXY. It is never
-// split, so that an "a" after it belongs to another proxy's id.
+// ofLine reports whether a chunk is one line that was sent again: CHUNK/PROXY. Such a chunk
+// is never split, so an "a" after it belongs to another proxy's id.
 func ofLine(chunk string) bool { return strings.Contains(chunk, "/") }
 
-// LineChunk names the chunk of one line of a chunk that is sent again. That of a line is
-// the line's own: CHUNK/PROXY/PROXY could be the line of another proxy.
+// LineChunk names the chunk for sending one line of a chunk again. For a line's chunk it is
+// that chunk: CHUNK/PROXY/PROXY could be another proxy's line.
 func LineChunk(chunk, proxyID string) string {
 	if ofLine(chunk) {
 		return chunk
@@ -81,9 +79,9 @@ func LineChunk(chunk, proxyID string) string {
 	return chunk + "/" + proxyID
 }
 
-// byLines is the state of an operation of which single lines may have been sent again:
-// completed where each line was renewed, left out or sent again, and "" where all were
-// sent again, so that others represent it.
+// byLines returns the state of an operation with lines that may have been sent again. It is
+// completed if each line was renewed, skipped or sent again. It is "" if all were sent
+// again, so that others represent the operation.
 func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain func(proxy string) (bool, error)) (State, error) {
 	again := 0
 	for proxy, state := range lines {
@@ -110,9 +108,9 @@ func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain 
 	return StateCompleted, nil
 }
 
-// sentAgain reports whether a later operation is for this line. Its name alone says so,
-// unless an id has a slash: programs before LineChunk named the line x of a line
-// CHUNK/x/x, as the line x/x of the chunk is named.
+// sentAgain reports whether a later operation resends this line. The chunk's name decides,
+// unless an id has a slash. Programs before LineChunk gave the line x of a line CHUNK/x/x
+// the same name as the line x/x of the chunk.
 func sentAgain(operations []Operation, o Operation, proxy string, lines func(string) (map[string]LineState, error)) (bool, error) {
 	for _, x := range operations {
 		if x.Chunk != o.Chunk+"/"+proxy || x.Generation <= o.Generation {

@@ -2,8 +2,8 @@ package fact
 
 import "testing"
 
-// Ids of proxies are opaque: one that ends in "a", or holds a slash, is taken for no half
-// and for no line of another operation.
+// Proxy ids are opaque: one that ends in "a", or has a slash, is not taken for a half or a
+// line of another operation.
 func TestTrap73ALineIsNoOtherOperation(t *testing.T) {
 	op := func(chunk string, generation int64, state State) Operation {
 		return Operation{ID: chunk, Chunk: chunk, Generation: generation, State: state}

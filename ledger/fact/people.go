@@ -1,5 +1,5 @@
-// Facts of what a person did that changes neither money nor state: who saw a proxy's
-// credentials, and what became of a dead letter.
+// Facts about operators' actions that change neither money nor state: revealing a proxy's
+// credentials, and handling a dead letter.
 
 package fact
 
@@ -12,7 +12,7 @@ type ProxyRevealed struct {
 	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
-// Subject is the proxy.
+// Subject returns the proxy's id.
 func (f ProxyRevealed) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.

@@ -1,9 +1,9 @@
-// How a price is scaled from one duration to another.
+// Scaling a price from one duration to another.
 
 package fact
 
-// ScalePrice is what days cost when paidDays cost cents, rounded up: an
-// estimate is never short of the price by a rounding.
+// ScalePrice returns the cost of days if paidDays cost cents. It rounds up, so that an
+// estimate is never short.
 func ScalePrice(cents, paidDays, days int64) int64 {
 	if paidDays <= 0 {
 		return cents

@@ -1,4 +1,4 @@
-// Which texts may be ids, labels, names and reasons.
+// The texts allowed as ids, labels, names and reasons.
 
 package fact
 
@@ -8,15 +8,15 @@ import (
 	"unicode"
 )
 
-// MaxMarks is how many combining marks may follow one another. No script needs more; a
-// letter under fifty of them covers the lines around it.
+// MaxMarks is the most combining marks in a row. No script needs more, and fifty of them on
+// one letter cover the lines around it.
 const MaxMarks = 4
 
-// Unprintable says why a text cannot be an id, a label, a name or a reason, as the end
-// of a sentence that begins with what it is; "" where it can be one. Two texts that
-// differ are seen to differ: nothing in them is invisible.
+// Unprintable returns why a text cannot be an id, a label, a name or a reason, as the end
+// of a sentence about it; "" if it can. Different texts must look different, so nothing in
+// them is invisible.
 //
-// It is a rule for what comes in. What was accepted before is read as it is.
+// The rule applies to new input. Texts accepted earlier are read unchanged.
 func Unprintable(text string) string {
 	marks := 0
 	for _, r := range text {
@@ -26,7 +26,7 @@ func Unprintable(text string) string {
 		switch {
 		case unicode.In(r, unicode.Mn, unicode.Me):
 			marks++
-		case !unicode.Is(unicode.Mc, r): // one that takes room stands on the same letter
+		case !unicode.Is(unicode.Mc, r): // a spacing mark is on the same letter
 			marks = 0
 		}
 		if marks > MaxMarks {
@@ -36,16 +36,16 @@ func Unprintable(text string) string {
 	return ""
 }
 
-// Invisible are characters that Unicode counts among letters, marks or symbols and
-// that show nothing. The replacement character is refused beside them: different
-// broken texts decode to it alike.
+// Invisible are characters that Unicode counts among letters, marks or symbols and that
+// show nothing. The replacement character is refused too, because different broken texts
+// decode to it.
 var Invisible = []*unicode.RangeTable{
 	unicode.Other_Default_Ignorable_Code_Point, // Hangul fillers, the grapheme joiner
 	unicode.Variation_Selector,
 	blanks,
 }
 
-// blanks are what those two tables leave out.
+// blanks are the blank characters missing from those two tables.
 var blanks = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // a Braille pattern without dots
@@ -59,8 +59,8 @@ var blanks = &unicode.RangeTable{
 	},
 }
 
-// Printable is a text without what would end a line, move the cursor of a terminal or show
-// nothing: spaces stand in its place. The characters of but are left as they are.
+// Printable returns a text with spaces in place of characters that would end a line, move a
+// terminal's cursor or show nothing. Characters in but stay.
 func Printable(text, but string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
@@ -70,10 +70,10 @@ func Printable(text, but string) string {
 	}, text)
 }
 
-// maxText bounds what a fact keeps of a text of the provider, or of a caller, in bytes.
+// maxText bounds, in bytes, what a fact keeps of a provider's or caller's text.
 const maxText = 500
 
-// Bounded is a text as a fact keeps it: its first 500 bytes.
+// Bounded returns a text as a fact keeps it: its first 500 bytes.
 func Bounded(text string) string {
 	if len(text) > maxText {
 		return strings.ToValidUTF8(text[:maxText], "") + "…"

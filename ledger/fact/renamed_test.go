@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestAFieldIsReadUnderItsFormerName: journals have facts of every version.
+// Journals have facts of every version.
 func TestAFieldIsReadUnderItsFormerName(t *testing.T) {
 	slot := someTime
 	for factType, x := range map[string]struct {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Renewal is a renewal of one proxy that succeeded.
+// Renewal is a successful renewal of one proxy.
 type Renewal struct {
-	// ObservedExpiresAt is the expiry that it paid for; nil when it is not known.
+	// ObservedExpiresAt is the expiry that it paid for; nil if unknown.
 	ObservedExpiresAt *time.Time
 	DurationDays      int64
 	SettledAt         time.Time

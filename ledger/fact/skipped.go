@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Bounds of the reasons that one ProxySkipped names: a producer chooses how many
-// proxies a command has, and the ids of the operations that hold them.
+// Bounds of the reasons in one ProxySkipped. They are needed because a producer chooses how
+// many proxies a command has, and the ids of the operations that hold them.
 const (
 	maxSkipReasons     = 16
-	maxSkipReasonBytes = 1 << 10 // of all of them together
+	maxSkipReasonBytes = 1 << 10 // of all reasons together
 )
 
 // ProxySkipped says that a proxy was left out of a renewal, and why. Several that were left
@@ -36,7 +36,7 @@ type SkippedFor struct {
 // FactType implements Fact.
 func (ProxySkipped) FactType() string { return "proxy.skipped" }
 
-// SkippedProxy is one proxy that was left out.
+// SkippedProxy is one proxy left out of a renewal.
 type SkippedProxy struct {
 	ProxyID   string
 	Code      SkipCode
@@ -44,8 +44,8 @@ type SkippedProxy struct {
 	ExpiresAt *time.Time
 }
 
-// Skipped is the fact that proxies were left out, nil for none. Beyond 16 reasons,
-// or 1 KiB of them, the others are left out for otherwise.
+// Skipped returns the fact that proxies were left out, nil for none. Beyond 16 reasons, or
+// 1 KiB of them, the other proxies get the reason otherwise.
 func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	switch len(left) {
 	case 0:
@@ -69,12 +69,12 @@ func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	return []Fact{f}
 }
 
-// group is where the proxies of a reason are, -1 for a new one.
+// group returns the index of a reason's proxies, -1 for a new reason.
 func (f ProxySkipped) group(reason string) int {
 	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
 }
 
-// full reports whether the fact has no room to name another reason.
+// full reports whether the fact has no room for another reason.
 func (f ProxySkipped) full(reason string) bool {
 	size := len(reason)
 	for _, x := range f.Skipped {
@@ -94,7 +94,7 @@ func (s *SkippedFor) add(x SkippedProxy) {
 	s.ExpiresAt[x.ProxyID] = *x.ExpiresAt
 }
 
-// Proxies are those that were left out, one or several.
+// Proxies returns the skipped proxies, one or several.
 func (f ProxySkipped) Proxies() (all []SkippedProxy) {
 	if len(f.Skipped) == 0 {
 		return []SkippedProxy{{ProxyID: f.ProxyID, Code: f.Code, Reason: f.Reason, ExpiresAt: f.ExpiresAt}}

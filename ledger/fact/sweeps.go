@@ -1,4 +1,4 @@
-// What a sweep planned and left out, and the facts of single proxies.
+// Facts about what a sweep planned and left out, and about single proxies.
 
 package fact
 
@@ -13,7 +13,8 @@ type PlannedCommand struct {
 	Proxies       int    `json:"proxy_count" doc:"How many proxies."`
 	EstimateCents int64  `json:"estimate_cents" doc:"Without those of unknown price."`
 	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of 'proxy_count', those whose price is not known."`
-	// ListPriceCents is what offers ask for those of unknown price, where a limit of money had it read.
+	// ListPriceCents is what offers ask for those of unknown price. It is set if a limit of
+	// money needed it.
 	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"What offers ask for those of unknown price, where a limit of money counts it."`
 }
 
@@ -118,7 +119,7 @@ type ProxyRetired struct {
 	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
-// Subject is the proxy.
+// Subject returns the proxy's id.
 func (f ProxyRetired) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
@@ -133,7 +134,7 @@ type ProxyReinstated struct {
 	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
 }
 
-// Subject is the proxy.
+// Subject returns the proxy's id.
 func (f ProxyReinstated) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.
@@ -152,7 +153,7 @@ type ProxyReplaced struct {
 	MaxTotalCents int64           `json:"max_total_cents" doc:"'max_total_cents' is the order's ceiling."`
 }
 
-// Subject is the proxy.
+// Subject returns the proxy's id.
 func (f ProxyReplaced) Subject() string { return f.ProxyID }
 
 // FactType implements Fact.

@@ -1,4 +1,4 @@
-// The trace context that commands hand on to their events.
+// The trace context that commands pass on to their events.
 
 package fact
 
@@ -24,7 +24,7 @@ const (
 // maxTracestate bounds a tracestate in bytes (W3C Trace Context, section 3.3.1.5).
 const maxTracestate = 512
 
-// TraceOf is the trace context that two headers give; none where they are not one.
+// TraceOf returns the trace context in two headers; zero if they are invalid.
 func TraceOf(parent, state string) (t Trace) {
 	if !traceparent.MatchString(parent) || strings.HasPrefix(parent, "ff") || strings.Contains(parent, noTrace) || strings.Contains(parent, noSpan) {
 		return t

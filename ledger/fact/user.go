@@ -1,4 +1,4 @@
-// The person and the NATS user in whose name a fact is written.
+// The person and the NATS user named in a fact.
 
 package fact
 
@@ -9,20 +9,20 @@ import (
 
 type userKey struct{}
 
-// WithUser says that what is written under the context was asked for by a user of
-// NATS, as its server named it; "" for one that it did not name.
+// WithUser sets the NATS user that asked for what is written under the context, as named by
+// its server; "" if the server named none.
 func WithUser(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
 
-// UserOf is the user of NATS that asked, "" where no server proved one.
+// UserOf returns the NATS user that asked, "" if no server proved one.
 func UserOf(ctx context.Context) string {
 	user, _ := ctx.Value(userKey{}).(string)
 	return user
 }
 
-// Signed is in whose name a change was made, for people: the name that its request
-// said, and the user of NATS that asked where its server proved another one.
+// Signed returns for people who made a change: the name in the request, and the NATS user
+// if the server proved another name.
 func Signed(by, user string) string {
 	if user == "" || user == by {
 		return by
@@ -30,15 +30,15 @@ func Signed(by, user string) string {
 	return by + userMark + user + ")"
 }
 
-// Said is the reason of the operation's state, in the name of who cancelled it.
+// Said returns the reason of the operation's state, with the name of the canceller.
 func (f CommandCancelled) Said(by string) string { return "cancelled by " + by + ": " + f.Reason }
 
-// Said is the reason of the operation's state, in the name of who answered.
+// Said returns the reason of the operation's state, with the name of the answerer.
 func (f OperationResolved) Said(by string) string { return f.Outcome + " by " + by + ": " + f.Reason }
 
 // userMark precedes a user that a server proved.
 const userMark = " (NATS user "
 
-// ClaimsUser reports whether a name would read as one that Signed made: nothing has
-// proven the user in it.
+// ClaimsUser reports whether a name would look as if made by Signed, although no server has
+// proven its user.
 func ClaimsUser(by string) bool { return strings.Contains(by, strings.TrimSpace(userMark)) }

@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// writableByOthers are the modes with which others may change what a file says, or
-// what a directory holds.
+// writableByOthers are the mode bits that let others change a file's or directory's
+// content.
 const writableByOthers = 0o022
 
-// OwnDirectory makes a directory that only this user may enter, where there is none.
-// One that group or others may write is refused, since they could have changed what it
-// holds; their right to read it is left.
+// OwnDirectory creates a missing directory that only this user may enter. It refuses one
+// that group or others may write, because they could have changed its content. Their right
+// to read stays.
 func OwnDirectory(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -32,14 +32,14 @@ func OwnDirectory(dir string) error {
 	return nil
 }
 
-// Free is how many bytes a user may still write to the file system of a directory.
+// Free returns how many bytes a user may still write to a directory's file system.
 func Free(dir string) (int64, error) {
 	var fs syscall.Statfs_t
 	err := syscall.Statfs(dir, &fs)
 	return int64(fs.Bavail) * int64(fs.Bsize), err //nolint:unconvert // the types differ between systems
 }
 
-// CloseDirectory is OwnDirectory, and takes from others the right to read it.
+// CloseDirectory is OwnDirectory and also removes others' right to read.
 func CloseDirectory(dir string) error {
 	if err := OwnDirectory(dir); err != nil {
 		return err
@@ -51,11 +51,10 @@ func CloseDirectory(dir string) error {
 	return err
 }
 
-// CheckParents refuses a path that another user could move away, to put one of their
-// own in its place: every directory above it, as it is written and after its links,
-// is one that others may not write, or where they may rename what is theirs alone (the
-// sticky bit, as /tmp has it). What group may write is left: a user often has a group
-// alone.
+// CheckParents refuses a path that another user could move away and replace. Others may not
+// write any directory above it, as written and with links resolved. The exception is a
+// sticky directory such as /tmp, where others may rename only their own files. Group write
+// permission is allowed, because a user often has a private group.
 func CheckParents(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -76,8 +75,8 @@ func CheckParents(path string) error {
 	return nil
 }
 
-// resolvedParent is the directory that a path is in after all links; of one that is
-// not there, the nearest above it that is.
+// resolvedParent returns the directory of a path with all links resolved; for a missing
+// path, its nearest existing parent.
 func resolvedParent(path string) (string, error) {
 	if resolved, err := filepath.EvalSymlinks(path); !errors.Is(err, fs.ErrNotExist) {
 		return filepath.Dir(resolved), err
@@ -93,7 +92,7 @@ func resolvedParent(path string) (string, error) {
 func checkParent(path, dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it is made with mode 0700
+		return nil // it will be created with mode 0700
 	}
 	if err != nil {
 		return err

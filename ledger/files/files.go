@@ -1,8 +1,9 @@
 // Package files opens files safely where another user of the machine, or a mistake, may
-// have put something else in their place: a named pipe blocks a program that opens it, a
-// link leads a program that writes to another file, and the content of a file or directory
-// that others may write cannot be trusted. It reads only regular files of a bounded size,
-// writes by a temporary file and a rename, and checks modes.
+// have replaced them. A named pipe blocks a program that opens it, and a link redirects a
+// write to another file. A file or directory that others may write cannot be trusted.
+//
+// The package reads only regular files of bounded size, writes through a temporary file and
+// a rename, and checks modes.
 package files
 
 import (
@@ -20,7 +21,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Open opens a regular file to read. It never blocks, whatever has the name.
+// Open opens a regular file for reading. It never blocks.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,10 +37,10 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Check is what Read asks of a file beyond that it is one; path names it.
+// Check is a further condition of Read on a file; path names the file.
 type Check func(path string, info fs.FileInfo) error
 
-// Read reads a regular file of at most so many bytes.
+// Read reads a regular file of at most most bytes that passes the checks.
 func Read(path string, most int64, checks ...Check) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -62,10 +63,9 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 	return text, err
 }
 
-// Text is a text without the byte order mark that an editor may have put before it
-// (trap 76). A character that shows nothing is refused: nobody would find it in a secret
-// that is wrong. The error continues a sentence that begins with what the text is, and
-// repeats nothing else of it.
+// Text returns a text without an editor's byte order mark (trap 76). It refuses invisible
+// characters, which nobody could find in a wrong secret. The error continues a sentence
+// that begins with the text's name, and repeats nothing else of the text.
 func Text(text []byte) ([]byte, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -82,15 +82,15 @@ func Text(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// Write writes a file whole or not at all: under another name first, so that a link
-// in its place is replaced, and what it leads to is not written to. The file has
-// the mode whatever the umask is. What is no regular file is not replaced.
+// Write writes a file completely or not at all, through a temporary file. A link at path is
+// replaced, and its target stays unchanged. The file gets the mode whatever the umask is.
+// Only a regular file is replaced.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return put(path, func(f *os.File) error { return f.Chmod(mode) }, write)
 }
 
-// WriteLike is Write with the owner, the group and the mode of another file, so that
-// whoever reads that one reads this one too.
+// WriteLike is Write with the owner, group and mode of another file, so that the same users
+// can read both.
 func WriteLike(path, other string, write func(io.Writer) error) error {
 	info, err := os.Stat(other)
 	if err != nil {
@@ -110,7 +110,7 @@ func WriteLike(path, other string, write func(io.Writer) error) error {
 	}, write)
 }
 
-// Owner is the user and the group that a file belongs to, -1 where they are not known.
+// Owner returns the user and group of a file, -1 if unknown.
 func Owner(info fs.FileInfo) (uid, gid int) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid), int(stat.Gid)
@@ -138,7 +138,7 @@ func put(path string, give func(*os.File) error, write func(io.Writer) error) er
 	return err
 }
 
-// Writable finds out whether Write could write a file there, and leaves what is there.
+// Writable reports whether Write could write a file there. It changes nothing.
 func Writable(path string) error {
 	if err := Regular(path); err != nil {
 		return err
@@ -150,8 +150,8 @@ func Writable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// Make makes an empty file that only this user may read, where there is none, and
-// refuses what is no regular file.
+// Make creates a missing, empty file that only this user may read. It refuses anything else
+// than a regular file.
 func Make(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -163,7 +163,8 @@ func Make(path string) error {
 	return f.Close()
 }
 
-// Regular is an error for what is there and is no regular file, nor a link to one.
+// Regular returns an error if the path exists and is neither a regular file nor a link to
+// one.
 func Regular(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,11 +176,11 @@ func Regular(path string) error {
 	return notRegular(path, info)
 }
 
-// ErrTooLarge is what Read returns of a file that has more bytes than it may.
+// ErrTooLarge is returned by Read for a file over its limit of bytes.
 var ErrTooLarge = errors.New("too large")
 
-// ErrNotRegular is what a named pipe, a device, a socket or a directory is in the
-// place of a file.
+// ErrNotRegular is returned for a named pipe, a device, a socket or a directory in place of
+// a file.
 var ErrNotRegular = errors.New("not a regular file")
 
 func notRegular(path string, info fs.FileInfo) error {

@@ -21,8 +21,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// specials are things that are no regular files, of this test alone: a mistake would
-// replace them.
+// specials returns paths of files that are not regular, made for this test only: a mistake
+// would replace them.
 func specials(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func specials(t *testing.T) map[string]string {
 	return map[string]string{"pipe": pipe, "link to a pipe": filepath.Join(dir, "link"), "socket": socket, "directory": dir}
 }
 
-// TestWhatIsNoFileIsRefusedAtOnce: nothing waits, and nothing is replaced.
+// Nothing waits, and nothing is replaced.
 func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, path := range specials(t) {
@@ -53,7 +53,7 @@ func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// TestReadIsBounded, and says what is wrong.
+// The error says what is wrong.
 func TestReadIsBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a")
@@ -73,7 +73,7 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// TestTrap76AByteOrderMarkIsSkippedAndWhatShowsNothingRefused, by its name and line.
+// The error gives the character and its line.
 func TestTrap76AByteOrderMarkIsSkippedAndWhatShowsNothingRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"\ufeffhunter2\r\n": "hunter2\r\n", "a\n\tb": "a\n\tb", "пароль": "пароль", "": ""} {
@@ -91,7 +91,6 @@ func TestTrap76AByteOrderMarkIsSkippedAndWhatShowsNothingRefused(t *testing.T) {
 	}
 }
 
-// TestWriteReplacesALinkWholeOrNotAtAll.
 func TestWriteReplacesALinkWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -117,7 +116,7 @@ func TestWriteReplacesALinkWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestAFileLikeAnotherHasItsOwnerAndMode, and is not there where it cannot have them.
+// The file is not created if it cannot have them.
 func TestAFileLikeAnotherHasItsOwnerAndMode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -134,7 +133,7 @@ func TestAFileLikeAnotherHasItsOwnerAndMode(t *testing.T) {
 	if u, g := files.Owner(info); u != uid || g != gid || info.Mode() != 0o640 {
 		t.Errorf("%d:%d %v", u, g, info.Mode())
 	}
-	if os.Geteuid() != 0 { // a file of root is given to nobody
+	if os.Geteuid() != 0 { // only root may give a file away
 		err := files.WriteLike(filepath.Join(dir, "roots"), "/etc/passwd", func(io.Writer) error { return nil })
 		if _, there := os.Stat(filepath.Join(dir, "roots")); err == nil || !strings.Contains(err.Error(), "as root") || there == nil {
 			t.Error(err, there)
@@ -142,7 +141,6 @@ func TestAFileLikeAnotherHasItsOwnerAndMode(t *testing.T) {
 	}
 }
 
-// TestALockIsOfOneProcessAlone.
 func TestALockIsOfOneHolderAlone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
@@ -160,8 +158,7 @@ func TestALockIsOfOneHolderAlone(t *testing.T) {
 	}
 }
 
-// TestParentsThatOthersMayWriteAreRefused: another user could rename what is in them,
-// unless they have the sticky bit.
+// Another user could rename what is in them, unless they have the sticky bit.
 func TestParentsThatOthersMayWriteAreRefused(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()

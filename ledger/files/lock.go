@@ -1,4 +1,4 @@
-// The lock of a file, which one process holds.
+// File locks, each held by one process.
 
 package files
 
@@ -9,9 +9,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// TryLock takes the lock of a file, which it makes, unless another process has it. The
-// lock ends with Unlock, or with the process. Its Stat is that of the file that is locked,
-// also when another one has the name. A link or a named pipe in its place is refused.
+// TryLock creates a file and locks it, unless another process holds the lock. The lock ends
+// with Unlock, or with the process. Its Stat is of the locked file, even if another file
+// now has the name. It refuses a link or a named pipe.
 func TryLock(path string) (lock *flock.Flock, got bool, err error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := notRegular(path, info); err != nil {
@@ -23,8 +23,8 @@ func TryLock(path string) (lock *flock.Flock, got bool, err error) {
 	return lock, got && err == nil, err
 }
 
-// TryLockDirectory takes the lock of a directory itself, which nobody removes by mistake.
-// Where the file system has no such lock, all get it.
+// TryLockDirectory locks a directory itself, which is not removed by mistake. On a file
+// system without such locks every caller gets it.
 func TryLockDirectory(dir string) (unlock func() error, got bool) {
 	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
 	got, err := lock.TryLock()

@@ -2,7 +2,7 @@ package sleep
 
 import "context"
 
-// Lock is a mutex whose wait a context ends.
+// Lock is a mutex with a wait that a context can end.
 type Lock chan struct{}
 
 // NewLock returns a free lock.

@@ -8,13 +8,13 @@ import (
 // maxSleep bounds one sleep, so that a change of the wall clock is noticed.
 const maxSleep = time.Minute
 
-// Until returns when the clock says at or later, or with the context's error.
+// Until returns once the clock shows at or later, or with the context's error.
 func Until(ctx context.Context, clock func() time.Time, at time.Time) error {
 	_, err := UntilOr(ctx, clock, at, nil)
 	return err
 }
 
-// UntilOr is Until that a value on a channel, or its closing, ends too.
+// UntilOr is Until that also ends when the channel delivers a value or is closed.
 func UntilOr(ctx context.Context, clock func() time.Time, at time.Time, word <-chan struct{}) (woken bool, err error) {
 	for {
 		left := at.Sub(clock())

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Table fails t unless a document has this table, which begins with its head and is found
-// by the head's first line. The document is a path from the root of the repository. With
-// the flag -update of t's package the table is written into it instead.
+// Table fails t unless a document has this table, which begins with head and is found by
+// head's first line. document is a path from the root of the repository. With the flag
+// -update of t's package it writes the table into the document instead.
 func Table(t testing.TB, document, head, rows string) {
 	t.Helper()
 	path := filepath.Join(root(t), filepath.FromSlash(document))
@@ -39,7 +39,7 @@ func Table(t testing.TB, document, head, rows string) {
 	}
 }
 
-// root is the directory of go.mod.
+// root returns the directory of go.mod.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

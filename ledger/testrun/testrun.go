@@ -1,9 +1,9 @@
 // Package testrun says how large a run of the tests is, and prepares the process of a
 // package's tests. Only tests import it.
 //
-// `go test ./...` is for everybody and takes two minutes. `go test -tags check` is the
-// larger run of `make check`: tests that take long or need a tool such as Chromium have the
-// build constraint `check`; a test whose size is a number asks Check.
+// `go test ./...` is for every developer and takes two minutes. `go test -tags check` is
+// the larger run of `make check`. Tests that take long, or need a tool such as Chromium,
+// have the build constraint `check`. A test whose size is a number asks Check.
 package testrun
 
 import (
@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is the TestMain of a package without processes: Prepare, and goroutines that are
+// Main is the TestMain of a package without processes. It calls Prepare, and goroutines
 // left at the end fail the run. It does not return.
 func Main(m goleak.TestingM, options ...goleak.Option) {
 	remove := Prepare()
@@ -27,10 +27,9 @@ func Main(m goleak.TestingM, options ...goleak.Option) {
 	}))...)
 }
 
-// Prepare makes this process, and those that it starts, cheap to run many times: they
-// collect garbage less often (a fifth of the CPU time of a short process), and keep
-// temporary files in memory. remove removes the files. What the environment sets (GOGC,
-// TMPDIR) is respected.
+// Prepare makes this process, and its children, cheap to run many times. They collect
+// garbage less often (a fifth of the CPU time of a short process), and keep temporary files
+// in memory. remove removes the files. GOGC and TMPDIR from the environment are respected.
 func Prepare() (remove func()) {
 	if os.Getenv("GOGC") == "" && os.Setenv("GOGC", strconv.Itoa(gcPercent)) == nil {
 		debug.SetGCPercent(gcPercent)
@@ -42,13 +41,13 @@ const (
 	gcPercent = 400
 
 	memory    = "/dev/shm" // where Linux keeps files in memory
-	leastFree = 2 << 30    // bytes that have to be free there
+	leastFree = 2 << 30    // least free bytes required there
 	prefix    = "perennial-tests-"
 )
 
-// inMemory sets TMPDIR to a directory in memory, where there is room for one. A sync of
-// the disk is then no wait; kill -9 loses as little as on a disk. Power cuts and failing
-// disks are the subject of disktest, and `make check` has the processes on a disk.
+// inMemory sets TMPDIR to a directory in memory, if there is room. A sync then takes no
+// time; kill -9 loses as little as on a disk. disktest covers power cuts and failing disks,
+// and `make check` runs the processes on a disk.
 func inMemory() (remove func()) {
 	var disk syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < leastFree {
@@ -62,8 +61,8 @@ func inMemory() (remove func()) {
 	return func() { _ = os.RemoveAll(dir) }
 }
 
-// removeAbandoned removes the directories of runs that were killed: a directory's name
-// has the process.
+// removeAbandoned removes the directories of killed runs, whose names contain the process
+// id.
 func removeAbandoned() {
 	dirs, _ := filepath.Glob(filepath.Join(memory, prefix+"*"))
 	for _, dir := range dirs {

@@ -1,4 +1,4 @@
-// What the broker takes, and what it refuses.
+// The requests that the broker accepts and refuses.
 
 package broker
 
@@ -19,12 +19,12 @@ import (
 	"perennial/queue/caller"
 )
 
-// brokerAnswer bounds how long JetStream may take for a request that is passed on.
+// brokerAnswer bounds JetStream's time for a forwarded request.
 const brokerAnswer = 5 * time.Second
 
-// Brokered are the requests of JetStream that go through the broker. INFO and
-// STREAM.NAMES name no stream, so JetStream's answers would list all of them; a client
-// whose account does not import INFO takes JetStream for disabled.
+// Brokered returns the JetStream requests that go through the broker. INFO and STREAM.NAMES
+// name no stream, so JetStream's answers would list all of them. A client whose account
+// does not import INFO assumes that JetStream is disabled.
 func Brokered(stream string) []string {
 	return []string{
 		"INFO", "STREAM.NAMES",
@@ -33,16 +33,16 @@ func Brokered(stream string) []string {
 	}
 }
 
-// ConsumerDelete is a request to delete a consumer of a stream.
+// ConsumerDelete returns the request to delete a consumer of a stream.
 func ConsumerDelete(stream string) string { return "CONSUMER.DELETE." + stream + ".*" }
 
-// AnyOf is a request of an operator, who may make it of the consumers of any user.
+// AnyOf begins a request of an operator, who may make it for any user's consumers.
 const AnyOf = "ANY."
 
-// BrokerSubject is where the broker takes a request of JetStream's API.
+// BrokerSubject returns the subject on which the broker takes a request of JetStream's API.
 func BrokerSubject(account, op string) string { return "perennial.js." + account + "." + op }
 
-// ownerKey is the metadata of a consumer that names the user who made it.
+// ownerKey is the consumer metadata that names the user who created it.
 const ownerKey = "perennial.user"
 
 // broker answers for one account.
@@ -52,16 +52,16 @@ type broker struct {
 	ctx     context.Context // ends with the service
 	inside  *caller.Room
 	work    sync.WaitGroup
-	// share bounds the consumers of one user, most those of all.
+	// share bounds the consumers of one user, most those of all users.
 	share, most int
 }
 
-// brokerSlots bounds the requests that are worked on at once. A user has a part of them,
-// so that none waits for JetStream behind those of another user.
+// brokerSlots bounds the requests handled at once. Each user has a part of them, so that
+// none waits for JetStream because of another user.
 const brokerSlots = 32
 
-// Serve answers the requests of an account's subscribers until stop. Each runner of the
-// account does, whether it holds the account or not: NATS gives a request to one of them.
+// Serve answers the requests of an account's subscribers until stop. Every runner of the
+// account does, leader or not: NATS gives a request to one of them.
 func Serve(js *queue.JetStream, account string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &broker{js: js, account: account, ctx: ctx, inside: caller.NewRoom(brokerSlots, caller.MaxOfUser), share: maxConsumers, most: maxAllConsumers}
@@ -90,13 +90,13 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Description }
 
-// JetStream's own answers to an update and to anything else of a consumer that is not there.
+// JetStream's own answers about a missing consumer, to an update and to any other request.
 var (
 	errNoSuchConsumer = &apiError{Code: 400, ErrCode: int(jetstream.JSErrCodeConsumerDoesNotExist), Description: "consumer does not exist"}
 	errNoConsumer     = &apiError{Code: 404, ErrCode: int(jetstream.JSErrCodeConsumerNotFound), Description: "consumer not found"}
 )
 
-// jsForbidden is JetStream's code for a consumer configuration that it does not take.
+// jsForbidden is JetStream's code for a refused consumer configuration.
 const jsForbidden = 10012
 
 var errBrokerBusy = errors.New("too many requests of this user wait for their answers: ask again when some are there")
@@ -126,7 +126,7 @@ func (b *broker) answer(m, answer *nats.Msg, err error) {
 		}
 		text, _ := json.Marshal(map[string]any{"type": "io.nats.jetstream.api.v1.error", "error": refused})
 		answer = &nats.Msg{Data: text}
-		if strings.Contains(m.Subject, ".DIRECT.GET.") { // which answers by a status
+		if strings.Contains(m.Subject, ".DIRECT.GET.") { // a direct get is answered by a status
 			answer = &nats.Msg{Header: nats.Header{"Status": {"408"}, "Description": {refused.Description}}}
 		}
 	}
@@ -138,7 +138,7 @@ func (b *broker) answer(m, answer *nats.Msg, err error) {
 	}
 }
 
-// pass checks a request and hands it to JetStream.
+// pass checks a request and forwards it to JetStream.
 func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	user := caller.Of(m.Header, m.Reply)
 	if user == "" {
@@ -172,10 +172,10 @@ func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	return answer, nil
 }
 
-// single is a request for one message of the stream. One for many is answered as fast
-// as the server can, whether the answers are read or not, and they fill its memory.
+// single checks a request for one message of the stream. A request for many is answered as
+// fast as the server can, whether the answers are read or not, and would fill its memory.
 func single(data []byte) ([]byte, error) {
-	if len(data) == 0 { // the subject says which
+	if len(data) == 0 { // the subject names the message
 		return nil, nil
 	}
 	var request struct {
@@ -204,7 +204,7 @@ func single(data []byte) ([]byte, error) {
 const accountInfo = `{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0,"storage":0,"streams":1,"consumers":0,` +
 	`"limits":{"max_memory":-1,"max_storage":-1,"max_streams":-1,"max_consumers":-1,"max_ack_pending":-1},"api":{"total":0,"errors":0}}`
 
-// names finds the events stream by a subject, as clients do that have no stream name.
+// names finds the events stream by a subject, for clients without a stream name.
 func (b *broker) names(data []byte) ([]byte, error) {
 	var request struct {
 		Subject string `json:"subject"`
@@ -226,8 +226,8 @@ func (b *broker) names(data []byte) ([]byte, error) {
 var errNoJSON = errors.New("the request is not JSON")
 
 // createRequest is what JetStream reads of a request for a consumer. It is decoded and
-// encoded again: JetStream takes a key in any case, and the last of two, so that what
-// it sees has to be what was checked.
+// encoded again because JetStream accepts a key in any case, and the last of two: it must
+// see exactly what was checked.
 type createRequest struct {
 	Stream   string                   `json:"stream_name"`
 	Config   jetstream.ConsumerConfig `json:"config"`
@@ -235,8 +235,8 @@ type createRequest struct {
 	Pedantic bool                     `json:"pedantic,omitempty"`
 }
 
-// deletes lets a user delete a consumer of its own, and an operator each. One that is
-// not there stays so, for another user may make it meanwhile.
+// deletes allows a user to delete its own consumers, and an operator any. A missing
+// consumer cannot be deleted, because another user may create it meanwhile.
 func (b *broker) deletes(name, user string, isOperator bool) error {
 	if isOperator && isConsumerName(name) {
 		return nil
@@ -248,14 +248,14 @@ func (b *broker) deletes(name, user string, isOperator bool) error {
 	return err
 }
 
-// OtherStream refuses a consumer of another stream than the account's events: the runner's answer,
-// which differs from JetStream's.
+// OtherStream is the runner's refusal of a consumer of another stream than the account's
+// events. It differs from JetStream's.
 func OtherStream(account string) error {
 	return errors.New("stream_name must be " + queue.EventsStream(account))
 }
 
-// create refuses a consumer that pushes, or that another user made, and notes who
-// makes it.
+// create refuses a consumer that pushes, or that another user created, and records its
+// creator.
 func (b *broker) create(data []byte, user string) ([]byte, error) {
 	var request createRequest
 	if len(data) > maxCreateBytes {
@@ -284,7 +284,7 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 		}
 		fresh = fresh && !own
 	}
-	if fresh { // another user's, made meanwhile under its name, is not changed
+	if fresh { // never change another user's consumer that was created meanwhile under this name
 		if request.Action == "update" {
 			return nil, errNoSuchConsumer
 		}
@@ -306,16 +306,18 @@ var consumerName = regexp.MustCompile(`^[A-Za-z0-9_=-]+$`)
 func isConsumerName(name string) bool { return len(name) <= 255 && consumerName.MatchString(name) }
 
 const (
-	// maxConsumers bounds the consumers of one user in a stream, but for those that are
-	// made at the same moment. An ordered consumer that is made again leaves one behind,
-	// which the server drops after some minutes.
+	// maxConsumers bounds the consumers of one user in a stream, except for those created
+	// at the same moment. A recreated ordered consumer leaves the old one, which the server
+	// drops after some minutes.
 	maxConsumers = 64
-	// maxAllConsumers bounds those of all users: a server takes 1,000 of a stream, and
-	// the runner needs some.
+	// maxAllConsumers bounds the consumers of all users: a server allows 1,000 for a
+	// stream, and the runner needs some.
 	maxAllConsumers = 900
-	// maxCreateBytes bounds what the server keeps of a consumer: names of all events fit.
+	// maxCreateBytes bounds what the server stores for a consumer; the names of all events
+	// fit.
 	maxCreateBytes = 16 << 10
-	// maxWaiting bounds the requests for messages that a consumer holds; JetStream's default.
+	// maxWaiting bounds the requests for messages that a consumer holds; it is JetStream's
+	// default.
 	maxWaiting = 512
 )
 
@@ -347,8 +349,8 @@ func (b *broker) checkShare(user string) error {
 	return nil
 }
 
-// owned reports whether a consumer is there and this user's, and refuses one that
-// another user made.
+// owned reports whether a consumer exists and is this user's, and refuses one that another
+// user created.
 func (b *broker) owned(name, user string) (bool, error) {
 	if !isConsumerName(name) {
 		return false, fmt.Errorf("consumer name %.60q: must be 1 to 255 of a-z, A-Z, 0-9, -, _ and =", name)
@@ -365,7 +367,7 @@ func (b *broker) owned(name, user string) (bool, error) {
 		} `json:"config"`
 	}
 	if err := json.Unmarshal(answer.Data, &info); err != nil || info.Config == nil {
-		return false, nil // JetStream itself says what is wrong with one that is not there
+		return false, nil // JetStream itself reports a missing consumer
 	}
 	if info.Config.Metadata[ownerKey] == user {
 		return true, nil

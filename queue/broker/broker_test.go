@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestAUserHasNoMoreConsumersThanItsShare, and all together leave the runner room.
+// All users together leave the runner room.
 func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
 	js := newEvents(t)
 	b := &broker{js: js, account: "main", share: 3, most: 4}
@@ -38,7 +38,7 @@ func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
 		name := fmt.Sprint("c", n)
 		create("one", name, `{"durable_name":"`+name+`","name":"`+name+`","ack_policy":"none"}`, "")
 	}
-	create("one", "c1", `{"durable_name":"c1","name":"c1","ack_policy":"none"}`, "") // is there
+	create("one", "c1", `{"durable_name":"c1","name":"c1","ack_policy":"none"}`, "") // already exists
 	create("one", "", `{"ack_policy":"none"}`, "user one has 3 consumers")
 	create("two", "d", `{"durable_name":"d","name":"d","ack_policy":"none"}`, "")
 	create("two", "", `{"ack_policy":"none"}`, "has 4 consumers: an operator can delete")
@@ -46,7 +46,7 @@ func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
 	create("three", "", `{"ack_policy":"none","description":"`+strings.Repeat("x", maxCreateBytes)+`"}`, "of at most")
 }
 
-// TestADeletionOfNothingIsNotPassedOn: made meanwhile, another user's consumer would be gone.
+// Another user's consumer, created meanwhile, would be deleted.
 func TestADeletionOfNothingIsNotPassedOn(t *testing.T) {
 	b := &broker{js: newEvents(t), account: "main"}
 	if err := b.deletes("none", "two", false); err == nil {
@@ -54,7 +54,7 @@ func TestADeletionOfNothingIsNotPassedOn(t *testing.T) {
 	}
 }
 
-// newEvents is a server with the events stream of "main".
+// newEvents returns a server with the events stream of "main".
 func newEvents(t *testing.T) *queue.JetStream {
 	t.Helper()
 	js := jstest.New(t)

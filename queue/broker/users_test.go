@@ -17,7 +17,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestTheBrokerMakesNoConsumerThatPushes, and keeps the consumers of one user from another.
+// The broker also separates one user's consumers from another's.
 func TestTheBrokerMakesNoConsumerThatPushes(t *testing.T) {
 	subscriber := []roles.Grant{{Role: queue.RoleSubscriber, Accounts: []string{"main"}}}
 	users := []roles.User{{Name: "one", Password: "pw", Grants: subscriber}, {Name: "two", Password: "pw", Grants: subscriber}}

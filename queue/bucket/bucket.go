@@ -8,21 +8,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Ensure opens a bucket, or makes it where it is missing.
+// Ensure opens a bucket, or creates it if it is missing.
 func Ensure(ctx context.Context, js jetstream.KeyValueManager, config jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
 	kv, err := js.KeyValue(ctx, config.Bucket)
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
 		return kv, err
 	}
 	kv, err = js.CreateKeyValue(ctx, config)
-	if errors.Is(err, jetstream.ErrBucketExists) { // another client was quicker
+	if errors.Is(err, jetstream.ErrBucketExists) { // another client was faster
 		return js.KeyValue(ctx, config.Bucket)
 	}
 	return kv, err
 }
 
-// Update writes a key if its entry has a revision, and else returns ErrKeyExists. Revision 0
-// is a key that is not there.
+// Update writes a key if its entry has this revision, otherwise it returns ErrKeyExists.
+// Revision 0 means a missing key.
 func Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
 	if revision == 0 {
 		return kv.Create(ctx, key, value)
@@ -34,8 +34,8 @@ func Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte
 	return revision, err
 }
 
-// Watch calls each with the last entry of each key of a bucket, then with nil, and
-// then with every entry that comes, until ctx ends.
+// Watch calls each with the last entry of each key of a bucket, then with nil, and then
+// with every new entry, until ctx ends.
 func Watch(ctx context.Context, js jetstream.KeyValueManager, name string, each func(jetstream.KeyValueEntry)) error {
 	kv, err := js.KeyValue(ctx, name)
 	if err != nil {
@@ -59,8 +59,8 @@ func Watch(ctx context.Context, js jetstream.KeyValueManager, name string, each 
 	}
 }
 
-// WatchAll calls changed with what a bucket holds, at once and after every change, until ctx
-// ends. The map is changed after the call. Of a bucket that is missing it holds nothing, and
+// WatchAll calls changed with a bucket's content, at once and after every change, until ctx
+// ends. The map may change after the call. For a missing bucket the content is empty, and
 // WatchAll returns nil.
 func WatchAll(ctx context.Context, js jetstream.KeyValueManager, name string, changed func(all map[string][]byte)) error {
 	all, complete := map[string][]byte{}, false

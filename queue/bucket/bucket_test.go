@@ -23,7 +23,7 @@ func open(t *testing.T) jetstream.JetStream {
 	return js
 }
 
-// TestAKeyIsWrittenOverWhatWasReadAlone: the second of two writers learns that it is late.
+// The second of two writers gets an error.
 func TestAKeyIsWrittenOverWhatWasReadAlone(t *testing.T) {
 	js, ctx := open(t), natstest.Within(t)
 	kv, err := Ensure(ctx, js, jetstream.KeyValueConfig{Bucket: "B"})
@@ -42,7 +42,7 @@ func TestAKeyIsWrittenOverWhatWasReadAlone(t *testing.T) {
 	}
 }
 
-// TestAWatchTellsWhatABucketHolds, at once and after a change; of a missing one nothing.
+// A watch reports the content at once and after a change; nothing for a missing bucket.
 func TestAWatchTellsWhatABucketHolds(t *testing.T) {
 	js, ctx := open(t), natstest.Within(t)
 	var all map[string][]byte

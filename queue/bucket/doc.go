@@ -1,9 +1,9 @@
-// Package bucket has what the small key-value buckets of Perennial have in common: they are
-// made where they are missing, watched, and written by compare-and-set.
+// Package bucket holds what Perennial's small key-value buckets share: creation on demand,
+// watching, and compare-and-set writes.
 //
-// It promises that two clients which make a bucket at the same moment both get it, and that a
-// watch tells the last entry of each key, then that it has told all, then every change.
+// It promises that two clients which create a bucket at the same moment both get it. A
+// watch reports the last entry of each key, then the end of these, then every change.
 //
-// It knows neither what a bucket is for nor what its keys mean: leases, runners, pins and
-// positions of webhooks have packages of their own.
+// It knows neither a bucket's purpose nor the meaning of its keys: leases, runners, pins
+// and webhook positions have packages of their own.
 package bucket

@@ -1,5 +1,5 @@
-// The caller of a request, and where its answer may go: what a NATS server proves of a
-// request, and what any client may have written into it.
+// The caller of a request, and where its answer may go. A NATS server proves some of a
+// request; any client may have written the rest.
 
 package caller
 
@@ -13,18 +13,19 @@ import (
 	"perennial/queue"
 )
 
-// requestInfo is the header by which a NATS server says whose request crosses from
-// one NATS account to another.
+// requestInfo is the header in which a NATS server names the sender of a request that
+// crosses between NATS accounts.
 const requestInfo = "Nats-Request-Info"
 
-// Of is the user whose request crossed into the runner's NATS account, as the
-// server proves it; "" where it did not cross, and any client may have written the
-// header. A reply subject that begins with _R_ is the server's: no client may name one.
+// Of returns the user whose request crossed into the runner's NATS account, as proved by
+// the server. It is "" if the request did not cross, because any client may then have
+// written the header. A reply subject that begins with _R_ belongs to the server: no client
+// may name one.
 //
-// The user is read from the name of its NATS account, for the server takes the field
-// `user` from whatever CONNECT says. Accounts of JWTs are named by their keys: there the
-// name is that of the user's JWT, which the account has signed. A second header was
-// written by the client, in a form that the server did not remove.
+// The user is read from the name of its NATS account, because the server takes the field
+// `user` from the client's CONNECT. JWT accounts are named by their keys; there it is the
+// name in the user's JWT, which the account has signed. A second header was written by the
+// client, in a form that the server did not remove.
 func Of(header nats.Header, reply string) string {
 	values := header.Values(requestInfo)
 	if !Crossed(reply) || len(values) != 1 {
@@ -43,9 +44,9 @@ func Of(header nats.Header, reply string) string {
 // Crossed reports whether a request came from another NATS account.
 func Crossed(reply string) bool { return strings.HasPrefix(reply, "_R_.") }
 
-// MayAnswer reports whether an answer may be sent where a request asks for it: not
-// into the subjects of NATS itself or of Perennial. A server that keeps users apart
-// lets no such reply through; this is for one that does not.
+// MayAnswer reports whether an answer may be sent to the reply subject of a request: not
+// into the subjects of NATS itself or of Perennial. A server that separates users admits no
+// such reply; this check is for other servers.
 func MayAnswer(reply string) bool {
 	return reply != "" && !strings.HasPrefix(reply, "$") && !strings.HasPrefix(reply, "perennial.")
 }

@@ -1,4 +1,4 @@
-// How many requests a service works on at once, in all and for each user.
+// Limits of a service's concurrent requests, in all and for each user.
 
 package caller
 
@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// Room bounds the requests of a service that are worked on at once, and those of each
-// user that the server names: a user that floods the service delays itself alone.
+// Room bounds the requests of a service handled at once, in all and for each user that the
+// server names. A user who floods the service delays only itself.
 type Room struct {
 	slots chan struct{}
-	most  int // of one user, that are worked on or wait
+	most  int // of one user, handled or waiting
 	mu    sync.Mutex
 	users map[string]*Share
 }
@@ -19,26 +19,26 @@ type Room struct {
 // Share is one user's part of a room.
 type Share struct {
 	slots chan struct{}
-	has   int // requests that are worked on or wait
+	has   int // requests handled or waiting
 	most  int
 }
 
 const (
-	// MaxOfUser bounds the requests of one user that are worked on or wait. Clients that no
+	// MaxOfUser bounds the requests of one user that are handled or wait. Clients that no
 	// server names share MaxWaiting: they cannot be distinguished.
 	MaxOfUser = 32
-	// MaxWaiting bounds the requests of one verb that were not taken in yet.
+	// MaxWaiting bounds the requests of one verb not yet taken in.
 	MaxWaiting = 1000
 )
 
-// NewRoom has slots for requests that are worked on at once; mostOfUser of one user are
-// worked on or wait.
+// NewRoom returns a room with slots for requests handled at once. At most mostOfUser
+// requests of one user are handled or wait.
 func NewRoom(slots, mostOfUser int) *Room {
 	return &Room{slots: make(chan struct{}, slots), most: mostOfUser, users: map[string]*Share{}}
 }
 
-// Admit admits a request of a user; nil where the user has too many already. Each
-// admitted request has to leave.
+// Admit admits a request of a user; nil if the user already has too many. Each admitted
+// request must be passed to Work.
 func (r *Room) Admit(user string) *Share {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *Room) Admit(user string) *Share {
 		if user == "" {
 			x = &Share{slots: make(chan struct{}, cap(r.slots)), most: max(MaxWaiting, r.most)}
 		}
-		r.users[user] = x // as many as there are users
+		r.users[user] = x // bounded by the number of users
 	}
 	if x.has >= x.most {
 		return nil
@@ -57,8 +57,8 @@ func (r *Room) Admit(user string) *Share {
 	return x
 }
 
-// Work does what was admitted, once user and room have a slot for it, and leaves. It
-// reports false, and does nothing, where ctx ends before.
+// Work runs an admitted request once user and room have a slot for it, and then releases
+// its place. If ctx ends first it returns false and runs nothing.
 func (r *Room) Work(ctx context.Context, x *Share, do func()) bool {
 	defer func() {
 		r.mu.Lock()

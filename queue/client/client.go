@@ -1,4 +1,4 @@
-// Client: commands out, and what they came to.
+// Client, which publishes commands and reads their results.
 
 package client
 
@@ -19,13 +19,13 @@ import (
 	"perennial/queue/service"
 )
 
-// Client asks one account of Perennial. Its methods may be called from any goroutine.
+// Client asks one account of Perennial. Its methods are safe for concurrent use.
 type Client struct {
 	queue   *queue.Queue
 	account string
 }
 
-// New is a client of an account over a connection, which the caller closes.
+// New returns a client of an account over a connection, which the caller closes.
 func New(q *queue.Queue, account string) (*Client, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -33,28 +33,27 @@ func New(q *queue.Queue, account string) (*Client, error) {
 	return &Client{queue: q, account: account}, nil
 }
 
-// ErrUnknown says that no command of an id has come to the runner.
+// ErrUnknown reports that no command with this id has reached the runner.
 var ErrUnknown = errors.New("no command of this id has come")
 
-// RefusedError says why a command is not carried out and has no end of its own.
+// RefusedError reports why a command is not carried out and has no end of its own.
 type RefusedError struct {
 	ID string
-	// Code is unreadable, conflict (the id was accepted with other content) or refused
-	// (too many contents under the id were).
+	// Code is unreadable, conflict (the id was accepted with other content) or refused (the
+	// id has too many different contents).
 	Code   string
 	Reason string
 }
 
-// Error names the command, and says what the runner said.
+// Error names the command, and gives the runner's reason.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("command %.128q is not carried out (%s): %s", e.ID, e.Code, e.Reason)
 }
 
-// Publish returns when the commands are on the disk of the stream. It publishes them
-// again while NATS is away, until ctx ends: what may have been stored before is done once
-// by its id. Commands go in atomic batches of 1,000. [queue.ErrNoAccount] says that other
-// accounts are configured and this one is not, *[queue.DeniedError] that the login may not
-// publish.
+// Publish returns when the commands are on the stream's disk. It retries while NATS is
+// away, until ctx ends; a command already stored is done once by its id. Commands are sent
+// in atomic batches of 1,000. [queue.ErrNoAccount] reports that other accounts are
+// configured but not this one, *[queue.DeniedError] that the login may not publish.
 func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 	all := make([]publish.Outgoing, 0, len(commands))
 	for _, one := range commands {
@@ -69,10 +68,9 @@ func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 	})
 }
 
-// Do publishes a command and returns what it came to, which may take as long as a person
-// takes to answer for it: ctx bounds the wait, not the command. Called again with the same
-// command, as after a crash, it returns the same end. A *[RefusedError] says that the
-// command is not carried out.
+// Do publishes a command and returns its result, which may take as long as a review. ctx
+// bounds the wait, not the command. Called again with the same command, as after a crash,
+// it returns the same end. A *[RefusedError] reports that the command is not carried out.
 func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error) {
 	out, err := outgoing(command)
 	if err != nil {
@@ -95,12 +93,12 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	return finishedOf(answer)
 }
 
-// answerWithin is how long Do waits before it publishes the command again: an answer is
-// not kept for an inbox that was away.
+// answerWithin is how long Do waits before it publishes the command again, because an
+// answer is not kept for an inbox that was away.
 const answerWithin = 2 * time.Minute
 
-// Wait returns what a command came to. [ErrUnknown] says that none of this id has come.
-// Where another content may have the same id, use [Client.Do].
+// Wait returns the result of a command. [ErrUnknown] reports that no command with this id
+// has arrived. If another content may have the same id, use [Client.Do].
 func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 	for {
 		var answer struct {
@@ -117,7 +115,7 @@ func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 // waitSeconds is how long one request waits.
 const waitSeconds = 5
 
-// ask asks a verb of the account's service, again while no runner answers.
+// ask requests a verb of the account's service, and retries while no runner answers.
 func (c *Client) ask(ctx context.Context, verb string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -140,7 +138,7 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 // askWithin bounds one request.
 const askWithin = waitSeconds*time.Second + 10*time.Second
 
-// persist does it until it works, or no other attempt can change that, or ctx ends.
+// persist retries do until it succeeds, a further attempt is useless, or ctx ends.
 func persist(ctx context.Context, do func(context.Context) error) error {
 	delay := sleep.Growing(100*time.Millisecond, 5*time.Second)
 	for {
@@ -154,16 +152,16 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 	}
 }
 
-// passing are the errors of a NATS server or a runner that is away.
+// passing lists the errors of a NATS server or a runner that is away.
 var passing = []error{
 	publish.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
 }
 
-// unavailable is the code of a JetStream that has no leader at the moment.
+// unavailable is the code of a JetStream that has no leader now.
 const unavailable = 503
 
-// final reports whether an error stays the same however often it is tried.
+// final reports whether retrying cannot change an error.
 func final(err error) bool {
 	if refused, ok := errors.AsType[*service.Error](err); ok {
 		return refused.Code != "busy" && refused.Code != "stopping"

@@ -17,8 +17,8 @@ import (
 	"perennial/queue/client"
 )
 
-// TestDoneOnceOverAKill: a runner that is killed while its clients wait is started again.
-// Each gets the end of its command, and each command was paid for once.
+// A runner is killed while its clients wait, and started again. Each client gets the end of
+// its command, and each command was paid for once.
 func TestDoneOnceOverAKill(t *testing.T) {
 	t.Parallel()
 	const n = 20
@@ -104,7 +104,7 @@ func TestAllLinesOfALargeOrder(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeIsAnErrorAtOnce, and is not tried until the context ends.
+// Such an error is not retried until the context ends.
 func TestWhatCannotBeIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	main, ctx := clientOf(t, shared), within(t)
@@ -179,8 +179,7 @@ func TestEventsGoOnFromAPosition(t *testing.T) {
 	}
 }
 
-// TestTheTypesAreThoseOfTheSchemas: no field of a command or of its end is missing here,
-// and none is of another name.
+// The types lack no field of a command or its end, and have no field of another name.
 func TestTheTypesAreThoseOfTheSchemas(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct {

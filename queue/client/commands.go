@@ -18,7 +18,7 @@ type Command interface {
 	kind() queue.Kind
 }
 
-// Priority places a command among the others: [High] goes before them, [Bulk] after.
+// Priority orders a command among others: [High] goes before them, [Bulk] after.
 type Priority string
 
 // Priorities; "" is between the two.
@@ -27,16 +27,16 @@ const (
 	Bulk Priority = "bulk"
 )
 
-// Order buys proxies. ID is the caller's own: the same ID with the same content is done
+// Order buys proxies. The caller chooses ID: the same ID with the same content is done
 // once, however often it is published.
 type Order struct {
 	ID           string `json:"id"`            // 1 to 128 characters
 	DurationDays int64  `json:"duration_days"` // a multiple of 30 that the offers support
 	Items        []Item `json:"items"`         // at most 50 lines and 2,000 proxies
-	// MaxTotalCents is a ceiling, checked against a quote before the order is sent; nil
-	// for none.
+	// MaxTotalCents is a limit, checked against a quote before the order is sent; nil for
+	// none.
 	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
-	NotAfter        *time.Time        `json:"not_after,omitempty"` // begin to send before it, or not at all
+	NotAfter        *time.Time        `json:"not_after,omitempty"` // latest time to begin sending
 	Labels          map[string]string `json:"labels,omitempty"`    // on every event of the command
 	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
 	Priority        Priority          `json:"priority,omitempty"`
@@ -46,7 +46,7 @@ type Order struct {
 type Item struct {
 	OfferCode string   `json:"offer_code"`
 	Quantity  int64    `json:"quantity"`
-	CIDRs     []string `json:"cidrs,omitempty"` // where the account's configuration names the API's field
+	CIDRs     []string `json:"cidrs,omitempty"` // if the account's configuration names the API's field
 }
 
 // Renewal renews proxies, at most 5,000.
@@ -55,10 +55,10 @@ type Renewal struct {
 	ProxyIDs      []string `json:"proxy_ids"`
 	DurationDays  int64    `json:"duration_days"` // a multiple of 30, at most 1,080
 	MaxTotalCents *int64   `json:"max_total_cents,omitempty"`
-	// DueBefore leaves out proxies that expire later, as they are read just before
-	// paying; nil renews all.
+	// DueBefore skips proxies that expire later, as read just before paying; nil renews
+	// all.
 	DueBefore *time.Time `json:"due_before,omitempty"`
-	// ExpectExpiresAt leaves out proxies whose expiry is another one, by proxy id.
+	// ExpectExpiresAt skips proxies whose expiry differs, by proxy id.
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
 	NotAfter        *time.Time           `json:"not_after,omitempty"`
 	Labels          map[string]string    `json:"labels,omitempty"`
@@ -72,7 +72,7 @@ func (Renewal) kind() queue.Kind { return queue.KindProxyRenew }
 
 var errNoCommand = errors.New("there is no command: give an Order or a Renewal")
 
-// outgoing is a command as it is published. What it asks for is checked by the runner.
+// outgoing returns a command as it is published. The runner checks its content.
 func outgoing(c Command) (publish.Outgoing, error) {
 	if c == nil {
 		return publish.Outgoing{}, errNoCommand

@@ -1,4 +1,4 @@
-// Events of an account, from any place of its history on.
+// Events of an account, from any position of its history on.
 
 package client
 
@@ -14,42 +14,42 @@ import (
 	"perennial/queue/events"
 )
 
-// Position is the place of an event in the account's history. A program keeps that of
-// the last event that it has dealt with, together with what it made of it; the zero value
-// is before the first.
+// Position is the place of an event in the account's history. A program stores the position
+// of the last event it has processed, together with its results. The zero value is before
+// the first event.
 type Position struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// Event is a fact that was published.
+// Event is a published fact.
 type Event struct {
-	ID          string // the same event has the same id forever
+	ID          string // permanent: the same event always has the same id
 	Type        string // such as order.delivered
-	Subject     string // what it is about; "" for the account
+	Subject     string // the subject's id; "" for the account
 	Time        time.Time
-	Traceparent string // of the command's message, "" where it had none
+	Traceparent string // of the command's message, "" if it had none
 	CommandID   string
 	OperationID string
 	Labels      map[string]string
-	Booked      *Money          // what this event booked; nil: nothing
-	Data        json.RawMessage // of its type's schema (docs/events)
+	Booked      *Money          // booked by this event; nil: nothing
+	Data        json.RawMessage // by the schema of its type (docs/events)
 	Position    Position
 }
 
-// ErrOtherHistory says that the account's history is not the one that a position is of, as
-// after a restore: what was derived from the events after the point where they part has
-// to go. Read again.
+// ErrOtherHistory reports that a position belongs to another history of the account, as
+// after a restore. Discard what was derived from events after the point of divergence, and
+// read again.
 var ErrOtherHistory = errors.New("the account has another history than this position is of")
 
-// ErrArchived says that events after a position were archived: a program that needs them
+// ErrArchived reports that events after a position were archived. A program that needs them
 // reads the archive, or begins with the zero Position.
 var ErrArchived = errors.New("events after this position were archived")
 
 // Events yields every event after a position, in order, and waits for more until ctx ends
 // or the caller stops. With types, such as order.delivered or renewal.*, it leaves out all
-// others. It ends after yielding an error: ctx's, [ErrOtherHistory], [ErrArchived],
-// [queue.ErrNoAccount]. Lost connections are bridged.
+// others. It continues across lost connections. It ends after yielding an error: ctx's,
+// [ErrOtherHistory], [ErrArchived] or [queue.ErrNoAccount].
 func (c *Client) Events(ctx context.Context, after Position, types ...string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := persist(ctx, func(ctx context.Context) error { return c.follows(ctx, after) }); err != nil {
@@ -68,7 +68,7 @@ func (c *Client) Events(ctx context.Context, after Position, types ...string) it
 	}
 }
 
-// follows is nil when the stream continues from a position.
+// follows returns nil if the stream continues from a position.
 func (c *Client) follows(ctx context.Context, after Position) error {
 	if after.Seq == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	case after.Seq+1 < state.First:
 		return fmt.Errorf("event %d, the first one kept is %d: %w", after.Seq, state.First, ErrArchived)
 	case after.Seq < state.First:
-		return nil // it was archived itself; what follows is there
+		return nil // it was archived itself; the next events are there
 	}
 	for received, err := range events.Of(c.queue.JetStream(), c.account).Follow(ctx, events.From{Seq: after.Seq}) {
 		if err == nil && received.Hash != after.Hash {
@@ -94,7 +94,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	return ctx.Err()
 }
 
-// eventOf reads an event as it was published.
+// eventOf reads a published event.
 func eventOf(received events.Event) (Event, error) {
 	var e struct {
 		ID, Type, Subject, Traceparent string
@@ -124,8 +124,8 @@ func eventOf(received events.Event) (Event, error) {
 // TypeFinished is the type of the event that a command has ended.
 const TypeFinished = "command.finished"
 
-// Finished is what the command came to that a command.finished is about. The error is that
-// of another type of event.
+// Finished returns the result in a command.finished event. It returns an error for any
+// other type of event.
 func (e Event) Finished() (Finished, error) {
 	if e.Type != TypeFinished {
 		return Finished{}, fmt.Errorf("event %s is a %s and no %s", e.ID, e.Type, TypeFinished)

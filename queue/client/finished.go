@@ -1,4 +1,4 @@
-// What a command came to.
+// Results of commands.
 
 package client
 
@@ -17,13 +17,13 @@ type Money struct {
 	Currency      string `json:"currency"`
 }
 
-// Finished is the end of a command: the data of its command.finished (docs/events). Of
-// several the one with the highest Revision counts.
+// Finished is the end of a command: the data of its command.finished (docs/events). If
+// there are several, the highest Revision counts.
 type Finished struct {
 	CommandID string            `json:"command_id"`
 	Revision  int64             `json:"revision"` // from 1
 	State     string            `json:"state"`    // see [Finished.Done]
-	Code      string            `json:"code"`     // for programs; "" where there is nothing to say
+	Code      string            `json:"code"`     // for programs; may be empty
 	Reason    string            `json:"reason"`   // for people
 	Labels    map[string]string `json:"labels"`
 	Totals    Money             `json:"totals"`
@@ -34,8 +34,8 @@ type Finished struct {
 	Attempts   int64       `json:"attempts"` // requests to the provider
 }
 
-// Line is a proxy that an order delivered, or that a renewal was asked for. What is not
-// known is left out.
+// Line is a proxy that an order delivered, or that a renewal named. Unknown fields are
+// empty.
 type Line struct {
 	ProxyID           string     `json:"proxy_id"`
 	State             string     `json:"state"` // delivered, succeeded, failed, skipped, charged, not_charged
@@ -58,12 +58,12 @@ type Operation struct {
 	OrderNo     string `json:"order_no"`
 }
 
-// Done reports whether all that the command asked for was done. States that are not:
-// partial, failed, refunded, rejected, and resolved, which is what a person answered.
+// Done reports whether everything that the command asked for was done. It is false for
+// partial, failed, refunded, rejected, and resolved, which is an operator's answer.
 func (f Finished) Done() bool { return f.State == "delivered" || f.State == "completed" }
 
-// Lines yields all lines of a finished command, also those that the event has no room
-// for. It ends after yielding an error.
+// Lines yields all lines of a finished command, including those beyond the event's limit.
+// It ends after yielding an error.
 func (c *Client) Lines(ctx context.Context, f Finished) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		for _, line := range f.Lines {

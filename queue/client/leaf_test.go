@@ -14,8 +14,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestTheHubOfALeafNodeIsWaitedFor: while it is away no server knows the account. The
-// stream of the leaf node's own JetStream is another program's.
+// While the hub is away no server knows the account. The stream of the leaf node's own
+// JetStream belongs to another program.
 func TestTheHubOfALeafNodeIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	port, err := freeport.Loopback()

@@ -19,7 +19,8 @@ import (
 // patience bounds every wait of these tests.
 const patience = time.Minute
 
-// program is the built program, and shared a runner of it with its embedded sandbox.
+// program is the path of the built program, and shared a runner of it with its embedded
+// sandbox.
 var (
 	program string
 	shared  *runner
@@ -53,8 +54,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runner is `perennial run` with nothing configured: an embedded NATS server, and a
-// sandbox of the provider.
+// runner is `perennial run` without configuration: an embedded NATS server, and a sandbox
+// of the provider.
 type runner struct {
 	dir     string
 	url     string // of NATS, the same after a restart
@@ -88,13 +89,13 @@ func (r *runner) start() error {
 	return err
 }
 
-// kill ends it as a power cut of its process would.
+// kill ends it abruptly, like a power cut.
 func (r *runner) kill() {
 	_ = r.process.Process.Kill()
 	_ = r.process.Wait()
 }
 
-// connect is a client of the runner's account; stop ends its connection.
+// connect returns a client of the runner's account; stop ends its connection.
 func (r *runner) connect() (main *client.Client, stop func(), err error) {
 	q, err := queue.Connect(queue.ConnectConfig{URL: r.url})
 	if err != nil {

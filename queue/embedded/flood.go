@@ -1,4 +1,4 @@
-// A client that publishes without waiting: who it is, said once a minute.
+// Detecting a client that publishes without waiting, logged once a minute.
 
 package embedded
 
@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// floodEvery is how often a flood is logged at most, floodLook how long the clients are
-	// compared to find whose it is, and floodClients how many of them.
+	// floodEvery is the least time between two logged floods. floodLook is how long clients
+	// are compared to find the source, and floodClients how many of them.
 	floodEvery   = time.Minute
 	floodLook    = 50 * time.Millisecond
 	floodClients = 1000
 )
 
-// watch has floods of a server logged.
+// watch enables the logging of a server's floods.
 func (l *serverLog) watch(s *server.Server) { l.busy.Store(s) }
 
 // flooded logs that the server refuses messages, and the user that sends most.
@@ -51,10 +51,10 @@ func (l *serverLog) flooded(text string) {
 	})
 }
 
-// floodWeight has what a client sends now count for more than what it has sent.
+// floodWeight makes present messages count more than earlier ones.
 const floodWeight = 1000
 
-// sentBy are the clients that have sent most.
+// sentBy returns the clients that have sent most, by id.
 func sentBy(s *server.Server) map[uint64]*server.ConnInfo {
 	all := map[uint64]*server.ConnInfo{}
 	if z, err := s.Connz(&server.ConnzOptions{Username: true, Sort: server.ByInMsgs, Limit: floodClients}); err == nil {

@@ -15,8 +15,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestAFloodIsRefusedAndOthersAreServed: a producer that publishes without waiting fills what
-// the server buffers and no more, so that another one's command is stored after those alone; the log names the user of the flood.
+// A producer that publishes without waiting fills only the server's buffer, so that another
+// producer's command waits for that buffer alone. The log names the user of the flood.
 func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	t.Parallel()
 	grants := []roles.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}
@@ -28,7 +28,7 @@ func TestAFloodIsRefusedAndOthersAreServed(t *testing.T) {
 	if server.options.StreamMaxBufferedMsgs != MaxBufferedMessages {
 		t.Error("the server's buffer has no bound")
 	}
-	server.options.StreamMaxBufferedMsgs = 8 // a small one is full on any disk
+	server.options.StreamMaxBufferedMsgs = 8 // a small buffer is full on any disk
 	natstest.Check(t, server.Restart())
 	runner := connect(t, server)
 	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), runner.JetStream()))

@@ -13,8 +13,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// What was free when the server started is not its limit: after a full disk it
-// starts in very little room.
+// The free space at the server's start is not its limit: after a full disk it starts with
+// very little room.
 func TestAServerStartedInLittleRoomUsesRoomMadeLater(t *testing.T) {
 	dir := t.TempDir()
 	err := syscall.Mount("perennial-test", dir, "tmpfs", 0, "size=24m,mode=0700")

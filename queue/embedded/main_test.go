@@ -13,7 +13,7 @@ import (
 // start runs an embedded server until the test ends, or stop is called.
 func start(t testing.TB, dir string, users ...roles.User) *Server {
 	t.Helper()
-	port, err := freeport.Loopback() // some tests start the server again at its address
+	port, err := freeport.Loopback() // some tests restart the server at its address
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,5 +35,4 @@ func connect(t testing.TB, server *Server) *queue.Queue {
 	return q
 }
 
-// TestMain runs the tests.
 func TestMain(m *testing.M) { natstest.Main(m) }

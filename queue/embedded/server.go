@@ -30,38 +30,37 @@ import (
 const (
 	// maxPayloadBytes bounds one message on the embedded server.
 	maxPayloadBytes = 2 << 20
-	// MaxBufferedMessages bounds what a stream of the embedded server has taken and not
-	// stored yet. It refuses the rest: a client that publishes without waiting would
-	// otherwise have the others wait for the syncs of all that it sent. A batch, and what
-	// the outbox publishes at once, fit in.
+	// MaxBufferedMessages bounds the messages that a stream of the embedded server has
+	// accepted and not stored yet; it refuses more. Otherwise a client that publishes
+	// without waiting would make the others wait for the syncs of all its messages. A
+	// batch, and the outbox's publications at once, fit in.
 	MaxBufferedMessages = 1536
-	// anyConnections bounds the connections to an embedded server without users, roomFor those
-	// of the runner and of its commands beside what the users may have.
+	// anyConnections bounds the connections to an embedded server without users. roomFor is
+	// the room for the runner and its commands in addition to the users' connections.
 	anyConnections = 1024
 	roomFor        = 64
-	// serverStartTimeout bounds how long a start may take, recovery included.
+	// serverStartTimeout bounds how long a start may take, including recovery.
 	serverStartTimeout = 2 * time.Minute
 )
 
 // Config configures the embedded NATS server.
 type Config struct {
 	Listen   string         // loopback host:port; port 0 takes a free one; default 127.0.0.1:4222
-	StoreDir string         // where JetStream keeps its files; required
+	StoreDir string         // directory of JetStream's files; required
 	Users    []roles.User   // default: none, so that every process of this machine may connect
-	Verbs    []service.Verb // what the roles of users may ask
+	Verbs    []service.Verb // the verbs that roles refer to
 	Closed   bool           // only this process may connect, whatever Users says
 	Log      *logrus.Logger // default: logrus's standard logger
 }
 
-// Server is a NATS server with JetStream inside this process. Every write of
-// a stream is synced before it is acknowledged, except events, whose first
-// copy is the ledger.
+// Server is a NATS server with JetStream inside this process. Every write of a stream is
+// synced before it is acknowledged, except for events, whose first copy is the ledger.
 type Server struct {
 	options  *server.Options
 	log      *serverLog
 	user     string
 	password string
-	accounts string            // the configuration of its accounts and users; "" when there are none
+	accounts string            // configuration of its accounts and users; "" if there are none
 	secrets  map[string]string // by user
 
 	mu     sync.RWMutex
@@ -89,7 +88,7 @@ func Start(config Config) (*Server, error) {
 		JetStreamMaxStore: diskAlone, StreamMaxBufferedMsgs: MaxBufferedMessages,
 		MaxPayload: maxPayloadBytes, NoSigs: true, MaxConn: anyConnections,
 	}
-	if len(config.Users) > 0 { // each has a bound of its own
+	if len(config.Users) > 0 { // each user has a limit of its own
 		options.MaxConn = len(config.Users)*roles.MaxConnections + roomFor
 	}
 	embedded := &Server{options: options, log: newServerLog(config.Log)}
@@ -102,12 +101,12 @@ func Start(config Config) (*Server, error) {
 	return embedded, nil
 }
 
-// diskAlone, in bytes, is more than any disk: without a limit of its own the server
-// takes what is free at its start for one, and on a disk that is nearly full it would
-// store nothing any more, however much room is made.
+// diskAlone, in bytes, exceeds any disk. Without an explicit limit the server uses the free
+// space at its start as one. On a nearly full disk it would then store nothing, even after
+// space is freed.
 const diskAlone = 1 << 50
 
-// start makes a server of the options and returns when clients can connect.
+// start starts a server with the options and returns when clients can connect.
 func (e *Server) start() error {
 	options, err := e.fresh()
 	if err != nil {
@@ -132,21 +131,21 @@ func (e *Server) start() error {
 	return nil
 }
 
-// now is the server of the moment.
+// now returns the present server.
 func (e *Server) now() *server.Server {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.server
 }
 
-// URL is the address for clients, such as nats://127.0.0.1:4222.
+// URL returns the address for clients, such as nats://127.0.0.1:4222.
 func (e *Server) URL() string { return e.now().ClientURL() }
 
-// InProcessConn implements nats.InProcessConnProvider: connections of this process
-// find the server of the moment, also after a restart.
+// InProcessConn implements nats.InProcessConnProvider: connections of this process reach
+// the present server, even after a restart.
 func (e *Server) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
 
-// Listeners are the users whose clients wait for answers at an inbox, "" for the runner
+// Listeners returns the users whose clients wait for answers at an inbox, "" for the runner
 // and on a server without users. A user may listen to the inboxes of others.
 func (e *Server) Listeners(inbox string) (users []string) {
 	accounts := map[string]string{"": server.DEFAULT_GLOBAL_ACCOUNT}
@@ -165,8 +164,8 @@ func (e *Server) Listeners(inbox string) (users []string) {
 	return users
 }
 
-// Failing says why the server stores nothing, nil while it does: a disk that was
-// full, or gave an error, disables a stream or all of them until a restart.
+// Failing returns why the server stores nothing, nil if it does. A disk that was full, or
+// returned an error, disables one or all streams until a restart.
 func (e *Server) Failing() error {
 	health := e.now().Healthz(&server.HealthzOptions{})
 	if health.StatusCode == 0 && health.Error == "" || health.Status == "ok" {
@@ -175,7 +174,7 @@ func (e *Server) Failing() error {
 	return fmt.Errorf("the embedded NATS stores nothing: %s", health.Error)
 }
 
-// Restart ends the server and starts it on the same address and files. Clients
+// Restart ends the server and starts it again on the same address and files. Clients
 // reconnect automatically.
 func (e *Server) Restart() error {
 	e.mu.Lock()
@@ -209,8 +208,8 @@ func (e *Server) ConnectOptions() []nats.Option {
 	return options
 }
 
-// separate prepares a NATS account for each user, and one for the runner beside them
-// under a random password. Without users there is one account for all.
+// separate prepares a NATS account for each user, and one for the runner with a random
+// password. Without users there is one account for all.
 func (e *Server) separate(config Config) (err error) {
 	users := config.Users
 	if config.Closed {
@@ -230,7 +229,7 @@ func (e *Server) separate(config Config) (err error) {
 	return moveStore(config.StoreDir, roles.RunnerAccount)
 }
 
-// fresh are the options of one start. They are a copy, since a server keeps the
+// fresh returns the options of one start. They are a copy, because a server keeps the
 // accounts in its options.
 func (e *Server) fresh() (*server.Options, error) {
 	options := e.options.Clone()
@@ -246,8 +245,8 @@ func (e *Server) fresh() (*server.Options, error) {
 	return options, nil
 }
 
-// moveStore gives the streams of a server that had users and has none any more, or
-// the reverse, to the account that the runner has now.
+// moveStore moves the streams of a server that had users and has none now, or the reverse,
+// to the account that the runner has now.
 func moveStore(dir, account string) error {
 	other := roles.RunnerAccount
 	if account == other {
@@ -279,14 +278,14 @@ func awaitReady(made *server.Server, log *serverLog) error {
 	return fmt.Errorf("not ready after %s", serverStartTimeout)
 }
 
-// CheckListen says what is wrong with an address for the embedded server, nil
-// when nothing is.
+// CheckListen returns what is wrong with an address for the embedded server, nil if it is
+// valid.
 func CheckListen(listen string) error {
 	_, _, err := loopback(listen)
 	return err
 }
 
-// loopback splits a listen address and refuses one that is not of this machine: the
+// loopback splits a listen address and refuses one outside this machine, because the
 // embedded server has no TLS.
 func loopback(listen string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(cmp.Or(listen, "127.0.0.1:4222"))
@@ -306,23 +305,24 @@ func loopback(listen string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// serverLog hands the server's log lines to logrus and keeps the first fatal
-// one, instead of ending the process.
+// serverLog passes the server's log lines to logrus and keeps the first fatal one, instead
+// of ending the process.
 type serverLog struct {
 	log   *logrus.Entry
 	fatal chan string
-	busy  atomic.Pointer[server.Server] // nil while a flood is looked at
+	busy  atomic.Pointer[server.Server] // nil while a flood is examined
 }
 
 func newServerLog(log *logrus.Logger) *serverLog {
 	return &serverLog{log: cmp.Or(log, logrus.StandardLogger()).WithField("part", "nats-server"), fatal: make(chan string, 1)}
 }
 
-// Noticef goes to debug: the server's notices are about itself.
+// Noticef logs at debug level: the server's notices are about itself.
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 
-// Warnf passes a warning on, but for the one about passwords in a file: this
-// server reads none, its own is made again at every start. What follows a kill goes to debug.
+// Warnf logs a warning, except the one about passwords in a file: this server reads none
+// and creates its own at every start. Warnings that follow a kill are logged at debug
+// level.
 func (l *serverLog) Warnf(format string, v ...any) {
 	if strings.HasPrefix(format, "Plaintext passwords detected") {
 		return
@@ -340,13 +340,13 @@ func (l *serverLog) Warnf(format string, v ...any) {
 }
 
 // indexIsOld reports whether a line says that the server found its index older than its
-// data, as after every kill, and reads the data: nothing is lost, and nothing is to be done.
+// data, as after every kill, and reads the data. Nothing is lost and no action is needed.
 func indexIsOld(text string) bool {
 	return strings.HasPrefix(text, "Filestore [") && (strings.HasSuffix(text, ", will rebuild") || strings.HasSuffix(text, "prior state file"))
 }
 
-// Errorf passes an error on. That a client may not do something is no error of the
-// server's: a warning.
+// Errorf logs an error. A client's missing permission is not the server's error and is
+// logged as a warning.
 func (l *serverLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	if strings.Contains(text, " Violation - ") || strings.Contains(text, "authentication error") {
@@ -356,10 +356,10 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	l.log.Error(text)
 }
 
-// Debugf goes to trace.
+// Debugf logs at trace level.
 func (l *serverLog) Debugf(format string, v ...any) { l.log.Tracef(format, v...) }
 
-// Tracef drops protocol traces: they would carry message bodies.
+// Tracef drops protocol traces, which would contain message bodies.
 func (l *serverLog) Tracef(string, ...any) {}
 
 // Fatalf keeps the message for Start and does not end the process.

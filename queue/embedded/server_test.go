@@ -39,7 +39,7 @@ func TestEmbeddedServerSaysThatItsPortIsTaken(t *testing.T) {
 	}
 }
 
-// TestTheEmbeddedServerBoundsItsConnections: without users too; the runner's own stays.
+// The bound applies without users too; the runner's own connection stays.
 func TestTheEmbeddedServerBoundsItsConnections(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -51,7 +51,7 @@ func TestTheEmbeddedServerBoundsItsConnections(t *testing.T) {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "nats://"))
 		natstest.Check(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		_, _ = c.Write([]byte("CONNECT {\"verbose\":false}\r\nPING\r\n")) // one that says nothing is closed after two seconds
+		_, _ = c.Write([]byte("CONNECT {\"verbose\":false}\r\nPING\r\n")) // a connection that sends nothing is closed after two seconds
 		for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != "PONG" && !refused; {
 			refused = strings.Contains(lines.Text(), "maximum connections exceeded")
 		}
@@ -62,8 +62,8 @@ func TestTheEmbeddedServerBoundsItsConnections(t *testing.T) {
 	natstest.Check(t, q.Probe(natstest.Within(t)))
 }
 
-// TestAKillIsNoWarning: the server's index is older than its data then, and it reads the
-// data. Its lines about that look like a loss to a person who starts the runner again.
+// After a kill the server's index is older than its data, and it reads the data. Its log
+// lines about that look like a loss to an operator who restarts the runner.
 func TestAKillIsNoWarning(t *testing.T) {
 	dir, killed := t.TempDir(), t.TempDir()
 	first := start(t, dir)
@@ -96,8 +96,8 @@ func TestEmbeddedServerWithUsersRefusesStrangers(t *testing.T) {
 	}
 }
 
-// A disk that was full ends JetStream in the server for good. It is seen, and after
-// a restart the same intake continues, with what was published before and after.
+// A full disk ends JetStream in the server. That is detected, and after a restart the same
+// intake continues, with the commands published before and after.
 func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	t.Parallel()
 	server := start(t, t.TempDir())
@@ -111,7 +111,7 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := server.URL()
-	natstest.Check(t, server.now().ShutdownJetStream()) // as the server does where no space is left
+	natstest.Check(t, server.now().ShutdownJetStream()) // as the server does when no space is left
 	if err := server.Failing(); err == nil {
 		t.Error("it looks healthy")
 	}
@@ -122,7 +122,7 @@ func TestAnEmbeddedServerThatStoresNothingIsSeenAndRestarted(t *testing.T) {
 	natstest.Check(t, q.JetStream().AwaitConnected(natstest.Within(t)))
 	ctx := natstest.Within(t)
 	for published := false; !published; natstest.Check(t, ctx.Err()) {
-		try, cancel := context.WithTimeout(ctx, time.Second) // what is asked while it is away is not answered
+		try, cancel := context.WithTimeout(ctx, time.Second) // requests during the outage are not answered
 		published = publish.New(q.JetStream()).Publish(try, "main", publish.Outgoing{Kind: queue.KindProxyRenew, Data: []byte(`2`)}) == nil
 		cancel()
 	}

@@ -9,7 +9,7 @@ import (
 	"perennial/queue/natstest"
 )
 
-// TestTheStoreIsClosedToOthers, or refused where they may have changed it.
+// The store is closed to others, or refused if they may have changed it.
 func TestTheStoreIsClosedToOthers(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "nats")

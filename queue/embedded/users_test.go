@@ -12,7 +12,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestAUserLeavesTheOthersTheirConnections: each is a descriptor of the server.
+// Each connection is a file descriptor of the server.
 func TestAUserLeavesTheOthersTheirConnections(t *testing.T) {
 	viewer := []roles.Grant{{Role: queue.RoleViewer, Accounts: []string{"main"}}}
 	s := start(t, t.TempDir(), roles.User{Name: "one", Password: "pw", Grants: viewer}, roles.User{Name: "two", Password: "pw", Grants: viewer})
@@ -36,7 +36,7 @@ func TestAUserLeavesTheOthersTheirConnections(t *testing.T) {
 	}
 }
 
-// TestStreamsStayWhenUsersComeAndGo: the runner's NATS account has another name then.
+// The runner's NATS account then has another name.
 func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
 	dir, users := t.TempDir(), []roles.User{{Name: "app", Password: "pw", Grants: []roles.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}}}
 	for stored, users := range [][]roles.User{nil, users, users, nil, users} {
@@ -60,7 +60,7 @@ func TestStreamsStayWhenUsersComeAndGo(t *testing.T) {
 	}
 }
 
-// TestAServerWithAWrongUserDoesNotStart, rather than with a user of other rights.
+// It must not start with a user of other rights.
 func TestAServerWithAWrongUserDoesNotStart(t *testing.T) {
 	producer := []roles.Grant{{Role: queue.RoleProducer, Accounts: []string{"main"}}}
 	for _, wrong := range []roles.User{

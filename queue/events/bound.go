@@ -1,4 +1,4 @@
-// How the first events of a stream are removed, by a limit that closes it meanwhile
+// Removing the first events of a stream, by a limit that closes the stream meanwhile
 // (streams.CutConfig).
 
 package events
@@ -16,20 +16,19 @@ import (
 	"perennial/queue/streams"
 )
 
-// boundTimeout bounds one change of the stream: the server answers when it has
-// removed what has to go.
+// boundTimeout bounds one change of the stream. The server answers when the removal is
+// done.
 const boundTimeout = 10 * time.Minute
 
-// State is what an account's events stream holds. Of an empty stream Last
-// is 0.
+// State is what an account's events stream holds. Last is 0 for an empty stream.
 type State struct {
 	First, Last, Messages, Bytes uint64
-	// Cut says that removing events from its front was begun and not ended: it
+	// Cut says that a removal from the stream's front was begun and not ended. The stream
 	// takes no event before [Stream.Open], which streams.Wanted.Ensure includes.
 	Cut bool
 }
 
-// State looks at an account's events stream.
+// State reads the state of an account's events stream.
 func (s Stream) State(ctx context.Context) (State, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -44,17 +43,16 @@ func eventsState(info *jetstream.StreamInfo) State {
 }
 
 // Unread is a durable consumer of an events stream, or a webhook ([WebhookOf]), and the
-// first event that it may not have acknowledged, or delivered.
+// first event that it may not have acknowledged or delivered.
 type Unread struct {
 	Consumer string
 	First    uint64
 }
 
-// Unread lists the durable consumers of an account's events stream that
-// have not acknowledged all that they are to get, and its webhooks that have not delivered
-// all. An ephemeral consumer keeps no
-// place, and is not among them. A consumer that does not answer is an error: what
-// it needs is not known.
+// Unread lists the durable consumers of an account's events stream that have not
+// acknowledged all their events, and its webhooks that have not delivered all. An ephemeral
+// consumer keeps no position and is not listed. A consumer that does not answer is an
+// error, because its needs are unknown.
 func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -80,7 +78,7 @@ func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 		if answered {
 			continue
 		}
-		if _, err := stream.Consumer(ctx, name); !errors.Is(err, jetstream.ErrConsumerNotFound) { // it did not end meanwhile
+		if _, err := stream.Consumer(ctx, name); !errors.Is(err, jetstream.ErrConsumerNotFound) { // it has not ended meanwhile
 			return nil, errors.Join(fmt.Errorf("consumer %s of stream %s does not answer: what it has not read is not known", name, queue.EventsStream(s.account)), err)
 		}
 	}
@@ -88,8 +86,7 @@ func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 	return append(all, webhooks...), err
 }
 
-// firstUnread is the first event that a durable consumer may still need, 0 for
-// none.
+// firstUnread returns the first event that a durable consumer may still need, 0 for none.
 func firstUnread(c *jetstream.ConsumerInfo) uint64 {
 	switch {
 	case c.Config.Durable == "", c.NumPending == 0 && c.NumAckPending == 0:
@@ -103,16 +100,15 @@ func firstUnread(c *jetstream.ConsumerInfo) uint64 {
 
 // Bounding removes the first events of an account's stream.
 type Bounding struct {
-	First uint64 // the event that the stream begins with afterwards
-	// Alone is asked right before anything is removed: an error says that another
-	// runner may publish. Required.
+	First uint64 // the first event afterwards
+	// Alone is called right before the removal; an error says that another runner may
+	// publish. Required.
 	Alone func(context.Context) error
 }
 
-// Bound removes the events before b.First, exactly those, or says why it
-// did not. The caller must prevent an outbox from publishing meanwhile. After a crash
-// half way the stream refuses events until [Stream.Open], and no other events
-// are lost.
+// Bound removes exactly the events before b.First, or says why it did not. The caller must
+// keep outboxes from publishing meanwhile. After a crash half way the stream refuses events
+// until [Stream.Open], and no other events are lost.
 func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
 	defer cancel()
@@ -121,7 +117,7 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 		return err
 	}
 	config := streams.CutConfig(stream.CachedInfo().Config, b.First)
-	closed, err := s.setLimits(ctx, config) // nothing is published after it: what is counted stays so
+	closed, err := s.setLimits(ctx, config) // nothing can be published after this, so the counts stay valid
 	if err != nil {
 		return err
 	}
@@ -147,8 +143,8 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	return nil
 }
 
-// boundable refuses a stream in which a limit by count would remove other events
-// than those before the first that stays.
+// boundable refuses a stream in which a limit by count would remove other events than those
+// before the first to keep.
 func boundable(account string, b Bounding, s State) error {
 	switch {
 	case b.First > s.Last:
@@ -159,7 +155,7 @@ func boundable(account string, b Bounding, s State) error {
 	return nil
 }
 
-// setLimits updates the stream and says what it holds then.
+// setLimits updates the stream and returns its state afterwards.
 func (s Stream) setLimits(ctx context.Context, config jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	limited, cancel := context.WithTimeout(ctx, boundTimeout)
 	defer cancel()
@@ -173,8 +169,8 @@ func (s Stream) setLimits(ctx context.Context, config jetstream.StreamConfig) (*
 	return stream.CachedInfo(), nil
 }
 
-// Open ends what a Bound that was killed has begun: the stream takes
-// events again and keeps them all. It removes nothing.
+// Open completes a Bound that was killed: the stream takes events again and keeps them all.
+// It removes nothing.
 func (s Stream) Open(ctx context.Context) error {
 	stream, err := s.stream(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// fill publishes rows on the events stream as an outbox does.
+// fill publishes rows on the events stream like an outbox.
 func fill(t testing.TB, js *queue.JetStream, from, to int, body func(seq int) string) {
 	t.Helper()
 	for seq := from; seq <= to; seq++ {
@@ -92,7 +92,7 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 	}
 }
 
-// A limit that is not an archiving's is refused, as ever.
+// A limit not set by an archiving is still refused.
 func TestALimitOfAnotherProgramIsStillRefused(t *testing.T) {
 	js := newMain(t)
 	stream, err := js.Stream(natstest.Within(t), queue.EventsStream("main"))
@@ -197,7 +197,7 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 	}
 }
 
-// TestUnreadEventsNamesWebhooksThatAreBehind, and none that has delivered all.
+// Webhooks that have delivered all events are not named.
 func TestUnreadEventsNamesWebhooksThatAreBehind(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -214,7 +214,7 @@ func TestUnreadEventsNamesWebhooksThatAreBehind(t *testing.T) {
 	}
 }
 
-// TestAnEventIsFoundByItsSequenceAndItsTime on a stream that begins after an archive.
+// The stream begins after an archive.
 func TestAnEventIsFoundByItsSequenceAndItsTime(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

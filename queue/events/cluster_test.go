@@ -19,8 +19,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// Every copy of the stream loses the same events, and a server that was away
-// meanwhile does too.
+// Every copy of the stream loses the same events, even on a server that was away meanwhile.
 func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	t.Parallel()
 	servers := natstest.Cluster(t)
@@ -51,7 +50,7 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	}
 }
 
-// copyOf is what one server's copy of a stream holds.
+// copyOf returns the state of one server's copy of a stream.
 func copyOf(t *testing.T, s *server.Server, stream string) server.StreamState {
 	t.Helper()
 	info, err := s.Jsz(&server.JSzOptions{Accounts: true, Streams: true})

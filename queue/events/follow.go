@@ -1,4 +1,4 @@
-// Following the events stream: all events, live ones, and the last one.
+// Following the events stream: all events, live events, and the last one.
 
 package events
 
@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	// HeaderSeq and HeaderHash carry a row's place in the journal beside the
-	// event, so that an outbox finds its place without reading bodies.
+	// HeaderSeq and HeaderHash carry a row's place in the journal with the event, so that
+	// an outbox finds its position without reading bodies.
 	HeaderSeq  = "Perennial-Seq"
 	HeaderHash = "Perennial-Hash"
 )
 
-// Stream is the events stream of one account, as others read it.
+// Stream is the events stream of one account, for reading.
 type Stream struct {
 	js      *queue.JetStream
 	account string
 }
 
-// Of is the events stream of an account.
+// Of returns the events stream of an account.
 func Of(js *queue.JetStream, account string) Stream { return Stream{js, account} }
 
-// From says where [Stream.Follow] begins: with what is published from now
-// on, or with stream sequence Seq (0 and 1 both mean the first event kept).
-// Types, such as "order.delivered" or "order.*", leaves out every other event.
+// From says where [Stream.Follow] begins: with what is published from now on, or with
+// stream sequence Seq (0 and 1 both mean the first event kept). Types, such as
+// "order.delivered" or "order.*", leaves out every other event.
 type From struct {
 	Seq   uint64
 	New   bool
 	Types []string
 }
 
-// Event is an event as it is in the stream. Seq and Hash are the
-// journal row's; Seq is 0 on a message that no outbox published.
+// Event is an event in the stream. Seq and Hash are the journal row's; Seq is 0 for a
+// message that no outbox published.
 type Event struct {
 	StreamSeq uint64
 	Subject   string
@@ -53,10 +53,10 @@ type Event struct {
 	Hash      string
 }
 
-// Follow yields an account's events in order, and waits for more, until ctx
-// ends or the caller stops. Lost connections are bridged: no event is left
-// out or given twice. It ends after yielding an error: ctx's, or one that
-// waiting does not mend, such as a missing stream ([queue.ErrNoAccount]).
+// Follow yields an account's events in order, and waits for more, until ctx ends or the
+// caller stops. Across lost connections no event is left out or repeated. It ends after
+// yielding an error: ctx's, or one that waiting does not fix, such as a missing stream
+// ([queue.ErrNoAccount]).
 func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		next, err := s.firstWatched(ctx, from)
@@ -85,9 +85,9 @@ func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	}
 }
 
-// Live yields an account's events of the given types as they are published, by
-// a plain subscription that costs the server the least. Unlike Follow it
-// looks at no stream: what passes while the connection is lost is left out.
+// Live yields an account's events of the given types as they are published, through a plain
+// subscription, which costs the server least. Unlike Follow it reads no stream: events
+// during a lost connection are left out.
 func (s Stream) Live(ctx context.Context, types ...string) (iter.Seq2[Event, error], error) {
 	if err := queue.ValidAccount(s.account); err != nil {
 		return nil, err
@@ -127,24 +127,23 @@ func (s Stream) Live(ctx context.Context, types ...string) (iter.Seq2[Event, err
 	}, nil
 }
 
-// liveBuffer is how many events wait for who follows; more are dropped by the
-// client, as with every plain subscription.
+// liveBuffer is how many events wait for the reader; the client drops more, as with every
+// plain subscription.
 const liveBuffer = 65536
 
 // PullAhead bounds what the server has sent ahead.
 const PullAhead = 256
 
-// PullHeartbeat is how often the server says that a consumer is there while it has
-// nothing to deliver. After two that did not come the consumer is made again.
+// PullHeartbeat is how often the server reports that a consumer exists while it has nothing
+// to deliver. After two missing heartbeats the consumer is recreated.
 const PullHeartbeat = time.Second
 
-// permanent says whether trying again is of no use.
+// permanent reports whether retrying is useless.
 func permanent(err error) bool {
 	return errors.Is(err, queue.ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// Last is the last event in an account's stream; found is false when
-// there is none yet.
+// Last returns the last event in an account's stream; found is false if there is none yet.
 func (s Stream) Last(ctx context.Context) (event Event, found bool, err error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -164,8 +163,8 @@ func (s Stream) stream(ctx context.Context) (jetstream.Stream, error) {
 	return queue.StreamOf(ctx, s.js, s.account, queue.EventsStream(s.account), "events stream")
 }
 
-// firstWatched turns "new" into a sequence at once, so that a reconnect later
-// on leaves nothing out.
+// firstWatched turns "new" into a sequence at once, so that a later reconnect leaves
+// nothing out.
 func (s Stream) firstWatched(ctx context.Context, from From) (uint64, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -177,8 +176,8 @@ func (s Stream) firstWatched(ctx context.Context, from From) (uint64, error) {
 	return max(from.Seq, 1), nil
 }
 
-// watch yields from *next on until something fails; stopped says that the
-// caller wants no more.
+// watch yields from *next on until something fails; stopped says that the caller wants no
+// more.
 func (s Stream) watch(ctx context.Context, types []string, next *uint64, delay *sleep.Backoff, yield func(Event, error) bool) (stopped bool, err error) {
 	if _, err := s.stream(ctx); err != nil {
 		return false, err

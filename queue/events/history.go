@@ -1,4 +1,4 @@
-// Reading what an events stream holds at the moment.
+// Reading the events that a stream holds now.
 
 package events
 
@@ -13,9 +13,9 @@ import (
 	"perennial/queue"
 )
 
-// History yields the events that an account's stream holds at the moment, from
-// stream sequence first on, and ends after the last. A stream from whose end
-// messages were deleted is an error: what it counts and does not hold is lost.
+// History yields the events that an account's stream holds now, from stream sequence first
+// on, and ends after the last. If messages were deleted from the stream's end it yields an
+// error: the counted but missing messages are lost.
 func (s Stream) History(ctx context.Context, first uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		last, err := s.lastHeld(ctx)
@@ -35,7 +35,7 @@ func (s Stream) History(ctx context.Context, first uint64) iter.Seq2[Event, erro
 	}
 }
 
-// lastHeld is the sequence of a stream's last message, 0 for an empty one.
+// lastHeld returns the sequence of a stream's last message, 0 if it is empty.
 func (s Stream) lastHeld(ctx context.Context) (uint64, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -52,8 +52,7 @@ func (s Stream) lastHeld(ctx context.Context) (uint64, error) {
 	return last.StreamSeq, nil
 }
 
-// HistoryOf yields the events of one type that an account's stream holds at the
-// moment.
+// HistoryOf yields the events of one type that an account's stream holds now.
 func (s Stream) HistoryOf(ctx context.Context, eventType string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		stream, err := s.stream(ctx)

@@ -12,8 +12,7 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// loose is an events stream that was made without its protections, with n events
-// in it.
+// loose returns an unprotected events stream with n events.
 func loose(t *testing.T, js *queue.JetStream, n int) jetstream.Stream {
 	t.Helper()
 	stream, err := js.CreateStream(natstest.Within(t), jetstream.StreamConfig{Name: queue.EventsStream("main"), Subjects: []string{queue.EventSubject("main", ">")}, AllowDirect: true})
@@ -22,7 +21,7 @@ func loose(t *testing.T, js *queue.JetStream, n int) jetstream.Stream {
 	return stream
 }
 
-// told is what History yields: the sequences, and its error.
+// told returns the sequences that History yields, and its error.
 func told(t *testing.T, js *queue.JetStream, first uint64) (seqs []uint64, failed error) {
 	t.Helper()
 	for e, err := range Of(js, "main").History(natstest.Within(t), first) {
@@ -40,7 +39,8 @@ func TestHistoryEndsWhereTheStreamDoes(t *testing.T) {
 	if seqs, err := told(t, js, 1); len(seqs) != 0 || err != nil {
 		t.Errorf("an empty stream: %v %v", seqs, err)
 	}
-	// Of another server: one that removes a stream may not yet store a new one of its name.
+	// Use another server: one that is removing a stream may not yet store a new one of its
+	// name.
 	js = jstest.New(t)
 	stream := loose(t, js, 5)
 	for first, want := range map[uint64]int{0: 5, 1: 5, 4: 2, 5: 1, 6: 0} {

@@ -1,5 +1,5 @@
-// Reads of the events stream that its leader answers. What the client library offers
-// (GetMsg, GetLastMsgForSubject) is answered by any replica, which may be behind.
+// Reads of the events stream answered by its leader. The client library's reads (GetMsg,
+// GetLastMsgForSubject) are answered by any replica, which may lag.
 
 package events
 
@@ -14,25 +14,24 @@ import (
 	"perennial/queue"
 )
 
-// LastRow is the last message of an account's events stream, as the stream's leader
-// has it; found is false while there is none. A message that no outbox
-// wrote has Seq 0. The error is [queue.ErrNoAccount] when there is no such stream, a
-// [queue.DeniedError], or one of NATS: no answer within 3 s among them.
+// LastRow returns the last message of an account's events stream, as the stream's leader
+// has it; found is false if there is none. A message that no outbox wrote has Seq 0. The
+// error is [queue.ErrNoAccount] if the stream does not exist, a [queue.DeniedError], or an
+// error of NATS, such as no answer within 3 s.
 func (s Stream) LastRow(ctx context.Context) (event Event, found bool, err error) {
 	return s.leaderRow(ctx, messageRequest{LastBySubject: queue.EventSubject(s.account, ">")})
 }
 
-// RowAt is the message of an account's events stream with a stream sequence, as the
-// stream's leader has it; found is false when it has none there. The errors are those of
-// LastRow.
+// RowAt returns the message of an account's events stream with a stream sequence, as the
+// stream's leader has it; found is false if there is none. The errors are those of LastRow.
 func (s Stream) RowAt(ctx context.Context, seq uint64) (event Event, found bool, err error) {
-	if seq == 0 { // the server takes it for no request
+	if seq == 0 { // the server does not accept 0
 		return Event{}, false, queue.ValidAccount(s.account)
 	}
 	return s.leaderRow(ctx, messageRequest{Seq: seq})
 }
 
-// messageRequest asks a stream for one message, by one of the two.
+// messageRequest asks a stream for one message, by one of its fields.
 type messageRequest struct {
 	Seq           uint64 `json:"seq,omitempty"`
 	LastBySubject string `json:"last_by_subj,omitempty"`
@@ -76,7 +75,7 @@ func (s Stream) leaderRow(ctx context.Context, want messageRequest) (Event, bool
 	return received(s.account, m.Subject, m.Seq, header, m.Data), true, nil
 }
 
-// Info is what the leader of an account's events stream says of it.
+// Info returns the leader's information about an account's events stream.
 func (s Stream) Info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// newMain is the JetStream of a server with the streams of "main".
+// newMain returns the JetStream of a server with the streams of "main".
 func newMain(t testing.TB) *queue.JetStream {
 	t.Helper()
 	js := jstest.New(t)

@@ -1,4 +1,4 @@
-// Webhooks among those that hold events of a stream.
+// Webhooks that still need events of a stream.
 
 package events
 
@@ -11,12 +11,12 @@ import (
 	"perennial/queue/positions"
 )
 
-// webhookConsumer is what a webhook is called among the consumers of an events stream: no
-// name of a consumer has a space.
+// webhookConsumer returns a webhook's name among the consumers of an events stream. The
+// names of NATS consumers have no space.
 func webhookConsumer(name string) string { return "webhook " + name }
 
-// WebhookOf is the webhook that holds events of a stream under the name of a consumer, ""
-// for a consumer of NATS.
+// WebhookOf returns the webhook named by a consumer of [Stream.Unread], "" for a consumer
+// of NATS.
 func WebhookOf(consumer string) string {
 	name, is := strings.CutPrefix(consumer, webhookConsumer(""))
 	if !is {
@@ -25,10 +25,10 @@ func WebhookOf(consumer string) string {
 	return name
 }
 
-// UnreadWebhook is a webhook that has not begun, and is to get every event.
+// UnreadWebhook returns a webhook that has not begun and needs every event.
 func UnreadWebhook(name string) Unread { return Unread{Consumer: webhookConsumer(name), First: 1} }
 
-// unreadWebhooks are the webhooks that have not delivered all of an events stream.
+// unreadWebhooks lists the webhooks that have not delivered all of an events stream.
 func (s Stream) unreadWebhooks(ctx context.Context, last uint64) ([]Unread, error) {
 	positions, err := positions.Of(s.js, s.account).All(ctx)
 	if err != nil {

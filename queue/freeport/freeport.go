@@ -1,6 +1,6 @@
-// Package freeport names TCP ports for servers that a test starts later, or starts again.
-// A port that the kernel chose is of the range for outgoing connections: as soon as its
-// listener is closed, any connection of any process may take it.
+// Package freeport returns TCP ports for servers that a test starts later, or restarts. A
+// port chosen by the kernel is in the range for outgoing connections: as soon as its
+// listener is closed, any process's connection may take it.
 package freeport
 
 import (
@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// The ports are below 32768, where the ranges of outgoing connections begin on Linux;
-// those of macOS and Windows begin higher.
+// The ports are below 32768, where the range of outgoing connections begins on Linux; on
+// macOS and Windows it begins higher.
 const (
 	first = 12000
 	count = 20000
@@ -26,8 +26,8 @@ var next = func() *atomic.Uint32 {
 	return &at
 }()
 
-// Loopback returns a port of 127.0.0.1 on which nobody listens. A process gets each port
-// once, until all have been had.
+// Loopback returns a free port of 127.0.0.1. A process gets each port once, until all were
+// used.
 func Loopback() (int, error) {
 	var listen net.ListenConfig
 	var failed error

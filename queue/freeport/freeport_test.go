@@ -28,7 +28,7 @@ func TestAPortIsFreeAndNamedOnce(t *testing.T) {
 
 func TestATakenPortIsPassedOver(t *testing.T) {
 	taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+int((next.Load()+1)%count)))
-	if err == nil { // else another process has it, which is as good
+	if err == nil { // otherwise another process has it, which is as good
 		defer func() { _ = taken.Close() }()
 	}
 	before := next.Load()

@@ -1,4 +1,4 @@
-// Acknowledgements of commands, gathered into purges of the commands stream.
+// Gathering acknowledgements of commands into purges of the commands stream.
 
 package intake
 
@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// ackInterval is how long an acknowledgement may be held back, ackGather
-	// how many are gathered before that, and ackMany from how many on one purge
-	// is cheaper than single acknowledgements.
+	// ackInterval is how long an acknowledgement may be held back, and ackGather how many
+	// are gathered within it. From ackMany on, one purge is cheaper than single
+	// acknowledgements.
 	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
-	// maxAckIntervals is for how many intervals an acknowledged command may wait
-	// for an earlier one that is not.
+	// maxAckIntervals is for how many intervals an acknowledged command may wait for an
+	// earlier unacknowledged one.
 	maxAckIntervals = 10
 	// maxTracked bounds the commands remembered in one run.
 	maxTracked = 16384
@@ -31,26 +31,25 @@ const (
 	purgeTimeout = 5 * time.Second
 )
 
-// acks gathers acknowledgements. Where every write is synced, the server syncs the
-// disk once for each single acknowledgement (3,300 a second measured), but only a
-// few times for a purge of any length. So a long prefix of acknowledged
-// commands is removed by one purge up to its last sequence.
+// acks gathers acknowledgements. With synced writes the server syncs the disk once for each
+// single acknowledgement (3,300 a second measured), but only a few times for a purge of any
+// length. A long prefix of acknowledged commands is therefore removed by one purge up to
+// its last sequence.
 //
-// Each line of commands has its own run, consumer and purges: a purge is of the
-// line's subject, unless the stream holds no other one.
+// Each line of commands has its own run, consumer and purges. A purge selects the line's
+// subject, unless the stream holds no other one.
 //
-// A purge may only ever remove what was acknowledged here. That is so when
-// nothing of the line exists below the run's first command (the stream says so),
-// and when the run has no gap: the server numbers its deliveries, new commands are
-// delivered in stream order, so that between two new ones with unbroken
-// delivery numbers no command was left out. A delivery that breaks these rules begins
-// a new run, and the old run is acknowledged singly.
+// A purge may only remove commands acknowledged here. That holds if nothing of the line
+// exists below the run's first command (the stream shows it) and the run has no gap. The
+// server numbers its deliveries and delivers new commands in stream order, so unbroken
+// delivery numbers between two new commands show that none was left out. A delivery that
+// breaks these rules begins a new run, and the old run is acknowledged singly.
 type acks struct {
 	js      *queue.JetStream
 	account string
 	line    queue.Line // only commands of this line are removed
 	stream  jetstream.Stream
-	created time.Time     // of the stream; another stream is not purged
+	created time.Time     // creation of the stream; another stream is not purged
 	wake    chan struct{} // something was acknowledged
 	full    chan struct{} // an early flush is due
 
@@ -62,18 +61,18 @@ type acks struct {
 	last     uint64              // sequence of the run's last command, 0 before the first
 	waiting  int                 // commands of run acknowledged here and not at the server
 	delivery uint64              // the last delivery number seen
-	number   int                 // of the run
+	number   int                 // number of the run
 	alone    bool                // nothing unacknowledged exists below the run
-	ended    bool                // flush has returned for good
+	ended    bool                // flush has returned for the last time
 }
 
 // tracked is one command of a run.
 type tracked struct {
 	seq    uint64
 	msg    jetstream.Msg
-	acked  bool // here
+	acked  bool // acknowledged here
 	sent   bool // the server knows
-	single bool // its run has ended: acknowledged at once
+	single bool // its run has ended: acknowledge at once
 	waits  int  // flushes waited for an earlier command
 }
 
@@ -82,7 +81,7 @@ func newAcks(js *queue.JetStream, account string, line queue.Line, stream jetstr
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// track notes a delivery; nil means that it is acknowledged singly.
+// track records a delivery; nil means that it is acknowledged singly.
 func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +89,7 @@ func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	follows := meta.Sequence.Consumer == a.delivery+1
 	a.delivery = meta.Sequence.Consumer
 	delete(a.returned, seq)
-	// New commands lie beyond the run, those delivered again do not.
+	// New commands are beyond the run, redelivered ones are not.
 	if beyond := seq > a.last; !follows || again == beyond || len(a.run) >= maxTracked {
 		a.breakRun()
 	}
@@ -110,7 +109,7 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	if !found {
 		return nil
 	}
-	// Acknowledged here, and yet it came again: singly this time.
+	// It was acknowledged here and came again: acknowledge it singly this time.
 	a.run[at].msg, a.run[at].sent = msg, false
 	return a.run[at]
 }
@@ -127,8 +126,8 @@ func (a *acks) breakRun() {
 }
 
 // putBack asks for another delivery of a command. A purge makes the server drop that
-// request and deliver only after the ack wait of a minute, so there is no purge until
-// the command was delivered again.
+// request and deliver only after the ack wait of a minute. Purges therefore wait until the
+// command was delivered again.
 func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error {
 	a.removing.Lock()
 	defer a.removing.Unlock()
@@ -138,7 +137,7 @@ func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error
 	return msg.NakWithDelay(delay)
 }
 
-// allBack says whether every command put back was delivered again.
+// allBack reports whether every command put back was delivered again.
 func (a *acks) allBack() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,7 +185,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// work flushes until ctx ends; after that every acknowledgement goes singly.
+// work flushes until ctx ends. Later acknowledgements are sent singly.
 func (a *acks) work(ctx context.Context) {
 	tick := time.NewTimer(ackInterval)
 	defer tick.Stop()
@@ -231,8 +230,8 @@ func (a *acks) flush(ctx context.Context) {
 	}
 }
 
-// takePrefix cuts the acknowledged prefix off the run. Its entries belong to
-// the caller alone from then on.
+// takePrefix cuts the acknowledged prefix off the run. Only the caller uses its entries
+// from then on.
 func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -256,8 +255,8 @@ func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 	return prefix, a.number, a.alone
 }
 
-// purge removes the prefix from the stream at once, if nothing else can be
-// below its end. False means that it must be acknowledged singly.
+// purge removes the prefix from the stream at once, if nothing else can be below its end.
+// False means that it must be acknowledged singly.
 func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	a.removing.Lock()
 	defer a.removing.Unlock()
@@ -282,9 +281,9 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	return true
 }
 
-// mayPurge asks the stream whether commands of the line, or of other lines, are below
-// a sequence: a purge that need not select by subject costs the server a small part
-// of one that does. What is published after that has a higher sequence.
+// mayPurge asks the stream whether commands of the line, or of other lines, are below a
+// sequence. A purge without a subject filter costs the server a fraction of one with it.
+// Commands published later have higher sequences.
 func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
 	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
 	if err != nil || !info.Created.Equal(a.created) {

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// formerConsumer took all lines before each had a consumer of its own: the
-	// server lets no two consumers of a work queue take the same subject.
+	// formerConsumer took all lines before each had a consumer of its own. The server lets
+	// no two consumers of a work queue take the same subject.
 	formerConsumer = "perennial"
-	// pullMessages bounds what the server has sent ahead, and intakeBuffer what
-	// waits for Fetch: together they bound the memory that a backlog costs.
+	// pullMessages bounds what the server has sent ahead, and intakeBuffer what waits for
+	// Fetch. Together they bound the memory that a backlog costs.
 	pullMessages = 256
 	intakeBuffer = 256
 )
@@ -29,8 +29,8 @@ const (
 // ErrIntakeClosed is returned by [Intake.Fetch] after [Intake.Close].
 var ErrIntakeClosed = errors.New("intake is closed")
 
-// Message is one delivery of a command. Either Ack or Nak ends it; without one it
-// is delivered again after a minute.
+// Message is one delivery of a command. Ack or Nak ends it; without either it is delivered
+// again after a minute.
 type Message struct {
 	Subject        string
 	Kind           queue.Kind
@@ -38,7 +38,7 @@ type Message struct {
 	Data           []byte
 	Header         nats.Header
 	StreamSequence uint64
-	Delivered      uint64    // how often this command was delivered, this time included
+	Delivered      uint64    // deliveries of this command, including this one
 	Published      time.Time // when the stream stored it, UTC
 
 	delivery Delivery
@@ -50,22 +50,22 @@ type Delivery interface {
 	Nak(delay time.Duration) error
 }
 
-// NewMessage is a message of another stream than JetStream's, such as the one of
+// NewMessage returns a message of another stream than JetStream's, such as the one of
 // queuetest.
 func NewMessage(m Message, d Delivery) Message {
 	m.delivery = d
 	return m
 }
 
-// Ack says that the command is in the ledger and need not be delivered again.
-// It does not wait for the server: an acknowledgement that is lost costs one
-// more delivery. Acknowledgements are gathered for some 50 ms, see acks.
+// Ack says that the command is in the ledger and need not be delivered again. It does not
+// wait for the server: a lost acknowledgement costs one more delivery. Acknowledgements are
+// gathered for some 50 ms, see acks.
 func (m *Message) Ack() error { return m.delivery.Ack() }
 
-// Nak asks for another delivery after delay, at once when delay is zero.
+// Nak asks for another delivery after delay, at once if delay is zero.
 func (m *Message) Nak(delay time.Duration) error { return m.delivery.Nak(delay) }
 
-// delivered is a delivery of JetStream's.
+// delivered is a delivery by JetStream.
 type delivered struct {
 	seq   uint64
 	msg   jetstream.Msg
@@ -73,18 +73,18 @@ type delivered struct {
 	entry *tracked
 }
 
-// Ack hands the acknowledgement to those that are gathered.
+// Ack adds the acknowledgement to the gathered ones.
 func (d *delivered) Ack() error { return d.acks.ack(d.entry, d.msg) }
 
 // Nak puts the command back.
 func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq, d.msg, delay) }
 
-// Intake takes an account's commands off their stream, each line apart. At most a
-// few hundred of a line are in memory, however many wait. It outlives reconnects,
-// server restarts and the deletion of its consumers.
+// Intake takes an account's commands off their stream, each line separately. It holds at
+// most a few hundred commands of a line in memory. It survives reconnects, server restarts
+// and the deletion of its consumers.
 type Intake struct{ lines map[queue.Line]*lineIntake }
 
-// line takes the commands of one line.
+// lineIntake takes the commands of one line.
 type lineIntake struct {
 	js      *queue.JetStream
 	account string
@@ -99,14 +99,14 @@ type lineIntake struct {
 
 	mu    sync.Mutex
 	rests bool
-	rest  context.CancelFunc // ends what is being consumed; nil while nothing is
+	rest  context.CancelFunc // ends the present consuming; nil while there is none
 	last  error              // why the intake ended; nil after Close
 }
 
-// Open starts taking an account's commands, in the order of publication of
-// each line. ctx bounds only the start; the intake runs until [Intake.Close].
-// Streams must exist, see [Wanted.Ensure]. One intake at a time: what an
-// earlier one left unacknowledged is delivered again at once.
+// Open starts taking an account's commands, in the order of publication within each line.
+// ctx bounds only the start; the intake runs until [Intake.Close]. Streams must exist, see
+// streams.Wanted.Ensure. Only one intake may run at a time: commands that an earlier one left
+// unacknowledged are delivered again at once.
 func Open(ctx context.Context, js *queue.JetStream, account string) (*Intake, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -150,23 +150,23 @@ func openLine(ctx context.Context, js *queue.JetStream, account string, line que
 	return i, nil
 }
 
-// Fetch returns at least one command of a line and at most limit of those at hand.
-// It blocks until there is one, ctx ends (its error), or the intake ends
-// ([ErrIntakeClosed], or why).
+// Fetch returns at least one command of a line and at most limit of those available. It
+// blocks until there is one, ctx ends (its error), or the intake ends ([ErrIntakeClosed],
+// or why).
 func (i *Intake) Fetch(ctx context.Context, line queue.Line, limit int) ([]Message, error) {
 	l := i.lines[line]
 	l.resume()
 	return l.fetch(ctx, limit)
 }
 
-// Rest stops asking the server for commands of a line until the next Fetch, and
-// puts back at once what was sent ahead: commands that cannot be started soon are
-// neither kept in memory nor delivered again every minute.
+// Rest stops asking the server for commands of a line until the next Fetch, and puts back
+// what was sent ahead. Commands that cannot start soon are then neither kept in memory nor
+// redelivered every minute.
 func (i *Intake) Rest(line queue.Line) { i.lines[line].pause() }
 
-// Close stops taking commands, sends the acknowledgements still held back and
-// returns when all is still. Commands fetched before can still be
-// acknowledged afterwards; those not fetched are offered again at once.
+// Close stops taking commands, sends the held-back acknowledgements and returns when all
+// work has ended. Commands fetched earlier can still be acknowledged; those not fetched are
+// offered again at once.
 func (i *Intake) Close() {
 	for _, l := range i.lines {
 		l.stop()
@@ -213,7 +213,7 @@ func (i *lineIntake) awake(ctx context.Context) (context.Context, error) {
 	}
 }
 
-// fetch is Fetch of one line.
+// fetch is Fetch for one line.
 func (i *lineIntake) fetch(ctx context.Context, limit int) ([]Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -262,13 +262,13 @@ func (i *lineIntake) run(ctx context.Context, consumer jetstream.Consumer) {
 		i.last = err
 	}
 	i.mu.Unlock()
-	close(i.over) // and never the buffer: a delivery may come late
+	close(i.over) // never close the buffer: a delivery may come late
 	i.giveBack()
 	close(i.done)
 }
 
-// giveBack empties the buffer: its commands are delivered again, to another intake or
-// later to this one.
+// giveBack empties the buffer: its commands are delivered again, to another intake or later
+// to this one.
 func (i *lineIntake) giveBack() {
 	for {
 		select {
@@ -280,8 +280,8 @@ func (i *lineIntake) giveBack() {
 	}
 }
 
-// supervise consumes, and begins again with a new consumer when the old one
-// is gone. The delay grows while that fails.
+// supervise consumes, and begins again with a new consumer when the old one is gone. The
+// delay grows while that fails.
 func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer) error {
 	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	for {
@@ -333,8 +333,8 @@ func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
 	_ = message.Nak(0)
 }
 
-// consume feeds the buffer from one consumer until that ends. A full buffer
-// holds the subscription up, and that holds the server up.
+// consume feeds the buffer from one consumer until it ends. A full buffer blocks the
+// subscription, which in turn holds back the server.
 func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) error {
 	broken := make(chan error, 1)
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) { i.take(ctx, msg) }, jetstream.PullMaxMessages(pullMessages),
@@ -349,8 +349,8 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 		return err
 	}
 	closed := consuming.Closed()
-	// Drained, not stopped: what was sent ahead would come again only after a
-	// minute. The wait is bounded, for a lost connection drains nothing.
+	// Drain instead of stopping: commands sent ahead would come again only after a minute.
+	// The wait is bounded, because a lost connection drains nothing.
 	defer func() {
 		consuming.Drain()
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -374,8 +374,8 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 	}
 }
 
-// lost reports whether an error of consuming ends it. Missed heartbeats may mean that the
-// consumer is gone, or that the server is busy: then it is asked for messages again.
+// lost reports whether a consuming error ends it. Missed heartbeats may mean that the
+// consumer is gone, or that the server is busy; then messages are requested again.
 func lost(ctx context.Context, consumer jetstream.Consumer, err error) bool {
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerLeadershipChanged):

@@ -87,7 +87,7 @@ func TestCommandNotAcknowledgedSurvivesARestartOfTheServer(t *testing.T) {
 	awaitEmpty(t, js, "main")
 }
 
-// The gathered acknowledgement must never remove what was not acknowledged.
+// The gathered acknowledgement must never remove an unacknowledged command.
 func TestUnacknowledgedCommandIsNeverRemovedWithItsNeighbours(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -186,8 +186,8 @@ func TestBacklogStaysOnTheServer(t *testing.T) {
 	natstest.Check(t, message.Ack())
 }
 
-// What was on its way when NATS was restarted is delivered again at once, and not only
-// after the ack wait.
+// Deliveries in flight when NATS was restarted come again at once, and not only after the
+// ack wait.
 func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())
@@ -237,8 +237,8 @@ func TestFetchObeysItsContextAndClose(t *testing.T) {
 	}
 }
 
-// Whatever the order of acknowledging, putting back and holding on: what is
-// left in the stream is exactly what was not acknowledged.
+// Whatever the order of acknowledging, putting back and holding, the stream keeps exactly
+// the unacknowledged commands.
 func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(2)
@@ -280,8 +280,8 @@ func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 	}
 }
 
-// TestADeliveryBehindTheEndIsPutBack: a connection that was silent brings it when the
-// intake has ended, and other intakes get it.
+// A connection that was silent may bring a delivery after the intake has ended; other
+// intakes get it.
 func TestADeliveryBehindTheEndIsPutBack(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -302,7 +302,7 @@ func TestADeliveryBehindTheEndIsPutBack(t *testing.T) {
 	natstest.Check(t, takeFrom(t, openIntake(t, js), orders, 1)[0].Ack())
 }
 
-// TestAMissedHeartbeatIsNoLostConsumer while the consumer is there.
+// The consumer still exists.
 func TestAMissedHeartbeatIsNoLostConsumer(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

@@ -23,7 +23,7 @@ func outgoingOf(line queue.Line, n int) []publish.Outgoing {
 	return all
 }
 
-// What one line holds, fetched or not, keeps no other line from its commands.
+// Commands held by one line, fetched or not, do not keep another line from its commands.
 func TestNoLineWaitsForAnother(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -32,7 +32,7 @@ func TestNoLineWaitsForAnother(t *testing.T) {
 		natstest.Check(t, publish.New(js).Publish(natstest.Within(t), "main", outgoingOf(line, 1)[0]))
 	}
 	intake := openIntake(t, js)
-	takeFrom(t, intake, bulk, 1) // and the rest of its buffer stays full
+	takeFrom(t, intake, bulk, 1) // the rest of its buffer stays full
 	for _, line := range queue.Lines() {
 		m := takeFrom(t, intake, line, 1)[0]
 		if m.Kind != line.Kind || m.Priority != line.Priority || m.Subject != line.Subject("main") {
@@ -41,8 +41,8 @@ func TestNoLineWaitsForAnother(t *testing.T) {
 	}
 }
 
-// A purge of one line removes nothing of another, in whatever order they lie and
-// are acknowledged.
+// A purge of one line removes nothing of another, whatever their order and
+// acknowledgements.
 func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -76,8 +76,7 @@ func TestAPurgeOfALineKeepsTheOthers(t *testing.T) {
 	awaitEmpty(t, js, "main")
 }
 
-// Of a line that rests nothing is asked for and nothing is held: the server keeps
-// all of it, however long.
+// A resting line requests and holds nothing: the server keeps all its commands.
 func TestALineThatRestsHoldsNothing(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -102,8 +101,8 @@ func TestALineThatRestsHoldsNothing(t *testing.T) {
 	awaitEmpty(t, js, "main")
 }
 
-// awaitStill returns when the intake asks the server for no renewals and has put back all
-// that it was sent but those that were taken. A purge waits until they come again.
+// awaitStill returns when the intake requests nothing for renewals and has put back all
+// commands except those taken. Purges wait until these come again.
 func awaitStill(t testing.TB, js *queue.JetStream, intake *Intake, taken int) {
 	t.Helper()
 	acks := intake.lines[renewals].acks
@@ -121,8 +120,8 @@ func awaitStill(t testing.TB, js *queue.JetStream, intake *Intake, taken int) {
 	}
 }
 
-// A stream that an earlier version made, with its one consumer and what that had
-// out, continues with all lines.
+// A stream from an earlier version, with one consumer and its pending deliveries, continues
+// with all lines.
 func TestAnEarlierStreamGetsTheLines(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)

@@ -1,5 +1,5 @@
-// Consumers that are made again: of a runner that is gone, so that what it had comes at once,
-// and those that would never deliver a command which the stream has.
+// Recreating consumers: those of a runner that is gone, so that its commands come at once,
+// and those that would never deliver a command of the stream.
 
 package intake
 
@@ -20,8 +20,8 @@ func lineConsumer(ctx context.Context, js *queue.JetStream, account string, line
 	return js.CreateOrUpdateConsumer(ctx, queue.CommandsStream(account), streams.LineConfig(account, line))
 }
 
-// forgetDeliveries removes consumers with deliveries to a runner that is gone: those
-// commands would be delivered again only after a minute. They stay in the stream.
+// forgetDeliveries removes consumers with deliveries to a runner that is gone, because
+// those commands would be redelivered only after a minute. The commands stay in the stream.
 func forgetDeliveries(ctx context.Context, js *queue.JetStream, account string) error {
 	if err := deleteConsumer(ctx, js, account, formerConsumer); err != nil {
 		return err
@@ -34,7 +34,7 @@ func forgetDeliveries(ctx context.Context, js *queue.JetStream, account string) 
 	return nil
 }
 
-// forgetConsumer deletes a consumer that has deliveries out, or that lacks commands of
+// forgetConsumer deletes a consumer with pending deliveries, or one that lacks commands of
 // the stream (see [RenewConsumers]).
 func forgetConsumer(ctx context.Context, js *queue.JetStream, account string, line queue.Line) error {
 	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
@@ -61,9 +61,9 @@ func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name stri
 	return err
 }
 
-// reopen makes the consumer again. Deliveries that were on their way when the connection
-// was lost would come again only after a minute; a new consumer delivers them at once.
-// Commands that the runner still holds are delivered twice.
+// reopen recreates the consumer. Deliveries in flight when the connection was lost would
+// come again only after a minute; a new consumer delivers them at once. Commands that the
+// runner still holds are delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.js.Conn().Stats().Reconnects != connected {
 		if err := forgetConsumer(ctx, i.js, i.account, i.line); err != nil {
@@ -74,17 +74,17 @@ func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Co
 }
 
 const (
-	// compareTries is how often a consumer has to lack commands, one after the other: the
-	// stream and the consumer are read apart, and commands come and go in between.
+	// compareTries is how often in a row a consumer must lack commands. The stream and the
+	// consumer are read separately, and commands come and go in between.
 	compareTries = 3
 	compareEvery = 500 * time.Millisecond
 )
 
-// RenewConsumers compares each line's consumer with the stream: what the stream has of
-// the line is what the consumer has still to deliver, or waits to have acknowledged. Of
-// one that lacks commands, as after a power cut that the stream and its consumers
-// survived differently, a new one is made, which delivers all of them; commands that
-// the runner holds come twice. It returns how many consumers were made.
+// RenewConsumers compares each line's consumer with the stream: the line's commands on the
+// stream must be undelivered or unacknowledged in the consumer. After a power cut a
+// consumer may lack commands that the stream has. Such a consumer is recreated and delivers
+// all of them; commands that the runner holds come twice. It returns how many consumers
+// were recreated.
 func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (renewed int, err error) {
 	for _, line := range queue.Lines() {
 		lacks, err := lacking(ctx, js, account, line)
@@ -111,8 +111,8 @@ func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (r
 	return renewed, nil
 }
 
-// lacking is how many commands of a line the stream has beyond those that its consumer
-// knows of, whatever came or went while both were read.
+// lacking returns how many commands of a line the stream has beyond those its consumer
+// knows, regardless of changes while both were read.
 func lacking(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
 	before, err := undelivered(ctx, js, account, line)
 	if err != nil {
@@ -135,8 +135,8 @@ func lacking(ctx context.Context, js *queue.JetStream, account string, line queu
 	return stored - min(stored, known), nil
 }
 
-// Waiting is how many commands are on the account's stream: those that are not
-// acknowledged, because they are in no ledger yet.
+// Waiting returns how many commands are on the account's stream, unacknowledged because
+// they are in no ledger yet.
 func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, error) {
 	stream, err := js.Stream(ctx, queue.CommandsStream(account))
 	if err != nil {
@@ -145,8 +145,8 @@ func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, 
 	return stream.CachedInfo().State.Msgs, nil
 }
 
-// undelivered is how many commands a line's consumer knows of; all of them where there
-// is no consumer yet.
+// undelivered returns how many commands a line's consumer knows of; the maximum if there is
+// no consumer yet.
 func undelivered(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
 	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {

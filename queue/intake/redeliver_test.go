@@ -13,7 +13,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// storeOf is where the files of the commands stream are, or of a part of it.
+// storeOf returns the directory of the commands stream, or of a part of it.
 func storeOf(t *testing.T, dir, part string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", queue.CommandsStream("main")))
@@ -24,16 +24,16 @@ func storeOf(t *testing.T, dir, part string) string {
 	return filepath.Join(found[0], part)
 }
 
-// replace puts a copy of a directory in the place of another.
+// replace puts a copy of a directory in place of another.
 func replace(t *testing.T, dir, with string) {
 	t.Helper()
 	natstest.Check(t, os.RemoveAll(dir))
 	natstest.Check(t, os.CopyFS(dir, os.DirFS(with)))
 }
 
-// outrun gives a server on which a stream has lost its last commands in a power cut and
-// has grown again, by 25 commands, before its consumers were back: they have delivered
-// sequences that are now those of other commands.
+// outrun returns a server whose stream lost its last commands in a power cut and has since
+// grown by 25 commands, before its consumers returned. They have delivered sequences that
+// now belong to other commands.
 func outrun(t *testing.T) *queue.JetStream {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,7 +88,7 @@ func TestCommandsBehindAPowerCutAreDeliveredAtTheStart(t *testing.T) {
 	awaitEmpty(t, js, "main")
 }
 
-// An intake that was open over the power cut of a server keeps its consumers.
+// An intake that was open across a server's power cut keeps its consumers.
 func TestCommandsBehindAPowerCutAreDeliveredWhileTheIntakeRuns(t *testing.T) {
 	t.Parallel()
 	js := outrun(t)

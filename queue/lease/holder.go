@@ -1,4 +1,4 @@
-// Who holds an account, for those who only look.
+// Reading which runner holds an account.
 
 package lease
 
@@ -12,8 +12,9 @@ import (
 	"perennial/queue"
 )
 
-// Check says that the bucket of the leases is gone: the holder of each account loses it
-// within seconds, and makes the bucket again. For a user without permission to look it returns nil.
+// Check reports that the bucket of the leases is gone. Each account's leader then loses it
+// within seconds, and recreates the bucket. Check returns nil for a user without permission
+// to look.
 func Check(ctx context.Context, js *queue.JetStream) error {
 	_, err := js.Look(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -22,7 +23,7 @@ func Check(ctx context.Context, js *queue.JetStream) error {
 	return nil
 }
 
-// Holder names the runner that holds an account's lease, "" when none does.
+// Holder returns the runner that holds an account's lease, "" if none does.
 func Holder(ctx context.Context, js *queue.JetStream, account string) (string, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return "", err

@@ -1,13 +1,11 @@
-// The key of an account's lease, and the rule by which it changes hands. On a server
-// that lets others write it, a key can hold anything, or be deleted.
+// The key of an account's lease, and the rule by which it changes hands. If other clients
+// may write it, the key can hold anything or be deleted.
 //
-//   - A runner's value begins with mark. Any other value, or a deletion, takes
-//     nothing from the holder: it writes its own again, as long as its last write is
-//     young enough for the lease.
-//   - A holder that finds another runner's value has lost, and stops.
-//   - A runner that waits takes a key that was given back, or that has run out, at once;
-//     one that another client wrote or deleted, only when no runner has written it for
-//     a whole time to live.
+//   - A runner's value begins with mark. Any other value, or a deletion, takes nothing from the
+//     holder: it writes its own value again, while its last write is recent enough for the lease.
+//   - A holder that finds another runner's value has lost the lease, and stops.
+//   - A waiting runner takes a key that was given back, or has expired, at once. It takes a key
+//     that another client wrote or deleted only if no runner has written it for a full time to live.
 
 package lease
 
@@ -24,11 +22,11 @@ import (
 	"perennial/queue/bucket"
 )
 
-// mark begins what a runner writes: it is followed by its holder, and by nothing
-// where the account was given back.
+// mark begins a runner's value. The holder follows, or nothing if the account was given
+// back.
 const mark = "perennial "
 
-// record is what an account's key holds. The zero value is a key that is not there.
+// record is the content of an account's key. The zero value is a missing key.
 type record struct {
 	revision uint64
 	holder   string // of a runner
@@ -44,12 +42,12 @@ func (k record) by() string {
 	return k.holder
 }
 
-// read reads an account's key. ctx must be bounded: a bucket whose stream has no
-// leader does not answer.
+// read reads an account's key. ctx must be bounded: a bucket whose stream has no leader
+// does not answer.
 func read(ctx context.Context, kv jetstream.KeyValue, account string) (record, error) {
-	entries, err := kv.History(ctx, account) // which knows of a deletion; Get does not
+	entries, err := kv.History(ctx, account) // unlike Get it shows a deletion
 	switch {
-	case ctx.Err() != nil: // where ctx ended half way it gives no error, and may be without its last entry
+	case ctx.Err() != nil: // if ctx ends half way it returns no error, and may lack its last entry
 		return record{}, ctx.Err()
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return record{}, nil
@@ -75,7 +73,7 @@ func keyOf(entry jetstream.KeyValueEntry) record {
 	return key
 }
 
-// write writes the key if it is as it was read, and else returns ErrKeyExists.
+// write writes the key if it is unchanged since read, otherwise it returns ErrKeyExists.
 func write(ctx context.Context, kv jetstream.KeyValue, account, holder string, read record) (uint64, error) {
 	return bucket.Update(ctx, kv, account, []byte(mark+holder), read.revision)
 }
@@ -85,10 +83,10 @@ type contender struct {
 	leases          *Leases
 	account, holder string
 	bucket          jetstream.KeyValue
-	keys            *listener // nil where the lease is not waited for
+	keys            *listener // nil if the lease is not waited for
 	ttl             time.Duration
-	last            uint64          // revision of the last key of another runner that was seen
-	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was
+	last            uint64          // revision of the last key seen of another runner
+	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was seen
 	forget          context.CancelFunc
 
 	read   uint64          // revision of the key as take found it
@@ -97,11 +95,11 @@ type contender struct {
 	forgo  context.CancelFunc
 }
 
-// lookTime bounds each request to the bucket while a lease is waited for: a bucket whose
+// lookTime bounds each request to the bucket while waiting for a lease. A bucket whose
 // stream has no leader does not answer.
 func lookTime(ttl time.Duration) time.Duration { return max(ttl/4, time.Second) }
 
-// saw notes that another runner may hold the account from now on for a time to live.
+// saw records that another runner may hold the account from now on for a time to live.
 func (c *contender) saw() {
 	c.calm()
 	c.recent, c.forget = context.WithTimeout(context.Background(), c.ttl)
@@ -122,7 +120,7 @@ func (c *contender) notFree() {
 	c.left, c.forgo = nil, nil
 }
 
-// try takes the account if the rule lets this runner have it.
+// try takes the account if the rule allows it.
 func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := queue.ValidAccount(c.account); err != nil {
 		return nil, err
@@ -136,8 +134,7 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 	if c.bucket, c.ttl, err = c.leases.bucket(look, ttl); err != nil {
 		return nil, err
 	}
-	// Begun before the key is written: this clock must not run behind the
-	// server's.
+	// Started before the key is written: this clock must not lag behind the server's.
 	expiry := time.NewTimer(safeTime(c.ttl))
 	revision, err := c.take(ctx)
 	if err != nil {
@@ -151,8 +148,8 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 	return lease, nil
 }
 
-// take writes the key, or says who has it. One that this holder has made already, and
-// whose answer was lost, is written again: its age counts from now.
+// take writes the key, or reports its holder. If this holder already wrote it and the
+// answer was lost, take writes it again, so that its age counts from now.
 func (c *contender) take(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime(c.ttl))
 	defer cancel()
@@ -187,8 +184,9 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 	return revision, nil
 }
 
-// note counts a time to live from each new key of another runner, and from the first
-// sight of a stranger's: before that, a runner may have written it.
+// note counts a time to live from each new key of another runner. It also counts one from
+// the first sight of a stranger's change, because a runner may have written the key just
+// before.
 func (c *contender) note(key record) {
 	if key.holder != "" && key.holder != c.holder {
 		c.notFree()
@@ -202,7 +200,7 @@ func (c *contender) note(key record) {
 	}
 }
 
-// leaves reports whether the account, which is free, is left to another runner for now.
+// leaves reports whether the free account is left to another runner for now.
 func (c *contender) leaves() bool {
 	if c.yields == nil {
 		return false
@@ -213,12 +211,12 @@ func (c *contender) leaves() bool {
 	return c.left.Err() == nil && c.yields()
 }
 
-// yieldTime is for how long a free account is left to another runner. With the time to
-// live it has to stay well below what a take-over may take.
+// yieldTime is how long a free account is left to another runner. Together with the time to
+// live it must stay well below the limit of a failover.
 func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
 
-// lookAgain is when the key is read again by one who waits, whatever is heard: soon while
-// it is left to another runner, or when its time to live has gone by.
+// lookAgain returns when a waiting runner reads the key again, whatever the watch reports:
+// soon while the key is left to another runner, or has expired.
 func (c *contender) lookAgain() time.Duration {
 	switch {
 	case c.left != nil || c.recent != nil && c.recent.Err() != nil:
@@ -230,7 +228,7 @@ func (c *contender) lookAgain() time.Duration {
 }
 
 // awaitFree returns when the account may be free: its key was given back, or its time to
-// live went by without another, for an expiry is not announced.
+// live passed without a new one. An expiry is not announced.
 func (c *contender) awaitFree(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
 	defer cancel()
@@ -251,8 +249,8 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	}
 }
 
-// runsOut is closed when the last key of another runner that was seen must have run out;
-// nil when none was seen, or that has ended.
+// runsOut returns a channel that is closed when the last seen key of another runner must
+// have expired. It is nil if none was seen, or that time has passed.
 func (c *contender) runsOut() <-chan struct{} {
 	if c.recent == nil || c.recent.Err() != nil {
 		return nil

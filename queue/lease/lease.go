@@ -1,4 +1,4 @@
-// The lease by which one runner at a time has an account on an external NATS.
+// The lease by which one runner at a time holds an account on an external NATS.
 
 package lease
 
@@ -16,8 +16,8 @@ import (
 	"perennial/queue/bucket"
 )
 
-// Lease is the right to run an account, as long as [Lease.Lost] is open. It
-// is renewed in the background every third of its time to live.
+// Lease is the right to run an account, as long as [Lease.Lost] is open. It is renewed in
+// the background every third of its time to live.
 type Lease struct {
 	log     *logrus.Entry // names the account
 	bucket  jetstream.KeyValue
@@ -32,35 +32,35 @@ type Lease struct {
 	once     sync.Once
 }
 
-// Leases are the leases of all accounts of a server, as one process takes them. Its runners
-// that wait share one watch of the bucket.
+// Leases gives one process the leases of all accounts on a server. Its waiting runners
+// share one watch of the bucket.
 type Leases struct {
 	js       *queue.JetStream
-	replicas int // copies of the bucket, where it is made
+	replicas int // copies of a bucket that it creates
 	watch    watch
 }
 
-// New are the leases on a server.
+// New returns the leases on a server.
 func New(js *queue.JetStream, replicas int) *Leases {
 	return &Leases{js: js, replicas: max(replicas, 1), watch: watch{js: js}}
 }
 
-// Turn is how a runner waits for an account's lease among others. The zero value lets none
-// go first.
+// Turn is how a runner waits for an account's lease among others. The zero value lets no
+// other go first.
 type Turn struct {
-	// Yields says that another runner should have the account, which is free: it is left
-	// to that one for a fifth of the lease's time to live, and then taken all the same.
-	// nil: it is never left.
+	// Yields reports that another runner should have the free account. The account is left
+	// to that runner for a fifth of the lease's time to live, and then taken. nil: it is
+	// never left.
 	Yields func() bool
-	// Waits is called when the account cannot be had at once; nil: nothing is.
+	// Waits is called when the account is not available at once; nil: no call.
 	Waits func()
 }
 
-// Acquire waits until the account is free and takes it. holder names this
-// process for people and must be unique among runners; ttl, at least a second,
-// is how long a holder that died blocks the others. The bucket's own time to
-// live, set when it was made, takes precedence. Any other error than ctx's is one of
-// NATS, such as an outage, or of an invalid holder or bucket: the caller tries again.
+// Acquire waits until the account is free and takes it. holder names this process for
+// people and must be unique among runners. ttl, at least a second, is how long a dead
+// holder blocks the others; an existing bucket's own time to live takes precedence. Any
+// error other than ctx's comes from NATS, such as an outage, or from an invalid holder or
+// bucket. The caller retries.
 func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder, yields: turn.Yields, keys: l.watch.listen(account)}
 	defer l.watch.end(c.keys)
@@ -83,20 +83,19 @@ func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.D
 	}
 }
 
-// TryAcquire takes the account if it is free, and else returns a
-// [HeldError] at once.
+// TryAcquire takes the account if it is free, otherwise it returns a [HeldError] at once.
 func (l *Leases) TryAcquire(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder}
 	defer c.calm()
 	return c.try(ctx, ttl)
 }
 
-// Heard names the runner whose lease of an account was heard of in the last ten
-// seconds, "" where none was. It asks the server nothing, and hears only while this process
-// waits for a lease.
+// Heard returns the runner whose lease of an account was reported in the last ten seconds,
+// "" if none was. It sends the server no request, and hears only while this process waits
+// for a lease.
 func (l *Leases) Heard(account string) string { return l.watch.holder(account) }
 
-// bucket opens the bucket, or makes it; its time to live is returned.
+// bucket opens or creates the bucket, and returns its time to live.
 func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyValue, time.Duration, error) {
 	kv, err := bucket.Ensure(ctx, l.js, jetstream.KeyValueConfig{
 		Bucket: queue.LeaseBucket, Description: "Who runs which account of Perennial",
@@ -115,8 +114,7 @@ func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyVa
 	return kv, status.TTL(), nil
 }
 
-// HeldError is returned by [Leases.TryAcquire] while another runner
-// holds the account.
+// HeldError is returned by [Leases.TryAcquire] while another runner holds the account.
 type HeldError struct {
 	Account string
 	Holder  string
@@ -127,17 +125,17 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("account %s is held by %s", e.Account, e.Holder)
 }
 
-// safeTime is after how long without a renewal the holder must consider the
-// account lost: before the server gives it to another runner.
+// safeTime is how long after its last renewal the holder must consider the account lost. It
+// is shorter than the time to live, after which the server gives the account to another
+// runner.
 func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 
-// Lost is closed as soon as the lease is not certainly held any more: another runner
-// took it, or it could not be renewed in time. It is closed by
-// Release too.
+// Lost is closed as soon as the lease may no longer be held: another runner took it, or it
+// could not be renewed in time. Release closes it too.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Confirm asks the server whether the account is still this holder's. It waits no
-// longer than a part of the lease's time, so that the answer is not an old one.
+// Confirm asks the server whether this holder still has the account. It waits at most a
+// part of the lease's time, so that the answer is recent.
 func (l *Lease) Confirm(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -156,8 +154,8 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the account back, so that another runner can have it at once.
-// A lease lost before is left to its new holder.
+// Release gives the account back, so that another runner can take it at once. A lease
+// already lost is left to its new holder.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.done
@@ -181,7 +179,7 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	defer func() { expiry.Stop() }()
 	renew := time.NewTicker(l.ttl / 3)
 	defer renew.Stop()
-	var failed error // of the last try
+	var failed error // error of the last try
 	for {
 		switch awaitRenewalTime(ctx, expiry.C, renew.C) {
 		case stopped:
@@ -209,16 +207,16 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	}
 }
 
-// The events for which a holder waits.
+// Events that a holder waits for.
 const (
-	due     = iota // the key is to be written again
+	due     = iota // write the key again
 	expired        // the last write is too old
 	stopped
 )
 
-// awaitRenewalTime waits for the first of the three. A process that was stopped finds
-// renewal and expiry over at once: the lease has expired then, for another runner may
-// have held the account meanwhile and the key may be free again.
+// awaitRenewalTime waits for the first of the three. A process that was suspended may find
+// renewal and expiry at once. The lease has then expired: another runner may have held the
+// account meanwhile, even if the key is free again.
 func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	select {
 	case <-ctx.Done():
@@ -235,10 +233,9 @@ func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	}
 }
 
-// renew writes the key again. Its error is ErrKeyExists when another runner has it, or
-// had it since. A write of its own whose answer was lost is its own, and is written
-// once more, so that its age counts from this renewal; a value that no runner wrote is
-// overwritten.
+// renew writes the key again. Its error is ErrKeyExists if another runner has the key, or
+// had it since. Its own write with a lost answer is written once more, so that its age
+// counts from this renewal. A value that no runner wrote is overwritten.
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -266,7 +263,7 @@ func (l *Lease) renew(ctx context.Context) error {
 // errKeyContended leaves the lease held until it expires: the next renewal may succeed.
 var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
 
-// renewTries bounds how often one renewal writes over a key that others write too.
+// renewTries bounds how often one renewal overwrites a key that others write too.
 const renewTries = 5
 
 func (l *Lease) write(ctx context.Context, read record) error {
@@ -277,7 +274,7 @@ func (l *Lease) write(ctx context.Context, read record) error {
 	return err
 }
 
-// giveBack leaves the key to the runner that comes first, unless another has it.
+// giveBack leaves the key to the next runner, unless another already has it.
 func (l *Lease) giveBack(ctx context.Context) error {
 	_, err := write(ctx, l.bucket, l.account, "", record{revision: l.revision})
 	if !errors.Is(err, jetstream.ErrKeyExists) {

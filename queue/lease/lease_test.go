@@ -14,12 +14,12 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// longLease is a time to live that no test outlasts: what is neither renewed nor expires
-// does not depend on how fast the machine answers.
+// longLease is a time to live that no test outlasts. A lease that is neither renewed nor
+// expires does not depend on the machine's speed.
 const longLease = 30 * time.Second
 
-// acquireShort takes a lease that is short because it is to expire or to be renewed. On a
-// busy machine a look at its bucket can take longer than the second that it is given.
+// acquireShort takes a short lease that is to expire or be renewed. On a busy machine a
+// read of its bucket can take longer than its limit of a second.
 func acquireShort(t testing.TB, js *queue.JetStream, holder string, ttl time.Duration) *Lease {
 	t.Helper()
 	ctx := natstest.Within(t)
@@ -40,7 +40,7 @@ func awaitLost(t testing.TB, lease *Lease) {
 	}
 }
 
-// TestADeletedBucketOfLeasesIsNamed, until a runner makes it again.
+// The error names the bucket until a runner recreates it.
 func TestADeletedBucketOfLeasesIsNamed(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -90,7 +90,7 @@ func TestAccountOfARunnerThatDiedIsTakenOver(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
 	dead := acquireShort(t, js, "one", time.Second)
-	dead.stop() // renews no more, and does not release
+	dead.stop() // stops renewing without a release
 	natstest.Receive(t, dead.done)
 	natstest.Check(t, acquireShort(t, js, "two", time.Second).Release(natstest.Within(t)))
 }
@@ -99,7 +99,7 @@ func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
 	ctx := natstest.Within(t)
-	for _, value := range []string{"two", ""} { // which holds it, or has held it since
+	for _, value := range []string{"two", ""} { // another runner holds it, or has held it since
 		lease := acquireShort(t, js, "one", time.Second)
 		_, err := lease.bucket.Put(ctx, "main", []byte(mark+value))
 		natstest.Check(t, err)
@@ -108,8 +108,8 @@ func TestAHolderThatFindsAnotherRunnersKeyHasLost(t *testing.T) {
 	}
 }
 
-// On a server that lets others write the key, what they write neither takes the lease
-// from its holder nor admits another runner before it runs out.
+// If others may write the key, their writes neither take the lease from its holder nor
+// admit another runner before it expires.
 func TestAStrangersKeyTakesNoLease(t *testing.T) {
 	for name, meddle := range strangers() {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,8 @@ func TestAStrangersKeyTakesNoLease(t *testing.T) {
 	}
 }
 
-// strangers are the ways in which a client that is no runner can write an account's key.
+// strangers returns the ways in which a client that is no runner can write an account's
+// key.
 func strangers() map[string]func(context.Context, jetstream.KeyValue) error {
 	return map[string]func(context.Context, jetstream.KeyValue) error{
 		"overwritten": func(ctx context.Context, b jetstream.KeyValue) error {
@@ -140,8 +141,8 @@ func strangers() map[string]func(context.Context, jetstream.KeyValue) error {
 	}
 }
 
-// A runner that finds a key which another client wrote or deleted waits a whole time to
-// live: its holder may not have renewed since.
+// A runner that finds a key written or deleted by another client waits a full time to live,
+// because the holder may not have renewed since.
 func TestAStrangersKeyAdmitsNoNewcomer(t *testing.T) {
 	const ttl = time.Minute // the holder renews after a third of it
 	for name, meddle := range strangers() {
@@ -160,7 +161,7 @@ func TestAStrangersKeyAdmitsNoNewcomer(t *testing.T) {
 	}
 }
 
-// keepsItsLease meddles with the key over more than a time to live.
+// keepsItsLease changes the key over more than a time to live.
 func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue) error) {
 	t.Helper()
 	const ttl = 4 * time.Second
@@ -191,7 +192,7 @@ func keepsItsLease(t *testing.T, meddle func(context.Context, jetstream.KeyValue
 	natstest.Check(t, natstest.Receive(t, next).Release(ctx))
 }
 
-// awaitRenewal waits until the holder has written its key once more.
+// awaitRenewal waits until the holder has written its key again.
 func awaitRenewal(t *testing.T, lease *Lease) {
 	t.Helper()
 	watch, err := lease.bucket.Watch(natstest.Within(t), lease.account, jetstream.UpdatesOnly())
@@ -211,10 +212,9 @@ func awaitRenewal(t *testing.T, lease *Lease) {
 	}
 }
 
-// A process that was stopped finds renewal and expiry over at once: it has no lease to
-// renew.
+// A process that was suspended finds renewal and expiry at once: it has no lease to renew.
 func TestALeaseThatIsOverIsNotRenewed(t *testing.T) {
-	for range 100 { // select takes any of what is ready
+	for range 100 { // select chooses among the ready channels at random
 		expiry, renew := make(chan time.Time, 1), make(chan time.Time, 1)
 		expiry <- time.Time{}
 		renew <- time.Time{}
@@ -229,7 +229,7 @@ func TestALeaseThatIsOverIsNotRenewed(t *testing.T) {
 	}
 }
 
-// What no runner has written for a time to live is no lease.
+// A key that no runner has written for a time to live is no lease.
 func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
 	js := jstest.New(t)
 	ctx := natstest.Within(t)
@@ -265,8 +265,7 @@ func TestHolderCutOffFromTheServerGivesUpInTime(t *testing.T) {
 	natstest.Check(t, lease.Release(natstest.Within(t)))
 }
 
-// A renewal that the server stored and whose answer was lost is the holder's own
-// write, and no stranger's.
+// A renewal that the server stored, with a lost answer, is the holder's own write.
 func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -294,7 +293,7 @@ func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
-// The first write of the key may lose its answer as well.
+// The answer to the first write of the key may be lost as well.
 func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -315,8 +314,8 @@ func TestALeaseTakenWithoutAnAnswerIsOnesOwn(t *testing.T) {
 	natstest.Check(t, lease.Release(ctx))
 }
 
-// A process that was stopped for longer than its lease does not know it yet: the
-// server does.
+// A process suspended for longer than its lease does not know that it lost it; the server
+// does.
 func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -326,7 +325,7 @@ func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
 	natstest.Check(t, stopped.Confirm(ctx))
 	stopped.stop()
 	natstest.Receive(t, stopped.done)
-	natstest.Check(t, stopped.giveBack(ctx)) // as if its time had gone by: it takes itself for the holder
+	natstest.Check(t, stopped.giveBack(ctx)) // as if its time had passed: it considers itself the holder
 	next, err := New(js, 1).Acquire(ctx, "main", "two", longLease, Turn{})
 	natstest.Check(t, err)
 	if err := stopped.Confirm(ctx); err == nil {
@@ -339,8 +338,8 @@ func TestAHolderThatWasReplacedSeesItWhenItAsks(t *testing.T) {
 	}
 }
 
-// silentBucket is one whose stream has lost its leader: what is to be read does not come,
-// and the library takes the end of its context for the end of what there is.
+// silentBucket is a bucket whose stream has lost its leader. Its entries never arrive, and
+// the library takes the end of its context for the last entry.
 type silentBucket struct{ jetstream.KeyValue }
 
 func (silentBucket) History(ctx context.Context, _ string, _ ...jetstream.WatchOpt) ([]jetstream.KeyValueEntry, error) {
@@ -348,8 +347,8 @@ func (silentBucket) History(ctx context.Context, _ string, _ ...jetstream.WatchO
 	return nil, jetstream.ErrKeyNotFound
 }
 
-// A look at a bucket that does not answer ends in time, with an error and not with a key
-// that is not there.
+// Reading a bucket that does not answer ends in time, with an error and not as a missing
+// key.
 func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -367,7 +366,7 @@ func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 	}
 }
 
-// No server: the bucket itself is looked for no longer than a part of the lease's time.
+// Without a server, opening the bucket takes at most a part of the lease's time.
 func TestALeaseIsNotWaitedForAtAServerThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())

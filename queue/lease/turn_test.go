@@ -8,8 +8,8 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// TestAFreeAccountIsLeftToAnotherRunnerForAWhile: the other one gets it meanwhile; where
-// none comes, it is taken all the same, after a fifth of the time to live.
+// The other runner gets the account meanwhile. If none comes, the account is taken after a
+// fifth of the time to live.
 func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -28,7 +28,7 @@ func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	preferred, err := New(js, 1).TryAcquire(ctx, "main", "one", longLease)
 	natstest.Check(t, err)
 	natstest.Receive(t, waits) // it has seen that the account is held: its time begins again at the release
-	free := time.Now()         // before the release: the contender may hear of it before this goroutine continues
+	free := time.Now()         // before the release: the contender may learn of it before this goroutine continues
 	natstest.Check(t, preferred.Release(ctx))
 	lease := natstest.Receive(t, got)
 	if waited := time.Since(free); waited < yieldTime(longLease) {
@@ -37,12 +37,11 @@ func TestAFreeAccountIsLeftToAnotherRunnerForAWhile(t *testing.T) {
 	natstest.Check(t, lease.Release(ctx))
 }
 
-// TestARunnerThatIsPreferredWaitsForNobody: it takes an account at the first sight of it
-// without a holder.
+// A preferred runner takes an account as soon as it sees it without a holder.
 func TestARunnerThatIsPreferredWaitsForNobody(t *testing.T) {
 	js := jstest.New(t)
 	ctx := natstest.Within(t)
-	const ttl = 30 * time.Second // no key is renewed or runs out meanwhile
+	const ttl = 30 * time.Second // no key is renewed or expires meanwhile
 	held, err := New(js, 1).Acquire(ctx, "main", "one", ttl, Turn{})
 	natstest.Check(t, err)
 	waits, got := make(chan struct{}, 64), make(chan *Lease, 1)

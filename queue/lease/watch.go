@@ -1,5 +1,5 @@
-// The keys of all leases as a process hears them: one watch of the bucket for all of its
-// runners that wait, so that waiting asks the server nothing.
+// Watching the keys of all leases: one watch of the bucket for all waiting runners of a
+// process, so that waiting sends the server no requests.
 
 package lease
 
@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// watchAnew is how often the bucket is watched again: one that was removed and made
-	// again is found. What a watch may miss in between, a key's time to live finds.
+	// watchAnew is how often the watch is restarted, which finds a bucket that was removed
+	// and recreated. A key's time to live covers what a watch may miss in between.
 	watchAnew = 30 * time.Second
-	// watchAgain is the wait after a watch that could not be begun.
+	// watchAgain is the wait after a watch that could not begin.
 	watchAgain = 500 * time.Millisecond
-	// heardFor is how long Heard names a runner after its last word.
+	// heardFor is how long Heard names a runner after its last key.
 	heardFor = 10 * time.Second
 )
 
-// watch hears the keys of the lease bucket while there is a listener.
+// watch reads the keys of the lease bucket while there is a listener.
 type watch struct {
 	js *queue.JetStream
 
@@ -35,22 +35,22 @@ type watch struct {
 	heard     map[string]heardKey // by account; nil while there is no listener
 }
 
-// heardKey is the last key of an account that was heard.
+// heardKey is the last key read of an account.
 type heardKey struct {
 	record
 	recent context.Context // ends when it is older than heardFor
 	forget context.CancelFunc
 }
 
-// listener gets the keys of one account, each of them and in their order.
+// listener gets all keys of one account, in order.
 type listener struct {
 	account string
-	ready   chan struct{} // has something while keys wait
-	keys    []record      // of watch.mu
+	ready   chan struct{} // signals waiting keys
+	keys    []record      // guarded by watch.mu
 }
 
-// listen begins to hear the keys of an account's lease. What was heard of it last
-// comes first.
+// listen begins to deliver the keys of an account's lease, beginning with the last known
+// one.
 func (w *watch) listen(account string) *listener {
 	l := &listener{account: account, ready: make(chan struct{}, 1)}
 	w.mu.Lock()
@@ -68,7 +68,7 @@ func (w *watch) listen(account string) *listener {
 	return l
 }
 
-// end ends the hearing; the last listener ends the watch.
+// end removes a listener; the last one ends the watch.
 func (w *watch) end(l *listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *watch) end(l *listener) {
 	}
 }
 
-// take is what has come since the last take.
+// take returns the keys since the last take.
 func (w *watch) take(l *listener) []record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *listener) add(key record) {
 	l.keys = append(l.keys, key)
 	select {
 	case l.ready <- struct{}{}:
-	default: // it is told already
+	default: // already signalled
 	}
 }
 
@@ -105,7 +105,7 @@ func (w *watch) note(account string, key record) {
 	defer w.mu.Unlock()
 	before, known := w.heard[account]
 	if w.heard == nil || known && key.revision == before.revision {
-		return // a watch that began again tells the old again
+		return // a restarted watch repeats old keys
 	}
 	if known {
 		before.forget()
@@ -119,7 +119,7 @@ func (w *watch) note(account string, key record) {
 	}
 }
 
-// holder is the runner whose key was heard of lately.
+// holder returns the runner whose key was read recently.
 func (w *watch) holder(account string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *watch) holder(account string) string {
 func (w *watch) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, watchAnew)
-		_ = bucket.Watch(limited, w.js, queue.LeaseBucket, func(entry jetstream.KeyValueEntry) { // that NATS is away is the matter of a check
+		_ = bucket.Watch(limited, w.js, queue.LeaseBucket, func(entry jetstream.KeyValueEntry) { // a check reports that NATS is away
 			if entry != nil {
 				w.note(entry.Key(), keyOf(entry))
 			}

@@ -1,4 +1,4 @@
-// Tests of hearing leases: one watch for all that wait.
+// Tests of the watch shared by all waiting runners.
 
 package lease
 
@@ -16,8 +16,8 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// TestWaitingForALeaseAsksTheServerNothing while its holder renews it: with many accounts
-// and runners the looks of those that wait were most of what the server had to answer.
+// Waiting sends no requests while the holder renews. With many accounts and runners the
+// reads of waiting runners were most of the server's load.
 func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	t.Parallel()
 	const accounts, renewals, ttl = 5, 4, 3 * time.Second
@@ -48,7 +48,7 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	natstest.Check(t, err)
 	natstest.Check(t, one.Conn().Flush())
 	for range renewals {
-		awaitRenewal(t, held[0]) // and with it, near enough, of the others
+		awaitRenewal(t, held[0]) // and nearly at the same time the others
 	}
 	if holder := two.Heard("a0"); holder != "one" {
 		t.Errorf("%q was heard to hold the lease", holder)
@@ -67,8 +67,8 @@ func TestWaitingForALeaseAsksTheServerNothing(t *testing.T) {
 	}
 }
 
-// TestAWatchHears every key once, also of a bucket that was made again, whose revisions
-// begin again; a waiter that comes later hears the last one.
+// TestAWatchHears reads every key once, also in a recreated bucket, whose revisions begin
+// again. A later waiter gets the last key.
 func TestAWatchHears(t *testing.T) {
 	w := &watch{heard: map[string]heardKey{}, listeners: map[*listener]struct{}{{}: {}}}
 	first := w.listen("main")

@@ -1,4 +1,4 @@
-// The stream of commands that could not be read.
+// The stream of dead letters.
 
 package letters
 
@@ -21,13 +21,13 @@ import (
 	"perennial/queue"
 )
 
-// Letters are the dead commands of one account.
+// Letters are the dead letters of one account.
 type Letters struct {
 	js      *queue.JetStream
 	account string
 }
 
-// Of are the dead commands of an account.
+// Of returns the dead letters of an account.
 func Of(js *queue.JetStream, account string) Letters { return Letters{js, account} }
 
 // Dead is a command that could not be read.
@@ -52,12 +52,10 @@ type Kept struct {
 	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored it."`
 }
 
-// Store stores a command that could not be read, with the reason, and
-// returns when it is on disk; the original is acknowledged after that. Storing
-// the same command again, because the acknowledgement was lost, is absorbed for
-// a day.
-// A body that is not UTF-8, or that would take more than twice its bytes as text of
-// JSON, is kept as base64, and "encoding" says so.
+// Store stores a command that could not be read, with the reason, and returns when it is on
+// disk; the original is acknowledged afterwards. Storing the same command again, after a
+// lost acknowledgement, is absorbed for a day. A body that is not UTF-8, or would more than
+// double as JSON text, is stored as base64, marked by "encoding".
 func (l Letters) Store(ctx context.Context, dead Dead) error {
 	if err := queue.ValidAccount(l.account); err != nil {
 		return err
@@ -66,8 +64,8 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	if err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
-	// The time beside the sequence: a commands stream that was made again counts
-	// from 1 again, and its letters must not be taken for the old ones.
+	// The id includes the time because a recreated commands stream counts from 1 again, and
+	// its letters must not be taken for old ones.
 	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
 	_, err = l.js.Store(ctx, &nats.Msg{
 		Subject: queue.DeadSubject(l.account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
@@ -78,7 +76,7 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	return nil
 }
 
-// encode is the letter as it is stored.
+// encode returns the letter as it is stored.
 func (d Dead) encode() ([]byte, error) {
 	letter := Kept{
 		Code: d.Code, Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
@@ -92,7 +90,7 @@ func (d Dead) encode() ([]byte, error) {
 	return plainJSON(letter)
 }
 
-// plainJSON leaves <, > and & as they are: escaped, each takes six bytes.
+// plainJSON leaves <, > and & unescaped: escaped, each takes six bytes.
 func plainJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -101,7 +99,7 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(text.Bytes(), "\n"), err
 }
 
-// Text is the command's bytes as text; a body that is no text is quoted as Go quotes it.
+// Text returns the command's bytes as text. A body that is no text is quoted as in Go.
 func (d Dead) Text() string {
 	data := string(d.Data)
 	if quoted := strconv.Quote(data); strings.Contains(quoted, `\x`) {
@@ -110,13 +108,13 @@ func (d Dead) Text() string {
 	return data
 }
 
-// Letter is a dead command in its stream. Seq names it for Drop.
+// Letter is a dead letter in its stream. Seq names it for Drop.
 type Letter struct {
 	Seq  uint64
 	Dead Dead
 }
 
-// After yields an account's dead commands after a sequence, the oldest first.
+// After yields an account's dead letters after a sequence, the oldest first.
 func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		stream, err := l.stream(ctx)
@@ -124,7 +122,7 @@ func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, erro
 			yield(Letter{}, err)
 			return
 		}
-		next := jetstream.WithGetMsgSubject(queue.DeadSubject(l.account)) // the first from a sequence on: dropped ones are passed over
+		next := jetstream.WithGetMsgSubject(queue.DeadSubject(l.account)) // the first from a sequence on, which skips dropped ones
 		for last := stream.CachedInfo().State.LastSeq; after < last; {
 			letter, err := letterAt(ctx, stream, after+1, next)
 			if errors.Is(err, ErrNone) {
@@ -138,7 +136,7 @@ func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, erro
 	}
 }
 
-// Count is how many dead commands an account has.
+// Count returns how many dead letters an account has.
 func (l Letters) Count(ctx context.Context) (int64, error) {
 	stream, err := l.stream(ctx)
 	if err != nil {
@@ -151,10 +149,10 @@ func (l Letters) Count(ctx context.Context) (int64, error) {
 	return int64(info.State.Subjects[queue.DeadSubject(l.account)]), nil
 }
 
-// ErrNone is the error for a sequence at which no dead command is stored.
+// ErrNone is the error for a sequence without a dead letter.
 var ErrNone = errors.New("there is no such dead letter")
 
-// Read reads one dead command; ErrNone when it is not there.
+// Read reads one dead letter; ErrNone if it does not exist.
 func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
 	stream, err := l.stream(ctx)
 	if err != nil {
@@ -163,7 +161,7 @@ func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
 	return letterAt(ctx, stream, seq)
 }
 
-// Drop removes one dead command for good; ErrNone when it is not there.
+// Drop permanently removes one dead letter; ErrNone if it does not exist.
 func (l Letters) Drop(ctx context.Context, seq uint64) error {
 	stream, err := l.stream(ctx)
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"perennial/queue/natstest"
 )
 
-// unit are bytes that JSON or base64 may write longer than they are.
+// unit holds byte sequences that JSON or base64 may lengthen.
 var unit = []string{"a", "<", ">", "&", `"`, `\`, "\x00", "\x1f", "\x7f", "\n", "é", "\u2028", "\ufffd", "\xff", "𝒳"}
 
-// TestADeadLetterIsFourTimesItsCommandAtMost: a command that could not be read is
-// kept whole, and what keeps it is bounded by it.
+// A command that could not be read is kept whole, and its size bounds its letter's.
 func TestADeadLetterIsFourTimesItsCommandAtMost(t *testing.T) {
 	for _, worst := range unit {
 		checkDeadLetter(t, []byte(strings.Repeat(worst, 5000)))
@@ -32,8 +31,8 @@ func TestADeadLetterIsFourTimesItsCommandAtMost(t *testing.T) {
 	})
 }
 
-// checkDeadLetter checks that a letter with this body is small enough and reads
-// back as it was written.
+// checkDeadLetter checks that a letter with this body is small enough and reads back as
+// written.
 func checkDeadLetter(t interface {
 	Fatalf(format string, args ...any)
 }, data []byte) {
@@ -54,7 +53,7 @@ func checkDeadLetter(t interface {
 	}
 }
 
-// TestLettersBehindASequence: those that were dropped between are passed over.
+// Dropped letters in between are skipped.
 func TestLettersBehindASequence(t *testing.T) {
 	js := newMain(t)
 	ctx := natstest.Within(t)

@@ -46,11 +46,11 @@ func Cluster(t testing.TB) (servers []*server.Server) {
 	return servers
 }
 
-// noSuitablePeers is what a cluster answers whose leader has not heard of all its servers
+// noSuitablePeers is the answer of a cluster whose leader has not heard from all servers
 // yet.
 const noSuitablePeers jetstream.ErrorCode = 10005
 
-// Again does what a cluster may refuse while it elects its leaders, until it succeeds.
+// Again retries what a cluster may refuse while it elects its leaders, until it succeeds.
 func Again(ctx context.Context, t testing.TB, do func(context.Context) error) {
 	t.Helper()
 	for {
@@ -60,7 +60,7 @@ func Again(ctx context.Context, t testing.TB, do func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		unavailable, _ := errors.AsType[*jetstream.APIError](err) // of the whole system: it has no leader
+		unavailable, _ := errors.AsType[*jetstream.APIError](err) // for the whole system: it has no leader
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) &&
 			(unavailable == nil || unavailable.Code != http.StatusServiceUnavailable && unavailable.ErrorCode != noSuitablePeers) {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-// A proxy that loses what a server says.
+// A proxy that drops a server's data.
 
 package natstest
 
@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// Mute is a proxy before a server that can drop what the server says.
+// Mute is a proxy in front of a server that can drop what the server sends.
 type Mute struct {
 	URL     string
-	Dropped atomic.Bool // the next that the server says is dropped, with its connection
-	Silent  atomic.Bool // all that the server says is dropped, and connections stay
+	Dropped atomic.Bool // drop the server's next data, and close its connection
+	Silent  atomic.Bool // drop all of the server's data, and keep connections open
 }
 
-// StartMute runs a proxy before a server until the test ends.
+// StartMute runs a proxy in front of a server until the test ends.
 func StartMute(t *testing.T, server string) *Mute {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -38,8 +38,8 @@ func StartMute(t *testing.T, server string) *Mute {
 	return m
 }
 
-// serve copies both ways until either end closes. A connection of which something was
-// dropped is closed with it, for what follows would not be a message.
+// serve copies both ways until either end closes. It closes a connection after dropping
+// data, because what follows would not be a message.
 func (m *Mute) serve(t *testing.T, client net.Conn, server string) {
 	upstream, err := new(net.Dialer).DialContext(context.Background(), "tcp", server)
 	if err != nil {

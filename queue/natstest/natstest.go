@@ -1,8 +1,8 @@
-// Package natstest starts NATS servers in the process of a test, and bounds what a test waits
-// for: a plain server with JetStream, leaf nodes, clusters, limits, other accounts, and a
-// proxy that loses what a server says.
+// Package natstest starts NATS servers in a test's process, and bounds the waits of a test.
+// It has a plain server with JetStream, leaf nodes, clusters, limits, other accounts, and a
+// proxy that drops a server's data.
 //
-// It knows neither queue nor what is under it, so that the tests of all of them can use it.
+// It knows neither queue nor the packages under it, so that all of their tests can use it.
 package natstest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"perennial/queue/freeport"
 )
 
-// Start runs a server on loopback with a configuration, in which $STORE is a directory of
-// its own, until the test ends. The port is a free one unless the configuration names it.
+// Start runs a server on loopback with a configuration until the test ends. $STORE in it is
+// a directory of the test. The port is free, unless the configuration names it.
 func Start(t testing.TB, conf string) *server.Server {
 	t.Helper()
 	options := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}
@@ -38,16 +38,15 @@ func run(t testing.TB, options *server.Options) *server.Server {
 	return s
 }
 
-// Server is a server with JetStream that keeps its address and its directory when it is
-// started again.
+// Server is a server with JetStream that keeps its address and directory across restarts.
 type Server struct {
 	t       testing.TB
 	options *server.Options
 	now     *server.Server
 }
 
-// Serve runs a server with JetStream in a directory until the test ends. Like the embedded one
-// it syncs every write.
+// Serve runs a server with JetStream in a directory until the test ends. Like the embedded
+// server it syncs every write.
 func Serve(t testing.TB, dir string) *Server {
 	t.Helper()
 	port, err := freeport.Loopback()
@@ -58,7 +57,7 @@ func Serve(t testing.TB, dir string) *Server {
 	return s
 }
 
-// URL is the server's address.
+// URL returns the server's address.
 func (s *Server) URL() string { return s.now.ClientURL() }
 
 // Shutdown stops the server.

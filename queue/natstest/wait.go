@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// Patience bounds a test's waiting.
+// Patience bounds each wait of a test.
 var Patience = 2 * time.Minute
 
 // Main runs the tests of a package.
@@ -22,14 +22,14 @@ func Main(m *testing.M) {
 	testrun.Main(m)
 }
 
-// Quiet is a log whose lines are discarded.
+// Quiet returns a log that discards its lines.
 func Quiet() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
-// Within bounds a test's waiting.
+// Within returns a context that ends after Patience, or with the test.
 func Within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -37,7 +37,7 @@ func Within(t testing.TB) context.Context {
 	return ctx
 }
 
-// Receive is what the channel gives, and ends the test where nothing comes.
+// Receive returns the next value of a channel, and ends the test if none comes.
 func Receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
@@ -49,7 +49,7 @@ func Receive[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// Check ends the test with an error.
+// Check ends the test if err is not nil.
 func Check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

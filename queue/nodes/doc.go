@@ -1,9 +1,10 @@
-// Package nodes has what the runners of a NATS server know of one another: which of them
-// live, what they say of themselves, and which accounts a person has given to which.
+// Package nodes holds what the runners of a NATS server know of one another. It says which
+// runners are alive, what they post about themselves, and which accounts an operator has
+// pinned to which runner.
 //
-// It promises that the word of a runner that ended without saying so runs out, and that a
-// watch tells all that is known at once and then every change.
+// It promises that the post of a runner that ended without notice expires. A watch reports
+// everything known at once and then every change.
 //
-// It owns the buckets queue.NodesBucket and queue.PinsBucket. What a runner says passes
-// through as bytes; which runner has an account is decided elsewhere.
+// It owns the buckets queue.NodesBucket and queue.PinsBucket. A post is bytes here; which
+// runner gets an account is decided elsewhere.
 package nodes

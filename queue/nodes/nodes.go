@@ -1,5 +1,4 @@
-// What the runners of a NATS server say of themselves: a key each, which runs out with
-// its runner.
+// Posts of the runners of a NATS server: one key for each runner, which expires with it.
 
 package nodes
 
@@ -18,11 +17,11 @@ import (
 	"perennial/queue/bucket"
 )
 
-// NodeLife is how long a runner counts as living after its last word.
+// NodeLife is how long a runner counts as alive after its last post.
 const NodeLife = 10 * time.Second
 
-// Post says that a runner lives, and data of it. The bucket is made where it is missing,
-// with replicas copies.
+// Post records that a runner is alive, with its data. It creates a missing bucket, with
+// replicas copies.
 func Post(ctx context.Context, js *queue.JetStream, node string, data []byte, replicas int) error {
 	kv, err := bucket.Ensure(ctx, js, jetstream.KeyValueConfig{
 		Bucket: queue.NodesBucket, Description: "Which runners of Perennial live", TTL: NodeLife, History: 1,
@@ -37,7 +36,7 @@ func Post(ctx context.Context, js *queue.JetStream, node string, data []byte, re
 	return nil
 }
 
-// Drop takes back what a runner said: it ends.
+// Drop removes a runner's post when the runner ends.
 func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 	kv, err := js.KeyValue(ctx, queue.NodesBucket)
 	if err == nil {
@@ -49,10 +48,10 @@ func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 	return nil
 }
 
-// nodeKey is a name as a key, which may not have every letter of a host's name.
+// nodeKey encodes a name as a key, which allows fewer characters than host names.
 func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
-// All is what the living runners have said last, in no order.
+// All returns the last posts of the live runners, in no order.
 func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	kv, err := js.LookBucket(ctx, queue.NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -69,7 +68,7 @@ func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	for {
 		select {
 		case entry, open := <-all.Updates():
-			if !open || entry == nil { // the end of what there is
+			if !open || entry == nil { // the end of the present entries
 				return said, ctx.Err()
 			}
 			said = append(said, entry.Value())
@@ -79,9 +78,9 @@ func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	}
 }
 
-// Watch calls changed with what the runners have said last, at once and with every
-// new word, until ctx ends. What a runner said stays until it ends in good order: whether
-// it is old by now is the caller's matter. It returns nil where there is no bucket.
+// Watch calls changed with the runners' last posts, at once and after every post, until ctx
+// ends. A post stays until its runner ends cleanly; the caller decides whether it is too
+// old. It returns nil if there is no bucket.
 func Watch(ctx context.Context, js *queue.JetStream, changed func(said [][]byte)) error {
 	return bucket.WatchAll(ctx, js, queue.NodesBucket, func(all map[string][]byte) {
 		changed(slices.Collect(maps.Values(all)))

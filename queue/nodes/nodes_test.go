@@ -10,8 +10,7 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// TestNodesAreWhatLivingRunnersSaid: the last word of each that has not ended; a name
-// may have any letters.
+// All returns the last post of each live runner. A name may have any characters.
 func TestNodesAreWhatLivingRunnersSaid(t *testing.T) {
 	js := jstest.New(t)
 	listed := func() (all []string) {

@@ -1,5 +1,5 @@
-// Which accounts a person has given to which runner: a key each, which stays until it is
-// taken back.
+// Accounts that an operator has pinned to runners: one key for each account, until it is
+// unpinned.
 
 package nodes
 
@@ -14,8 +14,8 @@ import (
 	"perennial/queue/bucket"
 )
 
-// Pin has an account run on a node as long as that node lives. The bucket is made where
-// it is missing, with replicas copies.
+// Pin makes an account run on a node while that node is alive. It creates a missing bucket,
+// with replicas copies.
 func Pin(ctx context.Context, js *queue.JetStream, account, node string, replicas int) error {
 	if err := queue.ValidAccount(account); err != nil {
 		return err
@@ -33,7 +33,7 @@ func Pin(ctx context.Context, js *queue.JetStream, account, node string, replica
 	return nil
 }
 
-// Unpin takes a pin back; where there is none it does nothing.
+// Unpin removes a pin. It does nothing if there is none.
 func Unpin(ctx context.Context, js *queue.JetStream, account string) error {
 	kv, err := js.KeyValue(ctx, queue.PinsBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -48,8 +48,8 @@ func Unpin(ctx context.Context, js *queue.JetStream, account string) error {
 	return nil
 }
 
-// WatchPins calls changed with the pinned accounts and their nodes, at once and after
-// every change, until ctx ends. It returns nil where there is no bucket.
+// WatchPins calls changed with the pinned accounts and their nodes, at once and after every
+// change, until ctx ends. It returns nil if there is no bucket.
 func WatchPins(ctx context.Context, js *queue.JetStream, changed func(pins map[string]string)) error {
 	return bucket.WatchAll(ctx, js, queue.PinsBucket, func(all map[string][]byte) {
 		pins := make(map[string]string, len(all))

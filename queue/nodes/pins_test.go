@@ -10,8 +10,8 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// TestPinsAreWatched: WatchPins reports what is pinned, moved to another node, and taken back, to
-// one who watches and to one who begins later.
+// WatchPins reports pins, moves to another node and removals, to an early watcher and to a
+// later one.
 func TestPinsAreWatched(t *testing.T) {
 	js := jstest.New(t)
 	watched := make(chan map[string]string, 64)
@@ -45,7 +45,7 @@ func TestPinsAreWatched(t *testing.T) {
 	}
 }
 
-// TestNodesAreWatched: each word of a runner, and its end.
+// Watch reports each post of a runner, and its end.
 func TestNodesAreWatched(t *testing.T) {
 	js := jstest.New(t)
 	natstest.Check(t, Post(t.Context(), js, "a", []byte("1"), 1))

@@ -1,5 +1,4 @@
-// What the runner that holds an account last listed of its proxies, as an object for the
-// runners that follow.
+// The leader's last listing of an account's proxies, as an object for the standbys.
 
 package objects
 
@@ -21,17 +20,17 @@ type Fleet struct {
 	account string
 }
 
-// FleetOf is the last listing of an account.
+// FleetOf returns the last listing of an account.
 func FleetOf(js *queue.JetStream, account string) Fleet { return Fleet{js, account} }
 
 const (
 	fleetObject  = "fleet"
-	metaFinished = "finished_at" // RFC 3339, of the listing
-	metaAsOf     = "as_of"       // RFC 3339, of the newest read; missing: as metaFinished
+	metaFinished = "finished_at" // of the listing, RFC 3339
+	metaAsOf     = "as_of"       // of the newest read, RFC 3339; missing: as metaFinished
 )
 
-// Store stores what a listing that finished at an instant showed, with what was read
-// until asOf, in place of what was stored before. The bucket is made where it is missing.
+// Store replaces the stored listing with one that finished at an instant and includes reads
+// until asOf. It creates a missing bucket.
 func (f Fleet) Store(ctx context.Context, replicas int, finished, asOf time.Time, content io.Reader) error {
 	if err := queue.ValidAccount(f.account); err != nil {
 		return err
@@ -60,10 +59,11 @@ func (f Fleet) Store(ctx context.Context, replicas int, finished, asOf time.Time
 	if err != nil {
 		return fmt.Errorf("store the last listing in bucket %s: %w", name, err)
 	}
-	return removeParts(ctx, f.js, name, stored.NUID) // of a storing that was cut short
+	return removeParts(ctx, f.js, name, stored.NUID) // remains of an interrupted store
 }
 
-// AsOf is the instant of the newest read in what is stored; zero where nothing is.
+// AsOf returns the instant of the newest read in the stored listing; zero if none is
+// stored.
 func (f Fleet) AsOf(ctx context.Context) (time.Time, error) {
 	bucket, err := f.js.ObjectStore(ctx, queue.FleetBucket(f.account))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -90,8 +90,7 @@ func (f Fleet) AsOf(ctx context.Context) (time.Time, error) {
 	return asOf, nil
 }
 
-// Read is the content that was stored last; reading to the end compares it with the
-// digest that was stored beside it.
+// Read returns the content stored last. Reading it to the end checks the stored digest.
 func (f Fleet) Read(ctx context.Context) (io.ReadCloser, error) {
 	bucket, err := f.js.ObjectStore(ctx, queue.FleetBucket(f.account))
 	if err != nil {

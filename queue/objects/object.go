@@ -1,4 +1,4 @@
-// Objects as they are stored and read: paced, and cut off with their context.
+// Storing and reading objects, paced and ended with their context.
 
 package objects
 
@@ -16,9 +16,9 @@ import (
 	"perennial/queue"
 )
 
-// awaitBucket waits until an object store that was just made takes messages from this
-// connection: in a cluster the server of the connection hears of it a moment later.
-// It asks with a message that the bucket refuses, since it expects another stream.
+// awaitBucket waits until a new object store accepts messages from this connection. In a
+// cluster the connected server learns of it a moment later. It probes with a message that
+// the bucket refuses because it names another stream.
 func awaitBucket(ctx context.Context, js *queue.JetStream, bucket string) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
@@ -33,23 +33,23 @@ func awaitBucket(ctx context.Context, js *queue.JetStream, bucket string) error 
 const (
 	// errCodeOtherStream is the server's answer to a message that expects another stream.
 	errCodeOtherStream jetstream.ErrorCode = 10060
-	// bucketTimeout bounds the wait for a bucket that was just made.
+	// bucketTimeout bounds the wait for a new bucket.
 	bucketTimeout = 10 * time.Second
 	// storeTimeout bounds the storing of one snapshot.
 	storeTimeout = time.Hour
-	// partsAhead is how many parts of a snapshot, of 128 KiB, are in progress at once.
+	// partsAhead is how many parts of a snapshot, of 128 KiB, are in flight at once.
 	partsAhead = 64
 )
 
-// pacedReader is the reader that a snapshot is stored from. The library sends one message
-// for each read, and thousands without waiting. So each read fills its buffer, and
-// every few reads wait until the server has stored what was read before.
+// pacedReader is the source of a snapshot being stored. The library sends one message for
+// each read, and thousands without waiting. Each read therefore fills its buffer, and every
+// few reads wait until the server has stored the earlier parts.
 type pacedReader struct {
 	io.Reader
 
 	ctx    context.Context //nolint:containedctx // of the one call that reads
 	stored func(context.Context) (uint64, error)
-	began  uint64 // what the stream had stored before
+	began  uint64 // the stream's last sequence before
 	parts  uint64
 }
 
@@ -67,7 +67,7 @@ func paced(ctx context.Context, js *queue.JetStream, bucket string, content io.R
 	}}, nil
 }
 
-// Read fills p, unless the content ends.
+// Read fills part, unless the content ends.
 func (p *pacedReader) Read(part []byte) (n int, err error) {
 	if p.parts > 0 && p.parts%partsAhead == 0 {
 		if err := p.await(p.began + p.parts - partsAhead/2); err != nil {
@@ -95,8 +95,8 @@ func (p *pacedReader) await(seq uint64) error {
 	}
 }
 
-// endsWith reads an object until ctx ends: a read of the client's own continues to the deadline
-// of its context, also where that is cancelled, when the server sends nothing more.
+// endsWith reads an object until ctx ends. The client's own read continues to its context's
+// deadline, even if it is cancelled, when the server sends nothing more.
 func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
 	out, in := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
@@ -109,8 +109,8 @@ func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
 	return out
 }
 
-// removeParts removes the parts of objects that have no entry in the bucket's
-// list: a storing that was killed leaves them.
+// removeParts removes the parts of objects without an entry in the bucket's list, which a
+// killed store leaves.
 func removeParts(ctx context.Context, js *queue.JetStream, bucket, kept string) error {
 	stream, err := js.Stream(ctx, queue.ObjectsStream(bucket))
 	if err != nil {

@@ -16,38 +16,37 @@ import (
 	"perennial/queue/streams"
 )
 
-// Snapshot is a ledger's state after one journal row, as an object in the
-// account's bucket: what the first events of a bounded stream amounted to.
+// Snapshot is a ledger's state after one journal row, as an object in the account's bucket.
+// It replaces the removed first events of a stream.
 type Snapshot struct {
-	Seq          uint64 // the last row that it contains
+	Seq          uint64 // the last row it includes
 	Hash         string // of that row
 	SnapshotHash string // of the state, as ledger.archived names it
 	Bytes        uint64 // as stored
 }
 
-// Snapshots are those of one account.
+// Snapshots are the snapshots of one account.
 type Snapshots struct {
 	js      *queue.JetStream
 	account string
 }
 
-// SnapshotsOf are the snapshots of an account.
+// SnapshotsOf returns the snapshots of an account.
 func SnapshotsOf(js *queue.JetStream, account string) Snapshots { return Snapshots{js, account} }
 
-// Name is the object's name in the bucket.
+// Name returns the object's name in the bucket.
 func (s Snapshot) Name() string {
 	return fmt.Sprintf("%d-%s", s.Seq, s.SnapshotHash[:min(len(s.SnapshotHash), 16)])
 }
 
-// The keys of a snapshot object's metadata.
+// Metadata keys of a snapshot object.
 const (
 	metaSeq          = "seq"
 	metaHash         = "hash"
 	metaSnapshotHash = "snapshot_hash"
 )
 
-// List lists an account's snapshots, the newest first; none when there is no
-// bucket.
+// List lists an account's snapshots, the newest first; none if there is no bucket.
 func (o Snapshots) List(ctx context.Context) ([]Snapshot, error) {
 	bucket, err := o.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -85,8 +84,8 @@ func (o Snapshots) open(ctx context.Context) (jetstream.ObjectStore, error) {
 	return bucket, nil
 }
 
-// Store stores a snapshot, and makes the bucket where it is missing. A
-// bucket whose settings would lose it is refused with a [queue.StreamError].
+// Store stores a snapshot, and creates a missing bucket. It refuses a bucket whose settings
+// would lose the snapshot, with a [queue.StreamError].
 func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content io.Reader) error {
 	bucket, err := o.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -104,7 +103,7 @@ func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content 
 	if err != nil {
 		return err
 	}
-	// The library gives each part five seconds where the context has no end.
+	// Without a deadline the library gives each part five seconds.
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	slow, err := paced(ctx, o.js, queue.SnapshotsBucket(o.account), content)
@@ -119,8 +118,7 @@ func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content 
 	return nil
 }
 
-// Read yields a snapshot's content; reading to the end compares it with
-// the digest that was stored beside it.
+// Read returns a snapshot's content. Reading it to the end checks the stored digest.
 func (o Snapshots) Read(ctx context.Context, s Snapshot) (io.ReadCloser, error) {
 	bucket, err := o.open(ctx)
 	if err != nil {
@@ -133,8 +131,7 @@ func (o Snapshots) Read(ctx context.Context, s Snapshot) (io.ReadCloser, error) 
 	return endsWith(ctx, content), nil
 }
 
-// RemoveBut removes every other snapshot, and what a storing that was
-// cut short has left.
+// RemoveBut removes every other snapshot, and remains of an interrupted store.
 func (o Snapshots) RemoveBut(ctx context.Context, keep Snapshot) error {
 	bucket, err := o.open(ctx)
 	if err != nil {

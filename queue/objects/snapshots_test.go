@@ -21,7 +21,7 @@ func snapshotOf(seq uint64) (Snapshot, []byte) {
 	return Snapshot{Seq: seq, Hash: strings.Repeat("a", 64), SnapshotHash: strings.Repeat(string(rune('b'+seq%8)), 64)}, bytes.Repeat([]byte{byte(seq)}, 300<<10)
 }
 
-// silent is an object of which the server has lost the rest.
+// silent is an object whose remaining content never arrives.
 type silent struct{ asked, released chan struct{} }
 
 func (s *silent) Read([]byte) (int, error) {
@@ -32,8 +32,7 @@ func (s *silent) Read([]byte) (int, error) {
 
 func (s *silent) Close() error { return nil }
 
-// TestAReadOfAnObjectEndsWithItsContext: a runner that stops does not wait for what a server
-// never sends.
+// A stopping runner does not wait for data that a server never sends.
 func TestAReadOfAnObjectEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	content := &silent{make(chan struct{}), make(chan struct{})}
@@ -63,7 +62,7 @@ func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
 	if err != nil || len(all) != 3 || all[0].Seq != 2000 || all[2].Seq != 90 || all[1].Bytes != 300<<10 {
 		t.Fatalf("%v %v", all, err)
 	}
-	// A storing that was killed has left parts and no entry.
+	// A killed store has left parts without an entry.
 	_, err = js.Publish(natstest.Within(t), "$O."+queue.SnapshotsBucket("main")+".C.half", []byte("half"))
 	natstest.Check(t, err)
 	natstest.Check(t, SnapshotsOf(js, "main").RemoveBut(natstest.Within(t), all[1]))
@@ -87,7 +86,7 @@ func TestSnapshotsAreStoredListedReadAndReplaced(t *testing.T) {
 	}
 }
 
-// A snapshot comes in small pieces, of a compressor, and may be large.
+// A snapshot arrives in small pieces from a compressor, and may be large.
 func TestALargeSnapshotIsStoredInFullParts(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -106,7 +105,7 @@ func TestALargeSnapshotIsStoredInFullParts(t *testing.T) {
 	}
 }
 
-// pieces gives a hundred bytes at a time.
+// pieces returns a hundred bytes at a time.
 type pieces struct{ n byte }
 
 func (p *pieces) Read(into []byte) (int, error) {

@@ -1,5 +1,4 @@
-// Answers of rows to the inboxes of their commands; those of the first moments are sent
-// twice.
+// Sending answers to the inboxes of commands; early answers are sent twice.
 
 package outbox
 
@@ -13,14 +12,14 @@ import (
 )
 
 const (
-	// answersAgain is the usual Outbox.AnswersAgain: clients look for a lost server every
-	// two seconds or so.
+	// answersAgain is the default of Outbox.AnswersAgain. Clients retry a lost server about
+	// every two seconds.
 	answersAgain = 5 * time.Second
-	// mostEarly bounds the answers that are kept to be sent again.
+	// mostEarly bounds the answers kept to be sent again.
 	mostEarly = 10_000
 )
 
-// earlyAnswers are those that were sent while clients may not have been back.
+// earlyAnswers holds the answers sent while clients may not have reconnected.
 type earlyAnswers struct {
 	mu   sync.Mutex
 	open bool
@@ -32,7 +31,7 @@ type earlyAnswer struct {
 	data  []byte
 }
 
-// begin keeps answers from now on.
+// begin starts keeping answers.
 func (e *earlyAnswers) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,7 +46,7 @@ func (e *earlyAnswers) add(inbox string, data []byte) {
 	}
 }
 
-// end returns what was kept, and keeps no more.
+// end stops keeping answers and returns the kept ones.
 func (e *earlyAnswers) end() []earlyAnswer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,7 +55,7 @@ func (e *earlyAnswers) end() []earlyAnswer {
 	return sent
 }
 
-// answerTwice has the answers of the outbox's first moments sent once more, until stop.
+// answerTwice sends the outbox's early answers once more after a wait, unless stopped.
 func (o *Outbox) answerTwice() (stop func()) {
 	wait := o.AnswersAgain
 	if wait == 0 {
@@ -74,9 +73,8 @@ func (o *Outbox) answerTwice() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// answerAll sends the answers of the rows after done. Where nothing is published after
-// them, it returns when the server has them: what a client has in its buffer is lost with
-// the connection.
+// answerAll sends the answers of the rows after done. If no publication follows it waits
+// until the server has them, because a client's buffer is lost with the connection.
 func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) error {
 	sent := false
 	for n := range events {
@@ -104,5 +102,5 @@ func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) err
 	return nil
 }
 
-// answerTimeout bounds the wait until the server has answers.
+// answerTimeout bounds the wait until the server has the answers.
 const answerTimeout = 5 * time.Second

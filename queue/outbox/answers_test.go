@@ -14,8 +14,8 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// TestAnAnswerOfTheFirstMomentsIsSentTwice: a client that lost the server with its runner
-// is not back when the runner has ended its command.
+// A client that lost the server with its runner may not be back when the runner ends its
+// command.
 func TestAnAnswerOfTheFirstMomentsIsSentTwice(t *testing.T) {
 	js := newMain(t)
 	inbox := js.Conn().NewInbox()
@@ -42,7 +42,8 @@ func TestAnAnswerOfTheFirstMomentsIsSentTwice(t *testing.T) {
 	}
 }
 
-// answersOf are an outbox's rows and inbox where rows are on the stream already.
+// answersOf returns an outbox whose rows are already on the stream, with its journal and an
+// inbox.
 func answersOf(t *testing.T, js *queue.JetStream) (*journal, *Outbox, *nats.Subscription) {
 	t.Helper()
 	inbox := js.Conn().NewInbox()
@@ -91,7 +92,7 @@ func TestAnOutboxOfPublishedRowsBeginsWhereItsAnswersEnded(t *testing.T) {
 	natstest.Check(t, outbox.Wait(natstest.Within(t), 7))
 }
 
-// Answers that were in the client's buffer when the connection was lost go again.
+// Answers in the client's buffer when the connection was lost are sent again.
 func TestAnswersAreSentWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())
@@ -114,8 +115,8 @@ func TestAnswersAreSentWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// What the server has not confirmed to have may be lost with the connection: the row is
-// not done.
+// An answer that the server has not confirmed may be lost with the connection, so the row
+// is not done.
 func TestAnAnswerThatTheServerMayNotHaveIsNotDone(t *testing.T) {
 	server := natstest.Serve(t, t.TempDir())
 	proxy := natstest.StartMute(t, server.URL())

@@ -1,10 +1,9 @@
 // Package outbox publishes an account's journal, in order, to its events stream, and sends
 // the answers of its rows.
 //
-// It promises that events reach the stream with no gap and no duplicate, whatever crashes;
-// that a row of another runner in the place of one's own is reported and never overwritten;
-// and that a stream which lost more than a power cut takes, or whose history is another one,
-// stops the account.
+// It promises that events reach the stream without gap or duplicate, whatever crashes. It
+// reports another runner's row in place of its own, and never overwrites it. A stream that
+// lost more than a power cut can take, or that has another history, stops the account.
 //
-// It has a [Source] in place of a ledger, and knows nothing of what a row says.
+// It reads a [Source], not a ledger, and knows nothing of a row's meaning.
 package outbox

@@ -1,4 +1,4 @@
-// The errors of the outbox that callers match.
+// Errors of the outbox that callers match.
 
 package outbox
 
@@ -6,10 +6,9 @@ import (
 	"fmt"
 )
 
-// DivergedError says that an account's events stream and its ledger differ. Nothing
-// was published after the difference was noticed. LedgerHash
-// is empty when the ledger has no row StreamSeq; StreamHash is empty when the
-// message in the stream was not published by an outbox.
+// DivergedError reports that an account's events stream and its ledger differ. Nothing was
+// published after the difference was detected. LedgerHash is empty if the ledger has no row
+// StreamSeq. StreamHash is empty if no outbox published the message in the stream.
 type DivergedError struct {
 	Account    string
 	StreamSeq  uint64 // journal seq (or stream sequence) of the stream's last message
@@ -25,15 +24,15 @@ func (e *DivergedError) Error() string {
 		e.Account, e.StreamSeq, e.LedgerSeq, e.Reason)
 }
 
-// FencedError says that an account's events stream holds another row where
-// [Outbox.Publish] was to put one: another runner has the account, or has had it since.
-// StreamHash is empty when the message there was not published as a row, or was removed
-// from the stream's front already.
+// FencedError reports that an account's events stream holds another row in place of one
+// from [Outbox.Publish]: another runner has the account, or has had it since. StreamHash is
+// empty if the message there was not published as a row, or was already removed from the
+// stream's front.
 type FencedError struct {
 	Account    string
 	Seq        uint64 // journal sequence, and stream sequence, of the row
-	StreamHash string // of the row that is there
-	OwnHash    string // of the row that was to be published
+	StreamHash string // of the row on the stream
+	OwnHash    string // of the row to be published
 }
 
 // Error names the row and both hashes.
@@ -42,8 +41,8 @@ func (e *FencedError) Error() string {
 		e.Account, e.Seq, e.StreamHash, e.OwnHash)
 }
 
-// ShortStreamError says that an account's events stream ends before the row after which
-// [Outbox.Publish] was to put the next: it has lost its end.
+// ShortStreamError reports that an account's events stream ends before the row that
+// [Outbox.Publish] must continue after: the stream has lost its end.
 type ShortStreamError struct {
 	Account   string
 	StreamSeq uint64 // of the stream's last message; 0: it is empty
@@ -56,8 +55,8 @@ func (e *ShortStreamError) Error() string {
 		e.Account, e.StreamSeq, e.Seq)
 }
 
-// EventSizeError says that an event is larger than the NATS server takes. Publishing it
-// again does not help.
+// EventSizeError reports that an event is larger than the NATS server accepts. Retrying
+// does not help.
 type EventSizeError struct {
 	Account string
 	Seq     uint64

@@ -4,20 +4,20 @@ package outbox
 
 import "fmt"
 
-// Held is what an account's events stream is known to have held, from a note
+// Held is how far an account's events stream is known to have held the journal, from a note
 // that outlives the process and the stream.
 type Held struct {
 	// Last is the newest journal sequence that the stream acknowledged; 0: none.
 	Last uint64
-	// Firm is one that no crash can have taken away: it was acknowledged so long
-	// ago that the server has synced it since, or before a stop in good order.
+	// Firm is a sequence that no crash can have lost. It was acknowledged so long ago that
+	// the server has synced it since, or before a clean stop.
 	Firm uint64
 }
 
-// Missing says in words what a stream that ends with a row has lost, "" when
-// that is nothing, or no more than a crash or a power cut explains. A stream that was
-// emptied, or put back to an old state, is filled again from a ledger that may
-// have been rewritten since, and no event on it could prove that.
+// Missing says what a stream that ends with row last has lost; "" if nothing, or no more
+// than a crash or a power cut explains. A stream that was emptied or reset would be
+// refilled from a ledger that may have been rewritten since, and no event on it could prove
+// that.
 func (h Held) Missing(last uint64) string {
 	switch {
 	case last == 0 && h.Firm > 0:
@@ -28,9 +28,8 @@ func (h Held) Missing(last uint64) string {
 	return ""
 }
 
-// MissingBefore says in words what a stream that begins with one row has lost,
-// when the ledger knows that it may begin with another at the latest; "" when that
-// is nothing.
+// MissingBefore says what a stream that begins with row first has lost; "" if nothing.
+// latest is the last row with which it may begin, according to the ledger.
 func MissingBefore(first, latest uint64) string {
 	latest = max(latest, 1)
 	if first <= latest {

@@ -22,7 +22,7 @@ func newJournal(name string, rows int) *journal {
 	return j
 }
 
-// append adds rows whose hashes carry name.
+// append adds rows whose hashes contain name.
 func (j *journal) append(name string, rows int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -35,7 +35,7 @@ func (j *journal) append(name string, rows int) {
 	j.changed = make(chan struct{})
 }
 
-// answer adds a row that is answered at an inbox.
+// answer adds a row with an answer to an inbox.
 func (j *journal) answer(name, inbox, reply string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -80,7 +80,7 @@ func startOutbox(t testing.TB, js *queue.JetStream, source Source) (*Outbox, <-c
 	return outbox, runOutbox(t, outbox)
 }
 
-// runOutbox is startOutbox of one that is made already.
+// runOutbox is startOutbox for an existing outbox.
 func runOutbox(t testing.TB, outbox *Outbox) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -16,8 +16,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// The leader of three replicas steps down repeatedly while rows are published; what
-// its leader says is never older than what was acknowledged.
+// The leader of three replicas steps down repeatedly while rows are published. The leader's
+// view is never older than what was acknowledged.
 func TestLeadersThatStepDownCostNoRow(t *testing.T) {
 	t.Parallel()
 	servers := natstest.Cluster(t)

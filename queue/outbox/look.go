@@ -1,5 +1,4 @@
-// What the outbox does after a refusal: it asks the stream's leader whose rows are
-// there.
+// Checking after a refusal: the outbox asks the stream's leader whose rows are there.
 
 package outbox
 
@@ -18,27 +17,27 @@ import (
 const (
 	// lookers is how many rows are read from the leader at once.
 	lookers = 16
-	// shortFor is for how long a stream has to be seen to be short: a leader may not have
-	// applied yet what a reader of another replica has seen.
+	// shortFor is how long a stream must be seen as short. A leader may not have applied
+	// yet what a reader of another replica has seen.
 	shortFor = time.Second
-	// shortSeen is how long ago a quorum may have been heard for a leader to say what the
-	// stream lacks. No other leader is elected within 4 s of that.
+	// shortSeen is how recently a leader must have heard from a quorum for its view of the
+	// stream's end to count. No other leader is elected within 4 s of that.
 	shortSeen = 3 * time.Second
 )
 
-// errUndecided says that a refusal is not explained yet: what it was about is in progress,
-// or its leader has changed since.
-var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be in progress")
+// errUndecided reports that a refusal is not explained yet: the refused rows are in
+// progress, or the leader has changed.
+var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be under way")
 
-// look is what the outbox sees after the refusals of one batch.
+// look is the state of the checks after refusals of one batch.
 type look struct {
 	outbox *Outbox
-	short  <-chan time.Time // gives when the stream was seen to be short for shortFor; nil: it is not
+	short  <-chan time.Time // fires when the stream was seen as short for shortFor; nil: it is not short
 }
 
-// find says how many of the first rows are on the stream as they are to be published, at
-// least one. Its errors are a [FencedError], a [ShortStreamError], and those after which
-// the rows are to be tried again.
+// find returns how many of the first rows are on the stream as published, at least one. Its
+// errors are a [FencedError], a [ShortStreamError], and errors after which the rows are to
+// be retried.
 func (l *look) find(ctx context.Context, rows []Event) (int, error) {
 	account := l.outbox.account
 	info, err := events.Of(l.outbox.js, account).Info(ctx)
@@ -54,13 +53,13 @@ func (l *look) find(ctx context.Context, rows []Event) (int, error) {
 	if there == 0 {
 		return 0, errUndecided
 	}
-	if rows[0].Seq < info.State.FirstSeq { // more was published after it, and it was archived
+	if rows[0].Seq < info.State.FirstSeq { // later rows were published and it was archived
 		return 0, &FencedError{Account: account, Seq: rows[0].Seq, OwnHash: rows[0].Hash}
 	}
 	return int(there), l.compare(ctx, rows[:there])
 }
 
-// isShort is a [ShortStreamError] once a leader that has its quorum has said so for long
+// isShort returns a [ShortStreamError] once a leader with a quorum has reported so for long
 // enough.
 func (l *look) isShort(info *jetstream.StreamInfo, before uint64) error {
 	if !heardOfQuorum(info.Cluster) {
@@ -78,8 +77,8 @@ func (l *look) isShort(info *jetstream.StreamInfo, before uint64) error {
 	}
 }
 
-// heardOfQuorum reports whether a leader has heard of enough replicas lately to be the
-// only one. A single server, which names no replicas, is.
+// heardOfQuorum reports whether a leader has recently heard from enough replicas to be the
+// only one. A single server, which names no replicas, counts as one.
 func heardOfQuorum(cluster *jetstream.ClusterInfo) bool {
 	if cluster == nil {
 		return true
@@ -93,8 +92,8 @@ func heardOfQuorum(cluster *jetstream.ClusterInfo) bool {
 	return heard > (len(cluster.Replicas)+1)/2
 }
 
-// compare reads rows from the leader, and returns the error of the first that is not as
-// it is to be published.
+// compare reads rows from the leader, and returns the error of the first that differs from
+// the one to publish.
 func (l *look) compare(ctx context.Context, events []Event) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -131,7 +130,7 @@ func (l *look) compareRow(ctx context.Context, event *Event) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("compare row %d: %w", event.Seq, err)
-	case !found: // the leader has changed since
+	case !found: // the leader has changed
 		return errUndecided
 	case there.Seq != event.Seq || there.Hash != event.Hash:
 		return &FencedError{Account: account, Seq: event.Seq, StreamHash: there.Hash, OwnHash: event.Hash}

@@ -1,4 +1,4 @@
-// The message of a journal row on the events stream, as the outbox sends it.
+// The message of a journal row on the events stream.
 
 package outbox
 
@@ -12,12 +12,12 @@ import (
 	"perennial/queue/events"
 )
 
-// headerExpectedLast makes the stream refuse a message unless its last one has
+// headerExpectedLast makes the stream refuse a message unless the stream's last message has
 // this sequence.
 const headerExpectedLast = "Nats-Expected-Last-Sequence"
 
-// eventMessage is the message of a journal row, without what says where on the stream it
-// belongs. The error names a row whose type cannot be part of a subject.
+// eventMessage returns the message of a journal row, without the headers for its position
+// on the stream. The error names a row whose type cannot be part of a subject.
 func eventMessage(account string, event *Event) (*nats.Msg, error) {
 	if !queue.ValidToken(event.Type) {
 		return nil, fmt.Errorf("journal row %d: type %q cannot be a subject", event.Seq, event.Type)
@@ -36,7 +36,8 @@ func eventMessage(account string, event *Event) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// expectLast has the stream refuse the message unless its last one has the sequence.
+// expectLast makes the stream refuse the message unless the stream's last message has this
+// sequence.
 func expectLast(msg *nats.Msg, last uint64) {
 	msg.Header[headerExpectedLast] = []string{strconv.FormatUint(last, 10)}
 }

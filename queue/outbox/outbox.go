@@ -1,4 +1,4 @@
-// The outbox: it publishes the journal, in order, to the events stream.
+// The outbox, which publishes the journal, in order, to the events stream.
 
 package outbox
 
@@ -20,61 +20,59 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Event is a journal row as it is published.
+// Event is a journal row to be published.
 type Event struct {
 	Seq     uint64 // journal sequence, from 1 without gaps
 	Hash    string // the row's hash
 	Type    string // "order.delivered": the last tokens of the subject
 	Payload []byte // the finished CloudEvents JSON
-	// ReplyTo is the inbox that gets Reply beside the event; "": none does.
+	// ReplyTo is the inbox that gets Reply in addition to the event; "": none.
 	ReplyTo string
 	Reply   []byte
-	// Traceparent and Tracestate are headers of the event's message; "": it has none.
+	// Traceparent and Tracestate are headers of the event's message; "": none.
 	Traceparent, Tracestate string
 }
 
-// Source is the journal, as the outbox reads it.
+// Source is the journal as the outbox reads it.
 type Source interface {
-	// Events returns at most limit rows with sequences after+1, after+2, …; none
-	// when there are none yet. Their payloads may be written over by the next
-	// call.
+	// Events returns at most limit rows with sequences after+1, after+2, …; none if there
+	// are none yet. The next call may overwrite their payloads.
 	Events(ctx context.Context, after uint64, limit int) ([]Event, error)
-	// Changed returns a channel that is closed, or receives, once rows after
-	// the given sequence exist.
+	// Changed returns a channel that is closed, or receives, once rows after the given
+	// sequence exist.
 	Changed(after uint64) <-chan struct{}
-	// HashAt returns the hash of one row; found is false when the journal has
-	// no such row.
+	// HashAt returns the hash of one row; found is false if the journal has no such row.
 	HashAt(ctx context.Context, seq uint64) (hash string, found bool, err error)
 }
 
-// Outbox publishes an account's journal, in order, to its events stream. The
-// stream is for that journal alone: a row's sequence is its stream sequence, and
-// every publication states the sequence before it, so that neither a gap nor a
-// duplicate can be stored. Before says which comes first, the commit of a row or its
-// publication. Run sends the answers of the rows in either order.
+// Outbox publishes an account's journal, in order, to its events stream. Only that journal
+// uses the stream: a row's sequence is its stream sequence. Every publication names the
+// previous sequence, so that neither a gap nor a duplicate can be stored. Before decides
+// whether a row is committed or published first. Run sends the answers of the rows in both
+// cases.
 type Outbox struct {
-	// Before says that rows are published before they are committed: the committer
-	// calls Publish, and the source shows what is on the stream already. Else Run
-	// publishes what the source shows.
+	// Before means that rows are published before they are committed. The committer calls
+	// Publish, and the source holds only rows on the stream. Otherwise Run publishes the
+	// source's rows.
 	Before bool
-	// Answered is the last row whose answer was sent before this process began. It
-	// counts with Before.
+	// Answered is the last row whose answer was sent before this process began. It is used
+	// only with Before.
 	Answered uint64
 
 	// Held is what the stream held before this process began.
 	Held Held
-	// Refill publishes all again that a stream has lost, however much it is, until what
-	// it held is there again; one that lost its tail in a power cut is filled again in any
-	// case.
+	// Refill publishes again everything that a stream has lost, until it holds as much as
+	// before. Rows lost in a power cut are always published again.
 	Refill bool
-	// Begins says with which row the stream may begin at the latest: the ledger
-	// knows that what is before it was removed on purpose. Nil: with row 1.
+	// Begins returns the latest row with which the stream may begin: the ledger knows that
+	// earlier rows were removed on purpose. Nil: row 1.
 	Begins func(context.Context) (uint64, error)
-	// RefillAdvice is added to the error without Refill: how a person asks for it.
+	// RefillAdvice is added to the error without Refill: how an operator asks for it.
 	RefillAdvice string
 
-	// AnswersAgain is for how long answers to inboxes are sent once more when it has ended:
-	// clients of a server that has just started are not back yet. Default: 5 seconds.
+	// AnswersAgain is how long after the start its answers to inboxes are sent once more.
+	// Clients of a server that has just started may not have reconnected earlier. Default:
+	// 5 seconds.
 	AnswersAgain time.Duration
 
 	js      *queue.JetStream
@@ -85,19 +83,19 @@ type Outbox struct {
 
 	mu        sync.Mutex
 	published uint64
-	most      uint64        // the greatest value that published had
+	most      uint64        // the greatest value of published
 	moved     chan struct{} // closed when published grows
-	failing   error         // of the last try; nil since something was published
+	failing   error         // error of the last try; nil since something was published
 }
 
-// New makes the outbox of an account. One that only publishes needs no source.
+// New returns the outbox of an account. One that only publishes needs no source.
 func New(js *queue.JetStream, account string, source Source) *Outbox {
 	return &Outbox{js: js, account: account, source: source,
 		log: js.Log().WithField("part", "outbox").WithField("account", account), moved: make(chan struct{})}
 }
 
-// Published is the last journal sequence that is on the stream, and whose answer was
-// sent, or that asks for none.
+// Published returns the last journal sequence that is on the stream and whose answer, if
+// any, was sent.
 func (o *Outbox) Published() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,8 +130,8 @@ func (o *Outbox) setPublished(seq uint64) {
 	o.published, o.most, o.failing = seq, max(o.most, seq), nil
 }
 
-// Failing is why nothing could be published since the last row that was; nil where nothing
-// failed.
+// Failing returns why nothing could be published since the last published row; nil if
+// nothing failed.
 func (o *Outbox) Failing() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,9 +144,9 @@ func (o *Outbox) setFailing(err error) {
 	o.failing = err
 }
 
-// Run publishes until ctx ends (its error) or ledger and stream have diverged
-// ([DivergedError]): then the account must stop. Whatever else fails is tried
-// again with growing delays, beginning with finding the place again.
+// Run publishes until ctx ends (ctx's error) or ledger and stream have diverged
+// ([DivergedError]). After a divergence the account must stop. Other failures are retried
+// with growing delays, starting by finding the position again.
 func (o *Outbox) Run(ctx context.Context) error {
 	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	defer o.answerTwice()()
@@ -172,7 +170,7 @@ func (o *Outbox) Run(ctx context.Context) error {
 	}
 }
 
-// session finds the place and sends rows as they appear. It returns only with an error.
+// session finds the position and sends rows as they appear. It returns only with an error.
 func (o *Outbox) session(ctx context.Context) (err error) {
 	done, lost := max(o.Answered, o.Published()), (chan nats.Status)(nil)
 	if !o.Before {
@@ -207,9 +205,8 @@ func (o *Outbox) session(ctx context.Context) (err error) {
 	}
 }
 
-// send sends the answers of the rows after done, and publishes them where they are not on
-// the stream yet. The answers go first: a runner that ends between the two sends both
-// again.
+// send sends the answers of the rows after done, and publishes rows that are not on the
+// stream yet. Answers go first: a runner that ends in between sends both again.
 func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 	if err := o.answerAll(ctx, done, events); err != nil || o.Before {
 		return err
@@ -251,8 +248,8 @@ func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	return last, o.compareBefore(ctx, stream, first, last)
 }
 
-// checkBegin refuses a stream that has lost more of its first events than the
-// ledger knows to have been removed.
+// checkBegin refuses a stream that has lost more of its first events than the ledger knows
+// to have been removed.
 func (o *Outbox) checkBegin(ctx context.Context, first uint64) error {
 	if first <= 1 {
 		return nil
@@ -270,8 +267,7 @@ func (o *Outbox) checkBegin(ctx context.Context, first uint64) error {
 	return nil
 }
 
-// checkHeld refuses a stream that lost more than a power cut takes, and says
-// what it lost in any case.
+// checkHeld refuses a stream that lost more than a power cut can take. It logs any loss.
 func (o *Outbox) checkHeld(last uint64) error {
 	o.mu.Lock()
 	held := Held{Last: max(o.Held.Last, o.most), Firm: o.Held.Firm}
@@ -290,9 +286,9 @@ func (o *Outbox) checkHeld(last uint64) error {
 	return nil
 }
 
-// compareBefore compares the messages that could have been in flight when the
-// stream was last written: a message that the outbox did not publish takes the place
-// of a row there, and the rows after it match again.
+// compareBefore compares the messages that could have been in flight when the stream was
+// last written. A message that no outbox published takes the place of a row there, and the
+// rows after it match again.
 func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > comparedMost {
 		first = max(first, last-comparedMost)
@@ -319,10 +315,11 @@ func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, fir
 	return nil
 }
 
-// comparedMost is how many messages compareBefore compares: more than are published at once.
+// comparedMost is how many messages compareBefore compares: more than are published at
+// once.
 const comparedMost = 1024
 
-// compareTimeout bounds the reading of what compareBefore compares.
+// compareTimeout bounds the reading of the messages to compare.
 const compareTimeout = 30 * time.Second
 
 func (o *Outbox) compareNext(ctx context.Context, seq uint64, messages jetstream.MessagesContext) error {
@@ -340,8 +337,7 @@ func (o *Outbox) compareNext(ctx context.Context, seq uint64, messages jetstream
 	return o.compare(ctx, seq, msg.Subject(), msg.Headers())
 }
 
-// compare proves that a message of the stream is the ledger's row of the same
-// sequence.
+// compare proves that a message of the stream is the ledger's row of the same sequence.
 func (o *Outbox) compare(ctx context.Context, last uint64, subject string, header nats.Header) error {
 	text, hash := header.Get(events.HeaderSeq), header.Get(events.HeaderHash)
 	seq, err := strconv.ParseUint(text, 10, 64)

@@ -160,7 +160,7 @@ func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 	natstest.Check(t, outbox.Wait(natstest.Within(t), 20))
 	_, err := js.Store(natstest.Within(t), &nats.Msg{Subject: queue.EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	natstest.Check(t, err)
-	j.append("a", 3) // at once: the second would be stored right after the stranger's message
+	j.append("a", 3) // at once: otherwise the second would be stored right after the stranger's message
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "another publisher") {
 		t.Fatal(d)
 	}
@@ -181,7 +181,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	result := runOutbox(t, again)
 	natstest.Check(t, again.Wait(natstest.Within(t), 20))
 	published(t, js, j, 20)
-	natstest.Check(t, js.DeleteStream(natstest.Within(t), queue.EventsStream("main"))) // it was asked for once
+	natstest.Check(t, js.DeleteStream(natstest.Within(t), queue.EventsStream("main"))) // it was requested once
 	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1, Embedded: true}.Ensure(natstest.Within(t), js))
 	j.append("a", 1)
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "empty") {
@@ -189,7 +189,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	}
 }
 
-// The outbox itself knows what it published, without any note.
+// The outbox knows what it published, even without a note.
 func TestAStreamRemovedUnderItsOutboxStopsTheAccount(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

@@ -1,6 +1,6 @@
-// How the outbox publishes. It tries the identical rows with the identical expected
-// sequence until a quorum has acknowledged them, or the stream has refused them and its
-// leader shows why.
+// Publishing by the outbox. It retries identical rows with the identical expected sequence
+// until a quorum has acknowledged them, or the stream has refused them and its leader shows
+// why.
 
 package outbox
 
@@ -21,31 +21,30 @@ import (
 )
 
 const (
-	// publishTry bounds the wait for the answer to one try of a batch, and
-	// publishMore is added to it for each MiB of the batch.
+	// publishTry bounds the wait for the answer to one try of a batch; publishMore is added
+	// for each MiB of the batch.
 	publishTry  = 2 * time.Second
 	publishMore = time.Second
-	// publishDelay is the wait after the first try that failed, publishMost the
-	// longest.
+	// publishDelay is the wait after the first failed try, publishMost the longest wait.
 	publishDelay = 50 * time.Millisecond
 	publishMost  = time.Second
 )
 
-// Publish puts rows, whose sequences follow each other, after row events[0].Seq-1 of
-// the stream, at most 1,000 at once, one part after the other's acknowledgement. With
-// Before a part is an atomic batch: the stream has all of it or none. Without, each row is
-// a message of its own, since the embedded server's stream may persist asynchronously, and
-// takes no batches. One Publish at a time.
+// Publish puts rows with consecutive sequences after row events[0].Seq-1 of the stream. It
+// sends parts of at most 1,000 rows, each after the previous part's acknowledgement. With
+// Before a part is an atomic batch: the stream has all of it or none. Otherwise each row is
+// a message of its own, because the embedded server's stream may persist asynchronously and
+// takes no batches. Only one Publish may run at a time.
 //
-// Nil says that a quorum has acknowledged all, or that the stream holds them already with
-// the same hashes. Its errors:
+// Nil means that a quorum has acknowledged all rows, or that the stream already holds them
+// with the same hashes. Its errors:
 //   - [FencedError]: another row is on the stream in the place of one;
 //   - [ShortStreamError]: the stream ends before row events[0].Seq-1;
 //   - [EventSizeError]: a row is larger than the server takes; none of its batch was sent;
-//   - ctx's, wrapped: it is not known whether rows are on the stream, or will be later;
-//   - [nats.ErrConnectionClosed], and a row that cannot be a message: as they say.
+//   - ctx's, wrapped: it is unknown whether rows are on the stream, or will be later;
+//   - [nats.ErrConnectionClosed], and the error of a row that cannot be a message.
 //
-// Whatever else fails is tried again until ctx ends.
+// Other failures are retried until ctx ends.
 func (o *Outbox) Publish(ctx context.Context, events []Event) error {
 	if err := queue.ValidAccount(o.account); err != nil {
 		return err
@@ -78,8 +77,8 @@ func eventsEnd(events []Event) int {
 	return end
 }
 
-// publishBatch tries one batch until it is known what became of it. What of it is found
-// on the stream is not sent again: the rest has its place after that.
+// publishBatch retries one batch until its outcome is known. It does not resend rows found
+// on the stream: the rest follows them.
 func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	delay := sleep.Growing(publishDelay, publishMost)
 	look := &look{outbox: o}
@@ -87,7 +86,7 @@ func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	for {
 		err := o.try(ctx, events)
 		if errors.Is(err, nats.ErrReconnectBufExceeded) {
-			err = queue.ErrDisconnected // without a connection the client has no room to keep what it is given
+			err = queue.ErrDisconnected // without a connection the client cannot buffer the message
 		}
 		o.setFailing(err)
 		if refused(err) {
@@ -106,7 +105,7 @@ func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 				said = text
 				o.log.WithError(err).Warnf("rows %d to %d are published again", events[0].Seq, events[len(events)-1].Seq)
 			}
-			_ = delay.Wait(ctx) // its error is ctx's, which is looked at next
+			_ = delay.Wait(ctx) // the error is ctx's, which is checked next
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("account %s: it is not known whether rows %d to %d are on the events stream: %w (%w)",
@@ -115,19 +114,18 @@ func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	}
 }
 
-// errUnexpectedAck says that the stream acknowledged something else than what was sent.
+// errUnexpectedAck reports that the stream acknowledged something else than what was sent.
 var errUnexpectedAck = errors.New("the events stream acknowledged other rows than those that were sent")
 
-// refused reports whether the answer to a try says that the stream's last message was not
-// the one expected. That alone does not say whose is there: it may be an earlier try's,
-// and it may be in progress.
+// refused reports whether the stream's last message was not the expected one. That does not
+// show whose message is there: it may be from an earlier try that is still in progress.
 func refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, errUnexpectedAck) || ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// final reports whether trying again is of no use.
+// final reports whether retrying is useless.
 func final(err error) bool {
 	if _, ok := errors.AsType[*FencedError](err); ok {
 		return true
@@ -141,13 +139,14 @@ func final(err error) bool {
 	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, errNoMessage)
 }
 
-// errNoMessage marks a row of which no message can be made.
+// errNoMessage marks a row that cannot become a message.
 var errNoMessage = errors.New("cannot be published")
 
 // try sends a batch once, under an id of its own, and waits for the answer to its last
-// message. The others ask for none: one that is missing refuses those after it. Where they
-// are no atomic batch the first asks too: a stranger's message that took its place, as is
-// likeliest between two batches, has the sequence that the second one names.
+// message. The other messages ask for none: a missing one makes the stream refuse those
+// after it. Outside an atomic batch the first message asks too. A stranger's message in its
+// place, most likely between two batches, would have the sequence that the second one
+// names.
 func (o *Outbox) try(ctx context.Context, events []Event) error {
 	if !o.js.Conn().IsConnected() {
 		if err := o.js.AwaitConnected(ctx); err != nil {
@@ -186,8 +185,8 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 	}
 }
 
-// sendFirst sends all messages of a try but its last one. The answer to the first of them is
-// nil where none was asked for.
+// sendFirst sends all messages of a try except the last. The future of the first one's
+// answer is nil if none was asked for.
 func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, err error) {
 	for n, msg := range messages {
 		if n == 0 && !o.Before {
@@ -202,8 +201,8 @@ func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, 
 	return first, nil
 }
 
-// endWithConnection ends a try whose connection is lost, until stop: its answer cannot
-// come any more.
+// endWithConnection ends a try when its connection is lost, until stop, because its answer
+// can no longer arrive.
 func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	lost, stopped := o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
 	var watching sync.WaitGroup
@@ -221,8 +220,8 @@ func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	}
 }
 
-// messages makes the messages of rows, and says how many bytes they have. Each names the
-// sequence before it; of a batch only the first does: the server takes it of no other.
+// messages returns the messages of rows, and their size in bytes. Each names the sequence
+// before it; in a batch only the first does, as the server requires.
 func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
 	id, most, batch := nuid.Next(), o.js.MaxPayload(), o.Before && len(events) > 1
 	for n := range events {

@@ -1,4 +1,4 @@
-// How the outbox publishes: every row is on the stream once, whatever happens to the answers.
+// Tests of publishing: every row is on the stream once, whatever happens to the answers.
 
 package outbox
 
@@ -18,7 +18,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// newExternal is newQueue with the streams of a server that is not embedded.
+// newExternal returns the JetStream of a server with an external server's streams.
 func newExternal(t testing.TB) *queue.JetStream {
 	t.Helper()
 	js := jstest.New(t)
@@ -26,7 +26,7 @@ func newExternal(t testing.TB) *queue.JetStream {
 	return js
 }
 
-// publishesFirst is the outbox of rows that are committed after they are published.
+// publishesFirst returns an outbox whose rows are committed after their publication.
 func publishesFirst(js *queue.JetStream) *Outbox {
 	o := New(js, "main", nil)
 	o.Before = true
@@ -44,7 +44,7 @@ func TestRowsAreOnTheStreamWhenPublishReturns(t *testing.T) {
 	js := newExternal(t)
 	p, j := publishesFirst(js), newJournal("a", 0)
 	j.append("a", 2516)
-	for _, cut := range [][2]int{{0, 1}, {1, 3}, {3, 16}, {16, 2516}} { // the last one: 2,500 rows
+	for _, cut := range [][2]int{{0, 1}, {1, 3}, {3, 16}, {16, 2516}} { // the last is 2,500 rows
 		natstest.Check(t, p.Publish(natstest.Within(t), j.rows[cut[0]:cut[1]]))
 		if last := lastSeq(t, js); last != uint64(cut[1]) {
 			t.Fatalf("after row %d the stream ends with %d", cut[1], last)
@@ -56,7 +56,7 @@ func TestRowsAreOnTheStreamWhenPublishReturns(t *testing.T) {
 func TestRowsThatAreThereAlreadyAreNotPublishedAgain(t *testing.T) {
 	js := newExternal(t)
 	p, j := publishesFirst(js), newJournal("a", 40)
-	for _, cut := range [][2]int{{0, 20}, {0, 20}, {19, 20}, {5, 12}, {10, 40}} { // the last: in part
+	for _, cut := range [][2]int{{0, 20}, {0, 20}, {19, 20}, {5, 12}, {10, 40}} { // the last is a part
 		natstest.Check(t, p.Publish(natstest.Within(t), j.rows[cut[0]:cut[1]]))
 	}
 	published(t, js, j, 40)
@@ -107,7 +107,7 @@ func TestAStreamThatLostItsEndIsReported(t *testing.T) {
 	}
 }
 
-// A leader that hears of no quorum may be one that was replaced.
+// A leader without a quorum may have been replaced.
 func TestAnOldLeaderDoesNotSayThatAStreamIsShort(t *testing.T) {
 	peer := func(active time.Duration, offline bool) *jetstream.PeerInfo {
 		return &jetstream.PeerInfo{Active: active, Offline: offline}
@@ -159,7 +159,7 @@ func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
 	published(t, direct, j, 60)
 }
 
-// A refusal of rows that are in progress says nothing about whose they are.
+// A refusal of rows in progress does not show whose they are.
 func TestRowsUnderWayAreWaitedFor(t *testing.T) {
 	js := newExternal(t)
 	j := newJournal("a", 4)

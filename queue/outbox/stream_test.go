@@ -16,7 +16,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// filled publishes so many rows on the events stream, and gives their journal.
+// filled publishes this many rows on the events stream, and returns their journal.
 func filled(t *testing.T, js *queue.JetStream, rows int) *journal {
 	t.Helper()
 	j := newJournal("own", rows)
@@ -52,7 +52,7 @@ func TestTheOutboxRefusesAStreamThatLostTooMuch(t *testing.T) {
 	}
 }
 
-// A replica answers direct reads, and may be behind: nothing that decides asks for one.
+// A replica answers direct reads, and may lag: no read that decides something uses one.
 func TestNoReplicaIsAskedForRowsThatDecide(t *testing.T) {
 	js := newExternal(t)
 	direct, err := js.Conn().SubscribeSync("$JS.API.DIRECT.>")
@@ -74,7 +74,7 @@ func TestNoReplicaIsAskedForRowsThatDecide(t *testing.T) {
 	}
 }
 
-// A follower whose server or consumer is gone without a word notices it within seconds.
+// A follower notices within seconds that its server or consumer is gone.
 func TestFollowersAskForAHeartbeatEachSecond(t *testing.T) {
 	js := newExternal(t)
 	pulls, err := js.Conn().SubscribeSync("$JS.API.CONSUMER.MSG.NEXT." + queue.EventsStream("main") + ".>")
@@ -100,8 +100,8 @@ func TestFollowersAskForAHeartbeatEachSecond(t *testing.T) {
 	}
 }
 
-// An events stream of a version that published after the commit gets what publishing
-// before it needs. The server inside the process keeps what it has.
+// An events stream from a version that published after the commit is adjusted for
+// publishing before it. The embedded server's stream stays as it is.
 func TestAnEventsStreamOfAnEarlierVersionTakesBatches(t *testing.T) {
 	js := jstest.New(t)
 	ctx := natstest.Within(t)

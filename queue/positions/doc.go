@@ -1,8 +1,8 @@
-// Package positions keeps how far each webhook of an account has delivered its events.
+// Package positions stores how far each webhook of an account has delivered its events.
 //
-// It promises that a position is written only over the one that was read: where a person
-// moved it, or another runner has the account, the writer learns so.
+// It promises that a position only replaces the one that was read. If an operator moved it,
+// or another runner has the account, the writer gets an error.
 //
-// It owns the account's bucket of webhooks. It knows neither the events nor the endpoints
-// that they go to.
+// It owns the account's bucket of webhooks. It knows neither the events nor their
+// endpoints.
 package positions

@@ -1,5 +1,4 @@
-// Where webhooks keep their positions: a bucket for each account, with a key for each of
-// its webhooks.
+// Storage of webhook positions: a bucket for each account, with a key for each webhook.
 
 package positions
 
@@ -17,51 +16,51 @@ import (
 	"perennial/queue/bucket"
 )
 
-// ErrMoved says that a webhook's position is not what the writer read: a person
+// ErrMoved reports that a webhook's position is not the one the writer read: an operator
 // moved it, or another runner has the account.
 var ErrMoved = errors.New("the webhook's position was written by another client")
 
-// Positions are those of the webhooks of one account.
+// Positions are the webhook positions of one account.
 type Positions struct {
 	js      *queue.JetStream
 	account string
 }
 
-// Of are the positions of an account's webhooks.
+// Of returns the positions of an account's webhooks.
 func Of(js *queue.JetStream, account string) Positions { return Positions{js, account} }
 
-// Mark names one event of an account's history: the hash tells it from another one
-// that has its sequence after a restore.
+// Mark names one event of an account's history. The hash distinguishes it from an event
+// with the same sequence after a restore.
 type Mark struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash,omitempty"`
 }
 
-// Position is how far a webhook has delivered. The mark is the newest event up to
-// which every event was delivered, or is of a type that the webhook leaves out.
+// Position is how far a webhook has delivered. Every event up to the mark was delivered, or
+// is of a type that the webhook leaves out.
 type Position struct {
 	Mark
 
-	// Read is the newest event that was taken from the stream. What lies between both marks
-	// is delivered too, but for Undelivered.
+	// Read is the newest event taken from the stream. Events between both marks are
+	// delivered too, except Undelivered.
 	Read Mark `json:"read"`
 	// Undelivered are sequences between both marks, ascending.
 	Undelivered []uint64 `json:"undelivered,omitempty"`
-	// Marks are older positions, ascending: where a history that was cut after one of them
-	// continues is found by them.
+	// Marks are older positions, ascending. They show where a history continues that was
+	// cut after one of them.
 	Marks []Mark `json:"marks,omitempty"`
 
-	LastError   string     `json:"last_error,omitempty"`   // of the last attempt that failed, while one is due again
-	NextAttempt *time.Time `json:"next_attempt,omitempty"` // the earliest that is due
-	Stopped     string     `json:"stopped,omitempty"`      // why nothing is sent before the next start; "": it is
+	LastError   string     `json:"last_error,omitempty"`   // of the last failed attempt, while a retry is due
+	NextAttempt *time.Time `json:"next_attempt,omitempty"` // the earliest due attempt
+	Stopped     string     `json:"stopped,omitempty"`      // why nothing is sent before the next start; "": sending
 
-	// By and Reason are of the person who moved the position; what a runner wrote has none.
+	// By and Reason name the operator who moved the position; empty if a runner wrote it.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// Behind is how many events are not delivered when the stream ends with a sequence; those
-// that were not read yet count whatever their types.
+// Behind returns how many events are undelivered if the stream ends with sequence last.
+// Events not yet read count whatever their type.
 func (p Position) Behind(last uint64) uint64 {
 	behind := uint64(len(p.Undelivered))
 	if last > p.Read.Seq {
@@ -70,7 +69,7 @@ func (p Position) Behind(last uint64) uint64 {
 	return behind
 }
 
-// Ensure makes the bucket of an account's webhooks where it is missing.
+// Ensure creates a missing bucket for an account's webhooks.
 func (w Positions) Ensure(ctx context.Context, replicas int) error {
 	_, err := w.open(ctx)
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -97,8 +96,8 @@ func (w Positions) open(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, nil
 }
 
-// Read reads a webhook's position, and the revision with which it is written
-// again; revision 0: it has none.
+// Read reads a webhook's position, and the revision for its next write; revision 0: it has
+// none.
 func (w Positions) Read(ctx context.Context, name string) (p Position, revision uint64, err error) {
 	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -124,8 +123,8 @@ func read(ctx context.Context, kv jetstream.KeyValue, name string) (p Position, 
 	return p, entry.Revision(), nil
 }
 
-// Write writes a webhook's position, if it is as it was read, and else returns
-// [ErrMoved]. The bucket must be there.
+// Write writes a webhook's position if it is unchanged since it was read, otherwise it
+// returns [ErrMoved]. The bucket must exist.
 func (w Positions) Write(ctx context.Context, name string, p Position, revision uint64) (uint64, error) {
 	kv, err := w.open(ctx)
 	if err != nil {
@@ -145,8 +144,8 @@ func (w Positions) Write(ctx context.Context, name string, p Position, revision 
 	return revision, nil
 }
 
-// All are the positions that an account's webhooks have, also of those that
-// are configured no more, by name.
+// All returns the positions of an account's webhooks by name, including webhooks no longer
+// configured.
 func (w Positions) All(ctx context.Context) (map[string]Position, error) {
 	all := map[string]Position{}
 	kv, err := w.open(ctx)
@@ -171,15 +170,15 @@ func (w Positions) All(ctx context.Context) (map[string]Position, error) {
 		if err != nil {
 			return nil, err
 		}
-		if revision > 0 { // else it was removed
+		if revision > 0 { // otherwise it was removed
 			all[name] = p
 		}
 	}
 	return all, nil
 }
 
-// Remove removes a webhook's position: what it has not delivered keeps no event any
-// more. Where there is none it does nothing.
+// Remove removes a webhook's position, so that its undelivered events are no longer kept.
+// It does nothing if there is none.
 func (w Positions) Remove(ctx context.Context, name string) error {
 	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -194,8 +193,8 @@ func (w Positions) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Watch calls written with each webhook's name and revision, at once and whenever
-// its position is written, until ctx ends.
+// Watch calls written with each webhook's name and revision, at once and whenever its
+// position is written, until ctx ends.
 func (w Positions) Watch(ctx context.Context, written func(name string, revision uint64)) error {
 	return bucket.Watch(ctx, w.js, queue.WebhooksBucket(w.account), func(entry jetstream.KeyValueEntry) {
 		if entry != nil {

@@ -9,7 +9,7 @@ import (
 	"perennial/queue/natstest"
 )
 
-// TestAWebhooksPositionIsComparedAndSet: a writer that has not read it is refused.
+// A writer that has not read the position is refused.
 func TestAWebhooksPositionIsComparedAndSet(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -44,7 +44,7 @@ func TestAWebhooksPositionIsComparedAndSet(t *testing.T) {
 	natstest.Check(t, err)
 }
 
-// TestEachWrittenPositionIsSeen by a watcher: those that are there, and those that come.
+// A watcher gets existing and new positions.
 func TestEachWrittenPositionIsSeen(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

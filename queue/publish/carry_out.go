@@ -1,4 +1,4 @@
-// Commands whose answer is waited for.
+// Publishing a command and waiting for its answer.
 
 package publish
 
@@ -12,16 +12,16 @@ import (
 	"perennial/queue"
 )
 
-// CarryOut publishes a command, and returns what came to its inbox: the data of its
-// command.finished, or why it is not carried out. ctx bounds the wait alone: a command
-// that is published continues. [queue.ErrDisconnected] says that the connection was lost, and an
-// answer with it: publishing the command again has it answered again.
+// CarryOut publishes a command and returns the answer at its inbox: the data of its
+// command.finished, or why it is not carried out. ctx bounds only the wait: a published
+// command continues. [queue.ErrDisconnected] reports that the connection was lost, and the
+// answer with it. Publishing the command again makes the runner answer again.
 func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
 	ctx, release := p.js.WhileConnected(ctx)
 	defer release()
 	inbox := nats.NewInbox()
 	from := inbox
-	if p.js.OwnInbox() { // the runner answers on no such inbox; what it exports comes under the default's name
+	if p.js.OwnInbox() { // the runner answers only default inboxes; its export uses the default name
 		from = queue.ReplySubject(account, inbox)
 	}
 	answers, err := p.js.Conn().SubscribeSync(from)

@@ -17,7 +17,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// A stream whose leader is lost has none for some seconds, and nothing takes what is published.
+// A stream that lost its leader has none for some seconds, and nothing takes publications.
 func TestACommandIsStoredAfterItsStreamLostItsLeader(t *testing.T) {
 	t.Parallel()
 	servers := natstest.Cluster(t)
@@ -47,6 +47,6 @@ func TestACommandIsStoredAfterItsStreamLostItsLeader(t *testing.T) {
 		if errors.Is(err, queue.ErrNoAccount) {
 			t.Error(err)
 		}
-		return err // one that the lost server took with it is not answered
+		return err // a request that was lost with the server is not answered
 	})
 }

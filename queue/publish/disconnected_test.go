@@ -12,8 +12,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestACommandWithoutAConnectionIsNotPublished: a client keeps nothing in memory
-// for a server that is away.
+// The client buffers nothing for a server that is away.
 func TestACommandWithoutAConnectionIsNotPublished(t *testing.T) {
 	server := natstest.Serve(t, t.TempDir())
 	js := jstest.Connect(t, server.URL())

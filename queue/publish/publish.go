@@ -1,4 +1,4 @@
-// Publication of commands, singly and in atomic batches.
+// Publishing commands, singly and in atomic batches.
 
 package publish
 
@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// codeTooManyBatches: more open batches than the stream allows at once.
+	// codeTooManyBatches says that more batches are open than the stream allows at once.
 	codeTooManyBatches jetstream.ErrorCode = 10210
-	// codeGap: the stream has refused a message within the batch, as it is busy.
+	// codeGap says that the busy stream has refused a message within the batch.
 	codeGap jetstream.ErrorCode = 10176
 )
 
@@ -29,7 +29,7 @@ const (
 type Outgoing struct {
 	Kind     queue.Kind
 	Data     []byte         // at most MaxCommandBytes
-	Priority queue.Priority // which of the kind's subjects; the command's own word counts for more
+	Priority queue.Priority // selects the kind's subject; the command's own priority takes precedence
 	Header   nats.Header
 }
 
@@ -37,7 +37,7 @@ func (o Outgoing) check() error {
 	return errors.Join(queue.ValidKind(o.Kind), queue.ValidPriority(o.Priority), checkSize(o.Data))
 }
 
-// message is the command with its headers, and further ones by name and value.
+// message returns the command with its headers, and further ones given as name and value.
 func (o Outgoing) message(account string, further ...string) *nats.Msg {
 	msg := nats.NewMsg(queue.Line{Kind: o.Kind, Priority: o.Priority}.Subject(account))
 	msg.Data = o.Data
@@ -48,16 +48,16 @@ func (o Outgoing) message(account string, further ...string) *nats.Msg {
 	return msg
 }
 
-// Publisher publishes commands, of any account.
+// Publisher publishes commands of any account.
 type Publisher struct{ js *queue.JetStream }
 
-// New publishes through a connection.
+// New returns a publisher over a connection.
 func New(js *queue.JetStream) Publisher { return Publisher{js} }
 
-// Publish publishes one command and returns when the stream has it on
-// disk. The error is [queue.ErrNoAccount] when the server takes commands of other accounts
-// alone, [ErrNotTaken] when it takes none at the moment. After any other error the command
-// may or may not be stored: publishing it again with the same id is harmless.
+// Publish publishes one command and returns when the stream has it on disk. The error is
+// [queue.ErrNoAccount] if the server only takes commands of other accounts, [ErrNotTaken]
+// if it takes none now. After any other error the command may or may not be stored.
+// Publishing it again with the same id is harmless.
 func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
 	if err := errors.Join(queue.ValidAccount(account), command.check()); err != nil {
 		return err
@@ -65,10 +65,10 @@ func (p Publisher) Publish(ctx context.Context, account string, command Outgoing
 	return p.commandError(ctx, account, p.publishSingly(ctx, account, []Outgoing{command}))
 }
 
-// PublishCommands publishes commands in atomic batches of at most 1,000: of
-// each batch the stream has all on disk, or none, unless other publishers keep too many
-// batches open; then its commands go one by one. It returns when all are
-// stored, or a [BatchError] that says where it stopped.
+// PublishCommands publishes commands in atomic batches of at most 1,000. The stream has all
+// of a batch on disk, or none. If other publishers keep too many batches open, the commands
+// are published one by one. It returns when all are stored, or a [BatchError] that says
+// where it stopped.
 func (p Publisher) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
 	if err := queue.ValidAccount(account); err != nil {
 		return err
@@ -101,12 +101,12 @@ func batchEnd(commands []Outgoing, first int) int {
 	return end
 }
 
-// batchTries is how often a batch waits for others to end, half a second in all, before
-// its commands are stored one by one.
+// batchTries is how often a batch waits for others to end, half a second in all, before its
+// commands are stored one by one.
 const batchTries = 8
 
-// publishBatch stores one batch. It waits its turn while other publishers have
-// too many batches open, or keep the stream busy.
+// publishBatch stores one batch. It waits while other publishers have too many batches
+// open, or keep the stream busy.
 func (p Publisher) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
 		return p.publishSingly(ctx, account, commands)
@@ -118,10 +118,10 @@ func (p Publisher) publishBatch(ctx context.Context, account string, commands []
 			return err
 		}
 		if try == batchTries {
-			if queue.HasCode(err, codeGap) { // also of a message that the stream does not take
+			if queue.HasCode(err, codeGap) { // also the answer to a message that the stream refuses
 				return err
 			}
-			return p.publishSingly(ctx, account, commands) // another publisher has opened batches and does not end them
+			return p.publishSingly(ctx, account, commands) // another publisher has left batches open
 		}
 		if err := delay.Wait(ctx); err != nil {
 			return err
@@ -129,8 +129,8 @@ func (p Publisher) publishBatch(ctx context.Context, account string, commands []
 	}
 }
 
-// publishSingly stores commands one by one. Those before an error are
-// stored; publishing all of them again is harmless.
+// publishSingly stores commands one by one. Those before an error are stored; publishing
+// all of them again is harmless.
 func (p Publisher) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
 	for _, command := range commands {
 		if _, err := p.js.Store(ctx, command.message(account)); err != nil {
@@ -140,9 +140,9 @@ func (p Publisher) publishSingly(ctx context.Context, account string, commands [
 	return nil
 }
 
-// sendBatch sends a batch once. Its first message is a request, so that a
-// missing stream or a refused batch is known before the rest is sent; its last
-// one commits. What lies between needs no answer: a gap refuses the commit.
+// sendBatch sends a batch once. Its first message is a request, so that a missing stream or
+// a refused batch is known before the rest is sent. Its last message commits. The messages
+// in between need no answer: a gap makes the stream refuse the commit.
 func (p Publisher) sendBatch(ctx context.Context, account string, commands []Outgoing) error {
 	id := nuid.Next()
 	last := len(commands) - 1
@@ -183,7 +183,7 @@ func checkSize(data []byte) error {
 	return nil
 }
 
-// commandError puts the errors of a publication into words.
+// commandError explains the errors of a publication.
 func (p Publisher) commandError(ctx context.Context, account string, err error) error {
 	switch {
 	case queue.Disconnected(err):
@@ -198,12 +198,13 @@ func (p Publisher) commandError(ctx context.Context, account string, err error) 
 	return err
 }
 
-// lacksTimeout bounds the question which accounts have streams.
+// lacksTimeout bounds the request for the accounts with streams.
 const lacksTimeout = 5 * time.Second
 
-// lacks reports whether JetStream has commands streams, and none of this account. Where it
-// does not answer, has none at all or may not be asked, the streams can be on a hub that is
-// away, or in the NATS account that the commands are imported from.
+// lacks reports whether JetStream has commands streams, but none of this account. It
+// returns false if JetStream does not answer, has no streams or denies the request. The
+// streams may then be on a hub that is away, or in the NATS account from which the commands
+// are imported.
 func (p Publisher) lacks(ctx context.Context, account string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
 	defer cancel()
@@ -220,9 +221,9 @@ func (p Publisher) lacks(ctx context.Context, account string) bool {
 	return others && names.Err() == nil
 }
 
-// BatchError says which atomic batch of [Publisher.PublishCommands] was refused or
-// left without an answer. Batches before it are stored, batches after it were
-// not sent. First and Last are indexes into the given commands, inclusive.
+// BatchError reports which atomic batch of [Publisher.PublishCommands] was refused or not
+// answered. Earlier batches are stored, later ones were not sent. First and Last are
+// indexes into the given commands, inclusive.
 type BatchError struct {
 	Batch int // counted from 1
 	First int
@@ -238,7 +239,7 @@ func (e *BatchError) Error() string {
 // Unwrap returns the cause.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// ErrNotTaken says that nothing takes the commands of an account at the moment: no
-// runner has made its streams yet, they have no leader, or the hub of a leaf node is
-// away. Nothing was published; publishing again may work.
+// ErrNotTaken reports that nothing takes the commands of an account now. No runner has
+// created its streams yet, they have no leader, or the hub of a leaf node is away. Nothing
+// was published; retrying may work.
 var ErrNotTaken = errors.New("nothing takes the account's commands at the moment")

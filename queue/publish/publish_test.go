@@ -13,8 +13,7 @@ import (
 	"perennial/queue/natstest"
 )
 
-// TestCommandsGoOneByOneWhereBatchesAreTaken: one publisher opens as many as the stream
-// takes, and ends none.
+// One publisher opens as many batches as the stream allows, and ends none.
 func TestCommandsGoOneByOneWhereBatchesAreTaken(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -57,7 +56,7 @@ func TestBatchIsStoredWholeOrNotAtAll(t *testing.T) {
 	js := newMain(t)
 	natstest.Check(t, New(js).PublishCommands(natstest.Within(t), "main", someCommands(2500)))
 	isCount(t, js, 2500)
-	// The stream refuses the large one when the batch is committed.
+	// The stream refuses the large command when the batch is committed.
 	commands := someCommands(1200)
 	commands[1100].Data = []byte(strings.Repeat("x", queue.MaxCommandBytes))
 	stream, err := js.Stream(natstest.Within(t), queue.CommandsStream("main"))

@@ -1,4 +1,4 @@
-// JetStream as the suite sees it.
+// JetStream as tested by the suite.
 
 package queuetest
 
@@ -21,7 +21,7 @@ func TestTheSimulatedStream(t *testing.T) { Suite(t, Simulated) }
 
 func TestJetStream(t *testing.T) { Suite(t, openJetStream) }
 
-// jetStream is the real stream as the suite sees it.
+// jetStream adapts the real stream to the suite.
 type jetStream struct {
 	queue  *queue.Queue
 	intake *intake.Intake
@@ -52,7 +52,7 @@ func openJetStream(t *testing.T) Commands {
 
 func (s *jetStream) Publish(t *testing.T, kind queue.Kind, data []byte) {
 	t.Helper()
-	s.line = queue.Line{Kind: kind} // the suite publishes of one kind at a time
+	s.line = queue.Line{Kind: kind} // the suite publishes one kind at a time
 	check(t, publish.New(s.queue.JetStream()).Publish(t.Context(), "main", publish.Outgoing{Kind: kind, Data: data}))
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ServeNATS runs nats-server with the arguments of its own program until a signal ends
-// it, and returns the exit code. A test binary that calls it from TestMain can start and
-// kill real servers without building another program.
+// ServeNATS runs nats-server with its program's arguments until a signal ends it, and
+// returns the exit code. A test binary that calls it from TestMain can start and kill real
+// servers without building another program.
 func ServeNATS(args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("nats-server", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -1,5 +1,5 @@
-// Package queuetest has a commands stream in memory, for simulations. Its tests are the
-// suite that this stream and JetStream both pass.
+// Package queuetest has a commands stream in memory, for simulations. Its tests are a suite
+// that this stream and JetStream both pass.
 package queuetest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"perennial/queue/intake"
 )
 
-// Stream is a commands stream whose clock is its caller's. Like JetStream it delivers
-// in the order of publication, and delivers again what was put back or was not
-// acknowledged in time. It is for one goroutine.
+// Stream is a commands stream with the caller's clock. Like JetStream it delivers in the
+// order of publication, and redelivers what was put back or not acknowledged in time. It is
+// for one goroutine.
 type Stream struct {
-	// AckWait is after how long an unacknowledged command is delivered again.
+	// AckWait is how long after its delivery an unacknowledged command is delivered again.
 	AckWait time.Duration
 	// Acked is called for every acknowledgement before it takes effect; may be nil.
 	Acked func(intake.Message)
@@ -29,10 +29,10 @@ type Stream struct {
 
 type entry struct {
 	message intake.Message
-	due     time.Time // not delivered before
+	due     time.Time // not delivered before this time
 }
 
-// NewStream makes an empty stream.
+// NewStream returns an empty stream.
 func NewStream(now func() time.Time) *Stream {
 	return &Stream{AckWait: time.Minute, now: now}
 }
@@ -51,10 +51,10 @@ func (s *Stream) PublishMessage(line queue.Line, data []byte, header nats.Header
 	}})
 }
 
-// Left is how many commands are not acknowledged.
+// Left returns how many commands are not acknowledged.
 func (s *Stream) Left() int { return len(s.entries) }
 
-// Next is when the next command is due; false when there is none.
+// Next returns when the next command is due; false if there is none.
 func (s *Stream) Next() (at time.Time, found bool) {
 	for _, e := range s.entries {
 		if !found || e.due.Before(at) {
@@ -64,15 +64,15 @@ func (s *Stream) Next() (at time.Time, found bool) {
 	return at, found
 }
 
-// Reopen replaces the consumer: what the one before left unacknowledged is due at
-// once.
+// Reopen replaces the consumer: commands that the previous one left unacknowledged are due
+// at once.
 func (s *Stream) Reopen() {
 	for _, e := range s.entries {
 		e.due = time.Time{}
 	}
 }
 
-// Fetch returns at most limit commands that are due; none when none is.
+// Fetch returns at most limit due commands; none if none is due.
 func (s *Stream) Fetch(ctx context.Context, limit int) ([]intake.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ type delivery struct {
 	entry  *entry
 }
 
-// Ack removes the command. A second one does nothing.
+// Ack removes the command. A second call does nothing.
 func (d *delivery) Ack() error {
 	s := d.stream
 	if i := slices.Index(s.entries, d.entry); i >= 0 {
@@ -110,7 +110,7 @@ func (d *delivery) Ack() error {
 	return nil
 }
 
-// Nak has the command delivered again after delay.
+// Nak delivers the command again after delay.
 func (d *delivery) Nak(delay time.Duration) error {
 	d.entry.due = d.stream.now().Add(delay)
 	return nil

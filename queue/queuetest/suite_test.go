@@ -1,4 +1,4 @@
-// The suite that a commands stream has to pass, JetStream's and the simulated one.
+// The suite that JetStream's commands stream and the simulated one must both pass.
 
 package queuetest
 
@@ -13,19 +13,19 @@ import (
 	"perennial/queue/intake"
 )
 
-// Commands is a commands stream as the suite sees it.
+// Commands is a commands stream as the suite uses it.
 type Commands interface {
 	// Publish stores a command.
 	Publish(t *testing.T, kind queue.Kind, data []byte)
-	// Take fetches n commands, as many calls as it takes.
+	// Take fetches n commands, in as many calls as needed.
 	Take(t *testing.T, n int) []intake.Message
-	// Reopen ends the consumer and begins a new one.
+	// Reopen replaces the consumer with a new one.
 	Reopen(t *testing.T)
-	// AwaitLeft waits until so many commands are not acknowledged.
+	// AwaitLeft waits until n commands are unacknowledged.
 	AwaitLeft(t *testing.T, n int)
 }
 
-// Suite is what intake relies on, whatever the stream.
+// Suite checks what intake relies on, whatever the stream.
 func Suite(t *testing.T, open func(t *testing.T) Commands) {
 	t.Helper()
 	for name, scene := range map[string]func(*testing.T, Commands){
@@ -133,7 +133,7 @@ func twice(t *testing.T, s Commands) {
 	publishAll(t, s, 1)
 	m := s.Take(t, 1)[0]
 	ack(t, m)
-	_ = m.Ack() // JetStream says that it was done, or nothing
+	_ = m.Ack() // JetStream reports that it was already acknowledged, or nothing
 	s.AwaitLeft(t, 0)
 }
 
@@ -144,13 +144,13 @@ func ack(t *testing.T, m intake.Message) {
 	}
 }
 
-// simulated is Stream as the suite sees it.
+// simulated adapts Stream to the suite.
 type simulated struct {
 	*Stream
 	at time.Time
 }
 
-// Simulated is a Stream for the suite.
+// Simulated returns a Stream for the suite.
 func Simulated(*testing.T) Commands {
 	s := &simulated{at: time.Unix(0, 0)}
 	s.Stream = NewStream(func() time.Time { return s.at })

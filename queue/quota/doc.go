@@ -1,9 +1,9 @@
-// Package quota says in words what the limits of a NATS account refuse, or leave too little
-// for, and what to set.
+// Package quota explains which limits of a NATS account refuse a request, or leave too
+// little, and what to set.
 //
-// It promises that a refusal of JetStream which its operator can end names the limit as the
-// configuration of nats-server does. Refusals are known by their codes; the texts of a server
-// differ between versions.
+// It promises that a refusal of JetStream which its operator can resolve names the limit as
+// in the configuration of nats-server. It recognises refusals by their codes, because a
+// server's texts differ between versions.
 //
-// It asks no server: errors and limits are handed in.
+// It asks no server: the caller gives errors and limits.
 package quota

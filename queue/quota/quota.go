@@ -1,4 +1,4 @@
-// The refusals, and the limits that would come to one.
+// Refusals, and limits that would lead to one.
 
 package quota
 
@@ -11,13 +11,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Error says that JetStream refuses, or would refuse, what an account of Perennial
+// Error reports that JetStream refuses, or would refuse, what an account of Perennial
 // needs.
 type Error struct {
-	Limit string // as the configuration of nats-server names it
+	Limit string // as named in the configuration of nats-server
 	Seen  string
 	Do    string
-	err   error // JetStream's own; nil before it was asked
+	err   error // JetStream's own error; nil before a request
 }
 
 // Error names the limit, and says what to set.
@@ -26,7 +26,7 @@ func (e *Error) Error() string { return e.Limit + ": " + e.Seen + ": " + e.Do }
 // Unwrap returns JetStream's own error.
 func (e *Error) Unwrap() error { return e.err }
 
-// Error codes of nats-server that the client library has no names for.
+// Error codes of nats-server without names in the client library.
 const (
 	codeAccountFull      jetstream.ErrorCode = 10002
 	codeNoPlace          jetstream.ErrorCode = 10023
@@ -39,7 +39,7 @@ const (
 	codeMaxAckPending    jetstream.ErrorCode = 10121
 )
 
-// What to set, for an account of the server's configuration or for the JWT of one.
+// What to set, for an account in the server's configuration or for a JWT account.
 const (
 	raiseStreams   = "raise it in the account's jetstream block (`nsc edit account --js-streams`): docs/nats.md, \"Quota\", says how many are needed"
 	raiseConsumers = "raise it in the account's jetstream block (`nsc edit account --js-consumer`): docs/nats.md, \"Quota\", says how many are needed"
@@ -50,7 +50,7 @@ const (
 	moveOverlap    = "take the subjects perennial.> out of the other stream, or delete it"
 )
 
-// quotas are the refusals of JetStream that its operator ends.
+// quotas are the refusals of JetStream that its operator can resolve.
 var quotas = map[jetstream.ErrorCode]Error{ //nolint:exhaustive // the others are no limits
 	codeMaxStreams:                           {Limit: "max_streams", Seen: "the NATS account has as many streams as it may", Do: raiseStreams},
 	jetstream.JSErrCodeMaximumConsumersLimit: {Limit: "max_consumers", Seen: "the stream has as many consumers as the NATS account allows", Do: raiseConsumers},
@@ -79,15 +79,14 @@ const (
 	// consumersNeeded leaves the commands stream its consumers, and the events stream room
 	// for followers.
 	consumersNeeded = 16
-	// MaxAckPending bounds the commands handed out and not acknowledged.
-	// It is beyond what a runner holds, and no bound on memory: the server sends
-	// only what was asked for.
+	// MaxAckPending bounds the commands delivered and not acknowledged. It exceeds what a
+	// runner holds, and does not bound memory: the server sends only what was requested.
 	MaxAckPending = 65536
-	// roomNeeded, in bytes, is that of one batch of events.
+	// roomNeeded, in bytes, is the room for one batch of events.
 	roomNeeded = 1 << 20
 )
 
-// TooLittle names the first limit that leaves too little for so many further streams.
+// TooLittle names the first limit that leaves too little for this many further streams.
 func TooLittle(t jetstream.Tier, streams int) error {
 	l := t.Limits
 	for _, limit := range []struct {
@@ -109,18 +108,18 @@ func TooLittle(t jetstream.Tier, streams int) error {
 	return nil
 }
 
-// NoTier is the refusal of a NATS account that has limits by the number of replicas, and none
-// for this one.
+// NoTier returns the refusal of a NATS account that has limits by number of replicas, but
+// none for this number.
 func NoTier() error { return InWords(&jetstream.APIError{ErrorCode: codeNoTier}) }
 
-// IsOverlap reports whether a stream was refused since another one takes its subjects.
+// IsOverlap reports whether a stream was refused because another one takes its subjects.
 func IsOverlap(err error) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && refused.ErrorCode == codeOverlap
 }
 
-// Overlap names the streams that take subjects of one; refused is JetStream's own error, nil
-// before it was asked.
+// Overlap names the streams that take subjects of another stream. refused is JetStream's
+// own error, nil before a request.
 func Overlap(streams []string, stream string, refused error) error {
 	return &Error{Limit: "subjects", Seen: "stream " + strings.Join(streams, ", ") + " takes subjects of " + stream, Do: moveOverlap, err: refused}
 }

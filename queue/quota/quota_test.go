@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestTheFirstLimitThatIsTooLowIsNamed, and none of an account without limits.
+// An account without limits gets no error.
 func TestTheFirstLimitThatIsTooLowIsNamed(t *testing.T) {
 	unlimited := jetstream.AccountLimits{MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1, MaxAckPending: -1}
 	for name, lower := range map[string]func(*jetstream.AccountLimits){
@@ -29,7 +29,7 @@ func TestTheFirstLimitThatIsTooLowIsNamed(t *testing.T) {
 	}
 }
 
-// TestARefusalKeepsJetStreamsOwnError beside its words.
+// The refusal keeps JetStream's own error besides its words.
 func TestARefusalKeepsJetStreamsOwnError(t *testing.T) {
 	refused := &jetstream.APIError{ErrorCode: codeMaxStreams}
 	if limit, ok := errors.AsType[*Error](InWords(refused)); !ok || limit.Limit != "max_streams" || !errors.Is(limit, refused) {

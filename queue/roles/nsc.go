@@ -11,10 +11,10 @@ import (
 	"perennial/queue/service"
 )
 
-// NSCCommands are the shell commands that make the same accounts and users as
-// [ServerConfig] for servers whose accounts are JWTs, with nsc, the tool of NATS that
-// keeps their keys. Each subject is exported to the accounts that have an activation
-// for it and to no other.
+// NSCCommands returns shell commands that create the same accounts and users as
+// [ServerConfig] on servers whose accounts are JWTs. They use nsc, NATS's tool that keeps
+// the accounts' keys. Each subject is exported only to accounts that have an activation for
+// it.
 func NSCCommands(users []User, verbs []service.Verb) (string, error) {
 	var s nscScript
 	s.run("nsc", "add", "account", "--name", RunnerAccount)
@@ -39,7 +39,7 @@ func NSCCommands(users []User, verbs []service.Verb) (string, error) {
 	return s.String(), nil
 }
 
-// activations is the directory, where the commands are run, that holds what lets an
+// activations is the directory, under the working directory, of the tokens that let an
 // account import a subject.
 const activations = "perennial-activations"
 
@@ -48,7 +48,7 @@ type nscScript struct {
 	tokens int
 }
 
-// run adds one command, each word quoted for a shell.
+// run adds one command, with each word quoted for a shell.
 func (s *nscScript) run(words ...string) {
 	for i, w := range words {
 		if strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != "" {

@@ -1,4 +1,4 @@
-// Users, what their grants come to, and the server configuration that gives it.
+// Users, the rights of their grants, and the server configuration that grants them.
 
 package roles
 
@@ -20,19 +20,19 @@ type Grant struct {
 	Accounts []string
 }
 
-// User may connect to the embedded server, with the rights of its grants. Without
-// users every process of this machine may, and has every right.
+// User may connect to the embedded server, with the rights of its grants. Without users
+// every process of this machine may connect, with every right.
 type User struct {
 	Name     string
-	Password string // plain, or a bcrypt hash
+	Password string // plain text, or a bcrypt hash
 	Grants   []Grant
 }
 
 // RunnerAccount is the NATS account of the runner, where the streams are.
 const RunnerAccount = "PERENNIAL"
 
-// RunnerUser is the name of the runner's own user, and LocalUser that of the commands
-// on the machine of the run.
+// RunnerUser is the name of the runner's own user. LocalUser is the user of commands on the
+// runner's machine.
 const (
 	RunnerUser = "perennial"
 	LocalUser  = "local"
@@ -40,7 +40,7 @@ const (
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// CheckUser says what is wrong with a user, nil when nothing is.
+// CheckUser returns what is wrong with a user, nil if it is valid.
 func CheckUser(u User) error {
 	if !userName.MatchString(u.Name) || u.Name == RunnerUser {
 		return fmt.Errorf("user %.70q must be 1 to 64 of a-z, A-Z, 0-9, - and _, begin with a letter or digit, and not be %s", u.Name, RunnerUser)
@@ -67,15 +67,15 @@ func CheckUser(u User) error {
 // right is one import of a user's account.
 type right struct {
 	subject  string // in the runner's account
-	local    string // in the user's; "": the same
-	stream   bool   // messages that come, instead of requests that go
-	answers  bool   // more than one answer to a request
+	local    string // in the user's account; "": the same
+	stream   bool   // incoming messages instead of outgoing requests
+	answers  bool   // a request may have several answers
 	identity bool   // the server tells the runner who asks
 }
 
 func (r right) here() string { return cmp.Or(r.local, r.subject) }
 
-// rights are what a user's grants come to, without repetition. verbs are those of an
+// rights returns the rights of a user's grants, without repetition. verbs are those of an
 // account's service.
 func (u User) rights(verbs []service.Verb) []right {
 	var all []right
@@ -85,7 +85,7 @@ func (u User) rights(verbs []service.Verb) []right {
 		}
 	}
 	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.subject, b.subject) })
-	taken := map[string]bool{} // one import for each subject: two would ask twice
+	taken := map[string]bool{} // one import for each subject: two would send requests twice
 	return slices.DeleteFunc(all, func(r right) bool {
 		again := taken[r.here()]
 		taken[r.here()] = true
@@ -93,7 +93,7 @@ func (u User) rights(verbs []service.Verb) []right {
 	})
 }
 
-// rightsOf are the rights of a role for an account.
+// rightsOf returns the rights of a role for an account.
 func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 	var all []right
 	for _, v := range verbs {
@@ -111,7 +111,7 @@ func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 		all = append(all, eventRights(account)...)
 	case queue.RoleOperator:
 		stream := queue.EventsStream(account)
-		// In the place of a subscriber's, before which it sorts.
+		// It replaces a subscriber's right, and sorts before it.
 		all = append(all, right{subject: broker.BrokerSubject(account, broker.AnyOf+broker.ConsumerDelete(stream)), local: "$JS.API." + broker.ConsumerDelete(stream), identity: true})
 		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
 		all = append(all, eventRights(account)...)
@@ -121,8 +121,8 @@ func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 	return all
 }
 
-// eventRights read an account's events: as they come, by direct reads, and by
-// consumers that are made through the broker, which refuses a deliver subject.
+// eventRights read an account's events: live, by direct reads, and by consumers created
+// through the broker, which refuses a deliver subject.
 func eventRights(account string) []right {
 	stream := queue.EventsStream(account)
 	all := append(apiRights("STREAM.INFO."+stream, "STREAM.MSG.GET."+stream,
@@ -134,7 +134,7 @@ func eventRights(account string) []right {
 	return all
 }
 
-// deadRights read and drop an account's dead letters, and look at its streams.
+// deadRights read and drop an account's dead letters, and read the state of its streams.
 func deadRights(account string) []right {
 	dead := queue.DeadStream(account)
 	return apiRights("STREAM.INFO."+dead, "DIRECT.GET."+dead, "STREAM.MSG.GET."+dead, "STREAM.MSG.DELETE."+dead,
@@ -148,7 +148,7 @@ func webhookRights(account string) []right {
 		right{subject: "$KV." + bucket + ".*"})
 }
 
-// apiRights are requests of JetStream's API, as they are.
+// apiRights are unchanged requests of JetStream's API.
 func apiRights(ops ...string) []right {
 	all := make([]right, len(ops))
 	for i, op := range ops {
@@ -157,15 +157,15 @@ func apiRights(ops ...string) []right {
 	return all
 }
 
-// Bounds of one user, so that it leaves room for the others.
+// Limits of one user, which leave room for the others.
 const (
 	MaxConnections   = 256
 	maxSubscriptions = 16 * MaxConnections
 )
 
-// ServerConfig is the part of a NATS server's configuration that gives the users
-// their roles, and the runner its own user and account. secret gives what stands
-// after `password:` for a user, quoted or as a variable.
+// ServerConfig returns the part of a NATS server's configuration that gives the users their
+// roles, and the runner its own user and account. secret returns the text after `password:`
+// for a user, quoted or as a variable.
 func ServerConfig(users []User, verbs []service.Verb, secret func(user string) string) (string, error) {
 	for _, u := range users {
 		if err := CheckUser(u); err != nil {
@@ -183,7 +183,7 @@ func ServerConfig(users []User, verbs []service.Verb, secret func(user string) s
 	return b.String(), nil
 }
 
-// writeExports exports each subject to the accounts that have a right to it.
+// writeExports exports each subject to the accounts with a right to it.
 func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
 	type export struct {
 		subject         string
@@ -212,10 +212,10 @@ func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
 	}
 }
 
-// userInfo asks the server what the user of the connection may do; see [Separation].
+// userInfo asks the server what the connection's user may do; see [Separation].
 const userInfo = "$SYS.REQ.USER.INFO"
 
-// subjects are what the user may publish on and subscribe to in its own account.
+// subjects returns what the user may publish on and subscribe to in its own account.
 func (u User) subjects(verbs []service.Verb) (publish, subscribe []string) {
 	publish, subscribe = []string{userInfo}, []string{queue.AllInboxes}
 	for _, r := range u.rights(verbs) {
@@ -251,7 +251,7 @@ func (u User) write(b *strings.Builder, verbs []service.Verb, secret string) {
 		u.Name, secret, quoted(publish), quoted(subscribe))
 }
 
-// quoted is a list of a server's configuration.
+// quoted returns a list in the syntax of a server's configuration.
 func quoted(words []string) string {
 	all := make([]string, len(words))
 	for i, w := range words {

@@ -30,7 +30,7 @@ func TestAUserWithNoOrTooManyRightsIsRefused(t *testing.T) {
 	}
 }
 
-// TestASubjectIsImportedOnce: a user of several roles would ask twice otherwise.
+// Otherwise a user of several roles would send requests twice.
 func TestASubjectIsImportedOnce(t *testing.T) {
 	u := User{Name: "all", Password: "pw", Grants: []Grant{
 		{queue.RoleOperator, []string{"main", "b"}}, {queue.RoleViewer, []string{"main"}}, {queue.RoleProducer, []string{"main"}}, {queue.RoleSubscriber, []string{"b", "main"}},

@@ -1,4 +1,4 @@
-// The doctor's questions: does a NATS server keep the users apart as configured.
+// The doctor's check whether a NATS server separates the users as configured.
 
 package roles
 
@@ -17,11 +17,11 @@ import (
 	"perennial/queue/service"
 )
 
-// Separation connects nothing and changes nothing: as the user of this connection it
-// asks the server who that is and what it may do, asks what its roles do not give, and
-// whether the runner stands between it and what only the runner may do. It returns what
-// differs from [ServerConfig], and what it could not try, as no runner answered.
-// What no question of a client shows, such as an import that is not used here, is not seen.
+// Separation checks a user's rights without changing anything. As the user of this
+// connection it asks the server who that is and what it may do. It requests what its roles
+// do not allow, and checks that the runner guards what only the runner may do. It returns
+// the differences from [ServerConfig], and what it could not try because no runner
+// answered. It cannot see what no request of a client shows, such as an unused import.
 func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb, accounts []string) (wrong, untried []string, err error) {
 	if wrong, err = comparePermissions(ctx, js, u, verbs); err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []servic
 	return slices.Concat(wrong, past, unproven), slices.Concat(silent, mute), err
 }
 
-// comparePermissions asks the server for the account and the permissions of this connection.
+// comparePermissions asks the server for the account and permissions of this connection.
 func comparePermissions(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb) (wrong []string, err error) {
 	answer, asked, err := tryRequest(ctx, js, userInfo, nil)
 	if err != nil {
@@ -85,7 +85,8 @@ func comparePermissions(ctx context.Context, js *queue.JetStream, u User, verbs 
 	return append(wrong, compareAllowed("subscribe to", info.Data.Permissions.Subscribe.Allow, subscribe)...), nil
 }
 
-// compareAllowed names what a user may beyond its roles, and what of them it may not.
+// compareAllowed names what a user may do beyond its roles, and what it may not do despite
+// them.
 func compareAllowed(do string, have, want []string) (wrong []string) {
 	if len(have) == 0 {
 		return []string{"may " + do + " everything in its NATS account"}
@@ -102,8 +103,8 @@ func compareAllowed(do string, have, want []string) (wrong []string) {
 	return wrong
 }
 
-// pastRunner asks for a consumer that nothing would make: one of another stream than the
-// subject's. The runner's refusal differs from JetStream's.
+// pastRunner requests a consumer of another stream than the subject's, which neither the
+// runner nor JetStream would create. The runner's refusal differs from JetStream's.
 func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(queue.RoleSubscriber, queue.RoleViewer, queue.RoleOperator) {
 		subject := "$JS.API.CONSUMER.CREATE." + queue.EventsStream(account)
@@ -121,10 +122,10 @@ func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untrie
 	return wrong, untried, nil
 }
 
-// commonVerb is one that every role has which has any.
+// commonVerb is a verb that every role with any verb has.
 const commonVerb = "status"
 
-// unproven asks a verb that the user has, for an answer that says who asked.
+// unproven requests an allowed verb, for an answer that names the user.
 func unproven(ctx context.Context, js *queue.JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(queue.RoleProducer, queue.RoleViewer, queue.RoleOperator) {
 		answer, asked, err := tryRequest(ctx, js, queue.ServiceSubject(account, commonVerb), []byte(`{"id":"doctor"}`))
@@ -141,7 +142,7 @@ func unproven(ctx context.Context, js *queue.JetStream, u User) (wrong, untried 
 	return wrong, untried, nil
 }
 
-// accountsAs are the accounts for which the user has one of some roles.
+// accountsAs returns the accounts for which the user has one of the roles.
 func (u User) accountsAs(roles ...queue.Role) []string {
 	var all []string
 	for _, g := range u.Grants {
@@ -153,7 +154,7 @@ func (u User) accountsAs(roles ...queue.Role) []string {
 	return slices.Compact(all)
 }
 
-// forbidden are subjects that would reveal something about an account, or about the
+// forbidden returns subjects that would reveal something about an account or about the
 // runner's lease, and that the user's roles do not include. A request on them changes
 // nothing.
 func (u User) forbidden(account string, verbs []service.Verb) []string {
@@ -165,18 +166,18 @@ func (u User) forbidden(account string, verbs []service.Verb) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return slices.Contains(publish, s) })
 }
 
-// answered reports whether an empty request on a subject is answered with anything but
-// a refusal to serve it.
+// answered reports whether an empty request on a subject gets any answer other than a
+// refusal to serve it.
 func answered(ctx context.Context, js *queue.JetStream, subject string) (bool, error) {
 	m, asked, err := tryRequest(ctx, js, subject, nil)
 	return asked && !strings.Contains(string(m.Data), fmt.Sprintf(`"err_code":%d`, jsNotEnabled)), err
 }
 
-// jsNotEnabled is JetStream's code for an account without it.
+// jsNotEnabled is JetStream's code for an account without JetStream.
 const jsNotEnabled = 10039
 
-// tryRequest reports whether a request was answered: false where the server forbids it,
-// or nothing is behind it; the message is empty then.
+// tryRequest sends a request and reports whether it was answered. It was not if the server
+// forbids it or nothing serves the subject; the message is then empty.
 func tryRequest(ctx context.Context, js *queue.JetStream, subject string, data []byte) (answer *nats.Msg, asked bool, err error) {
 	none := &nats.Msg{}
 	inbox := js.Conn().NewInbox()
@@ -191,7 +192,7 @@ func tryRequest(ctx context.Context, js *queue.JetStream, subject string, data [
 	if err := js.Conn().FlushWithContext(ctx); err != nil {
 		return none, false, err
 	}
-	// The server says that a subject is forbidden before it answers what is behind it.
+	// The server reports a forbidden subject before any answer on it.
 	if err := js.Conn().LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%q", subject)) {
 		return none, false, nil
 	}

@@ -1,5 +1,5 @@
-// The service as NATS discovers it: $SRV.PING, $SRV.INFO and $SRV.STATS, with the counts
-// and durations of each verb.
+// NATS discovery of the service: $SRV.PING, $SRV.INFO and $SRV.STATS, with the counts and
+// durations of each verb.
 
 package service
 
@@ -20,9 +20,9 @@ import (
 	"perennial/queue/caller"
 )
 
-// discovery is one instance of a service, by version 1 of NATS's protocol for them. It
-// takes the place of micro.Service, which measures until a handler returns: requests of a
-// verb are answered side by side, after handlers that have returned
+// discovery is one instance of a service, by version 1 of NATS's service protocol. It
+// replaces micro.Service, which measures until a handler returns: a verb's requests are
+// answered concurrently, after their handlers have returned
 // (docs/decisions/0018-the-service-counts-for-itself.md).
 type discovery struct {
 	js          *queue.JetStream
@@ -33,21 +33,21 @@ type discovery struct {
 
 	mu        sync.Mutex
 	endpoints []*endpoint
-	asked     []*nats.Subscription // to what discovers
+	asked     []*nats.Subscription // subscriptions of the discovery verbs
 	stopped   bool
 }
 
-// endpoint is one verb, with what became of its requests.
+// endpoint is one verb, with the results of its requests.
 type endpoint struct {
 	info micro.EndpointInfo
 	sub  *nats.Subscription
 
 	mu      sync.Mutex
 	stats   micro.EndpointStats
-	dropped int // requests that the client library dropped, as far as they are counted
+	dropped int // requests dropped by the client library and counted so far
 }
 
-// discoverable subscribes to what discovers services.
+// discoverable subscribes to the subjects of service discovery.
 func discoverable(js *queue.JetStream, name, version, description string, metadata map[string]string, clock func() time.Time) (*discovery, error) {
 	d := &discovery{
 		js: js, description: description, clock: clock, started: clock().UTC(),
@@ -61,8 +61,8 @@ func discoverable(js *queue.JetStream, name, version, description string, metada
 	return d, nil
 }
 
-// answers answers a verb of discovery for all services, for those of the name, and for
-// this instance.
+// answers answers a discovery verb for all services, for those of this name, and for this
+// instance.
 func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
 	for _, of := range [][2]string{{}, {d.identity.Name}, {d.identity.Name, d.identity.ID}} {
 		subject, err := micro.ControlSubject(verb, of[0], of[1])
@@ -85,7 +85,7 @@ func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
 	return nil
 }
 
-// add serves a verb. handle has to return at once, and to end each request.
+// add serves a verb. handle must return at once, and end each request.
 func (d *discovery) add(verb, subject string, metadata map[string]string, handle func(*request)) error {
 	e := &endpoint{info: micro.EndpointInfo{Name: strings.ReplaceAll(verb, ".", "-"), Subject: subject, QueueGroup: ServiceQueue, Metadata: metadata}}
 	e.stats = micro.EndpointStats{Name: e.info.Name, Subject: subject, QueueGroup: ServiceQueue}
@@ -102,7 +102,7 @@ func (d *discovery) add(verb, subject string, metadata map[string]string, handle
 	return e.sub.SetPendingLimits(caller.MaxWaiting, maxWaitingBytes)
 }
 
-// Stop takes the subscriptions back. Requests that have come are still handled.
+// Stop removes the subscriptions. Requests already received are still handled.
 func (d *discovery) Stop() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,11 +123,11 @@ func (d *discovery) Stop() error {
 }
 
 func (d *discovery) ping() []byte {
-	text, _ := json.Marshal(micro.Ping{ServiceIdentity: d.identity, Type: micro.PingResponseType}) // texts alone
+	text, _ := json.Marshal(micro.Ping{ServiceIdentity: d.identity, Type: micro.PingResponseType}) // only texts
 	return text
 }
 
-// info has the metadata of the endpoints, as far as the server takes so long a message.
+// info includes the endpoints' metadata if the server accepts so long a message.
 func (d *discovery) info() []byte {
 	info := micro.Info{ServiceIdentity: d.identity, Type: micro.InfoResponseType, Description: d.description, Endpoints: []micro.EndpointInfo{}}
 	d.mu.Lock()
@@ -135,7 +135,7 @@ func (d *discovery) info() []byte {
 		info.Endpoints = append(info.Endpoints, e.info)
 	}
 	d.mu.Unlock()
-	text, _ := json.Marshal(info) // texts alone
+	text, _ := json.Marshal(info) // only texts
 	if int64(len(text)) <= d.js.Conn().MaxPayload() {
 		return text
 	}
@@ -157,8 +157,8 @@ func (d *discovery) stats() []byte {
 	return text
 }
 
-// counted is a copy of the endpoint's counts, with the requests that were dropped because
-// too many waited.
+// counted returns a copy of the endpoint's counts, including requests dropped because too
+// many waited.
 func (e *endpoint) counted() *micro.EndpointStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,9 +185,9 @@ type request struct {
 	ended    bool
 }
 
-// end counts the request, and how long it took, before its answer is sent: a client that
-// has the answer finds it counted. failure is what went wrong, "" where nothing did; an
-// answer that could not be sent fails after its end.
+// end counts the request and its duration before the answer is sent, so that a client with
+// the answer finds it counted. failure is what went wrong, "" if nothing did. An answer
+// that could not be sent fails after its end.
 func (r *request) end(failure string) {
 	e := r.endpoint
 	e.mu.Lock()

@@ -20,14 +20,14 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// handClock stands until it is moved.
+// handClock is a clock that only the test moves.
 type handClock struct{ moved atomic.Int64 }
 
 func (c *handClock) now() time.Time {
 	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(time.Duration(c.moved.Load()))
 }
 
-// discovered asks a verb of discovery as any client does, and reads what the protocol has.
+// discovered requests a discovery verb like any client, and reads the protocol's answer.
 func discovered[A any](t *testing.T, nc *nats.Conn, subject string) (answer A) {
 	t.Helper()
 	m, err := nc.Request(subject, nil, natstest.Patience)
@@ -75,7 +75,7 @@ func TestStatsCountErrorsAndDurations(t *testing.T) {
 			answered <- err
 		}()
 	}
-	natstest.Receive(t, begun) // both are worked on at once
+	natstest.Receive(t, begun) // both are handled at once
 	natstest.Receive(t, begun)
 	clock.moved.Add(int64(3 * time.Second))
 	close(hold)
@@ -147,7 +147,7 @@ func TestAServiceIsFoundWithTheMetadataOfItsVerbs(t *testing.T) {
 	natstest.Check(t, stop())
 }
 
-// TestDiscoveryAnswersOnInboxesAlone: no request has the runner publish where only it may.
+// No request makes the runner publish where only it may.
 func TestDiscoveryAnswersOnInboxesAlone(t *testing.T) {
 	js := jstest.New(t)
 	stop, err := ServeMain(js, "1.0.0", nil)
@@ -156,14 +156,13 @@ func TestDiscoveryAnswersOnInboxesAlone(t *testing.T) {
 	heard, err := js.Conn().SubscribeSync("perennial.>")
 	natstest.Check(t, err)
 	natstest.Check(t, js.Conn().PublishRequest("$SRV.PING", queue.EventSubject("main", "order.delivered"), nil))
-	discovered[micro.Ping](t, js.Conn(), "$SRV.PING") // by the same subscription, after it
+	discovered[micro.Ping](t, js.Conn(), "$SRV.PING") // over the same subscription, after it
 	if n, _, err := heard.Pending(); n != 0 || err != nil {
 		t.Errorf("%d messages, %v", n, err)
 	}
 }
 
-// TestDroppedRequestsAreErrors: nats.go drops what comes while too many requests wait to
-// be taken in, and no handler sees them.
+// nats.go drops requests while too many wait to be taken in, and no handler sees them.
 func TestDroppedRequestsAreErrors(t *testing.T) {
 	js := jstest.New(t)
 	clock, taken, release := &handClock{}, make(chan struct{}, 2*caller.MaxWaiting), make(chan struct{})
@@ -186,7 +185,7 @@ func TestDroppedRequestsAreErrors(t *testing.T) {
 	for range caller.MaxWaiting - 1 + more {
 		ask()
 	}
-	natstest.Check(t, js.Conn().Flush()) // they have come back to this connection
+	natstest.Check(t, js.Conn().Flush()) // they have arrived at this connection
 	if have := StatsOf(t, js.Conn(), "status"); have.NumErrors != more || have.NumRequests != more || !strings.HasPrefix(have.LastError, codeBusy+":") {
 		t.Errorf("%+v", have)
 	}

@@ -1,11 +1,11 @@
-// The answers of the service that are errors.
+// Error answers of the service.
 
 package service
 
 import "errors"
 
-// Error is an answer of an account's service that is an error. A verb
-// returns one to choose code and body; [Request] returns what arrived.
+// Error is an error answer of an account's service. A verb returns one to choose code and
+// body; [Request] returns the one that arrived.
 type Error struct {
 	Code        string // short and stable, for programs
 	Description string // one line, for people
@@ -22,6 +22,6 @@ type ErrorBody struct {
 // Error joins code and description.
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
-// ErrNoRunner says that nothing answers an account's service subject: no
-// runner holds the account at the moment, or it does not know the verb.
+// ErrNoRunner reports that nothing answers an account's service subject: no runner holds
+// the account now, or the runner does not know the verb.
 var ErrNoRunner = errors.New("no runner answers for the account")

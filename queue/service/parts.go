@@ -1,5 +1,4 @@
-// Answers of the service that are longer than the NATS server's max_payload, sent in
-// parts.
+// Sending answers longer than the NATS server's max_payload in parts.
 
 package service
 
@@ -16,25 +15,26 @@ import (
 	"perennial/queue/caller"
 )
 
-// The plan of a large sweep has megabytes, and a default server takes one. A client that asks with the header
-// Perennial-Parts gets it in parts, each with its number and how many there are;
-// one that asks without is answered at once that it cannot be sent.
+// The plan of a large sweep has megabytes, and a default server accepts one. A client that
+// asks with the header Perennial-Parts gets its answer in parts, each with its number and
+// the total. Without the header the request is answered at once with an error.
 const (
 	// HeaderParts asks for an answer in parts, and numbers them.
 	HeaderParts = "Perennial-Parts"
 	// partRoom is left in a message for its headers.
 	partRoom = 4 << 10
-	// maxAnswer bounds what is put together from parts.
+	// maxAnswer bounds an answer put together from parts.
 	maxAnswer = 256 << 20
 	// codeTooLarge answers a request whose answer cannot be sent.
 	codeTooLarge = "too_large"
 )
 
-// HeaderUser of a service's answer is the user that asked, as the server proved it.
+// HeaderUser is the header of an answer that names the user who asked, as proved by the
+// server.
 const HeaderUser = "Perennial-User"
 
-// respond sends an answer, in parts where it is long. What cannot be sent is an
-// error for the client that asked.
+// respond sends an answer, in parts if it is long. If it cannot be sent the client gets an
+// error.
 func (s *serving) respond(request *request, data []byte) {
 	most := int(s.js.Conn().MaxPayload())
 	var err error
@@ -56,7 +56,7 @@ func (s *serving) respond(request *request, data []byte) {
 		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, HeaderParts)})
 }
 
-// send sends one message of an answer, with the name of the user that asked.
+// send sends one message of an answer, with the name of the user who asked.
 func (s *serving) send(request *request, header nats.Header, data []byte) error {
 	if user := caller.Of(request.Header, request.Reply); user != "" {
 		header.Set(HeaderUser, user)
@@ -75,7 +75,7 @@ func (s *serving) respondInParts(request *request, data []byte, size int) error 
 	return nil
 }
 
-// requestParts asks, and puts the answer together from its parts.
+// requestParts sends a request, and puts the answer together from its parts.
 func requestParts(ctx context.Context, js *queue.JetStream, subject string, data []byte) (*nats.Msg, error) {
 	inbox := js.Conn().NewInbox()
 	answers, err := js.Conn().SubscribeSync(inbox)

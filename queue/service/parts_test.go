@@ -13,8 +13,7 @@ import (
 	"perennial/queue/natstest/jstest"
 )
 
-// TestAnAnswerOverMaxPayloadComesInParts: the sizes around the bounds of one
-// message and of one part.
+// The sizes are around the bounds of one message and of one part.
 func TestAnAnswerOverMaxPayloadComesInParts(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)

@@ -8,7 +8,7 @@ import (
 	"perennial/queue"
 )
 
-// SomeVerbs are those of the program that the tests ask.
+// SomeVerbs are the program's verbs that the tests use.
 var SomeVerbs = []Verb{
 	{Name: "status", Roles: []queue.Role{queue.RoleProducer, queue.RoleViewer, queue.RoleOperator}},
 	{Name: "show", Roles: []queue.Role{queue.RoleViewer, queue.RoleOperator}},
@@ -22,7 +22,7 @@ func ServeMain(js *queue.JetStream, version string, handlers map[string]Handler)
 	return Serve(context.Background(), js, Service{Account: "main", Version: version, Verbs: served(handlers), Clock: time.Now})
 }
 
-// served are verbs with handlers: those of SomeVerbs, or others that have a name alone.
+// served returns verbs with handlers: those of SomeVerbs, or others with only a name.
 func served(handlers map[string]Handler) (verbs []Verb) {
 	for name, handle := range handlers {
 		v := Verb{Name: name}

@@ -20,17 +20,18 @@ import (
 	"perennial/queue/caller"
 )
 
-// maxServing bounds the requests of one account that are worked on at once, and
-// maxChanging those of them that change something at once: these have room of their own,
-// so that an operator's pause waits for no list, plan or reconciliation.
+// maxServing bounds the requests of one account handled at once. maxChanging bounds those
+// that make changes, which have room of their own, so that an operator's pause does not
+// wait for a list, plan or reconciliation.
 const (
 	maxServing  = 16
 	maxChanging = 8
-	// maxSlow bounds the requests that read the provider, which may take minutes each, and
-	// continue for a client that has gone: they take no room of those that read the ledger.
+	// maxSlow bounds requests that read the provider. They may take minutes each, and
+	// continue after their client has gone. They take no room of requests that read the
+	// ledger.
 	maxSlow = 16
-	// maxParked bounds the requests that wait for something to happen, and maxParkedOfUser
-	// those of one user: they cost memory and no work.
+	// maxParked bounds the requests that wait for an event, and maxParkedOfUser those of
+	// one user. They cost memory but no work.
 	maxParked       = 4096
 	maxParkedOfUser = 512
 )
@@ -38,7 +39,7 @@ const (
 // ServiceQueue is the queue group of every verb.
 const ServiceQueue = micro.DefaultQueueGroup
 
-// Pace is how long the requests of a verb take, and so which room they are given.
+// Pace is how long a verb's requests take, which decides their room.
 type Pace int
 
 // The paces of verbs.
@@ -48,22 +49,22 @@ const (
 	Parked             // answers when something has happened
 )
 
-// Verb is a verb of an account's service as NATS has it: its name, who may ask it, and,
-// where it is served, its handler.
+// Verb is a verb of an account's service on NATS: its name, the roles that may ask it, and
+// its handler, if it is served.
 type Verb struct {
 	Name  string
 	Roles []queue.Role
 	Pace  Pace
-	// Metadata is what $SRV.INFO shows of it, such as its schemas; nil: nothing.
+	// Metadata is what $SRV.INFO shows of the verb, such as its schemas; may be nil.
 	Metadata map[string]string
 	Handle   Handler
 }
 
-// Changes reports whether the verb changes something: it is for operators alone.
+// Changes reports whether the verb makes changes: only operators may ask it.
 func (v Verb) Changes() bool { return slices.Equal(v.Roles, []queue.Role{queue.RoleOperator}) }
 
-// Handler answers one kind of request. A [Error] chooses code and body of
-// an error; any other error is answered with code "failed" and its text.
+// Handler answers one kind of request. An [Error] chooses code and body of an error; any
+// other error is answered with code "failed" and its text.
 type Handler = func(ctx context.Context, data []byte) ([]byte, error)
 
 type (
@@ -71,15 +72,15 @@ type (
 	headersKey struct{}
 )
 
-// RequestHeader is a header of the request that a verb answers, whatever the case that
-// its name is written in.
+// RequestHeader returns a header of the request that a verb answers, whatever the case of
+// its name.
 func RequestHeader(ctx context.Context, name string) string {
 	h, _ := ctx.Value(headersKey{}).(nats.Header)
 	return queue.Header(h, name)
 }
 
-// Caller is the user whose request a verb answers, as the NATS server proves it; ""
-// where users have no NATS accounts of their own, so that any client could claim a name.
+// Caller returns the user whose request a verb answers, as proved by the NATS server. It is
+// "" if users have no NATS accounts of their own, because any client could claim a name.
 func Caller(ctx context.Context) string {
 	caller, _ := ctx.Value(callerKey{}).(string)
 	return caller
@@ -90,16 +91,16 @@ var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-
 // Service is what an account's service serves.
 type Service struct {
 	Account string
-	// Version is the program's; one that is not a semantic version is shown as 0.0.0.
+	// Version is the program's; anything but a semantic version is shown as 0.0.0.
 	Version string
 	Verbs   []Verb
 	Clock   func() time.Time
 }
 
-// Serve answers perennial.svc.<account>.<verb> until stop, as a NATS
-// micro service named perennial-<account>. When it returns the server knows the verbs,
-// unless the connection was lost. stop refuses new requests,
-// cancels the contexts of those in progress, which have the values of ctx, and returns when they are done.
+// Serve answers perennial.svc.<account>.<verb> until stop, as a NATS micro service named
+// perennial-<account>. When it returns the server knows the verbs, unless the connection
+// was lost. Contexts of requests have the values of ctx. stop refuses new requests, cancels
+// the contexts of those in progress, and returns when they are done.
 func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() error, err error) {
 	if err := queue.ValidAccount(s.Account); err != nil {
 		return nil, err
@@ -125,16 +126,16 @@ func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() err
 			return nil, errors.Join(err, stop())
 		}
 	}
-	if js.Conn().IsConnected() { // nats.go subscribes again what an outage has cut off
+	if js.Conn().IsConnected() { // after an outage nats.go subscribes again
 		_ = js.Conn().FlushTimeout(queue.PublishTimeout)
 	}
 	return stop, nil
 }
 
-// stopService removes the service's subscriptions. While the connection is down they
-// cannot be removed at the server, and nats.go subscribes them again at the reconnect,
-// so that the server would send requests to a service that is gone. So they are
-// removed once the connection is up; until then requests are refused as stopping.
+// stopService removes the service's subscriptions. While the connection is down they cannot
+// be removed at the server. nats.go would subscribe them again at the reconnect, and the
+// server would send requests to a service that is gone. They are therefore removed once the
+// connection is up; until then requests are refused as stopping.
 func stopService(js *queue.JetStream, service *discovery) error {
 	if js.Conn().IsConnected() || js.Conn().IsClosed() {
 		return service.Stop()
@@ -150,8 +151,8 @@ func stopService(js *queue.JetStream, service *discovery) error {
 	return nil
 }
 
-// maxWaitingBytes bounds the requests of one verb that were not taken in yet, as
-// MaxWaiting does: requests beyond that are dropped and get no answer.
+// maxWaitingBytes bounds, like MaxWaiting, the requests of one verb not yet taken in.
+// Further requests are dropped and get no answer.
 const maxWaitingBytes = 8 << 20
 
 // serving counts the requests in progress.
@@ -159,7 +160,7 @@ type serving struct {
 	js  *queue.JetStream
 	ctx context.Context
 	all *caller.Room
-	// changing is the room of verbs that change something and are quick.
+	// changing is the room of quick verbs that make changes.
 	changing *caller.Room
 	parked   *caller.Room
 	slow     *caller.Room
@@ -168,7 +169,7 @@ type serving struct {
 	work     sync.WaitGroup
 }
 
-// roomOf is the room that the requests of a verb take.
+// roomOf returns the room for the requests of a verb.
 func (s *serving) roomOf(v Verb) *caller.Room {
 	switch {
 	case v.Pace == Parked:
@@ -255,11 +256,11 @@ func stopping() *Error {
 	return &Error{Code: codeStopping, Description: queue.ErrStopping.Error()}
 }
 
-// maxDescription bounds what an answer says for people, in bytes: it may name an id of any
-// length, and stands in a header too, so that an answer could outgrow its message.
+// maxDescription bounds an answer's text for people, in bytes. The text may name an id of
+// any length and is also in a header, so an answer could outgrow its message.
 const maxDescription = 1000
 
-// bounded is an error as it is sent.
+// bounded returns an error as it is sent.
 func bounded(refused Error) Error {
 	if len(refused.Description) > maxDescription {
 		refused.Description = strings.ToValidUTF8(refused.Description[:maxDescription], "") + "…"
@@ -272,7 +273,7 @@ func (s *serving) refuse(request *request, because *Error) {
 	request.end(refused.Code + ":" + refused.Description)
 	body := refused.Body
 	if len(body) == 0 {
-		body, _ = json.Marshal(ErrorBody{refused.Code, refused.Description}) // texts alone
+		body, _ = json.Marshal(ErrorBody{refused.Code, refused.Description}) // only texts
 	}
 	header := nats.Header{micro.ErrorCodeHeader: []string{refused.Code}, micro.ErrorHeader: []string{refused.Description}}
 	if err := s.send(request, header, body); err != nil {
@@ -280,18 +281,18 @@ func (s *serving) refuse(request *request, because *Error) {
 	}
 }
 
-// codeUnproven answers a request of a user whose name the headers hide.
+// codeUnproven answers a request whose headers hide its user's name.
 const codeUnproven = "unproven"
 
 // codeBusy answers a request beyond a user's share.
 const codeBusy = "busy"
 
-// codeStopping answers a request that the end of the runner cut off.
+// codeStopping answers a request cut off by the end of the runner.
 const codeStopping = "stopping"
 
-// Request asks an account's runner and returns its answer. Errors: what the
-// runner answered ([Error]), [ErrNoRunner] when no runner holds the
-// account, [queue.ErrStopping], or ctx's; without a deadline it waits for half a minute.
+// Request asks an account's runner and returns its answer. The error is the runner's
+// ([Error]), [ErrNoRunner] if no runner holds the account, [queue.ErrStopping], or ctx's.
+// Without a deadline it waits for half a minute.
 func Request(ctx context.Context, js *queue.JetStream, account, verb string, data []byte) ([]byte, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err

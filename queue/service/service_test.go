@@ -89,7 +89,7 @@ func TestARequestEndsWithTheConnectionOfItsAnswer(t *testing.T) {
 	}
 }
 
-// TestAnAccountThatIsServedIsFoundAtOnce, over another connection too.
+// It is found over another connection too.
 func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 	server := natstest.Serve(t, t.TempDir())
 	js, other := jstest.Connect(t, server.URL()), jstest.Connect(t, server.URL())
@@ -104,7 +104,7 @@ func TestAnAccountThatIsServedIsFoundAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnErrorFitsItsMessage, whatever it says for people: it stands in a header too.
+// The description is also in a header.
 func TestAnErrorFitsItsMessage(t *testing.T) {
 	js := jstest.New(t)
 	stop, err := ServeMain(js, "1.0.0", map[string]Handler{"cancel": func(_ context.Context, data []byte) ([]byte, error) {
@@ -119,8 +119,7 @@ func TestAnErrorFitsItsMessage(t *testing.T) {
 	}
 }
 
-// TestANameThatNoServerProvesIsNone: on a server without accounts any client may
-// write the header.
+// On a server without accounts any client may write the header.
 func TestANameThatNoServerProvesIsNone(t *testing.T) {
 	js := jstest.New(t)
 	stop, err := ServeMain(js, "1.0.0", map[string]Handler{"status": func(ctx context.Context, _ []byte) ([]byte, error) { return []byte("<" + Caller(ctx) + ">"), nil }})
@@ -136,7 +135,7 @@ func TestANameThatNoServerProvesIsNone(t *testing.T) {
 	}
 }
 
-// TestNoOtherRequestWaitsForSlowOnes, which continue for clients that have gone.
+// Slow requests continue for clients that have gone.
 func TestNoOtherRequestWaitsForSlowOnes(t *testing.T) {
 	js := jstest.New(t)
 	hold, begun := make(chan struct{}), make(chan struct{}, 2*maxServing)
@@ -171,8 +170,8 @@ func TestNoOtherRequestWaitsForSlowOnes(t *testing.T) {
 	}
 }
 
-// TestARequestForAnAnswerElsewhereIsLeftAlone: with a deliver subject JetStream sends
-// events to a verb, and on a server without accounts a reply may be any subject.
+// With a deliver subject JetStream sends events to a verb, and on a server without accounts
+// a reply may be any subject.
 func TestARequestForAnAnswerElsewhereIsLeftAlone(t *testing.T) {
 	js := jstest.New(t)
 	asked := make(chan struct{}, 8)

@@ -20,9 +20,8 @@ import (
 	"perennial/queue/service"
 )
 
-// TestWhoAsksIsWhatTheServerProves: a client's CONNECT may name a user or a key that
-// the server does not look at, and its header may hide the server's own behind a line
-// that ends in a bare line feed.
+// A client's CONNECT may name a user or a key that the server ignores. Its header may hide
+// the server's own after a line that ends in a bare line feed.
 func TestWhoAsksIsWhatTheServerProves(t *testing.T) {
 	server := startWith(t, roles.User{Name: "all", Password: "pw", Grants: []roles.Grant{{Role: queue.RoleOperator, Accounts: []string{"main"}}}})
 	q := runnerOf(t, server)
@@ -50,7 +49,7 @@ func TestWhoAsksIsWhatTheServerProves(t *testing.T) {
 	}
 }
 
-// rawRequest asks as a client that writes the protocol itself.
+// rawRequest sends a request as a client that writes the protocol itself.
 func rawRequest(t *testing.T, server *embedded.Server, options, header, subject string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(server.URL(), "nats://"))
@@ -80,7 +79,7 @@ func rawRequest(t *testing.T, server *embedded.Server, options, header, subject 
 	return ""
 }
 
-// TestAUserThatFloodsTheServiceWaitsForItself: another user's request has room.
+// Another user's request still has room.
 func TestAUserThatFloodsTheServiceWaitsForItself(t *testing.T) {
 	viewer := []roles.Grant{{Role: queue.RoleViewer, Accounts: []string{"main"}}}
 	server := startWith(t, roles.User{Name: "one", Password: "pw", Grants: viewer}, roles.User{Name: "two", Password: "pw", Grants: viewer})
@@ -146,7 +145,7 @@ func TestARefusedRequestIsCountedAsAnError(t *testing.T) {
 	for range caller.MaxOfUser + 1 {
 		natstest.Check(t, nc.PublishRequest(queue.ServiceSubject("main", "status"), answers.Subject, nil))
 	}
-	if _, err := answers.NextMsg(natstest.Patience); err != nil { // the one too many
+	if _, err := answers.NextMsg(natstest.Patience); err != nil { // one too many
 		t.Fatal(err)
 	}
 	if have := service.StatsOf(t, q.JetStream().Conn(), "status"); have.NumRequests != 1 || have.NumErrors != 1 || !strings.HasPrefix(have.LastError, "busy"+":") {
@@ -156,7 +155,7 @@ func TestARefusedRequestIsCountedAsAnError(t *testing.T) {
 	natstest.Check(t, stop())
 }
 
-// TestAUserOfSeveralRolesAsksOnce: a request of it reaches the runner by one import.
+// Its request reaches the runner through one import.
 func TestAUserOfSeveralRolesAsksOnce(t *testing.T) {
 	u := roles.User{Name: "all", Password: "pw", Grants: []roles.Grant{
 		{Role: queue.RoleOperator, Accounts: []string{"main", "b"}}, {Role: queue.RoleViewer, Accounts: []string{"main"}}, {Role: queue.RoleProducer, Accounts: []string{"main"}}, {Role: queue.RoleSubscriber, Accounts: []string{"b", "main"}},
@@ -196,7 +195,7 @@ func startWith(t testing.TB, users ...roles.User) *embedded.Server {
 	return server
 }
 
-// runnerOf is the runner's own connection.
+// runnerOf returns the runner's own connection.
 func runnerOf(t testing.TB, server *embedded.Server) *queue.Queue {
 	t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{Embedded: server, Log: natstest.Quiet()})

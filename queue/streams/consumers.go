@@ -16,10 +16,10 @@ import (
 	"perennial/queue/quota"
 )
 
-// ackWait is after how long an unacknowledged command is delivered again.
+// ackWait is how long after its delivery an unacknowledged command is delivered again.
 const ackWait = time.Minute
 
-// LineConfig is the configuration of a line's consumer.
+// LineConfig returns the configuration of a line's consumer.
 func LineConfig(account string, line queue.Line) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Name:          ConsumerOf(line),
@@ -34,9 +34,9 @@ func LineConfig(account string, line queue.Line) jetstream.ConsumerConfig {
 	}
 }
 
-// checkConsumers refuses a line's consumer that is paused, or has other settings. One that
-// is missing is made again by the intake. A user who may not list them leaves that to the
-// runner.
+// checkConsumers refuses a line's consumer that is paused, or has other settings. The
+// intake recreates a missing one. For a user who may not list consumers the check is left
+// to the runner.
 func checkConsumers(ctx context.Context, js *queue.JetStream, account string, stream jetstream.Stream) error {
 	ctx, forget := js.Allowed(ctx, js.API()+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
 	defer forget()
@@ -58,7 +58,7 @@ func checkConsumers(ctx context.Context, js *queue.JetStream, account string, st
 	return errors.Join(append(found, err)...)
 }
 
-// checkConsumer compares every setting but those that change nothing of what is delivered.
+// checkConsumer compares every setting, except those that do not affect deliveries.
 func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) error {
 	have := info.Config
 	if info.Paused {
@@ -80,7 +80,7 @@ func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) 
 	return nil
 }
 
-// ConsumerOf is the name of a line's durable consumer.
+// ConsumerOf returns the name of a line's durable consumer.
 func ConsumerOf(l queue.Line) string {
 	name := "perennial-" + strings.ReplaceAll(string(l.Kind), ".", "-")
 	if l.Priority != queue.PriorityNormal {

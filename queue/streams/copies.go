@@ -1,6 +1,6 @@
-// On how many servers an account's streams are, and whether each copy is up to date: what
-// a client can see of how firmly a server keeps what it acknowledges. How often it syncs
-// its disk (sync_interval) a server tells no client.
+// The copies of an account's streams on servers, and whether each is up to date: what a
+// client can see of a server's durability. A server does not tell clients how often it
+// syncs its disk (sync_interval).
 
 package streams
 
@@ -15,15 +15,15 @@ import (
 	"perennial/queue"
 )
 
-// Copies is what the leader of a stream says of its copies.
+// Copies is what the leader of a stream reports of its copies.
 type Copies struct {
 	Stream string
-	Number int      // that its configuration asks for
-	Behind []string // copies that lack something, or are away, for people
+	Number int      // configured number
+	Behind []string // copies that lag or are away, for people
 }
 
-// CopiesOf looks at the streams that an account has, in one order; none of an account
-// that is not there.
+// CopiesOf reads the copies of an account's existing streams, in a fixed order; none for a
+// missing account.
 func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []Copies, err error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []C
 	return all, nil
 }
 
-// copiesOf counts the leader among the copies; it is never behind.
+// copiesOf counts the leader among the copies; it never lags.
 func copiesOf(info *jetstream.StreamInfo) Copies {
 	c := Copies{Stream: info.Config.Name, Number: max(info.Config.Replicas, 1)}
 	if c.Number == 1 || info.Cluster == nil {
@@ -61,9 +61,9 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 	return c
 }
 
-// Probe says why an account's streams store nothing at the moment: only a
-// leader with a quorum answers. first is the oldest event that its stream has, or would have
-// next, and last the newest that it has ever had.
+// Probe returns why an account's streams store nothing now, because only a leader with a
+// quorum answers. first is the oldest event on its stream, or the next one if it is empty,
+// and last the newest it ever had.
 func Probe(ctx context.Context, js *queue.JetStream, account string) (first, last uint64, err error) {
 	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
 		stream, err := js.Stream(ctx, name)

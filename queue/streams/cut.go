@@ -1,7 +1,8 @@
-// The settings of an events stream while its first events are removed. The stream denies
-// deletes and purges, and no update changes that, so they are removed by a limit: the stream
-// is closed to publications, its limit is set to as many messages as stay, and it is opened
-// again without one (docs/decisions/0011). A mark in its metadata says so meanwhile.
+// Settings of an events stream while its first events are removed. The stream denies
+// deletes and purges, and no update changes that, so a limit removes them. The stream is
+// closed to publications, its limit is set to the number of messages to keep, and it is
+// opened again without a limit (docs/decisions/0011). A mark in its metadata records this
+// meanwhile.
 
 package streams
 
@@ -12,15 +13,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// boundMark is the stream's metadata key while its first events are removed; the
-// value is the sequence at which it will begin.
+// boundMark is the stream's metadata key while its first events are removed. The value is
+// the sequence at which the stream will begin.
 const boundMark = "perennial-bound"
 
-// IsCut reports whether removing events was begun there and not ended.
+// IsCut reports whether a removal of events was begun and not ended.
 func IsCut(config jetstream.StreamConfig) bool { return config.Metadata[boundMark] != "" }
 
-// CutConfig closes a stream to events: each has more than one byte, and more is
-// not taken.
+// CutConfig closes a stream to events, by a size limit of one byte, which every event
+// exceeds.
 func CutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig {
 	have.Metadata = maps.Clone(have.Metadata)
 	if have.Metadata == nil {
@@ -31,7 +32,7 @@ func CutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig
 	return have
 }
 
-// OpenConfig is a stream's configuration without what Bound sets meanwhile.
+// OpenConfig returns a stream's configuration without the temporary settings of Bound.
 func OpenConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut bool) {
 	if !IsCut(have) {
 		return have, false

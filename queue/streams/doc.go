@@ -1,9 +1,9 @@
-// Package streams says which streams and consumers an account has, and with which settings.
+// Package streams defines an account's streams and consumers, and their settings.
 //
-// It promises that a stream whose settings would lose data, or let others forge it, is
-// refused with the field named, and that what an earlier version made is adjusted without a
-// loss; that a check changes nothing; and that limits of the NATS account which leave too
-// little are named before they are met.
+// It promises to refuse a stream whose settings would lose data, or let others forge it,
+// with the field named. Streams of earlier versions are adjusted without loss. A check
+// changes nothing. Limits of the NATS account that leave too little are named before they
+// are reached.
 //
-// It owns the configurations. What is published, taken and read is others' matter.
+// It owns the configurations. Publishing, consuming and reading are in other packages.
 package streams

@@ -1,4 +1,4 @@
-// What the limits of a NATS account leave to the streams of an account.
+// Comparing the limits of a NATS account with the needs of an account's streams.
 
 package streams
 
@@ -15,8 +15,8 @@ import (
 )
 
 // CheckQuota compares the limits of the NATS account with what an account of Perennial
-// needs beyond what it has, and changes nothing: a [quota.Error] names the first limit that
-// is too low, or the stream of others that takes its subjects.
+// still needs, and changes nothing. A [quota.Error] names the first limit that is too low,
+// or another program's stream that takes its subjects.
 func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
 	return nil
 }
 
-// missing are the streams that an account's first start makes, and that do not exist.
+// missing returns the streams that an account's first start creates and that do not exist.
 func missing(ctx context.Context, js *queue.JetStream, account string) ([]string, error) {
 	wanted := []string{queue.CommandsStream(account), queue.EventsStream(account), queue.DeadStream(account),
 		queue.ObjectsStream(queue.FleetBucket(account)), queue.KeyValueStream(queue.LeaseBucket), queue.KeyValueStream(queue.NodesBucket)}
@@ -60,8 +60,8 @@ func missing(ctx context.Context, js *queue.JetStream, account string) ([]string
 	return wanted, nil
 }
 
-// overlapping names the streams that take subjects of one that is to be made; nil where none
-// does, or where it was refused for another reason.
+// overlapping names the streams that take subjects of a stream to be created. It returns
+// nil if none does, or if the stream was refused for another reason.
 func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig, refused error) error {
 	if refused != nil && !quota.IsOverlap(refused) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"perennial/queue/quota"
 )
 
-// TestALimitOfTheNATSAccountIsNamed: before the streams are made, and when they are.
+// The limit is named before the streams are created, and when they are.
 func TestALimitOfTheNATSAccountIsNamed(t *testing.T) {
 	t.Parallel()
 	limits := map[string]string{
@@ -42,7 +42,7 @@ func TestALimitOfTheNATSAccountIsNamed(t *testing.T) {
 				natstest.Check(t, err)
 			}
 			looks := map[string]error{}
-			if name != "max_file" { // which is enough until it is full
+			if name != "max_file" { // it suffices until it is full
 				looks["before"] = Wanted{Account: "main", Replicas: 1}.CheckQuota(natstest.Within(t), js)
 			}
 			looks["when all is made"] = fillUp(t, js)
@@ -60,7 +60,7 @@ func TestALimitOfTheNATSAccountIsNamed(t *testing.T) {
 	}
 }
 
-// fillUp has an account make all that it needs, and take commands until it is refused one.
+// fillUp creates all that an account needs, and publishes commands until one is refused.
 func fillUp(t *testing.T, js *queue.JetStream) error {
 	t.Helper()
 	if err := (Wanted{Account: "main", Replicas: 1}).Ensure(natstest.Within(t), js); err != nil {

@@ -17,27 +17,26 @@ import (
 )
 
 const (
-	// maxCommandMessageBytes leaves room for headers beside the largest body;
-	// the stream refuses what is larger when it is published.
+	// maxCommandMessageBytes leaves room for headers next to the largest body. The stream
+	// refuses larger messages when they are published.
 	maxCommandMessageBytes = queue.MaxCommandBytes + 4<<10
-	// duplicateWindow is the smallest that the server allows: the ledger's
-	// command table decides what a duplicate is, not the stream.
+	// duplicateWindow is the smallest that the server allows: the ledger, not the stream,
+	// decides what a duplicate is.
 	duplicateWindow = 100 * time.Millisecond
-	// deadWindow is for how long a dead letter stored twice is absorbed.
+	// deadWindow is how long a dead letter stored twice is absorbed.
 	deadWindow = 24 * time.Hour
 )
 
-// Wanted is what the streams of an account must be.
+// Wanted describes the required streams of an account.
 type Wanted struct {
 	Account  string
 	Replicas int  // copies on a cluster; 0 and 1 both mean one
 	Embedded bool // the server is the one inside a running host
 }
 
-// Ensure creates an account's three streams where they are missing and
-// checks those that exist, and the bucket of snapshots if there is one. Settings that would
-// lose data are refused with a [queue.StreamError]; harmless differences (a description, more
-// replicas) stay.
+// Ensure creates an account's missing streams and checks the existing ones, and the bucket
+// of snapshots if it exists. Settings that would lose data are refused with a
+// [queue.StreamError]; harmless differences (a description, more replicas) stay.
 func (w Wanted) Ensure(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
@@ -55,10 +54,10 @@ func (w Wanted) configs() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{commandsConfig(w.Account, replicas), eventsConfig(w.Account, replicas, w.Embedded), deadConfig(w.Account, replicas)}
 }
 
-// Check looks at an account's three streams, the consumers of its commands, and
-// the bucket of snapshots if there is one, and changes nothing:
-// [queue.ErrNoAccount] when a stream is missing, a [queue.StreamError] for settings that would
-// lose data, a [ConsumerError] for a consumer that is paused or was changed.
+// Check reads an account's three streams, the consumers of its commands, and the bucket of
+// snapshots if it exists. It changes nothing. It returns [queue.ErrNoAccount] if a stream
+// is missing, a [queue.StreamError] for settings that would lose data, and a
+// [ConsumerError] for a paused or changed consumer.
 func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
@@ -84,8 +83,8 @@ func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 	return CheckSnapshots(ctx, js, w.Account, w.Replicas)
 }
 
-// Unlike reports whether an error of [Wanted.Check] or [Wanted.CheckQuota] is of a
-// stream, a consumer or a limit that was seen and is not as it must be.
+// Unlike reports whether an error of [Wanted.Check] or [Wanted.CheckQuota] is about a
+// stream, consumer or limit that exists and is not as required.
 func Unlike(err error) bool {
 	_, stream := errors.AsType[*queue.StreamError](err)
 	_, consumer := errors.AsType[*ConsumerError](err)
@@ -93,8 +92,8 @@ func Unlike(err error) bool {
 	return stream || consumer || quota
 }
 
-// commonConfig is what the streams have in common: they are on disk and without a limit,
-// and refuse what does not fit.
+// commonConfig returns the settings that all streams share: they are on disk and without
+// limits, and refuse what does not fit.
 func commonConfig(name, description string, replicas int, subjects ...string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              name,
@@ -122,8 +121,8 @@ func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 	return config
 }
 
-// eventsConfig asks for asynchronous persistence only where the ledger, synced before
-// anything is published, is on the same machine, and never with replicas. On any other
+// eventsConfig enables asynchronous persistence only if the ledger is on the same machine,
+// where it is synced before anything is published, and never with replicas. On any other
 // server rows are published before they are committed, in atomic batches
 // (outbox.Outbox.Publish).
 func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
@@ -173,14 +172,14 @@ func RemoveEvents(ctx context.Context, js *queue.JetStream, account string) erro
 	return nil
 }
 
-// adjust changes what can be changed without losing anything. cut says that
-// removing events was begun there and not ended.
+// adjust changes what can be changed without loss. cut says that a removal of events was
+// begun and not ended.
 func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.StreamConfig, cut bool) error {
 	lacks := len(have.Subjects) < len(want.Subjects)
 	if !cut && !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
 		return nil
 	}
-	if lacks { // a stream that an earlier version made
+	if lacks { // an earlier version created the stream
 		have.Subjects = want.Subjects
 	}
 	have.Duplicates = min(have.Duplicates, want.Duplicates)
@@ -192,8 +191,7 @@ func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.Strea
 	return nil
 }
 
-// checkStream refuses settings under which messages could be lost, forged or
-// left out.
+// checkStream refuses settings under which messages could be lost, forged or left out.
 func checkStream(have, want jetstream.StreamConfig) error {
 	mirror, transform := "none", "none"
 	if have.Mirror != nil {
@@ -237,8 +235,8 @@ func checkStream(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// olderSubjects reports a commands stream from before there were priorities, which gets the
-// subjects that it lacks.
+// olderSubjects reports whether this is a commands stream from before priorities, which
+// gets the missing subjects.
 func olderSubjects(have, want jetstream.StreamConfig) bool {
 	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {
 		return false
@@ -251,8 +249,8 @@ func sameSubjects(have, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(want)))
 }
 
-// CheckSnapshots looks at the bucket's stream as checkStream does at others.
-// A bucket that is not there is made when the first snapshot is stored.
+// CheckSnapshots checks the stream of the snapshots bucket like checkStream. A missing
+// bucket is created with the first snapshot.
 func CheckSnapshots(ctx context.Context, js *queue.JetStream, account string, replicas int) error {
 	name := queue.ObjectsStream(queue.SnapshotsBucket(account))
 	stream, err := js.Stream(ctx, name)
@@ -270,14 +268,14 @@ func CheckSnapshots(ctx context.Context, js *queue.JetStream, account string, re
 	})
 }
 
-// ConsumerError refuses a consumer of the commands stream that somebody paused or changed:
-// commands are delivered late, in part, or not at all.
+// ConsumerError refuses a consumer of the commands stream that was paused or changed:
+// commands would be delivered late, in part, or not at all.
 type ConsumerError struct {
 	Stream, Consumer string
 	Why, Do          string
 }
 
-// Error names the consumer, what is wrong, and the command that mends it.
+// Error names the consumer, the defect, and the command that fixes it.
 func (e *ConsumerError) Error() string {
 	return fmt.Sprintf("consumer %s of stream %s %s: run `", e.Consumer, e.Stream, e.Why) + e.Do + "`"
 }

@@ -68,15 +68,15 @@ func TestHarmlessStreamSettingsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestTrap71APausedOrChangedConsumerIsFound: each setting that an administrator can change
-// while the runner works, with what to type.
+// The test covers each setting that an administrator can change while the runner works,
+// with the command to fix it.
 func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
 	ctx := natstest.Within(t)
 	looks := func() error { return Wanted{Account: "main", Replicas: 1, Embedded: true}.Check(ctx, js) }
-	natstest.Check(t, looks())           // before a runner has made a consumer
-	for _, line := range queue.Lines() { // as the intake makes them
+	natstest.Check(t, looks())           // before a runner has created a consumer
+	for _, line := range queue.Lines() { // like the intake
 		_, err := js.CreateOrUpdateConsumer(ctx, queue.CommandsStream("main"), LineConfig("main", line))
 		natstest.Check(t, err)
 	}
@@ -111,7 +111,7 @@ func TestTrap71APausedOrChangedConsumerIsFound(t *testing.T) {
 	natstest.Check(t, looks())
 }
 
-// TestOnlyTheEmbeddedServersEventsMayBeSyncedLater: their first copy is the ledger.
+// The first copy of these events is the ledger.
 func TestOnlyTheEmbeddedServersEventsMayBeSyncedLater(t *testing.T) {
 	if c := eventsConfig("main", 1, true); c.AllowAtomicPublish || c.PersistMode != jetstream.AsyncPersistMode {
 		t.Errorf("the embedded server's: %+v", c)

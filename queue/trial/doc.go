@@ -1,8 +1,8 @@
-// Package trial has an account that is on a server for a while, such as a benchmark's, and is
-// removed with all that was made for it.
+// Package trial manages an account that exists on a server for a while, such as a
+// benchmark's, and is then removed with everything created for it.
 //
-// It promises that an account which has anything there is refused, and that an end removes
-// nothing of another account.
+// It promises to refuse an account that already has anything there, and to remove nothing
+// of another account.
 //
-// It knows the names of what an account has, and not what is in it.
+// It knows the names of what an account has, not the content.
 package trial

@@ -1,5 +1,5 @@
-// A trial: an account that is made on a server for a while, and removed with all that was
-// made for it.
+// Trial accounts: created on a server for a while, and removed with everything created for
+// them.
 
 package trial
 
@@ -19,10 +19,10 @@ import (
 type Trial struct {
 	js      *queue.JetStream
 	account string
-	absent  []string // buckets of all accounts that were not there
+	absent  []string // shared buckets that did not exist
 }
 
-// OccupiedError says that a server has something of an account already.
+// OccupiedError reports that a server already has something of an account.
 type OccupiedError struct {
 	Account string
 	Found   []string // names of streams, and the holder of its lease
@@ -33,13 +33,13 @@ func (e *OccupiedError) Error() string {
 	return fmt.Sprintf("account %s is on this server already: %s", e.Account, strings.Join(e.Found, ", "))
 }
 
-// streamsOf are all streams that an account has, or can have.
+// streamsOf lists all streams that an account has, or can have.
 func streamsOf(account string) []string {
 	return append(queue.KeptStreams(account), queue.ObjectsStream(queue.FleetBucket(account)))
 }
 
-// Begin begins a trial. It changes nothing on the server; an account that has anything
-// there is refused with an [OccupiedError].
+// Begin begins a trial. It changes nothing on the server. It refuses an account that has
+// anything there, with an [OccupiedError].
 func Begin(ctx context.Context, js *queue.JetStream, account string) (*Trial, error) {
 	t := &Trial{js: js, account: account}
 	holder, err := lease.Holder(ctx, js, account)
@@ -85,9 +85,9 @@ func hasStream(ctx context.Context, js *queue.JetStream, name string) (bool, err
 	return true, nil
 }
 
-// End removes the account's streams, with their consumers, and the key of its lease; and a
-// bucket of all accounts that was not there when the trial began, unless a runner of
-// another account has come to use it. Its runner has ended.
+// End removes the account's streams, with their consumers, and the key of its lease. It
+// also removes a shared bucket that did not exist when the trial began, unless another
+// account's runner uses it now. The account's runner must have ended.
 func (t *Trial) End(ctx context.Context) error {
 	var failed error
 	for _, name := range streamsOf(t.account) {
@@ -98,8 +98,8 @@ func (t *Trial) End(ctx context.Context) error {
 	return errors.Join(failed, t.forgetLease(ctx), t.removeBuckets(ctx))
 }
 
-// forgetLease removes the key as if it had never been: a deletion that is stored would
-// make the next holder wait for it to run out.
+// forgetLease removes the key without a trace: a stored deletion would make the next holder
+// wait for it to expire.
 func (t *Trial) forgetLease(ctx context.Context) error {
 	stream, err := t.js.Stream(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

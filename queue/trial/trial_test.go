@@ -13,8 +13,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestATrialRemovesItsAccountAlone: another account that came meanwhile keeps all of its
-// own, and the bucket that both use.
+// Another account that was added meanwhile keeps everything of its own, and the shared
+// bucket.
 func TestATrialRemovesItsAccountAlone(t *testing.T) {
 	t.Parallel()
 	q := connect(t)
@@ -42,7 +42,7 @@ func TestATrialRemovesItsAccountAlone(t *testing.T) {
 	natstest.Check(t, err) // nothing of it is left
 }
 
-// TestATrialRemovesTheBucketsThatCameWithIt: else a server would keep them for good.
+// Otherwise a server would keep them.
 func TestATrialRemovesTheBucketsThatCameWithIt(t *testing.T) {
 	t.Parallel()
 	q := connect(t)
@@ -56,7 +56,7 @@ func TestATrialRemovesTheBucketsThatCameWithIt(t *testing.T) {
 	if _, err := q.JetStream().Stream(ctx, "KV_"+queue.LeaseBucket); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the bucket of leases: %v", err)
 	}
-	natstest.Check(t, begun.End(ctx)) // again, as after an end that was cut short
+	natstest.Check(t, begun.End(ctx)) // again, as after an interrupted end
 }
 
 func isOccupied(err error, found int) bool {
@@ -64,7 +64,7 @@ func isOccupied(err error, found int) bool {
 	return ok && len(occupied.Found) == found
 }
 
-// connect is a connection to a server of its own, which the streams are made through.
+// connect returns a connection to a new server, through which the streams are created.
 func connect(t *testing.T) *queue.Queue {
 	t.Helper()
 	q, err := queue.Connect(queue.ConnectConfig{URL: natstest.Serve(t, t.TempDir()).URL(), Log: natstest.Quiet()})

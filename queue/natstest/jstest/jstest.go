@@ -1,5 +1,5 @@
-// Package jstest hands a part of the queue the JetStream of a server that runs until the end
-// of a test, so that the part is built without the others.
+// Package jstest gives a part of the queue the JetStream of a server that runs until the
+// end of a test. The part is thus built without the others.
 package jstest
 
 import (
@@ -18,7 +18,7 @@ func Connect(t testing.TB, url string) *queue.JetStream {
 	return q.JetStream()
 }
 
-// New is the JetStream of a server of its own.
+// New returns the JetStream of a new server.
 func New(t testing.TB) *queue.JetStream {
 	t.Helper()
 	return Connect(t, natstest.Serve(t, t.TempDir()).URL())
