@@ -1,5 +1,5 @@
-// How a command that was read is accepted or refused: one transaction of the ledger,
-// with its facts and the operations that follow from it.
+// Acceptance or refusal of a parsed command: one ledger transaction with its facts and
+// operations.
 
 package jobs
 
@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// accept decides what a command is inside the writer's transaction: one seen
-// before, a conflict, a refusal, or a new promise.
+// accept classifies a command inside the writer's transaction: a duplicate, a conflict,
+// a refusal, or a new command.
 func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 	a.forget() // Write may run this twice
 	if a.hash == "" {
@@ -27,7 +27,7 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 		return acceptAgain(tx, a, known)
 	}
 	if known.RefusedHash == a.hash {
-		a.absorbed = true // refused before, and the fact says so
+		a.absorbed = true // refused before; the ledger has the fact
 		return nil
 	}
 	if a.invalid != nil {
@@ -43,9 +43,9 @@ func (a *arrival) refuse(tx *ledger.Tx, code, reason string) error {
 	return a.answerOnce(tx, a.rejected(code, reason), reason)
 }
 
-// answerOnce appends the fact that a content is refused or in conflict, once for each
-// content and for a bounded number of contents of an id: without a bound, a producer
-// would fill the journal with one id. What is beyond it becomes a dead letter.
+// answerOnce appends the fact that a content is refused or in conflict, once per content
+// and for a bounded number of contents per id. The bound keeps a producer from filling
+// the journal under one id. Further contents become dead letters.
 func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) error {
 	before, contents, err := tx.RefusedContent(a.id(), a.hash)
 	if err != nil || before {
@@ -59,7 +59,7 @@ func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) err
 	return tx.Append(answer)
 }
 
-// ref is what each fact about the command carries.
+// ref returns the reference that each fact about the command carries.
 func (a *arrival) ref() fact.Ref {
 	if a.invalid != nil {
 		return fact.Ref{CommandID: a.invalid.ID, Labels: a.invalid.Labels, Trace: a.trace}
@@ -73,8 +73,8 @@ func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 	}
 }
 
-// acceptAgain absorbs the same content, whenever it comes; other content under
-// the same id is a conflict, and the first remains.
+// acceptAgain absorbs a duplicate. Other content under the same id is a conflict; the
+// first content stays accepted.
 func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	if known.Kind == a.kind && known.AcceptedHash == a.hash {
 		a.absorbed = true
@@ -118,8 +118,8 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	return err
 }
 
-// startsNow reports whether the intent goes with the acceptance: there is one operation,
-// and every proxy's expiry is known.
+// startsNow reports whether the intent can be committed with the acceptance: the command
+// has one operation, and the expiry of each proxy is known.
 func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, atOnce bool, err error) {
 	if !a.token || len(planned) != 1 {
 		return p, false, nil
@@ -129,7 +129,7 @@ func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, at
 	return p, atOnce, err
 }
 
-// unclaimed leaves out the proxies that another operation holds.
+// unclaimed returns the proxies that no other operation holds, and the skipped ones.
 func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.SkippedProxy, err error) {
 	for _, id := range c.ProxyIDs {
 		holder, err := tx.Claimant(id)
@@ -145,12 +145,11 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 	return ids, skipped, nil
 }
 
-// careful reports whether the chunks of a command go one after another, as they do
-// under a limit: each is then decided on with what the others have cost.
+// careful reports whether the chunks of a command run one at a time, because a limit
+// applies. Each decision then includes the cost of the earlier chunks.
 func (r *Runner) careful(c command.Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
 
-// jobsOf makes the jobs that may start at once: of a careful command only the
-// first.
+// jobsOf makes the jobs that may start at once: for a careful command only the first.
 func (r *Runner) jobsOf(c command.Command, planned []fact.Planned, made []fact.Operation) []*job {
 	if len(made) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
@@ -165,10 +164,9 @@ func (r *Runner) jobsOf(c command.Command, planned []fact.Planned, made []fact.O
 	return jobs
 }
 
-// takeTokens takes a token of the rate for each command whose intent may be
-// committed together with its acceptance, because nothing has to be read first
-// and no pause holds it. It does so before Write, because the function that
-// Write is given may run twice or be undone.
+// takeTokens takes a rate token for each command whose intent may be committed with its
+// acceptance: no read is needed first and no pause blocks it. It runs before Write,
+// because Write may run its function twice or roll it back.
 func (r *Runner) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}
@@ -177,7 +175,7 @@ func (r *Runner) takeTokens(arrivals []*arrival) {
 	}
 }
 
-// giveTokensBack gives back the tokens that no intent has used.
+// giveTokensBack returns the tokens that no intent used.
 func (r *Runner) giveTokensBack(arrivals []*arrival) {
 	for _, a := range arrivals {
 		if a.token && !a.started {

@@ -1,5 +1,5 @@
-// The clock by which the age of an attempt is measured: the machine's wall clock, its
-// monotonic clock and the provider's, compared.
+// The clock that measures the age of an attempt. It compares the machine's wall clock,
+// its monotonic clock and the provider's clock.
 
 package jobs
 
@@ -11,33 +11,33 @@ import (
 	"perennial/upstream"
 )
 
-// clocksApart is how far the clocks of two runners may be from one another, when each may
-// be upstream.MaxSkew away from the provider's. The facts of another runner may lie so far
-// ahead without this machine's clock having been set back.
+// clocksApart is the largest difference between two runners' clocks, each up to
+// upstream.MaxSkew from the provider's. Another runner's facts may be that far in the
+// future although this machine's clock was not set back.
 const clocksApart = 2 * upstream.MaxSkew
 
-// clock compares three clocks: the machine's, its monotonic one since the
-// process began, and the provider's, as its replies show it. The age of an
-// attempt that may have executed is the largest that any of them says.
+// clock compares three clocks: the machine's wall clock, its monotonic clock since the
+// process began, and the provider's as its replies show it. The age of an attempt that
+// may have executed is the largest of the three.
 type clock struct {
 	now   func() time.Time
-	start time.Time // with the monotonic reading
+	start time.Time // with its monotonic reading
 
 	mu        sync.Mutex
 	highWater time.Time
-	server    time.Time // the provider's clock …
-	heardAt   time.Time // … when it was heard
+	server    time.Time // the provider's clock at heardAt
+	heardAt   time.Time
 }
 
-// newClock makes a clock. highWater is the latest instant that the ledger holds.
+// newClock makes a clock. highWater is the latest instant in the ledger.
 func newClock(now func() time.Time, highWater time.Time) *clock {
 	return &clock{now: now, start: now(), highWater: highWater}
 }
 
-// Now is the machine's clock, in UTC.
+// Now returns the machine's time in UTC.
 func (c *clock) Now() time.Time { return c.now().UTC() }
 
-// Hear takes in the provider's timestamp of a reply.
+// Hear records the provider's timestamp of a reply.
 func (c *clock) Hear(server time.Time) {
 	if server.IsZero() {
 		return
@@ -47,9 +47,8 @@ func (c *clock) Hear(server time.Time) {
 	c.server, c.heardAt = server, c.now()
 }
 
-// HearReply takes in the timestamp of a reply to a POST. It may be a replay, which
-// may carry the first reply's timestamp (trap 56): one that lies well before the
-// provider's time as it is known is ignored.
+// HearReply records the timestamp of a reply to a POST. A replay may carry the first
+// reply's timestamp (trap 56); one well before the known provider time is ignored.
 func (c *clock) HearReply(server time.Time) {
 	c.mu.Lock()
 	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-upstream.MaxSkew))
@@ -59,7 +58,8 @@ func (c *clock) HearReply(server time.Time) {
 	}
 }
 
-// Provider is the provider's time by its replies; before the first reply, the machine's.
+// Provider returns the provider's time by its replies. Before the first reply it returns
+// the machine's time.
 func (c *clock) Provider() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *clock) Provider() time.Time {
 	return c.server.Add(c.now().Sub(c.heardAt)).UTC()
 }
 
-// Elapsed is how long ago an instant was, by the clock that says longest.
+// Elapsed returns the time since an instant, by the clock that measures the longest.
 func (c *clock) Elapsed(since *time.Time) time.Duration {
 	if since == nil {
 		return 0
@@ -79,8 +79,8 @@ func (c *clock) Elapsed(since *time.Time) time.Duration {
 	return max(now.Round(0).Sub(*since), monotonic.Sub(*since), c.Provider().Sub(*since))
 }
 
-// Skew is how far the machine's clock was ahead of the provider's when it was heard last;
-// heard is false before.
+// Skew returns how far the machine's clock was ahead of the provider's at the last
+// reply. heard is false before the first reply.
 func (c *clock) Skew() (skew time.Duration, heard bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (c *clock) Skew() (skew time.Duration, heard bool) {
 
 func (c *clock) skew() time.Duration { return c.heardAt.Round(0).Sub(c.server) }
 
-// Wrong says why the machine's clock cannot be trusted, "" when it can: nothing
-// that may have executed is sent again by a wrong clock.
+// Wrong returns why the machine's clock cannot be trusted, "" if it can. With a wrong
+// clock, nothing that may have executed is sent again.
 func (c *clock) Wrong() string {
 	now := c.now()
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-// The log line of dead letters, once a minute at most.
+// The log line about dead letters, at most once a minute.
 
 package jobs
 
@@ -9,15 +9,15 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// deadLineEvery is the least time between two log lines about dead letters. A producer
-// that writes nothing readable must not fill the log.
+// deadLineEvery is the minimum interval between two log lines about dead letters, so
+// that an invalid producer does not fill the log.
 const deadLineEvery = time.Minute
 
-// deadLine counts the dead letters since the last log line, and keeps the first of them.
+// deadLine counts the dead letters since the last log line and keeps the first.
 type deadLine struct {
 	mu     sync.Mutex
 	count  int
-	first  uint64 // in the commands stream
+	first  uint64 // sequence in the commands stream
 	reason string
 	said   time.Time
 }
@@ -31,8 +31,7 @@ func (d *deadLine) add(seq uint64, reason string) {
 	}
 }
 
-// log logs what was counted, unless there is nothing, or a line was logged within the last
-// minute.
+// log logs the count, unless it is zero or a line was logged within the last minute.
 func (d *deadLine) log(log *logrus.Entry, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,16 +1,15 @@
-// Package jobs executes commands. It takes them in, cuts each into operations, executes
-// each of these at the provider under one idempotency key, and records the outcome.
+// Package jobs executes commands. It takes commands in and cuts each into operations. It
+// executes each operation at the provider under one idempotency key and records the
+// outcome.
 //
-// Read decide.Decide first: it is the only place that decides what a reply or a read of
-// the provider, a price, a limit or a passed time means for an operation. It reads no
-// clock and does no I/O: (operation, what happened) → (facts, what next). This package
-// is the shell around it: intake, the rate gate, the workers that send, the loop that
-// queues what has come due. What is refused on arrival is in accept.go, what a person
-// changes in operator.go and resolve.go. The comparison with the provider is in
-// reconcile, what people ask in inspect, commands in command.
+// Read decide.Decide first: it alone decides what an event means for an operation:
+// (operation, event) → (facts, next action). This package is the shell around it: the
+// intake, the rate gate, the workers that send, and the loop that queues operations as
+// they come due. accept.go refuses commands on arrival. operator.go and package desk
+// hold the changes that operators make. Package reconcile compares the books with the
+// provider, package inspect answers questions, and package command defines commands.
 //
-// The shell keeps one order, always: the intent is on the disk before the first
-// byte is sent, the result is on the disk before anything follows from it, and a
-// command is acknowledged when what became of it is on the disk: accepted, refused,
-// seen before, or a dead letter.
+// The shell always keeps one order. The intent is on disk before the first byte is sent.
+// The result is on disk before anything follows from it. A command is acknowledged after
+// its outcome is on disk: accepted, refused, duplicate, or dead letter.
 package jobs

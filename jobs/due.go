@@ -1,4 +1,4 @@
-// The loop that reads from the ledger which operations are due, and queues them again.
+// The loop that reads due operations from the ledger and queues them.
 
 package jobs
 
@@ -12,15 +12,15 @@ import (
 	"perennial/ledger/fact"
 )
 
-// idle is how long runDueLoop sleeps when the ledger names no time.
+// idle is how long runDueLoop sleeps if the ledger names no time.
 const idle = time.Minute
 
-// runDueLoop queues what waits in the ledger when its time has come. No worker is
-// held while an operation waits.
+// runDueLoop queues operations of the ledger as they come due. A waiting operation
+// occupies no worker.
 func (r *Runner) runDueLoop(ctx context.Context) error {
 	for {
-		// One instant for both questions: what comes due between two would be in
-		// neither answer.
+		// Both queries use one instant. Otherwise an operation that comes due between
+		// them would be missed.
 		now := r.clock.Now()
 		if err := r.queueDue(ctx, now); err != nil && ctx.Err() == nil {
 			r.Log.WithError(err).Error("the operations that are due could not be read from the ledger; the read is tried again")
@@ -42,16 +42,16 @@ func (r *Runner) runDueLoop(ctx context.Context) error {
 	}
 }
 
-// due is what of one state and kind comes due in the ledger, and the lane that it
-// takes room in.
+// due is a set of operations that come due in the ledger, by state and kind, and the
+// lane whose room they take.
 type due struct {
 	state fact.State
 	kind  fact.Kind
 	lane  lane
 }
 
-// comesBack lists what the loop asks the ledger for: each state and kind apart, so that
-// a full one does not hide the others.
+// comesBack lists the queries of the loop. Each state and kind is separate, so that a
+// full one does not hide the others.
 var comesBack = func() (all []due) {
 	for _, state := range []fact.State{fact.StateHeld, fact.StateWaiting} {
 		for _, k := range kindsByPriority() {
@@ -76,10 +76,10 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	for _, due := range comesBack {
 		free := r.ready.freeBack(due.lane)
 		if free <= 0 {
-			r.backlog.Store(true) // not known: read again when there is room
+			r.backlog.Store(true) // unknown: read again when there is room
 			continue
 		}
-		// What is active may be among the first rows: ask for that many more.
+		// The first rows may be active already: ask for that many more.
 		records, err := r.Ledger.Due(ctx, due.state, due.kind, now, free+3*r.ready.capacity)
 		if err != nil {
 			return err
@@ -93,10 +93,10 @@ func (r *Runner) queueDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// cannotGoOn logs, once a minute, that an operation could not be queued. The others are
-// not held up by it.
+// cannotGoOn logs, at most once a minute, that an operation could not be queued. The
+// others continue.
 func (r *Runner) cannotGoOn(record fact.Operation, err error) {
-	if errors.Is(err, ledger.ErrStale) { // it was changed since it was read: the next read shows it
+	if errors.Is(err, ledger.ErrStale) { // changed since it was read: the next read shows it
 		return
 	}
 	r.mu.Lock()
@@ -122,7 +122,7 @@ func (r *Runner) queueOne(ctx context.Context, x *reading, l lane, record fact.O
 	return r.enqueueRead(ctx, x, fromLedger, record)
 }
 
-// unhold decides again on an operation whose hold has ended, and queues it.
+// unhold decides on an operation whose hold has expired, and queues it.
 func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
 	c, err := r.command(ctx, record.CommandID)
 	if err != nil {
@@ -137,5 +137,5 @@ func (r *Runner) unhold(ctx context.Context, record fact.Operation) error {
 	if err != nil {
 		return err
 	}
-	return r.enqueueTo(ctx, released, r.ready.pushBack) // it is as it is now, and comes due no more
+	return r.enqueueTo(ctx, released, r.ready.pushBack) // current as read, and no longer due
 }

@@ -1,4 +1,4 @@
-// The rate gate: every request of an App ID waits here for its turn, by priority.
+// The rate gate. Every request of an App ID waits here for its turn, by priority.
 
 package jobs
 
@@ -11,10 +11,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// gatePriority is the order in which the rate gate serves.
+// gatePriority is a priority at the rate gate.
 type gatePriority int
 
-// The gate's order (design: the account's one rate gate).
+// The gate's priorities, most urgent first.
 const (
 	priorityAmbiguous gatePriority = iota // may have executed: the window is running
 	priorityRenewal
@@ -23,8 +23,8 @@ const (
 	priorityListing
 )
 
-// rateGate is the one place through which every request of an App ID goes, so that
-// commands, polls and listings share one rate. It knows nothing of pauses.
+// rateGate passes every request of an App ID, so that commands, polls and listings share
+// one rate. It ignores pauses.
 type rateGate struct {
 	limiter *rate.Limiter
 
@@ -32,8 +32,8 @@ type rateGate struct {
 	waiting inOrder[*waiter]
 	order   int64
 	pumping bool
-	spare   int // tokens that were given back
-	passed  int // turns in a row that went past the read that has waited longest
+	spare   int // returned tokens
+	passed  int // consecutive turns that skipped the longest-waiting read
 }
 
 type waiter struct {
@@ -43,27 +43,27 @@ type waiter struct {
 	gone     bool
 }
 
-// newRateGate makes a gate that lets perSecond requests pass a second.
+// newRateGate makes a gate for perSecond requests a second.
 func newRateGate(perSecond float64) *rateGate {
 	return &rateGate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
 }
 
-// TryPass goes through only if no caller waits and a token is there.
+// TryPass passes only if no caller waits and a token is available.
 func (g *rateGate) TryPass() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.waiting) == 0 && !g.pumping && g.take()
 }
 
-// GiveBack returns the token of a TryPass whose request is not made.
+// GiveBack returns the token of a TryPass whose request is not sent.
 func (g *rateGate) GiveBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.spare++
 }
 
-// take takes a token if one is there. One that was given back counts as long as
-// the limiter has room for it, so that there are never more than its burst.
+// take takes a token if one is available. A returned token counts only while the limiter
+// has room, so that the total never exceeds the burst.
 func (g *rateGate) take() bool {
 	if g.takeSpare() {
 		return true
@@ -83,13 +83,12 @@ func (g *rateGate) takeSpare() bool {
 	return true
 }
 
-// readEvery is the share of reads: where others would take every turn, each so many is that
-// of the read that has waited longest. Without listings no slot fires, and polls come before
-// them.
+// readEvery gives every fourth turn to the longest-waiting read if other requests would
+// take every turn. Schedules cannot run without listings, and polls go before listings.
 const readEvery = 4
 
-// Pass waits for a turn: by priority, then in order of arrival; polls and listings have
-// their share.
+// Pass waits for a turn, by priority and then in order of arrival. Polls and listings
+// have a guaranteed share.
 func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	}
 }
 
-// pump hands out one token at a time, each to the caller that is first by then. It ends
+// pump hands out tokens one at a time, each to the first caller at that moment. It ends
 // when no caller waits, so an idle gate holds no goroutine.
 func (g *rateGate) pump() {
 	for {
@@ -136,8 +135,8 @@ func (g *rateGate) pump() {
 	}
 }
 
-// prune drops callers that have given up; more is false when none is left, and
-// spare says that a token that was given back is taken for the first of them.
+// prune drops callers that have given up. more is false if none is left; spare says that
+// a returned token is taken for the first.
 func (g *rateGate) prune() (more, spare bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -169,8 +168,8 @@ func (g *rateGate) serve() {
 	}
 }
 
-// oldestRead is where the read is that has waited longest; -1: none waits. Few wait at once:
-// each is one of the account's requests in progress.
+// oldestRead returns the index of the longest-waiting read, -1 if none. A linear search
+// is enough: at most the account's concurrent requests wait.
 func (g *rateGate) oldestRead() int {
 	oldest := -1
 	for i, w := range g.waiting {
@@ -183,7 +182,7 @@ func (g *rateGate) oldestRead() int {
 
 func (w *waiter) reads() bool { return w.priority >= priorityPoll }
 
-// before: by priority, then in order of arrival.
+// before orders by priority, then by arrival.
 func (w *waiter) before(other *waiter) bool {
 	if w.priority != other.priority {
 		return w.priority < other.priority

@@ -1,10 +1,10 @@
-// A heap of what has an order of its own.
+// A heap for elements that define their own order.
 
 package jobs
 
 type ordered[T any] interface{ before(other T) bool }
 
-// inOrder is a heap for container/heap: the first is the one that is before all others.
+// inOrder implements heap.Interface; the first element is before all others.
 type inOrder[T ordered[T]] []T
 
 func (h inOrder[T]) Len() int           { return len(h) }

@@ -1,5 +1,5 @@
-// Intake: commands are read from the stream, accepted in batches, and acknowledged once
-// they are in the ledger.
+// Intake: it reads commands from the stream, accepts them in batches, and acknowledges
+// them once they are in the ledger.
 
 package jobs
 
@@ -23,18 +23,17 @@ import (
 	"perennial/queue/letters"
 )
 
-// later is when a command is offered again that cannot be started soon.
+// later is the redelivery delay of a command that cannot start soon.
 const later = 5 * time.Second
 
-// batch is the most commands taken in by one commit. Under load a commit's
-// cost is shared by all of them; results that wait to be recorded are held up by
-// some ten milliseconds at most.
+// batch is the most commands accepted in one commit. Under load they share its cost. It
+// delays the recording of results by some ten milliseconds at most.
 const batch = 256
 
-// runIntake takes no more commands than can start soon; the rest stays in
-// JetStream. Each line is read on its own: one that is paused or full holds up no
-// other. A command is acknowledged after it is in the ledger. While one batch is
-// being committed the next is read.
+// runIntake takes only as many commands as can start soon; the rest stays in JetStream.
+// Each line is read separately: a paused or full line does not block the others. A
+// command is acknowledged after it is in the ledger. The next batch is read while one is
+// committed.
 func (r *Runner) runIntake(ctx context.Context) error {
 	arrivals := make(chan *arrival, batch)
 	group, ctx := errgroup.WithContext(ctx)
@@ -55,12 +54,12 @@ func (r *Runner) runIntake(ctx context.Context) error {
 	return group.Wait()
 }
 
-// placeOf is where the commands of a line wait.
+// placeOf returns the place of a line's commands.
 func placeOf(line queue.Line) place {
 	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(command.Urgency(line.Priority))}
 }
 
-// readLoop fetches and parses commands of a line until ctx ends.
+// readLoop fetches and parses the commands of a line until ctx ends.
 func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- *arrival) error {
 	for {
 		limit, err := r.waitForRoom(ctx, line)
@@ -83,7 +82,7 @@ func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- 
 	}
 }
 
-// handOn parses a message and gives it to the accept loop.
+// handOn parses a message and passes it to the accept loop.
 func (r *Runner) handOn(ctx context.Context, m *intake.Message, arrivals chan<- *arrival) error {
 	a, err := r.read(ctx, m)
 	if err != nil {
@@ -101,8 +100,8 @@ func (r *Runner) handOn(ctx context.Context, m *intake.Message, arrivals chan<- 
 	}
 }
 
-// acceptLoop takes what was read into the ledger, as much at once as there is,
-// until there is no more. What comes after ctx has ended is offered again.
+// acceptLoop writes the arrivals to the ledger, as many per commit as have arrived,
+// until the channel closes. Arrivals after the end of ctx are redelivered.
 func (r *Runner) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error {
 	for first := range arrivals {
 		batch := gather(first, arrivals)
@@ -117,13 +116,13 @@ func (r *Runner) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			_ = r.logFailedIntake(ctx, err) // ended by ctx, which ends the reading as well
+			_ = r.logFailedIntake(ctx, err) // fails only when ctx ends, which ends the reading too
 		}
 	}
 	return ctx.Err()
 }
 
-// gather returns the first arrival and those already read after it, at most a batch.
+// gather returns the first arrival and those already waiting, at most a batch.
 func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	taken := append(make([]*arrival, 0, batch), first)
 	for len(taken) < batch {
@@ -140,18 +139,19 @@ func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	return taken
 }
 
-// logFailedIntake says that commands could not be taken in, and waits before the next.
+// logFailedIntake logs that commands could not be accepted, and waits before the next
+// try.
 func (r *Runner) logFailedIntake(ctx context.Context, err error) error {
 	r.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
 	return sleep.For(ctx, time.Second)
 }
 
-// restAfter is how long a line may be without room before what was sent ahead of
-// it is given back to the stream.
+// restAfter is how long a line may have no room before its prefetched messages return to
+// the stream.
 const restAfter = 2 * time.Second
 
-// waitForRoom waits until there is room for commands of a line, and returns how
-// much. A line that gets none soon rests: nothing of it is fetched meanwhile.
+// waitForRoom waits for room in a line's place and returns how much there is. A line
+// without room for restAfter rests: nothing of it is fetched until there is room.
 func (r *Runner) waitForRoom(ctx context.Context, line queue.Line) (int, error) {
 	timer := time.NewTimer(restAfter)
 	defer timer.Stop()
@@ -170,7 +170,7 @@ func (r *Runner) waitForRoom(ctx context.Context, line queue.Line) (int, error) 
 	}
 }
 
-// arrival is a message on its way into the ledger.
+// arrival is a message before its commit to the ledger.
 type arrival struct {
 	msg     *intake.Message
 	kind    fact.Kind
@@ -179,25 +179,25 @@ type arrival struct {
 	hash    string
 	invalid *command.InvalidError
 
-	token bool // of the rate, taken for a request that may go at once
+	token bool // rate token, taken for a request that may be sent at once
 
 	jobs    []*job
-	started bool   // with its intent, which uses the token
-	dead    string // why it goes to the dead letters in place of the ledger
+	started bool   // the intent is committed and uses the token
+	dead    string // why it becomes a dead letter
 
 	trace    fact.Trace
-	inbox    string // that its headers name; "" for none
-	absorbed bool   // it came before
-	conflict string // why its content is not carried out
+	inbox    string // reply inbox from its headers; "" for none
+	absorbed bool   // a duplicate
+	conflict string // why its content is not executed
 }
 
-// forget clears what an acceptance left here whose transaction was rolled back.
+// forget clears the results of an acceptance that was rolled back.
 func (a *arrival) forget() {
 	a.jobs, a.started, a.dead, a.absorbed, a.conflict = nil, false, "", false, ""
 }
 
-// acceptBatch accepts commands in one commit, acknowledges them and queues what
-// they start.
+// acceptBatch accepts commands in one commit, acknowledges them and queues their first
+// jobs.
 func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 	r.takeTokens(arrivals)
 	defer r.giveTokensBack(arrivals)
@@ -223,7 +223,8 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 	return err
 }
 
-// takeOneByOne keeps one bad command from holding up the others.
+// takeOneByOne accepts the arrivals separately, so that one bad command does not block
+// the others.
 func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 	var failed error
 	for _, a := range arrivals {
@@ -238,8 +239,8 @@ func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 	return failed
 }
 
-// ackBatch acknowledges what is in the ledger, and what has no place there after its
-// dead letter.
+// ackBatch acknowledges the commands that are in the ledger. It stores the others as
+// dead letters first.
 func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
 		if a.dead != "" {
@@ -260,7 +261,7 @@ func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed erro
 	return failed
 }
 
-// answer tells the inbox of a command what no command.finished of its own will.
+// answer replies to the inbox of a command that gets no command.finished of its own.
 func (r *Runner) answer(a *arrival) {
 	switch {
 	case a.inbox == "":
@@ -273,7 +274,7 @@ func (r *Runner) answer(a *arrival) {
 	}
 }
 
-// The codes of dead letters, as their stream and a Refusal have them.
+// Codes of dead letters, in their stream and in a Refusal.
 const (
 	codeUnreadable = "unreadable"
 	codeRefused    = "refused"
@@ -287,11 +288,11 @@ type Refusal struct {
 }
 
 func refusal(code, reason string) []byte {
-	text, _ := json.Marshal(Refusal{code, reason}) // texts alone
+	text, _ := json.Marshal(Refusal{code, reason}) // strings only: cannot fail
 	return text
 }
 
-// bury stores a message that cannot be answered by a fact among the dead letters.
+// bury stores a message that no fact can answer as a dead letter.
 func (r *Runner) bury(ctx context.Context, m *intake.Message, code, reason string) error {
 	reason = fact.Bounded(reason)
 	dead := letters.Dead{Code: code, Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
@@ -303,14 +304,14 @@ func (r *Runner) bury(ctx context.Context, m *intake.Message, code, reason strin
 	return nil
 }
 
-// putBack has a command that was read delivered again.
+// putBack asks for redelivery of a command.
 func (r *Runner) putBack(a *arrival, delay time.Duration) error {
 	r.ready.arrive(a.place(), nil)
 	return a.msg.Nak(delay)
 }
 
-// place is where room is kept for it: that of the line it came by, whatever priority
-// its command names.
+// place returns where room is reserved for the command: the place of its line, whatever
+// priority the command names.
 func (a *arrival) place() place {
 	return placeOf(queue.Line{Kind: a.msg.Kind, Priority: a.msg.Priority})
 }
@@ -322,8 +323,8 @@ func (a *arrival) id() string {
 	return a.cmd.ID
 }
 
-// read parses one message. A message that cannot be answered under any id goes
-// to the dead letters, durably, before it is acknowledged.
+// read parses one message. A message without a usable id is durably stored as a dead
+// letter before it is acknowledged.
 func (r *Runner) read(ctx context.Context, m *intake.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(queue.Header(m.Header, "traceparent"), queue.Header(m.Header, "tracestate"))}
 	if to := queue.Header(m.Header, queue.HeaderReplyTo); to != "" && a.inbox == "" {
@@ -345,8 +346,8 @@ func (r *Runner) read(ctx context.Context, m *intake.Message) (*arrival, error) 
 	return a, nil
 }
 
-// parse reads the message's command and the hash that its content is known by: of
-// one that is refused, that of its bytes, unless it may have been accepted before.
+// parse parses the message's command and determines its content hash. Refused content
+// gets the hash of its bytes, unless an earlier version may have accepted it.
 func (a *arrival) parse(rules command.Rules) (err error) {
 	a.cmd, err = command.Parse(a.kind, a.msg.Data, rules)
 	a.cmd.Trace = a.trace
@@ -358,7 +359,7 @@ func (a *arrival) parse(rules command.Rules) (err error) {
 		return err
 	}
 	if a.cmd.Priority == command.UrgencyNormal {
-		a.cmd.Priority = command.Urgency(a.msg.Priority) // the line's, unless the command says one
+		a.cmd.Priority = command.Urgency(a.msg.Priority) // the line's priority, unless the command has one
 	}
 	a.content, a.hash, err = a.cmd.Content()
 	return err

@@ -1,5 +1,5 @@
-// A job, one operation in progress, with its lane, its place in the queue and its order
-// among the others.
+// A job is one operation in progress, with its lane, its place in the queue and its
+// order.
 
 package jobs
 
@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// lane is a line of work that can be paused apart from the others.
+// lane is a class of requests that can be paused separately.
 type lane string
 
 const (
@@ -20,7 +20,7 @@ const (
 	lanePoll    lane = "poll"
 )
 
-// urgency sorts what waits of a lane: by its command's priority.
+// urgency ranks waiting jobs by their command's priority.
 type urgency int
 
 const (
@@ -29,14 +29,14 @@ const (
 	inBulk
 )
 
-// place is what waits of one lane and urgency; each has room of its own, so that
-// none waits for room behind another.
+// place holds the waiting jobs of one lane and urgency. Each place has its own capacity,
+// so that one does not block another.
 type place struct {
 	lane    lane
 	urgency urgency
 }
 
-// paying are the places of what pays, in the order in which they are compared.
+// paying lists the places of jobs that charge, in the order of comparison.
 var paying = func() (all []place) {
 	for u := urgent; u <= inBulk; u++ {
 		for _, k := range kindsByPriority() {
@@ -48,7 +48,7 @@ var paying = func() (all []place) {
 
 var polling = place{lanePoll, usual}
 
-// urgencyOf is where the operations of a command wait.
+// urgencyOf returns the urgency of a command's operations.
 func urgencyOf(p command.Urgency) urgency {
 	switch p {
 	case command.UrgencyHigh:
@@ -60,20 +60,20 @@ func urgencyOf(p command.Urgency) urgency {
 	return usual
 }
 
-// job is one operation on its way through a worker.
+// job is an operation on its way through a worker.
 type job struct {
 	lane        lane
 	urgency     urgency
 	priority    gatePriority
-	at          time.Time // within a priority, the earliest first
-	expired     bool      // all its proxies had when it was queued: what lives goes first, and of these the latest
+	at          time.Time // orders jobs of equal priority, earliest first
+	expired     bool      // all its proxies had expired when queued: live proxies go first, then the latest expired
 	op          decide.Operation
 	cmd         command.Command
-	sending     *fact.OperationSending // committed already, not yet sent
-	unknown     []string               // of its proxies, those that the provider did not know a moment ago
-	released    bool                   // by a person: the day's limit does not hold it again
-	releaseSlot func()                 // gives the place among the requests in progress back
-	probe       bool                   // let through a paused lane, to see whether it works
+	sending     *fact.OperationSending // committed but not yet sent
+	unknown     []string               // proxies that the provider just did not know
+	released    bool                   // by an operator: the daily limit does not hold it again
+	releaseSlot func()                 // frees its request slot
+	probe       bool                   // passes a paused lane, to test it
 }
 
 func (j *job) place() place {
@@ -83,11 +83,11 @@ func (j *job) place() place {
 	return place{j.lane, j.urgency}
 }
 
-// begun reports whether the job's intent is committed, or an attempt may have executed.
+// begun reports whether the intent is committed or an attempt may have executed.
 func (j *job) begun() bool { return j.sending != nil || j.priority == priorityAmbiguous }
 
-// turn is the priority at the gate: the turn among what pays was taken in ready,
-// and at the gate they would pass one another again.
+// turn returns the job's priority at the gate. Jobs that charge share one there: ready
+// has ordered them, and the gate must not reorder them.
 func (j *job) turn() gatePriority { return min(j.priority, priorityRenewal) }
 
 func (j *job) before(other *job) bool {

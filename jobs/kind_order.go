@@ -1,4 +1,4 @@
-// The row of order.create in the table of kinds, and its body.
+// The row of order.create in the table of kinds, and its request body.
 
 package jobs
 

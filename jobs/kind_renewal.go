@@ -1,4 +1,4 @@
-// The row of proxy.renew in the table of kinds, and its body.
+// The row of proxy.renew in the table of kinds, and its request body.
 
 package jobs
 

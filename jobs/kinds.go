@@ -1,6 +1,6 @@
-// The table of job kinds joins the vocabularies: what the commands stream, the ledger
-// and the provider call a kind, and the lane that it is sent in. What a new kind needs
-// beside its row, the linter names (exhaustive).
+// The table of job kinds. It maps the names of a kind in the commands stream, the ledger
+// and the provider's API, and its lane. The linter (exhaustive) names what else a new
+// kind needs.
 
 package jobs
 
@@ -18,16 +18,16 @@ import (
 // kind is one row of the table.
 type kind struct {
 	subject  queue.Kind         // of its commands
-	lane     lane               // in which it pays
-	priority gatePriority       // among what pays
-	write    upstream.WriteKind // the request
+	lane     lane               // lane of its requests
+	priority gatePriority       // among requests that charge
+	write    upstream.WriteKind // the request to the provider
 	body     bodyMaker
-	// polled: a success leaves the operation open, and it is read until it settles.
+	// polled says that success leaves the operation open; it is read until it settles.
 	polled bool
 }
 
-// bodyMaker makes the bytes of a request. They depend on the membership alone, in
-// the order of the ids, so that an attempt after a restart sends the same.
+// bodyMaker makes the bytes of a request. They depend only on the members in the order
+// of their ids, so that an attempt after a restart sends the same bytes.
 type bodyMaker func(c command.Command, ids []string, cidrField string) ([]byte, error)
 
 // kinds has a row for each kind.
@@ -36,7 +36,7 @@ var kinds = map[fact.Kind]kind{
 	fact.KindRenewal: renewalKind,
 }
 
-// rowOf is the row of a kind.
+// rowOf returns the row of a kind.
 func rowOf(k fact.Kind) kind {
 	row, ok := kinds[k]
 	if !ok {
@@ -45,8 +45,8 @@ func rowOf(k fact.Kind) kind {
 	return row
 }
 
-// KindOf is what the ledger calls the commands of a subject, "" for none: no such
-// command can be parsed.
+// KindOf returns the ledger's kind for a subject, "" if unknown; such commands cannot be
+// parsed.
 func KindOf(subject queue.Kind) fact.Kind {
 	for k, row := range kinds {
 		if row.subject == subject {
@@ -56,10 +56,10 @@ func KindOf(subject queue.Kind) fact.Kind {
 	return ""
 }
 
-// Kinds are all kinds, as the ledger calls them, in the order of their names.
+// Kinds lists the ledger's names of all kinds, sorted.
 func Kinds() []fact.Kind { return slices.Sorted(maps.Keys(kinds)) }
 
-// kindsByPriority are all kinds, the most urgent first.
+// kindsByPriority lists all kinds, the most urgent first.
 func kindsByPriority() []fact.Kind {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b fact.Kind) int {
 		return cmp.Compare(kinds[a].priority, kinds[b].priority)

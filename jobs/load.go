@@ -1,5 +1,4 @@
-// How an operation's record becomes a job: its command, and the lines still to be
-// renewed.
+// How an operation's record becomes a job: its command, and the lines still to renew.
 
 package jobs
 
@@ -13,12 +12,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// codeReleased marks an operation that a person released.
+// codeReleased marks an operation that an operator released.
 const codeReleased = "released"
 
-// job makes the unit of work of an operation.
+// job makes the job of an operation.
 func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *job {
-	c.ProxyIDs = nil // an operation knows its own
+	c.ProxyIDs = nil // an operation has its own
 	row := rowOf(record.Kind)
 	j := &job{
 		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding, Trace: c.Trace},
@@ -39,8 +38,8 @@ func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *jo
 	return j
 }
 
-// load makes a job of a record: its command and, of a renewal, the lines that
-// are still to be renewed.
+// load makes the job of a record: its command and, for a renewal, the lines still to
+// renew.
 func (r *Runner) load(ctx context.Context, record fact.Operation) (*job, error) {
 	c, err := r.command(ctx, record.CommandID)
 	if err != nil {
@@ -61,10 +60,10 @@ func (r *Runner) load(ctx context.Context, record fact.Operation) (*job, error) 
 	return r.job(record, c, ids), nil
 }
 
-// keptCommands bounds the commands that are kept: each has up to command.MaxCommandBytes.
+// keptCommands bounds the cached commands; each has up to command.MaxCommandBytes.
 const keptCommands = 256
 
-// keep keeps a command, for the operations of it that are loaded next.
+// keep caches a command for its next operations.
 func (r *Runner) keep(c command.Command) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,9 +73,8 @@ func (r *Runner) keep(c command.Command) {
 	r.kept[c.ID] = c
 }
 
-// command is what an accepted command asked for, without its proxies: an operation knows
-// its own. It is read from the journal unless it was kept: that of an operation which came
-// back from a wait, or of the one before it, is.
+// command returns an accepted command without its proxies, which each operation has. It
+// comes from the cache or from the journal.
 func (r *Runner) command(ctx context.Context, id string) (command.Command, error) {
 	r.mu.Lock()
 	c, kept := r.kept[id]
@@ -99,13 +97,13 @@ func (r *Runner) command(ctx context.Context, id string) (command.Command, error
 	return c, nil
 }
 
-// enqueue loads an operation and queues it, unless another one of a careful command goes
-// first.
+// enqueue loads an operation and queues it, unless another operation of a careful
+// command goes first.
 func (r *Runner) enqueue(ctx context.Context, record fact.Operation) error {
 	return r.enqueueTo(ctx, record, r.ready.push)
 }
 
-// enqueueRead is enqueue for one of the operations of a read.
+// enqueueRead does the same for an operation of a read.
 func (r *Runner) enqueueRead(ctx context.Context, x *reading, s source, record fact.Operation) error {
 	return r.enqueueTo(ctx, record, func(j *job) { x.push(s, j) })
 }
@@ -128,9 +126,9 @@ func (r *Runner) enqueueTo(ctx context.Context, record fact.Operation, push func
 	return nil
 }
 
-// nextOf is the operation of a careful command that may start, "" for none: the first that
-// is accepted, while what the others cost is decided or counts already. One that may have
-// executed counts at its estimate, and holds up no other, however long it waits.
+// nextOf returns the operation of a careful command that may start, "" if none. It is
+// the first accepted one, once the cost of the others is decided or counted. An
+// operation that may have executed counts at its estimate and does not block the others.
 func nextOf(ctx context.Context, l *ledger.Ledger, commandID string) (next string, err error) {
 	all, err := l.OperationsOf(ctx, commandID)
 	if err != nil {

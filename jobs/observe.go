@@ -1,7 +1,7 @@
-// Every renewal records which expiry of each proxy it pays for: a second one for the same
-// expiry would be paid twice, and only the earlier expiry shows whether it moved. A
-// guarded command reads its proxies anyway (precheck.go). For any other, what was last
-// seen serves, unless a renewal has settled since.
+// Every renewal records the expiry of each proxy that it extends. A second renewal for
+// the same expiry would pay twice, and only the earlier expiry shows whether it moved. A
+// guarded command reads its proxies anyway (precheck.go). For others the last known
+// expiry is used, unless a renewal has settled since.
 
 package jobs
 
@@ -16,8 +16,8 @@ import (
 	"perennial/upstream"
 )
 
-// observe finds the expiries that an unguarded renewal pays for, and adds to h the proxies
-// whose details cannot be read.
+// observe finds the expiries that an unguarded renewal extends, and adds unreadable
+// proxies to h.
 func (r *Runner) observe(ctx context.Context, j *job, p *checked, h *decide.Prechecked) error {
 	p.observed = map[string]time.Time{}
 	unseen, err := seenOf(ctx, r.Ledger, p.ids, p.observed)
@@ -33,7 +33,7 @@ func (r *Runner) observe(ctx context.Context, j *job, p *checked, h *decide.Prec
 		proxy, err := r.readProxy(ctx, j, id)
 		unread, failed := errors.AsType[*unreadError](err)
 		switch {
-		case errors.Is(err, upstream.CodeProxyNotFound): // whether it renews it, its own reply says
+		case errors.Is(err, upstream.CodeProxyNotFound): // the renewal's own reply decides
 			p.unknown = append(p.unknown, id)
 			continue
 		case errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
@@ -53,8 +53,8 @@ func (r *Runner) observe(ctx context.Context, j *job, p *checked, h *decide.Prec
 	return nil
 }
 
-// seenOf puts into observed what the ledger's table of proxies shows, and returns
-// the proxies of which it shows nothing that still holds.
+// seenOf puts the known expiries of the ledger's proxy table into observed, and returns
+// the proxies without a current one.
 func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[string]time.Time) (unseen []string, err error) {
 	for _, id := range ids {
 		expires, known, err := l.SeenExpiry(ctx, id)
@@ -70,9 +70,8 @@ func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[st
 	return unseen, nil
 }
 
-// listFor reads the list of proxies, which shows many in one request, until it
-// has shown all that are missing, in no more requests than reading each would
-// take. It returns what is still missing.
+// listFor reads the proxy list until it has shown all missing proxies. It uses at most
+// as many requests as single reads would take. It returns the proxies still missing.
 func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []string, observed map[string]time.Time) ([]string, error) {
 	r.listing.Lock() // one worker's list serves the others
 	defer r.listing.Unlock()
@@ -97,15 +96,15 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 		if unseen, err = seenOf(ctx, r.Ledger, unseen, observed); err != nil {
 			return nil, err
 		}
-		if more, _ := pages.Follow(got); !more { // each that it did not show is read
+		if more, _ := pages.Follow(got); !more { // the rest is read one by one
 			break
 		}
 	}
 	return unseen, err
 }
 
-// noteAll stores what a read showed, as of the moment it was asked for: what was settled
-// since may not be in it.
+// noteAll stores the proxies of a read as of the time of its request, because later
+// settlements may be missing from it.
 func (r *Runner) noteAll(ctx context.Context, at time.Time, page []upstream.Proxy) error {
 	known := make([]ledger.Proxy, 0, len(page))
 	for _, p := range page {
@@ -114,8 +113,8 @@ func (r *Runner) noteAll(ctx context.Context, at time.Time, page []upstream.Prox
 	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known...) })
 }
 
-// seenNow is observe inside the writer's transaction, for a command that starts
-// with its acceptance; ok is false when a proxy has to be read first.
+// seenNow is observe inside the writer's transaction, for a command that starts with its
+// acceptance. ok is false if a proxy has to be read first.
 func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok bool, err error) {
 	observed = make(map[string]time.Time, len(ids))
 	for _, id := range ids {
@@ -130,7 +129,7 @@ func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok boo
 	return observed, true, nil
 }
 
-// ReadOrder reads an order in its turn among the account's requests, for a person.
+// ReadOrder reads an order for an operator, in its turn among the account's requests.
 func (r *Runner) ReadOrder(ctx context.Context, no string) (read upstream.Order, err error) {
 	if err := r.readable(); err != nil {
 		return read, err

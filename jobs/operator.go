@@ -1,4 +1,4 @@
-// Pauses that a person asks for.
+// Pauses that an operator requests.
 
 package jobs
 
@@ -12,9 +12,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// PauseByHand stops the account until ResumeByHand. The error is a RefusedError
-// without a name or a reason, else the ledger's: the account is paused all the
-// same, and it is recorded once that can be done.
+// PauseByHand pauses the account until ResumeByHand. It returns a RefusedError without a
+// name or a reason, else the ledger's error. On a ledger error the pause still holds,
+// and is recorded as soon as possible.
 func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return err
@@ -26,13 +26,13 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 	return nil
 }
 
-// PausedByHand is the pause of an earlier PauseByHand that is in force. Another one keeps its
-// reason.
+// PausedByHand returns the pause of an earlier PauseByHand that is in force. A second
+// PauseByHand keeps its reason.
 func (r *Runner) PausedByHand() (ledger.Pause, bool) { return r.pauses.byHand() }
 
-// ResumeByHand ends every pause, whatever its cause and its end, and says how
-// many; what does not work will pause again. A pause whose end could not be
-// recorded stays in force and is part of the error.
+// ResumeByHand ends every pause, whatever its cause or end, and returns how many. A
+// persistent failure pauses again. A pause whose end cannot be recorded stays in force,
+// and the error includes it.
 func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int, err error) {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int
 	for _, x := range r.pauses.list() {
 		f := fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
-			f.PresumeSentBy = r.Provider.AppID() // whether it was sent is not known
+			f.PresumeSentBy = r.Provider.AppID() // it may have been sent
 		}
 		if failed := r.resumeAs(ctx, x, f); failed != nil {
 			err = errors.Join(err, failed)

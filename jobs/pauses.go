@@ -1,5 +1,5 @@
-// Pauses of the account and of single lanes: in memory for the workers, in the ledger as
-// facts, and the probes that end them.
+// Pauses of the account and of lanes: in memory for the workers, in the ledger as facts,
+// and the probes that end them.
 
 package jobs
 
@@ -18,17 +18,17 @@ import (
 	"perennial/upstream"
 )
 
-// pauses holds the ledger's pauses in memory, for the workers.
+// pauses caches the ledger's pauses for the workers.
 type pauses struct {
 	now     func() time.Time
 	changed func()
 
 	mu  sync.Mutex
 	all map[pauseKey]ledger.Pause
-	// unrecorded are those of all that the ledger could not take yet.
+	// unrecorded holds the pauses that the ledger could not record yet.
 	unrecorded map[pauseKey]decide.Pause
-	// closed: nothing new is sent while the wallet is read. It is no pause: it
-	// is no fact, and nothing probes it.
+	// closed says that no new request is sent while the wallet is read. It is not a
+	// pause: no fact records it and no probe ends it.
 	closed bool
 }
 
@@ -49,7 +49,7 @@ func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// put adds a pause. One that is in force already for longer stays as it is.
+// put adds a pause, unless one with a later end is already in force.
 func (p *pauses) put(x ledger.Pause) {
 	p.mu.Lock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
@@ -63,8 +63,7 @@ func (p *pauses) put(x ledger.Pause) {
 	p.changed()
 }
 
-// drop ends a pause that still has the given end: one that was made longer
-// meanwhile stays.
+// drop removes a pause if its end is unchanged; an extended pause stays.
 func (p *pauses) drop(x ledger.Pause) {
 	p.mu.Lock()
 	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
@@ -76,14 +75,14 @@ func (p *pauses) drop(x ledger.Pause) {
 }
 
 // reaches reports whether a pause until end lasts at least as long as one until other;
-// nil is without an end.
+// nil means no end.
 func reaches(end, other *time.Time) bool {
 	return end == nil || other != nil && !end.Before(*other)
 }
 
 func sameEnd(a, b *time.Time) bool { return reaches(a, b) && reaches(b, a) }
 
-// restored is the pause after a restore, if it is in force.
+// restored returns the pause after a restore, if it is in force.
 func (p *pauses) restored() (ledger.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +90,7 @@ func (p *pauses) restored() (ledger.Pause, bool) {
 	return x, ok
 }
 
-// byHand is a person's pause of the account, where the ledger has it.
+// byHand returns an operator's pause of the account, if recorded.
 func (p *pauses) byHand() (ledger.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +100,7 @@ func (p *pauses) byHand() (ledger.Pause, bool) {
 	return x, paused && !unrecorded
 }
 
-// recorded notes whether the ledger has taken a pause.
+// recorded notes whether the ledger recorded a pause.
 func (p *pauses) recorded(x decide.Pause, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +118,7 @@ func (p *pauses) listUnrecorded() []decide.Pause {
 	return slices.Collect(maps.Values(p.unrecorded))
 }
 
-// covers reports whether the pause is in force and recorded already, for at least
-// as long.
+// covers reports whether the pause, or a longer one, is in force and recorded.
 func (p *pauses) covers(x decide.Pause) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,15 +127,15 @@ func (p *pauses) covers(x decide.Pause) bool {
 	return ok && !unrecorded && reaches(have.Until, x.Until)
 }
 
-// blocked reports whether a lane may not start anything now. Polls are reads:
-// only a pause of the whole account stops them.
+// blocked reports whether a lane may not start anything now. Polls are reads: only a
+// pause of the whole account stops them.
 func (p *pauses) blocked(l lane) bool {
 	_, blocked := p.until(l)
 	return blocked || (l != lanePoll && p.isClosed())
 }
 
-// closeGate keeps new requests that charge back until it is opened again. What
-// has its intent committed continues.
+// closeGate blocks new requests that charge until openGate. Requests with a committed
+// intent continue.
 func (p *pauses) closeGate() { p.setClosed(true) }
 
 // openGate ends closeGate.
@@ -156,10 +154,10 @@ func (p *pauses) isClosed() bool {
 	return p.closed
 }
 
-// until is when a lane's last timed pause ends; zero for one without an end.
+// until returns when a lane's last timed pause ends, zero if one has no end.
 func (p *pauses) until(l lane) (end time.Time, blocked bool) { return p.untilBut(l, "") }
 
-// untilBut is until without the pauses of one cause.
+// untilBut is until, ignoring the pauses of one cause.
 func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +179,7 @@ func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 	return end, blocked
 }
 
-// list copies what is paused.
+// list returns a copy of all pauses.
 func (p *pauses) list() []ledger.Pause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,11 +190,11 @@ func (p *pauses) list() []ledger.Pause {
 	return out
 }
 
-// pause stops what the pause covers at once, records it unless it is in force already
-// for as long, and logs it. When the ledger cannot be written, which is the error, the
-// pause holds all the same, and is recorded once it can be.
+// pause puts a pause in force at once, records it unless an equal or longer one is
+// recorded, and logs it. If the ledger cannot be written, pause returns the error; the
+// pause still holds and is recorded later.
 func (r *Runner) pause(ctx context.Context, x decide.Pause) error {
-	if x.Until != nil { // as the ledger stores it
+	if x.Until != nil { // in the ledger's precision
 		until := x.Until.Truncate(time.Microsecond)
 		x.Until = &until
 	}
@@ -213,15 +211,14 @@ func (r *Runner) pause(ctx context.Context, x decide.Pause) error {
 	return err
 }
 
-// recordPause appends the fact of a pause, unless the ledger has it already for as
-// long.
+// recordPause appends the fact of a pause, unless the ledger has an equal or longer one.
 func (r *Runner) recordPause(ctx context.Context, x decide.Pause) error {
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		have, paused, err := tx.Pause(x.Scope, x.Cause)
 		if err != nil || paused && reaches(have.Until, x.Until) {
 			return err
 		}
-		if paused && have.Until != nil && !have.Until.After(tx.Now()) { // over, and not ended yet: this is another one
+		if paused && have.Until != nil && !have.Until.After(tx.Now()) { // expired but not ended: this is a new one
 			err = tx.Append(fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: timePassed})
 			if err != nil {
 				return err
@@ -233,7 +230,7 @@ func (r *Runner) recordPause(ctx context.Context, x decide.Pause) error {
 	return err
 }
 
-// untilText is the log's text for a pause of over an hour: until when it lasts.
+// untilText returns the end of a pause of over an hour, for the log.
 func untilText(until *time.Time, now time.Time) string {
 	if until == nil || until.Sub(now) < askAgain {
 		return ""
@@ -241,10 +238,10 @@ func untilText(until *time.Time, now time.Time) string {
 	return "; that is until " + until.Format(time.RFC3339) + ", unless the provider answers a read before, or `perennial accounts resume` ends it"
 }
 
-// resume ends a pause as it was seen; one that was made longer meanwhile stays.
-// When the ledger cannot be written, it stays in force.
+// resume ends a pause as it was seen; an extended pause stays. It also stays if the
+// ledger cannot be written.
 func (r *Runner) resume(ctx context.Context, x ledger.Pause, detail string) {
-	// What could not be recorded is in the log, and the pause is asked about again.
+	// A failure is logged, and the pause is probed again.
 	_ = r.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 }
 
@@ -257,7 +254,7 @@ func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountRes
 	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		have, paused, err := tx.Pause(f.Scope, f.Cause)
 		if err != nil || !paused || !sameEnd(have.Until, x.Until) {
-			return err // it was never recorded, or is another one by now
+			return err // never recorded, or changed since
 		}
 		if f.Cause == ledger.CauseRestored {
 			if err := tx.StaleAll(); err != nil {
@@ -280,20 +277,20 @@ func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountRes
 	return nil
 }
 
-// timePassed is why a pause with an end has ended.
+// timePassed is the reason for the end of a timed pause.
 const timePassed = "the time has passed"
 
-// Intervals of probing.
+// Probe intervals.
 const (
 	probeFirst = time.Second
 	probeMost  = 5 * time.Minute
-	// askAgain is how long a Retry-After is believed without asking: a longer one
-	// may be a mistake, such as a Unix time (trap 48).
+	// askAgain is how long a Retry-After is trusted without a probe. A longer one may be
+	// a mistake, such as a Unix time (trap 48).
 	askAgain = time.Hour
 )
 
-// probe ends pauses: those with a time when it has come, the others when a
-// request works again. It asks at growing intervals.
+// probe ends timed pauses on time, and the others once a request works again. It probes
+// at growing intervals.
 func (r *Runner) probe(ctx context.Context) error {
 	probes, next := sleep.Doubling(2*probeFirst, probeMost), r.Clock()
 	for {
@@ -325,7 +322,7 @@ func (r *Runner) probe(ctx context.Context) error {
 	}
 }
 
-// probeOne ends one pause if it can, and reports whether it made a request.
+// probeOne ends one pause if possible, and reports whether it made a request.
 func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	switch {
 	case x.Until != nil && !x.Until.After(r.Clock()):
@@ -335,7 +332,7 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 		r.askThrough(ctx, x)
 		return false
 	case x.Cause == decide.CausePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
-		return false // that a request works says nothing about it
+		return false // a working request says nothing about this cause
 	case x.Scope != decide.ScopeAccount:
 		r.ready.probe(lane(x.Scope))
 		return true
@@ -351,8 +348,8 @@ func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
 	return true
 }
 
-// askThrough reads the wallet once an hour while a Retry-After of over an hour is
-// in force, and ends the pause when that works.
+// askThrough reads the wallet once an hour during a Retry-After of over an hour, and
+// ends the pause if the read works.
 func (r *Runner) askThrough(ctx context.Context, x ledger.Pause) {
 	if !r.mayAsk(x) || r.gate.Pass(ctx, priorityPoll) != nil {
 		return
@@ -364,8 +361,8 @@ func (r *Runner) askThrough(ctx context.Context, x ledger.Pause) {
 	}
 }
 
-// mayAsk reports whether an hour has passed since a timed pause began, or since
-// it was last asked about, and counts this asking.
+// mayAsk reports whether an hour has passed since a timed pause began or was last
+// probed, and counts this probe.
 func (r *Runner) mayAsk(x ledger.Pause) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

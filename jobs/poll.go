@@ -1,4 +1,4 @@
-// Reads of order details, and what a failed read of the provider says of the account.
+// Reads of order details, and the effect of a failed read on the account.
 
 package jobs
 
@@ -13,9 +13,9 @@ import (
 	"perennial/upstream"
 )
 
-// poll reads an order's detail once and records what it shows.
+// poll reads an order's detail once and records the result.
 func (r *Runner) poll(ctx, _ context.Context, j *job) error {
-	if err := r.gate.Pass(ctx, priorityRenewal); err != nil { // its turn among what pays was taken in ready
+	if err := r.gate.Pass(ctx, priorityRenewal); err != nil { // ready has ordered it among requests that charge
 		return err
 	}
 	if r.pauses.blocked(lanePoll) {
@@ -32,12 +32,12 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	j.releaseSlot()
 	r.noteAnswer(err, order.ServerTime)
 	if ctx.Err() != nil {
-		return ctx.Err() // read again after the restart: a read changes nothing
+		return ctx.Err() // a read changes nothing: it is repeated after the restart
 	}
 	if err != nil {
 		d := decide.Decide(j.op, r.readFailed(err))
 		if d.Pause != nil {
-			_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
+			_ = r.pause(ctx, *d.Pause) // in force even if not recorded
 		} else if silence(err) != nil {
 			r.pulse.left(readOrder, "", err.Error(), r.Clock())
 		}
@@ -48,7 +48,7 @@ func (r *Runner) poll(ctx, _ context.Context, j *job) error {
 	return r.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: r.moment(), Order: order, PollFloor: r.PollFloor}))
 }
 
-// noteDelivered notes the proxies that an order's detail showed. It is a cache: the next
+// noteDelivered notes the proxies of an order's detail. This is a cache: the next
 // listing shows them too.
 func (r *Runner) noteDelivered(ctx context.Context, operation string, at time.Time, order upstream.Order) {
 	if len(order.Proxies) == 0 {
@@ -59,8 +59,8 @@ func (r *Runner) noteDelivered(ctx context.Context, operation string, at time.Ti
 	}
 }
 
-// Read takes in the outcome of a read that another package made, such as a listing: its
-// time is heard, and what it says about the account holds for every sender.
+// Read takes in the outcome of a read by another package, such as a listing. It hears
+// the time of the reply and applies its effect on the account to every sender.
 func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 	if errors.Is(err, upstream.ErrBadID) {
 		return // nothing was sent
@@ -71,11 +71,11 @@ func (r *Runner) Read(ctx context.Context, server time.Time, err error) {
 	}
 	h := r.readFailed(err)
 	if x := decide.ReadPause(h, decide.Verdict{TraceID: h.TraceID, Reason: fact.Bounded(h.Reason)}); x != nil {
-		_ = r.pause(ctx, *x) // it holds, recorded or not
+		_ = r.pause(ctx, *x) // in force even if not recorded
 	}
 }
 
-// readFailed is a failed read as Decide takes it.
+// readFailed converts a failed read for Decide.
 func (r *Runner) readFailed(err error) decide.OrderReadFailed {
 	h := decide.OrderReadFailed{Moment: r.moment(), Reason: err.Error(), Unaskable: errors.Is(err, upstream.ErrBadID)}
 	var failed *upstream.Error

@@ -1,5 +1,5 @@
-// The precheck: just before paying, proxies are read again, because a person may have
-// renewed them by hand. decide/precheck.go and decide/limits.go decide on what is read.
+// The precheck: proxies are read again just before paying, because an operator may have
+// renewed them by hand. decide/precheck.go and decide/limits.go decide on the result.
 
 package jobs
 
@@ -15,24 +15,23 @@ import (
 	"perennial/upstream"
 )
 
-// readEach is the most proxies of an operation that are read one by one. For a larger
-// one, which would take as many requests as it renews proxies, what was read or listed
-// within ledger.FreshFor serves.
+// readEach is the most proxies of an operation that are read one by one. A larger
+// operation would need as many requests as it renews proxies, so it uses data that is at
+// most ledger.FreshFor old.
 const readEach = 10
 
-// checked is what the precheck before a first send found.
+// checked is the result of the precheck before a first send.
 type checked struct {
-	ids      []string // what is still to be renewed
+	ids      []string // still to be renewed
 	leftOut  []fact.Fact
 	observed map[string]time.Time
-	unknown  []string      // of ids, those of which a read said proxy_not_found
-	priced   decide.Priced // what the estimate was made of; its zero where none was
+	unknown  []string      // the ids for which a read returned proxy_not_found
+	priced   decide.Priced // inputs of the estimate; zero without one
 	estimate fact.Cents
 	body     []byte // frozen by an earlier attempt; nil: made from ids
 }
 
-// unreadError says that the provider did not show what must be known before
-// paying.
+// unreadError says that the provider did not show required data before paying.
 type unreadError struct {
 	what string
 	err  error
@@ -42,8 +41,8 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// postpone has an operation wait whose precheck failed: under a pause with the others,
-// else automatically, longer each time.
+// postpone makes an operation wait after a failed precheck. Under a pause it is queued
+// again; otherwise its own wait grows each time.
 func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
 	if errors.Is(failure, errThrottled) || r.pauses.blocked(j.lane) {
 		r.ready.requeue(j)
@@ -56,7 +55,7 @@ func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
 	return r.stop(ctx, j, decide.Decide(j.op, r.precheckFailed(unread)))
 }
 
-// precheckFailed is a failed read before paying as Decide takes it.
+// precheckFailed converts a failed read before paying for Decide.
 func (r *Runner) precheckFailed(unread *unreadError) decide.PrecheckFailed {
 	h := decide.PrecheckFailed{Moment: r.moment(), Reason: unread.Error(), Took: max(0, unread.took), Unaskable: errors.Is(unread, upstream.ErrBadID)}
 	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
@@ -65,8 +64,8 @@ func (r *Runner) precheckFailed(unread *unreadError) decide.PrecheckFailed {
 	return h
 }
 
-// precheck reads again what must be true at the moment of paying, and has it decided:
-// that the proxies are still due, that the ceiling and the day's limit hold.
+// precheck reads again the conditions of paying and decides on them: the proxies are
+// still due, and the ceiling and the daily limit hold.
 func (r *Runner) precheck(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	d, err := r.precheckProxies(ctx, j, p)
 	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
@@ -75,8 +74,8 @@ func (r *Runner) precheck(ctx context.Context, j *job, p *checked) (decide.Decis
 	return r.pricing.price(ctx, j, p)
 }
 
-// precheckProxies reads the proxies: of a guarded command each, to leave out what is
-// no longer due; of any other their expiries, as far as they are not known.
+// precheckProxies reads the proxies. For a guarded command it reads each, to leave out
+// those no longer due. Otherwise it reads only unknown expiries.
 func (r *Runner) precheckProxies(ctx context.Context, j *job, p *checked) (d decide.Decision, err error) {
 	h := decide.Prechecked{
 		Guarded: j.cmd.Guarded(), DueBefore: j.cmd.DueBefore, ExpectExpiresAt: j.cmd.ExpectExpiresAt,
@@ -99,7 +98,7 @@ func (r *Runner) precheckProxies(ctx context.Context, j *job, p *checked) (d dec
 	return d, nil
 }
 
-// expiriesOf are the expiries that are paid for.
+// expiriesOf returns the expiries that the renewal extends.
 func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	observed := make(map[string]time.Time, len(ids))
 	for _, s := range seen {
@@ -110,8 +109,8 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	return observed
 }
 
-// cannotSay returns the fact that the operation's request cannot be written, nil when
-// it can.
+// cannotSay returns the fact that the operation's request cannot be built, nil if it
+// can.
 func (r *Runner) cannotSay(j *job) fact.Fact {
 	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
 		return d.Facts[0]
@@ -137,8 +136,8 @@ func (r *Runner) readSeen(ctx context.Context, j *job, h *decide.Prechecked) err
 	return nil
 }
 
-// noteUnread adds to h a proxy that could not be read. Its error is unread, where the others
-// need not be read either: it is the account's, or may be an outage.
+// noteUnread adds an unreadable proxy to h. It returns the error if reading the others
+// is pointless: the cause is the account, or may be an outage.
 func (r *Runner) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, id string, unread *unreadError) error {
 	failed := r.precheckFailed(unread)
 	if ctx.Err() != nil || !failed.OfOneProxy() {
@@ -155,7 +154,7 @@ func (r *Runner) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, i
 	return nil
 }
 
-// listShows reports whether the provider shows the list of proxies.
+// listShows reports whether the provider shows the proxy list.
 func (r *Runner) listShows(ctx context.Context, j *job) bool {
 	if r.passNow(ctx, j.turn()) != nil {
 		return false
@@ -165,7 +164,7 @@ func (r *Runner) listShows(ctx context.Context, j *job) bool {
 	return err == nil
 }
 
-// readOne reads what a renewal of one proxy depends on.
+// readOne reads the proxy data that a renewal depends on.
 func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, error) {
 	read, s := r.readProxy, decide.Seen{ProxyID: id}
 	if len(j.op.ProxyIDs) > readEach {
@@ -186,7 +185,7 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 	return s, err
 }
 
-// current is what the provider says of a proxy now, or said a moment ago.
+// current returns the provider's state of a proxy, read now or very recently.
 func (r *Runner) current(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
 	known, err := r.Ledger.Proxy(ctx, id)
 	age := r.clock.Now().Sub(known.SeenAt)
@@ -200,8 +199,8 @@ func (r *Runner) current(ctx context.Context, j *job, id string) (ledger.Proxy, 
 	return r.readProxy(ctx, j, id)
 }
 
-// readProxy reads one proxy at the provider. Once the others of the operation no longer wait
-// for one that cannot be read, a read that hangs is given up sooner: each may.
+// readProxy reads one proxy at the provider. Once the others no longer wait for
+// unreadable proxies, each read gets a shorter timeout: each may hang.
 func (r *Runner) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
 	if err := r.passNow(ctx, j.turn()); err != nil {
 		return ledger.Proxy{}, err
@@ -226,8 +225,8 @@ func (r *Runner) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy
 	return known, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
 }
 
-// noteRead notes whether proxies can be read. One that cannot is left out; an operation
-// without a guard needs no key that may read them.
+// noteRead notes whether proxies can be read. An unreadable one is left out. An
+// unguarded operation needs no key with read permission.
 func (r *Runner) noteRead(ctx context.Context, j *job, id string, err error) {
 	failed, replied := errors.AsType[*upstream.Error](err)
 	scope := errors.Is(err, upstream.CodeInsufficientScope)
@@ -242,7 +241,7 @@ func (r *Runner) noteRead(ctx context.Context, j *job, id string, err error) {
 	}
 }
 
-// Observed is a proxy as the ledger stores it.
+// Observed converts a proxy to the ledger's form.
 func Observed(p upstream.Proxy, at time.Time) ledger.Proxy {
 	return ledger.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,

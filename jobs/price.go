@@ -1,5 +1,5 @@
-// What an operation is expected to cost and what that counts against is read here, and
-// decided in decide/limits.go.
+// Reads of an operation's expected cost and of the totals that it counts against;
+// decide/limits.go decides on them.
 
 package jobs
 
@@ -17,20 +17,19 @@ import (
 	"perennial/upstream"
 )
 
-// pricing reads what operations are expected to cost.
+// pricing reads the expected cost of operations.
 type pricing struct {
 	*Config
-	turn   func(context.Context, gatePriority) error              // waits for a request's turn
+	turn   func(context.Context, gatePriority) error              // waits for the request's turn
 	heard  func(ctx context.Context, server time.Time, err error) // takes in the outcome of a read
 	moment func() decide.Moment
 	now    func() time.Time
 
 	mu    sync.Mutex
-	found map[string]upstream.OfferFilter // by offer code: the filter that finds the offer
+	found map[string]upstream.OfferFilter // filter that finds the offer, by offer code
 }
 
-// price reads what the operation is expected to cost and what it counts against,
-// and has it decided.
+// price reads the expected cost of an operation and its limits, and decides on them.
 func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: q.DailyLimitCents, Released: j.released}
 	siblings, err := q.Ledger.OperationsOf(ctx, j.op.CommandID)
@@ -39,7 +38,7 @@ func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decisio
 	}
 	for _, o := range siblings {
 		cents := o.ChargedCents
-		if !o.State.Ended() && o.ID != j.op.ID { // it may have executed: at its estimate at least
+		if !o.State.Ended() && o.ID != j.op.ID { // it may have executed: count at least its estimate
 			if cents = max(cents, o.EstimateCents); cents == 0 && o.Attempts > 0 {
 				h.UnpricedSiblings++
 			}
@@ -52,8 +51,8 @@ func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decisio
 	return q.decidePrice(ctx, j, p, h)
 }
 
-// again is price, just before the intent: what is spent may have changed, and
-// another operation may have been charged a price that was not known, or another one.
+// again repeats price just before the intent. Spending may have changed, and another
+// operation may have revealed or changed a price.
 func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if !p.estimate.Known() || j.op.Kind.OfProxies() {
@@ -65,15 +64,15 @@ func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decisio
 	if err != nil || !d.Send || d.Estimate.Known() {
 		return d, err
 	}
-	// What its price could be taken from may have settled between the two reads: no other
-	// price is unknown by now, so that this one is known if any is.
+	// An operation that the price derives from may have settled between the two reads.
+	// If any price is known by now, this one is.
 	if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err
 	}
 	return q.decidePrice(ctx, j, p, h)
 }
 
-// decidePrice reads the day's spending, and has the price decided.
+// decidePrice reads the day's spending and decides on the price.
 func (q *pricing) decidePrice(ctx context.Context, j *job, p *checked, h decide.Priced) (decide.Decision, error) {
 	if err := q.spending(ctx, j.op.ID, &h); err != nil {
 		return decide.Decision{}, err
@@ -84,7 +83,7 @@ func (q *pricing) decidePrice(ctx context.Context, j *job, p *checked, h decide.
 	return d, nil
 }
 
-// spending reads what counts against the limit of the day.
+// spending reads what counts against the daily limit.
 func (q *pricing) spending(ctx context.Context, operation string, h *decide.Priced) (err error) {
 	if h.LimitCents == 0 || h.Released {
 		return nil
@@ -109,7 +108,7 @@ func (q *pricing) spending(ctx context.Context, operation string, h *decide.Pric
 	return err
 }
 
-// readPrices reads what each line or proxy of an operation is expected to cost.
+// readPrices reads the expected cost of each line or proxy of an operation.
 func (q *pricing) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	h.Prices, h.Fallback = nil, fact.Cents{}
 	switch j.op.Kind {
@@ -121,7 +120,7 @@ func (q *pricing) readPrices(ctx context.Context, j *job, ids []string, h *decid
 	panic("jobs: kind " + string(j.op.Kind) + " has no price")
 }
 
-// quotes reads the price of each line, up to one that has none.
+// quotes reads the price of each line, up to the first without one.
 func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	for _, item := range j.cmd.Items {
 		cents, err := q.quote(ctx, j.turn(), item, j.cmd.DurationDays)
@@ -142,9 +141,9 @@ func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	return nil
 }
 
-// renewalPrices reads what was last paid for each proxy or its kind, at least what the
-// command's own lines of the kind cost. A price that has not been paid yet is that of the
-// command's dearest line, and under a limit of the day the dearest recent one.
+// renewalPrices reads the last price of each proxy or of its kind, at least the price of
+// the command's own lines of that kind. An unpaid price falls back to the command's
+// dearest line, and under a daily limit to the dearest recent one.
 func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	most, err := q.Ledger.DearestLine(ctx, j.op.CommandID, nil)
 	charged := most > 0
@@ -173,8 +172,8 @@ func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *de
 	return nil
 }
 
-// dearestOfKind is the most that a line of the command cost for a proxy of the same kind;
-// of any kind where that of the proxy is not known.
+// dearestOfKind returns the highest price of the command's lines for proxies of the same
+// kind; of any kind if the proxy's kind is unknown.
 func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) (int64, error) {
 	like, err := q.Ledger.Proxy(ctx, proxyID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -186,16 +185,16 @@ func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) 
 	return q.Ledger.DearestLine(ctx, commandID, &like)
 }
 
-// errNotOffered says that no page of offers holds the code.
+// errNotOffered says that no page of offers has the code.
 var errNotOffered = errors.New("not offered")
 
-// unreadableOfferError is an offer whose entry or price cannot be read.
+// unreadableOfferError says that an offer's entry or price cannot be read.
 type unreadableOfferError struct{ why string }
 
 func (e *unreadableOfferError) Error() string { return "the offer cannot be read: " + e.why }
 
-// unreadableOffer is the error of an offer that a page shows and that cannot be read, nil
-// where there is none. An entry without a code may be any offer.
+// unreadableOffer returns the error of an offer that is listed but unreadable, nil if
+// there is none. An entry without a code may be any offer.
 func unreadableOffer(unusable []upstream.Unusable, code string) error {
 	for _, u := range unusable {
 		if u.ID == code || u.ID == "" {
@@ -205,19 +204,19 @@ func unreadableOffer(unusable []upstream.Unusable, code string) error {
 	return nil
 }
 
-// quote reads the offer's price for exactly this quantity and duration.
+// quote reads the offer's price for this quantity and duration.
 func (q *pricing) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (fact.Cents, error) {
 	q.mu.Lock()
 	filter, remembered := q.found[item.OfferCode]
 	q.mu.Unlock()
 	cents, err := q.quoteBy(ctx, priority, filter, item, days)
-	if remembered && errors.Is(err, errNotOffered) { // the provider may call its region or line otherwise by now
+	if remembered && errors.Is(err, errNotOffered) { // the provider may have renamed its region or line
 		return q.quoteBy(ctx, priority, upstream.OfferFilter{}, item, days)
 	}
 	return cents, err
 }
 
-// quoteBy looks for the offer among those that a filter finds.
+// quoteBy looks for the offer among those that match a filter.
 func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
@@ -247,7 +246,7 @@ func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter ups
 	return fact.Cents{}, cmp.Or(unreadable, errNotOffered)
 }
 
-// quoted is an offer's price, and remembers where the offer was found.
+// quoted returns an offer's price and remembers its filter.
 func (q *pricing) quoted(o upstream.Offer, quantity, days int64) (fact.Cents, error) {
 	q.mu.Lock()
 	q.found[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}

@@ -1,5 +1,4 @@
-// The requests of the last minutes, summed up: how fast the provider answers, with what,
-// and since when.
+// A summary of the last minutes' requests: latency, results, and since when.
 
 package jobs
 
@@ -13,15 +12,15 @@ import (
 )
 
 const (
-	// recentMinutes is how far back a window looks.
+	// recentMinutes is the length of the window.
 	recentMinutes = 15
-	// tookBuckets and tookGrowth are of the durations: from a millisecond on each bound is
-	// an eighth more than the one below, up to 100 seconds.
+	// tookBuckets and tookGrowth define the latency buckets: from one millisecond each
+	// bound is an eighth above the previous, up to 100 seconds.
 	tookBuckets = 98
 	tookGrowth  = 1.125
 )
 
-// ProviderRecent is what the requests of the last minutes came to.
+// ProviderRecent summarises the requests of the last minutes.
 type ProviderRecent struct {
 	WindowSeconds int64            `json:"window_seconds" doc:"'window_seconds' is how far back it looks."`
 	Requests      int64            `json:"requests" doc:"'requests' counts those that ended in this time."`
@@ -34,8 +33,8 @@ type ProviderRecent struct {
 	SkewMillis    *int64           `json:"skew_millis,omitempty" doc:"'skew_millis' is how far this machine's clock was ahead of the provider's by the last reply; missing before."`
 }
 
-// ProviderWindow keeps the requests of the last minutes. Its zero value is ready, and it may be
-// used from any goroutine.
+// ProviderWindow keeps the requests of the last minutes. Its zero value is ready to use.
+// It is safe for concurrent use.
 type ProviderWindow struct {
 	mu      sync.Mutex
 	minutes [recentMinutes]recentMinute
@@ -50,7 +49,7 @@ type recentMinute struct {
 	limited int64
 }
 
-// Add counts a request that has ended.
+// Add counts a finished request.
 func (w *ProviderWindow) Add(x upstream.Exchange, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +82,7 @@ func tookBucket(took time.Duration) int {
 	return min(int(math.Ceil(math.Log(ms)/math.Log(tookGrowth))), tookBuckets)
 }
 
-// Recent sums up the last minutes.
+// Recent summarises the last minutes.
 func (w *ProviderWindow) Recent(now time.Time) ProviderRecent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +115,8 @@ func (w *ProviderWindow) Recent(now time.Time) ProviderRecent {
 	return out
 }
 
-// quantile is the upper bound, in milliseconds, of the bucket that holds it.
+// quantile returns the upper bound, in milliseconds, of the bucket that holds the
+// quantile.
 func quantile(buckets []int64, all int64, q float64) int64 {
 	rank, seen := int64(math.Ceil(q*float64(all))), int64(0)
 	for b, n := range buckets {

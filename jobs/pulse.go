@@ -1,5 +1,5 @@
-// Whether the provider answers: the time of its last answer, and the wallet reads that
-// keep asking while nothing else is sent.
+// Whether the provider answers: the time of its last answer, and the wallet reads while
+// nothing else is sent.
 
 package jobs
 
@@ -20,32 +20,32 @@ import (
 	"perennial/upstream"
 )
 
-// pulse is when the provider last answered, and why it does not.
+// pulse tracks when the provider last answered, and why it does not.
 type pulse struct {
 	mu       sync.Mutex
-	answered time.Time // the last answer of the API's, whatever it said
-	failed   int       // requests without one since then
+	answered time.Time // last answer of the API, whatever it said
+	failed   int       // requests without an answer since
 	last     error
 
-	unsettled map[string]unsettled // by what is tried
+	unsettled map[string]unsettled // by kind of attempt
 }
 
-// unsettled are the attempts of one kind since the last one with a definite outcome.
+// unsettled counts the attempts of one kind since the last definite outcome.
 type unsettled struct {
 	since, last time.Time
 	attempts    int
 	of, why     string // of the last one
 }
 
-// ended notes the end of an attempt that told what became of it.
+// ended notes an attempt with a definite outcome.
 func (p *pulse) ended(kind string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unsettled, kind)
 }
 
-// left notes the end of an attempt that did not, for a reason. Those that follow one another
-// and are of the same one thing, where it is named, count once.
+// left notes an attempt without a definite outcome, and why. Consecutive attempts on the
+// same named object count once.
 func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.unsettled[kind] = x
 }
 
-// note notes one request's end: nil for an answer.
+// note notes the end of a request; nil means an answer.
 func (p *pulse) note(now time.Time, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *pulse) note(now time.Time, failure error) {
 	p.failed, p.last = p.failed+1, failure
 }
 
-// silence is an error of a read that is no answer of the API's; nil for one that is.
+// silence returns the error of a read that the API did not answer, else nil.
 func silence(err error) error {
 	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" || errors.Is(err, context.Canceled) {
 		err = nil
@@ -82,30 +82,31 @@ func silence(err error) error {
 	return err
 }
 
-// Bounds of what counts as silence. One failed request is not reported; a failed
-// request and no answer for a while is.
+// Bounds of silence: one failed request is not reported; a failed request without an
+// answer for a while is.
 const (
 	silentAfter = 15 * time.Second
-	silentMost  = 40 * time.Second // without any answer, while it is asked
+	silentMost  = 40 * time.Second // without any answer, while requests are made
 	askPatience = 20 * time.Second // for the answer to one read
 )
 
-// Bounds of what counts as attempts without a definite outcome: what is tried no more, as a
-// person has ended it, does not stay.
+// Bounds of attempts without a definite outcome. Entries expire, because an operator may
+// have ended their operation.
 const (
 	unsettledAfter    = time.Minute
 	unsettledAttempts = 3
-	unsettledMost     = 15 * time.Minute // since the last attempt; waits are of 5 minutes
+	unsettledMost     = 15 * time.Minute // since the last attempt; waits are up to 5 minutes
 )
 
-// Kinds of unsettled that are no POST: reads of proxies before paying, and of orders.
+// Kinds of unsettled reads: of proxies before paying, and of orders.
 const (
 	readBefore = "read"
 	readOrder  = "poll"
 )
 
-// Unsettled says which kind of POST has no definite outcome, or that no proxy can be read
-// before paying, or no order at all, though the provider may answer other requests; "" where neither is so.
+// Unsettled returns which requests have no definite outcome although the provider may
+// answer others: a kind of POST, all proxy reads before paying, or all order reads. It
+// returns "" if there are none.
 func (r *Runner) Unsettled() string {
 	r.pulse.mu.Lock()
 	defer r.pulse.mu.Unlock()
@@ -128,7 +129,7 @@ func (r *Runner) Unsettled() string {
 	return strings.Join(lines, "\n")
 }
 
-// Silent says why the provider does not answer, "" while it does.
+// Silent returns why the provider does not answer, "" while it does.
 func (r *Runner) Silent() string {
 	r.pulse.mu.Lock()
 	defer r.pulse.mu.Unlock()
@@ -148,8 +149,8 @@ func (r *Runner) Silent() string {
 // shortPause is the longest Retry-After that is not reported as a pause.
 const shortPause = 30 * time.Second
 
-// Paused lists what is paused and for how long nothing of it is sent, but for the
-// pause of a restore (RestorePause) and a short Retry-After.
+// Paused lists the pauses and how long they block, except a restore's pause
+// (RestorePause) and a short Retry-After.
 func (r *Runner) Paused() []ledger.Pause {
 	now := r.Clock()
 	all := slices.DeleteFunc(r.pauses.list(), func(x ledger.Pause) bool {
@@ -159,15 +160,15 @@ func (r *Runner) Paused() []ledger.Pause {
 	return all
 }
 
-// askInterval is how often the provider is asked while nothing else is: at most a
-// tenth of the rate goes into it.
+// askInterval is how often an otherwise idle provider is asked: at most a tenth of the
+// rate.
 func (r *Runner) askInterval() time.Duration {
 	return max(r.AskEvery, time.Duration(10/r.RatePerSecond*float64(time.Second)))
 }
 
-// keepAsking reads the wallet when nothing was heard of the provider for a while:
-// that it went away, or refuses the key, is noticed before there is something to
-// send. A paused account is asked by its probe.
+// keepAsking reads the wallet if the provider was silent for a while. An outage or a
+// refused key is noticed before something must be sent. A paused account is left to its
+// probe.
 func (r *Runner) keepAsking(ctx context.Context) error {
 	if r.AskEvery <= 0 {
 		<-ctx.Done()

@@ -1,4 +1,4 @@
-// The queue of operations that can start now, and which of them a worker takes next.
+// The queue of operations that can start now, and the order in which workers take them.
 
 package jobs
 
@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// bulkOperations is the most operations of a command that is not bulk by default: a
+// bulkOperations is the most operations of a command that is not bulk by default. A
 // small command does not wait for all operations of a larger one.
 const bulkOperations = 10
 
-// ready holds the few operations that can start now. Everything else waits in
-// the ledger or in JetStream, so memory does not grow with the work.
+// ready holds the few operations that can start now. All others wait in the ledger or in
+// JetStream, which bounds memory.
 type ready struct {
-	capacity int // of one place, and of what comes back from the ledger to one lane
+	capacity int // per place, and per lane for operations from the ledger
 	pauses   *pauses
 
 	mu     sync.Mutex
@@ -23,23 +23,24 @@ type ready struct {
 	queues map[place]*inOrder[*job]
 	active map[string]taken // queued or in progress
 	counts map[taken]int
-	coming map[place]int // read off the stream and not queued yet
-	passed map[place]int // how often in a row what waits in a place was passed over
-	probes map[lane]bool // one job may pass a paused lane
-	polled int           // polls in a row
-	room   chan struct{} // closed and made again when there is more of it
+	coming map[place]int // read from the stream, not queued yet
+	passed map[place]int // consecutive times that the head of a place was passed over
+	probes map[lane]bool // one job may pass this paused lane
+	polled int           // consecutive polls
+	room   chan struct{} // closed and replaced when there is more room
 
 	readings map[*reading]bool
 }
 
-// reading is a read of the ledger whose operations are queued one by one. What went from
-// the queue meanwhile has changed since it was read, and is not queued as it was then.
+// reading is a read of the ledger whose operations are queued one by one. An operation
+// that left the queue during the read has changed, and its old version is not queued.
 type reading struct {
 	of   *ready
 	gone map[string]bool
 }
 
-// beginReading is called before the ledger is read, and end after the last push.
+// beginReading starts a reading. Call it before the ledger is read, and end after the
+// last push.
 func (r *ready) beginReading() *reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,8 +55,8 @@ func (x *reading) end() {
 	delete(x.of.readings, x)
 }
 
-// taken is the room that an operation takes: that of its place, or of its lane
-// when it came back from the ledger.
+// taken is the room that an operation takes: in its place, or in its lane if it came
+// from the ledger.
 type taken struct {
 	place
 	source source
@@ -65,8 +66,8 @@ type taken struct {
 type source int
 
 const (
-	fromStream source = iota // its command was accepted in this run
-	fromLedger               // it came due in the ledger
+	fromStream source = iota // accepted in this run
+	fromLedger               // came due in the ledger
 )
 
 func newReady(capacity int, p *pauses) *ready {
@@ -82,8 +83,8 @@ func newReady(capacity int, p *pauses) *ready {
 	return r
 }
 
-// broadcast wakes the waiting workers. It takes the lock: a worker between its check
-// and its wait would miss the call otherwise.
+// broadcast wakes the waiting workers. It holds the lock, else a worker between its
+// check and its wait would miss the call.
 func (r *ready) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,14 +97,14 @@ func (r *ready) signalRoom() {
 	r.room = make(chan struct{})
 }
 
-// push queues a job unless its operation is queued or in progress already.
+// push queues a job unless its operation is queued or in progress.
 func (r *ready) push(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pushFrom(fromStream, j)
 }
 
-// pushBack is push of a job that came due in the ledger.
+// pushBack queues a job that came due in the ledger.
 func (r *ready) pushBack(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,8 +117,8 @@ func (r *ready) pushFrom(s source, j *job) {
 	}
 }
 
-// push queues a job whose operation was read, unless it is queued or in progress, or was
-// since.
+// push queues the job of an operation that was read, unless it is or was active since
+// the read began.
 func (x *reading) push(s source, j *job) {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
@@ -126,7 +127,7 @@ func (x *reading) push(s source, j *job) {
 	}
 }
 
-// requeue queues the next step of an operation that is in progress.
+// requeue queues the next step of an operation in progress.
 func (r *ready) requeue(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +139,7 @@ func (r *ready) requeue(j *job) {
 func (r *ready) add(s source, j *job) {
 	t := taken{j.place(), s}
 	if s == fromLedger {
-		t.urgency = usual // one room for all
+		t.urgency = usual // all urgencies share one room
 	}
 	r.active[j.op.ID] = t
 	r.counts[t]++
@@ -146,7 +147,7 @@ func (r *ready) add(s source, j *job) {
 	r.cond.Signal()
 }
 
-// done frees the place of an operation that ended or went to wait.
+// done frees the room of an operation that ended or waits.
 func (r *ready) done(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,36 +165,36 @@ func (r *ready) remove(id string) {
 	r.signalRoom()
 }
 
-// free is how many more jobs of the commands stream a place takes.
+// free returns how many more stream jobs a place takes.
 func (r *ready) free(p place) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.capacity - r.counts[taken{place: p}] - r.coming[p]
 }
 
-// freeBack is how many more jobs that come back from the ledger a lane takes.
+// freeBack returns how many more ledger jobs a lane takes.
 func (r *ready) freeBack(l lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.capacity - r.counts[taken{place{l, usual}, fromLedger}]
 }
 
-// moreRoom is closed when there may be more room.
+// moreRoom returns a channel that closes when there may be more room.
 func (r *ready) moreRoom() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.room
 }
 
-// reserve keeps room for a command that was read, until it arrives.
+// reserve reserves room for a command that was read, until it arrives.
 func (r *ready) reserve(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.coming[p]++
 }
 
-// arrive queues what a command that had room reserved starts, and gives the room
-// back, in one step: counted twice it would turn others away.
+// arrive queues the first jobs of a command and frees its reserved room in one step.
+// Counted twice, it would turn others away.
 func (r *ready) arrive(p place, jobs []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +212,7 @@ func (r *ready) isActive(id string) bool {
 	return ok
 }
 
-// probe lets one job of a paused lane pass, to find out whether it works again.
+// probe lets one job pass a paused lane, to test whether it works again.
 func (r *ready) probe(l lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,8 +225,8 @@ func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
 
-// pop waits for the most urgent job of the lanes that are not paused. The
-// caller has arranged wakeAll for the end of ctx.
+// pop waits for the most urgent job of the lanes that are not paused. The caller must
+// have called wakeAll.
 func (r *ready) pop(ctx context.Context) (*job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +247,7 @@ func (r *ready) pop(ctx context.Context) (*job, error) {
 	}
 }
 
-// intended takes out the queued jobs whose intent is committed.
+// intended removes and returns the queued jobs with a committed intent.
 func (r *ready) intended() []*job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,7 +263,7 @@ func (r *ready) intended() []*job {
 	return out
 }
 
-// forget takes out what is queued and not intended yet.
+// forget removes the queued jobs without a committed intent.
 func (r *ready) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,16 +281,16 @@ func (r *ready) forget() {
 	}
 }
 
-// pollsInARow bounds the polls that go before what pays: what is paid for is
-// settled before more is paid for (trap 58), and neither starves the other. What is
-// intended already is no exception: the intake intends as fast as it is sent.
+// pollsInARow bounds the polls that go before requests that charge. Paid work is settled
+// before more is paid for (trap 58), and neither starves the other. Jobs with a
+// committed intent are included: the intake commits intents as fast as they are sent.
 const pollsInARow = 3
 
-// passedMost is how often in a row the head of a place may be passed over: what is
-// more urgent goes first, and nothing starves.
+// passedMost is how many consecutive times the head of a place may be passed over:
+// urgent jobs go first, and no job starves.
 const passedMost = 3
 
-// first is the place whose head goes next.
+// first returns the place whose head goes next.
 func (r *ready) first() (best place, found bool) {
 	pays, found := r.firstToPay()
 	if !r.open(polling) {
@@ -304,20 +305,20 @@ func (r *ready) first() (best place, found bool) {
 	return polling, true
 }
 
-// open reports whether something waits in a place whose lane is not paused.
+// open reports whether a job waits in a place whose lane is not paused.
 func (r *ready) open(p place) bool {
 	h := r.queues[p]
 	if h.Len() == 0 {
 		return false
 	}
-	// A job whose intent is committed is taken up even so: send records that
-	// nothing was sent, and it waits like the others.
+	// A job with a committed intent is taken even under a pause: send records that
+	// nothing was sent, and the job waits.
 	return (*h)[0].sending != nil || !r.pauses.blocked(p.lane) || r.probes[p.lane]
 }
 
-// firstToPay is the place with the most urgent head; one that was passed over too
-// often has its turn before all but what is in progress already. Places are compared in
-// one order, so that the same jobs are taken up in the same order.
+// firstToPay returns the place with the most urgent head. A place passed over too often
+// goes before all but started operations. Places are compared in a fixed order, which
+// makes the choice deterministic.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {
 		if !r.open(p) {
@@ -346,7 +347,7 @@ func (r *ready) goesBefore(p, other place) bool {
 	return head.before(than)
 }
 
-// countPassed counts for every other place that something of it could have gone.
+// countPassed counts a pass for every other place with a job that could have gone.
 func (r *ready) countPassed(gone place) {
 	for _, p := range paying {
 		if p == gone || !r.open(p) {

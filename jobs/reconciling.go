@@ -1,5 +1,5 @@
-// When the runner reconciles, how it reads the wallet exactly, and which findings it
-// publishes.
+// The runner's reconciliations: their schedule, exact wallet reads, and the findings to
+// publish.
 
 package jobs
 
@@ -22,30 +22,31 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// books compares the ledger with the provider: one pass at a time, and the result of the last.
+// books compares the ledger with the provider. It runs one pass at a time and keeps the
+// last result.
 type books struct {
 	*Config
 	pauses      *pauses
 	binding     func() fact.Binding
-	now         func() time.Time                                       // by the clock that is compared with the provider's
+	now         func() time.Time                                       // the clock that is compared with the provider's
 	heard       func(ctx context.Context, server time.Time, err error) // takes in the outcome of a read
-	passRead    func(context.Context) error                            // waits for the turn of a read that a person waits for
-	passListing func(context.Context) error                            // and of one in the background
-	wake        func()                                                 // something may be due again
+	passRead    func(context.Context) error                            // waits for the turn of a read that an operator waits for
+	passListing func(context.Context) error                            // waits for the turn of a background read
+	wake        func()                                                 // called when something may be due again
 
-	turn       chan struct{} // holds one token: its holder reconciles
+	turn       chan struct{} // holds one token during a pass
 	reconciler *reconcile.Reconciler
-	published  map[string]bool // findings that were published already; nil before the first
+	published  map[string]bool // findings already published; nil before the first pass
 	uncompared bool            // the wallet could not be compared, and that was published
-	attended   atomic.Bool     // the pass in progress is a person's: it may use the whole rate
-	suspect    string          // the side of a wallet's difference that the last pass saw first
+	attended   atomic.Bool     // an operator started this pass: it may use the whole rate
+	suspect    string          // the sign of the wallet's difference in the last pass
 
 	mu    sync.Mutex
 	last  LastReconciliation
-	moved time.Time // when a pass last came to its end, or could not begin under a pause
+	moved time.Time // when a pass last ended, or could not begin under a pause
 }
 
-// LastReconciliation is what the latest one showed, or why there is none.
+// LastReconciliation holds the latest result, or why there is none.
 type LastReconciliation struct {
 	At              time.Time `json:"at,omitzero" doc:"Of the last one that ended."`
 	OK              *bool     `json:"ok" doc:"Nil where the wallet could not be compared."`
@@ -55,22 +56,22 @@ type LastReconciliation struct {
 	ProviderCents   *int64    `json:"provider_cents" doc:"What the provider said that the wallet holds; nil before the first."`
 	Failed          string    `json:"failed,omitempty" doc:"'failed' is why the latest attempt did not come to its end, \"\" when it did."`
 
-	unsure bool // the wallet differs, and another pass has to see it
+	unsure bool // the wallet differs, and another pass must confirm it
 }
 
-// Agrees reports whether all was compared and agreed.
+// Agrees reports whether everything was compared and agreed.
 func (x LastReconciliation) Agrees() bool { return x.OK != nil && *x.OK }
 
-// LastReconciliation is what the latest one showed; At is zero before the first
-// of this run has come to its end.
+// LastReconciliation returns the latest result. At is zero until the first pass of this
+// run ends.
 func (b *books) LastReconciliation() LastReconciliation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
 }
 
-// Unreconciled says that no pass has come to its end for unreconciledAfter intervals and
-// unreconciledLeast; "" where one has. A pause of the account is said as such.
+// Unreconciled says that no pass has ended for unreconciledAfter intervals and at least
+// unreconciledLeast; "" otherwise. It names a pause of the account as the cause.
 func (b *books) Unreconciled() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,15 +88,15 @@ func (b *books) Unreconciled() string {
 
 // Intervals of automatic reconciliation.
 const (
-	reconcileFirst = time.Minute     // after the start, so that one that restarts often reconciles too
-	reconcileAgain = 5 * time.Minute // after one that failed
+	reconcileFirst = time.Minute     // after the start, so that a frequently restarted runner reconciles too
+	reconcileAgain = 5 * time.Minute // after a failed pass
 
 	unreconciledAfter = 3                // intervals
-	unreconciledLeast = 30 * time.Minute // a pass at a low rate takes its time
+	unreconciledLeast = 30 * time.Minute // allows for a pass at a low rate
 )
 
-// keepReconciling reconciles on its schedule. A pass that fails is logged and
-// tried again: it changes nothing, so nothing depends on it.
+// keepReconciling reconciles on schedule. A failed pass is logged and retried. A pass
+// changes nothing, so nothing depends on it.
 func (b *books) keepReconciling(ctx context.Context) error {
 	if b.ReconcileEvery <= 0 {
 		<-ctx.Done()
@@ -118,24 +119,23 @@ func (b *books) keepReconciling(ctx context.Context) error {
 	}
 }
 
-// Reconcile compares the books with the provider now, and reads the wallet
-// exactly if it can: nothing new is sent while what is in progress finishes, for
-// SettleTimeout at most. Findings are published once, agreement each time. The
-// wallet's difference, which a provider may show late, is published when two passes
-// of the schedule have seen it, or one that a person asked for. The error is a
-// RefusedError while the account is paused, else the provider's. A person waits for the
-// pass, so it is not held to the share of the rate that reads in the background have; what
-// buys and renews still goes first.
+// Reconcile compares the books with the provider now. It blocks new requests and waits
+// up to SettleTimeout for those in progress, to read the wallet exactly if possible. A
+// finding is published once, agreement each time. A difference of the wallet is
+// published after two scheduled passes have seen it, because a provider may show it
+// late, or after one requested pass. The error is a RefusedError while the account is
+// paused, else the provider's error. A requested pass is not bound to the rate share of
+// background reads; orders and renewals still go first.
 func (b *books) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
 	return b.reconcile(ctx, b.exactReading, atOnce)
 }
 
-// publication is when a wallet's difference is published.
+// publication says when a wallet's difference is published.
 type publication int
 
 const (
-	afterTwoPasses publication = iota // of the schedule: a provider may show the wallet late
-	atOnce                            // a person asked for the pass, and it read the wallet exactly
+	afterTwoPasses publication = iota // scheduled passes: a provider may show the wallet late
+	atOnce                            // an operator asked for the pass, and it read the wallet exactly
 )
 
 func (b *books) move(now time.Time) {
@@ -192,7 +192,8 @@ func (b *books) newReconciler() *reconcile.Reconciler {
 	})
 }
 
-// readsOfAPass fits a pass into half of the interval at its share of the rate.
+// readsOfAPass returns how many reads fit into half the interval at a pass's share of
+// the rate.
 func (b *books) readsOfAPass() int {
 	const least, most = 60, 2000
 	if b.ReconcileEvery <= 0 {
@@ -201,8 +202,8 @@ func (b *books) readsOfAPass() int {
 	return max(least, min(most, int(b.RatePerSecond*readShare*b.ReconcileEvery.Seconds()/2)))
 }
 
-// readable refuses to read while the account is paused: a Retry-After holds
-// every sender. After a restore the reads are what a person decides by.
+// readable refuses to read while the account is paused: a Retry-After holds every
+// sender. A restore's pause allows reads, because an operator decides by them.
 func (b *books) readable() error {
 	if _, blocked := b.pauses.untilBut(lanePoll, ledger.CauseRestored); !blocked {
 		return nil
@@ -215,12 +216,12 @@ func (b *books) scheduledReading(ctx context.Context) (reconcile.WalletReading, 
 	return b.reconciler.ReadWallet(ctx)
 }
 
-// exactTries bounds the readings with the gate closed: an intent that passed it
-// a moment before it closed may be committed beside the first.
+// exactTries bounds the readings with the gate closed. An intent that passed the gate
+// just before may be committed during the first reading.
 const exactTries = 3
 
-// exactReading closes the write gate, lets what is in progress finish, and reads
-// the wallet. What cannot finish automatically widens the interval.
+// exactReading closes the write gate, waits for requests in progress, and reads the
+// wallet. Operations that cannot end automatically widen the result's range.
 func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
 	b.pauses.closeGate()
 	defer func() {
@@ -240,8 +241,8 @@ func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, er
 	return w, nil
 }
 
-// untilSettled waits until nothing that could end automatically is in progress, or
-// until the context's time has passed, which is no error.
+// untilSettled waits until nothing in progress can end automatically. The end of the
+// context is no error.
 func (b *books) untilSettled(ctx context.Context) error {
 	for {
 		p, err := b.Ledger.Position(context.WithoutCancel(ctx), b.Account)
@@ -256,9 +257,9 @@ func (b *books) untilSettled(ctx context.Context) error {
 	}
 }
 
-// moving reports whether something ends automatically: a request whose reply is
-// awaited, an order whose charge is not booked. What waits to be sent again
-// does not, while the gate is closed.
+// moving reports whether something will end automatically: a request that awaits its
+// reply, or an order whose charge is not booked. A retry does not, while the gate is
+// closed.
 func moving(open []ledger.Exposure) bool {
 	for _, x := range open {
 		if x.State == fact.StateSending || (x.State == fact.StateOpen && x.Charge != fact.Known(0)) {
@@ -268,13 +269,13 @@ func moving(open []ledger.Exposure) bool {
 	return false
 }
 
-// publish makes facts of a reconciliation: each new finding, and agreement.
+// publish appends a reconciliation's new findings, or its agreement, as facts.
 func (b *books) publish(ctx context.Context, x reconcile.Reconciliation, when publication) error {
 	if err := b.recallPublished(ctx); err != nil {
 		return err
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
-	if x.Wallet.Late { // it ends no finding of the wallet
+	if x.Wallet.Late { // it ends no wallet finding
 		maps.Copy(now, b.published)
 		maps.DeleteFunc(now, func(key string, _ bool) bool { return !strings.HasPrefix(key, decide.FindingWallet+"\x00") })
 	}
@@ -305,7 +306,7 @@ func (b *books) publish(ctx context.Context, x reconcile.Reconciliation, when pu
 	return nil
 }
 
-// recallPublished takes over what an earlier run has published.
+// recallPublished loads the findings that an earlier run published.
 func (b *books) recallPublished(ctx context.Context) error {
 	if b.published != nil {
 		return nil
@@ -321,8 +322,8 @@ func (b *books) recallPublished(ctx context.Context) error {
 	return nil
 }
 
-// nameProxies makes facts of what a pass saw of ended orders. One that is too large is left
-// out, so that it holds up nothing else.
+// nameProxies appends facts about the ended orders of a pass. A fact that is too large
+// is skipped, so that it blocks nothing else.
 func (b *books) nameProxies(ctx context.Context, all []fact.OrderListed) error {
 	for _, f := range all {
 		err := b.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
@@ -337,8 +338,8 @@ func (b *books) nameProxies(ctx context.Context, all []fact.OrderListed) error {
 	return nil
 }
 
-// side is whether the wallet holds more or less than the books allow. By how much
-// may change from pass to pass, with what is in progress.
+// side returns whether the wallet holds more or less than the books allow. The amount
+// may change between passes, with the operations in progress.
 func side(f reconcile.Finding) string {
 	if f.AmountCents < 0 {
 		return "less"
@@ -346,7 +347,7 @@ func side(f reconcile.Finding) string {
 	return "more"
 }
 
-// discrepancy is a finding as a fact, under its operation where it has one.
+// discrepancy converts a finding to a fact, under its operation if it has one.
 func (b *books) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact {
 	x := fact.LedgerDiscrepancy{Finding: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
 	if o, err := b.Ledger.Operation(ctx, f.OperationID); err == nil {
@@ -360,8 +361,8 @@ func (b *books) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact 
 	return x
 }
 
-// Evidence collects what is known of an operation that needs review, the
-// provider's lists included.
+// Evidence collects what is known of an operation that needs review, including the
+// provider's lists.
 func (b *books) Evidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	if err := b.readable(); err != nil {
 		e, collectErr := inspect.CollectEvidence(ctx, b.Ledger, nil, id)

@@ -1,4 +1,4 @@
-// Recovery: what an earlier run, here or on another machine, has left.
+// Recovery of the operations that an earlier run left, on this or another machine.
 
 package jobs
 
@@ -13,11 +13,11 @@ import (
 	"perennial/ledger/failpoint"
 )
 
-// inheritWait is after how long a request of another runner is out of date: the provider
-// takes timestamps of five minutes (customer-api.md, Authentication), and clocks differ.
+// inheritWait is when another runner's request has expired: the provider accepts
+// timestamps of five minutes (customer-api.md, Authentication), and clocks differ.
 const inheritWait = 10 * time.Minute
 
-// beginRun begins a run. until is the last row of the journal that is an earlier run's.
+// beginRun begins a run. until is the last journal row of an earlier run.
 func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
 	if until, _, err = r.Ledger.Head(ctx); err != nil {
 		return 0, err
@@ -35,8 +35,8 @@ func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
 	return until, nil
 }
 
-// takeUp queues what an earlier run left, while this one works already. No worker
-// takes what that run had sent before recoverPart has recorded that it may have executed.
+// takeUp queues what an earlier run left, while this run already works. No worker takes
+// a sent operation before recoverPart has recorded that it may have executed.
 func (r *Runner) takeUp(ctx context.Context, until int64) error {
 	err := r.eachLeft(ctx, fact.StateSending, until, r.recoverPart)
 	if err != nil {
@@ -52,12 +52,11 @@ func (r *Runner) takeUp(ctx context.Context, until int64) error {
 	})
 }
 
-// recoveredTogether is how many operations of an earlier run are read, and recorded, at
+// recoveredTogether is how many operations of an earlier run are read and recorded at
 // once.
 const recoveredTogether = 100
 
-// eachLeft calls do with the operations that an earlier run left in a state, a part at a
-// time.
+// eachLeft calls do, in parts, with the operations that an earlier run left in a state.
 func (r *Runner) eachLeft(ctx context.Context, state fact.State, until int64, do func(context.Context, []fact.Operation, *reading) error) error {
 	var last fact.Operation
 	for {
@@ -74,8 +73,8 @@ func (r *Runner) eachLeft(ctx context.Context, state fact.State, until int64, do
 	}
 }
 
-// begin appends runner.started. Where another runner was the last one, what was seen of
-// the proxies before is out of date.
+// begin appends runner.started. If another runner was last, the known state of the
+// proxies is out of date.
 func (r *Runner) begin(ctx context.Context, recovered int) error {
 	last, err := r.lastHolder(ctx)
 	if err != nil {
@@ -91,7 +90,8 @@ func (r *Runner) begin(ctx context.Context, recovered int) error {
 	})
 }
 
-// lastHolder is who ran the account before: this runner itself where no other can.
+// lastHolder returns the previous runner of the account: this runner if no other is
+// possible.
 func (r *Runner) lastHolder(ctx context.Context) (string, error) {
 	if !r.Ledger.Follows() {
 		return r.Holder, nil
@@ -99,8 +99,8 @@ func (r *Runner) lastHolder(ctx context.Context) (string, error) {
 	return r.Ledger.LastHolder(ctx)
 }
 
-// recoverPart records that attempts may have executed: all in one transaction, or, where
-// one of them cannot be recorded so, each in its own.
+// recoverPart records that attempts may have executed, in one transaction. If one cannot
+// be recorded, each gets its own transaction.
 func (r *Runner) recoverPart(ctx context.Context, part []fact.Operation, _ *reading) error {
 	all := make([]interrupted, 0, len(part))
 	for _, record := range part {
@@ -131,7 +131,7 @@ func (r *Runner) recoverPart(ctx context.Context, part []fact.Operation, _ *read
 	return nil
 }
 
-// interrupted is an attempt without a recorded reply, and what is made of it.
+// interrupted is an attempt without a recorded reply, and the decision on it.
 type interrupted struct {
 	job      *job
 	decision decide.Decision
@@ -145,13 +145,14 @@ func (r *Runner) crashed(ctx context.Context, record fact.Operation) (interrupte
 	}
 	since := record.FirstAmbiguousAt
 	if since == nil {
-		since = &record.UpdatedAt // the moment of the send
+		since = &record.UpdatedAt // time of the send
 	}
 	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
 }
 
-// notBefore is when a request of another runner for the operation is out of date, so that
-// a new key cannot be paid for beside it; zero where its last attempt was this runner's.
+// notBefore returns when another runner's request for the operation has expired, so that
+// a new key cannot pay a second time. It returns zero if the last attempt was this
+// runner's.
 func (r *Runner) notBefore(ctx context.Context, operationID string) (time.Time, error) {
 	if !r.Ledger.Follows() {
 		return time.Time{}, nil
@@ -164,7 +165,8 @@ func (r *Runner) notBefore(ctx context.Context, operationID string) (time.Time, 
 		since = r.clock.Now()
 	}
 	until := since.Add(inheritWait)
-	// since may be by the slow clock of a third runner: this one's own start is not.
+	// A third runner with a slow clock may have written since; this runner's start is
+	// reliable.
 	start, latest := r.clock.start.Round(0).Add(inheritWait), until.Add(clocksApart)
 	if start.After(latest) {
 		start = latest
@@ -175,8 +177,8 @@ func (r *Runner) notBefore(ctx context.Context, operationID string) (time.Time, 
 	return until, nil
 }
 
-// refuseEarly refuses a new key for an operation whose last request is another runner's
-// and may still arrive.
+// refuseEarly refuses a new key while another runner's last request for the operation
+// may still arrive.
 func (r *Runner) refuseEarly(ctx context.Context, o fact.Operation) error {
 	if o.Ambiguous == 0 {
 		return nil

@@ -1,6 +1,6 @@
-// A restored ledger may have forgotten what was sent after its last row. The account
-// stays paused until the provider's lists show nothing that the ledger does not know, or
-// until a person ends the pause.
+// A restored ledger may lack what was sent after its last row. The account stays paused
+// until the provider's lists show nothing unknown to the ledger, or until an operator
+// ends the pause.
 
 package jobs
 
@@ -19,13 +19,12 @@ import (
 	"perennial/upstream"
 )
 
-// MayPlan is closed once what the ledger shows of the proxies may be planned from: Run has
-// begun, so that what another runner saw of them is forgotten, and the ledger is known to
-// have forgotten nothing itself, which it is at once unless it was restored.
+// MayPlan returns a channel that closes once the ledger's proxy table is safe to plan
+// from: Run has begun, which discards what another runner saw, and no pause of a restore
+// is in force.
 func (r *Runner) MayPlan() <-chan struct{} { return r.mayPlan }
 
-// RestorePause says that the account waits for what a restored ledger may have
-// forgotten, "" when it does not.
+// RestorePause says that the account is paused after a restore, "" if it is not.
 func (r *Runner) RestorePause() string {
 	if x, ok := r.pauses.restored(); ok {
 		return "paused after a restore: " + x.Detail
@@ -33,16 +32,16 @@ func (r *Runner) RestorePause() string {
 	return ""
 }
 
-// letPlan closes MayPlan unless the run has not begun or the pause of a restore is in force.
+// letPlan closes MayPlan if the run has begun and no pause of a restore is in force.
 func (r *Runner) letPlan() {
 	if _, paused := r.pauses.restored(); r.begun.Load() && !paused {
 		r.mayPlanOnce.Do(func() { close(r.mayPlan) })
 	}
 }
 
-// verifyAfterRestore reads the provider's lists once and ends the pause of a restore
-// when they hold nothing that the ledger cannot account for. Otherwise the pause
-// says what it is, and a person ends it.
+// verifyAfterRestore reads the provider's lists and ends the pause of a restore if the
+// ledger accounts for everything in them. Otherwise the pause names the findings. It
+// checks again after each answered review, until an operator ends the pause.
 func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
 	retry := sleep.Doubling(probeFirst, probeMost)
@@ -73,8 +72,7 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 	return nil
 }
 
-// untilAnswered waits until a person has answered a review since, or has ended the
-// pause.
+// untilAnswered waits until an operator answers another review or ends the pause.
 func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
 	for r.answers.Load() == answers {
 		if _, paused := r.pauses.restored(); !paused {
@@ -87,8 +85,8 @@ func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
 	return nil
 }
 
-// stayPaused writes what was found into the pause itself, unless a person has ended the
-// pause while the lists were read: then it stays ended.
+// stayPaused writes the findings into the pause. If an operator ended the pause during
+// the read, it stays ended.
 func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
 	r.doubt.Lock()
 	defer r.doubt.Unlock()
@@ -97,7 +95,7 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 	}
 	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial accounts resume`"
 	if x.Detail == detail {
-		return // it was found by an earlier run
+		return // found by an earlier run
 	}
 	x.Detail = detail
 	r.pauses.put(x)
@@ -110,11 +108,11 @@ func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string)
 	r.Log.Warn("the account stays paused: " + detail)
 }
 
-// listSkew is by how much the provider's times of orders may run behind the machine's.
+// listSkew is how far the provider's times of orders may lag the machine's.
 const listSkew = 2 * upstream.MaxSkew
 
-// findUnaccounted names what the provider shows of the time that the ledger may have
-// forgotten; "" when there is nothing. restored is when the ledger was restored.
+// findUnaccounted names what the provider shows of the time that the ledger may lack, ""
+// if nothing. restored is when the ledger was restored.
 func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
 	since, err := r.Ledger.Forgotten(ctx)
 	if err != nil || since == nil {
@@ -125,7 +123,7 @@ func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (strin
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
 		known, err := r.Ledger.HasOrder(ctx, o.OrderNo)
-		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary need not have a time
+		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary may lack its time
 			found.add("order " + cmp.Or(o.OrderNo, "without a number that can be read"))
 		}
 		return err
@@ -135,7 +133,7 @@ func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (strin
 	}
 	unseen := 0
 	err = everyPage(ctx, r, withUnusable(r.Provider.ProxiesPage, func(upstream.Unusable) upstream.Proxy {
-		return upstream.Proxy{} // whatever its id: there is no expiry to compare
+		return upstream.Proxy{} // whatever its id: it has no expiry to compare
 	}), func(p upstream.Proxy) error {
 		seen, err := expiryIsKnown(ctx, r.Ledger, p, restored, found)
 		if err == nil && !seen && (p.StartsAt == nil || p.StartsAt.Before(since.Add(-listSkew))) {
@@ -152,12 +150,12 @@ func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (strin
 	return found.String(), err
 }
 
-// expiryIsKnown compares a proxy with what the ledger last saw of it and has
-// renewed since; seen is false when it never saw it before the restore.
+// expiryIsKnown compares a proxy's expiry with the last known one plus the days renewed
+// since. seen is false if the ledger has none from before the restore.
 func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
 	known, err := l.Proxy(ctx, p.ProxyID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
-		return false, nil // or was out of date, as right after a renewal
+		return false, nil // or its data was out of date, as right after a renewal
 	}
 	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
 		return true, err
@@ -169,8 +167,8 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	return true, err
 }
 
-// walletAgrees replaces the comparison of expiries where there is nothing to compare: a
-// wallet that holds what the book says has not paid for what the book forgot.
+// walletAgrees replaces the expiry check for proxies without a known expiry. A wallet
+// that equals the books has paid for nothing that the books lack.
 func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
 	if err := r.passRead(ctx); err != nil {
 		return err
@@ -188,7 +186,7 @@ func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) 
 	return err
 }
 
-// findings counts, and names the first few.
+// findings counts findings and names the first few.
 type findings struct {
 	names []string
 	count int
@@ -203,7 +201,7 @@ func (f *findings) add(name string) {
 	}
 }
 
-// String lists what is named and counts the rest, "" for nothing.
+// String lists the named findings and counts the rest, "" if there are none.
 func (f *findings) String() string {
 	text := strings.Join(f.names, "; ")
 	if more := f.count - len(f.names); more > 0 {
@@ -212,8 +210,8 @@ func (f *findings) String() string {
 	return text
 }
 
-// withUnusable is a list whose unusable entries are items too, as far as they are known: what
-// cannot be read explains nothing.
+// withUnusable reads a list and includes its unusable entries as items, as far as they
+// are known.
 func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), item func(upstream.Unusable) T) func(context.Context, upstream.PageRequest) (upstream.Page[T], error) {
 	return func(ctx context.Context, r upstream.PageRequest) (upstream.Page[T], error) {
 		page, err := read(ctx, r)
@@ -224,8 +222,8 @@ func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstr
 	}
 }
 
-// everyPage goes through a list of the provider's, after everything else in the
-// gate. A list that goes wrong in the middle is begun again by the caller.
+// everyPage reads a whole list of the provider, at the gate's lowest priority. The
+// caller restarts a list that fails.
 func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
 	pages := upstream.Pages[T]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
 	for more := true; more; {
@@ -249,8 +247,8 @@ func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(conte
 	return nil
 }
 
-// requeueAccepted takes what waits to be sent from the ledger again: what is queued was
-// loaded before it was presumed sent.
+// requeueAccepted reloads the unsent operations from the ledger. The queued ones were
+// loaded before they were presumed sent.
 func (r *Runner) requeueAccepted(ctx context.Context) error {
 	r.ready.forget()
 	const all = 1 << 20

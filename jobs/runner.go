@@ -1,5 +1,4 @@
-// The Runner: its configuration, its start (Bind, Load), and its loops
-// (Run).
+// The Runner: its configuration, its start (Bind, Load) and its loops (Run).
 
 package jobs
 
@@ -27,7 +26,7 @@ import (
 	"perennial/upstream"
 )
 
-// Provider is the customer API as the runner uses it.
+// Provider is the runner's view of the customer API.
 type Provider interface {
 	AppID() string
 	BaseURL() string
@@ -40,21 +39,21 @@ type Provider interface {
 	Lists
 }
 
-// Lists are the provider's lists, page by page.
+// Lists reads the provider's lists page by page.
 type Lists interface {
 	OffersPage(ctx context.Context, f upstream.OfferFilter, p upstream.PageRequest) (upstream.Page[upstream.Offer], error)
 	OrdersPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error)
 	ProxiesPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// Commands is the commands stream as the runner uses it. Each line is fetched by
-// itself; one that rests is not fetched until the next Fetch.
+// Commands is the runner's view of the commands stream. Each line is fetched separately;
+// a resting line is not fetched until the next Fetch.
 type Commands interface {
 	Fetch(ctx context.Context, line queue.Line, limit int) ([]intake.Message, error)
 	Rest(line queue.Line)
 }
 
-// Config is what a Runner is made of. Everything without a default is required.
+// Config configures a Runner. Fields without a default are required.
 type Config struct {
 	Account    string
 	Ledger     *ledger.Ledger
@@ -63,15 +62,15 @@ type Config struct {
 	Commands   Commands
 	DeadLetter func(ctx context.Context, dead letters.Dead) error
 	// Answer sends data to the inbox of a command that gets no command.finished of its
-	// own, and AnswerEnd what became of a command that was accepted before; default:
+	// own. AnswerEnd sends the outcome of a command that was accepted earlier. Default:
 	// nothing is sent.
 	Answer    func(inbox string, data []byte)
 	AnswerEnd func(inbox, commandID string)
-	// MayBind says whether the account may belong to the provider account that answers, before
-	// its ledger is opened; its error ends Bind. Default: it may.
+	// MayBind checks whether the account may use the provider account that answers,
+	// before its ledger is opened. Its error ends Bind. Default: it may.
 	MayBind func(context.Context, fact.Binding) error
-	// Taken hears of each command that came for the first time, and when the stream stored
-	// it. Default: nothing does.
+	// Taken is called for each new command, with the time at which the stream stored it.
+	// Default: no call.
 	Taken   func(commandID string, kind fact.Kind, published time.Time)
 	Clock   func() time.Time
 	Random  func() float64 // in [0, 1)
@@ -80,15 +79,15 @@ type Config struct {
 	Holder  string // names this process in runner.started
 
 	RatePerSecond      float64        // default 5
-	Concurrency        int            // requests in progress at once; default 8
-	PollFloor          time.Duration  // default 1s; polls come later than asked for, never earlier
-	CIDRField          string         // the API's name for an item's CIDRs; default: none
-	DailyLimitCents    int64          // default 0: none
+	Concurrency        int            // concurrent requests; default 8
+	PollFloor          time.Duration  // default 1s; a poll may be later than asked for, never earlier
+	CIDRField          string         // API field for an item's CIDRs; default: none
+	DailyLimitCents    int64          // default 0: no limit
 	DailyLimitLocation *time.Location // default UTC
-	DrainTimeout       time.Duration  // how long requests in progress may take at the end; default 30s
-	ReconcileEvery     time.Duration  // default 0: only when it is asked for
-	AskEvery           time.Duration  // how often an otherwise silent provider is asked; default 0: never
-	SettleTimeout      time.Duration  // how long a reconciliation that was asked for keeps new requests back; default 10s
+	DrainTimeout       time.Duration  // for requests in progress at the end; default 30s
+	ReconcileEvery     time.Duration  // default 0: only on request
+	AskEvery           time.Duration  // how often an otherwise idle provider is asked; default 0: never
+	SettleTimeout      time.Duration  // how long a requested reconciliation blocks new requests; default 10s
 
 }
 
@@ -132,7 +131,7 @@ func (c Config) withDefaults() Config {
 // Runner executes the commands of one account.
 type Runner struct {
 	Config
-	*desk.Desk // what people ask for
+	*desk.Desk // operators' requests
 	*books
 	gate *rateGate
 
@@ -142,30 +141,30 @@ type Runner struct {
 	ready   *ready
 	pauses  *pauses
 	wake    chan struct{}
-	backlog atomic.Bool // something due was left in the ledger because there was no room
+	backlog atomic.Bool // due work stayed in the ledger for lack of room
 
 	shortOfMoney atomic.Bool
 	account      atomic.Pointer[upstream.Account] // as Bind read it
-	answers      atomic.Int64                     // how many reviews a person has answered
-	taking       atomic.Int64                     // since when commands are taken into the ledger, in microseconds; 0: none are
+	answers      atomic.Int64                     // number of reviews answered by operators
+	taking       atomic.Int64                     // start of the current ledger write of commands, in microseconds; 0: none
 
 	pulse    pulse
-	share    *rate.Limiter // of the rate, for what only reads
+	share    *rate.Limiter // rate share of background reads
 	deadLine deadLine
 
 	begun       atomic.Bool   // runner.started is in the ledger
-	mayPlan     chan struct{} // closed when the proxies' table may be planned from
+	mayPlan     chan struct{} // closed when the proxy table may be planned from
 	mayPlanOnce sync.Once
 
-	listing    sync.Mutex // while proxies are listed for an operation
-	doubt      sync.Mutex // while the pause of a restore is changed
-	budget     sync.Mutex // from the check of the day's limit to the intent
+	listing    sync.Mutex // held while proxies are listed for an operation
+	doubt      sync.Mutex // held while the pause of a restore is changed
+	budget     sync.Mutex // held from the check of the daily limit to the intent
 	mu         sync.Mutex
-	kept       map[string]command.Command // by id: of operations that wait, and those read last
-	throttled  int                        // replies in a row that asked to wait
-	firewalls  int                        // 401/403 in a row that were no envelope
-	asked      time.Time                  // when a long Retry-After was last asked about
-	toldBroken map[string]time.Time       // operations that cannot be read, and when that was last said
+	kept       map[string]command.Command // by id: commands of waiting operations, and those read last
+	throttled  int                        // consecutive rate-limit replies
+	firewalls  int                        // consecutive 401/403 replies without an envelope
+	asked      time.Time                  // when a long Retry-After was last probed
+	toldBroken map[string]time.Time       // unreadable operations, and when each was last logged
 }
 
 // NewRunner makes a runner. Call Bind, then Run.
@@ -190,15 +189,14 @@ func NewRunner(c Config) *Runner {
 	return r
 }
 
-// capacity is how many operations of a kind may be in memory: four for each
-// request in progress, and more where the rate is high enough to start them
-// within a second.
+// capacity returns how many operations of a kind may be in memory: four per concurrent
+// request, or as many as the rate starts within a second.
 func capacity(c Config) int {
 	return max(4*c.Concurrency, min(16*c.Concurrency, int(c.RatePerSecond)))
 }
 
-// BindingError says that the provider's account is not the one that the ledger is bound
-// to, or not of the environment that the App ID names. Nothing was sent.
+// BindingError says that the provider's account is not the ledger's, or not in the
+// environment of the App ID. Nothing was sent.
 type BindingError struct{ Account, Reason string }
 
 // Error says what does not match and what to do.
@@ -206,9 +204,9 @@ func (e *BindingError) Error() string {
 	return fmt.Sprintf("account %s: %s", e.Account, e.Reason)
 }
 
-// Bind reads the account and the wallet before any POST, and binds the ledger
-// to them or checks that it is bound to them. A failed read is an error of the
-// upstream package, or a ThrottledError: try again.
+// Bind reads the account and the wallet before any POST, and binds the ledger to them or
+// checks the binding. A failed read returns an upstream error or a ThrottledError, and
+// can be retried.
 func (r *Runner) Bind(ctx context.Context) error {
 	if err := r.Load(ctx); err != nil {
 		return err
@@ -259,7 +257,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	return nil
 }
 
-// ProviderAccount is the provider's account as the start read it; its zero before.
+// ProviderAccount returns the provider's account as read at the start, zero before.
 func (r *Runner) ProviderAccount() upstream.Account {
 	if a := r.account.Load(); a != nil {
 		return *a
@@ -267,10 +265,9 @@ func (r *Runner) ProviderAccount() upstream.Account {
 	return upstream.Account{}
 }
 
-// Load reads what the ledger holds of an earlier run: pauses, the binding, its
-// latest instant. After it a person can inspect the account and end a pause,
-// before the provider has answered. Bind does it too; the second time it does
-// nothing.
+// Load reads the ledger's state of an earlier run: pauses, binding and latest instant.
+// After it an operator can inspect the account and end a pause, even before the provider
+// has answered. Bind calls it too; a second call does nothing.
 func (r *Runner) Load(ctx context.Context) error {
 	if r.clock != nil {
 		return nil
@@ -293,7 +290,7 @@ func (r *Runner) Load(ctx context.Context) error {
 	return nil
 }
 
-// open writes the first fact: whose file this is and what the wallet held.
+// open appends the first fact: the ledger's account and the wallet's opening balance.
 func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) error {
 	b.Epoch = fmt.Sprintf("%x", r.Clock().UnixMicro())
 	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -309,14 +306,14 @@ func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) error 
 	return nil
 }
 
-// Binding is the provider account that Bind found.
+// Binding returns the provider account that Bind found.
 func (r *Runner) Binding() fact.Binding { return r.binding }
 
-// ProviderTime is the provider's clock as its replies show it.
+// ProviderTime returns the provider's clock by its replies.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
 
-// TakingSince is since when the commands that were read last are taken into the ledger;
-// zero while none are.
+// TakingSince returns when the current write of commands to the ledger began, zero
+// without one.
 func (r *Runner) TakingSince() time.Time {
 	if at := r.taking.Load(); at != 0 {
 		return time.UnixMicro(at)
@@ -324,17 +321,17 @@ func (r *Runner) TakingSince() time.Time {
 	return time.Time{}
 }
 
-// ClockSkew is how far this machine's clock was ahead of the provider's by the last reply;
-// heard is false before the first one.
+// ClockSkew returns how far this machine's clock was ahead of the provider's at the last
+// reply. heard is false before the first reply.
 func (r *Runner) ClockSkew() (skew time.Duration, heard bool) { return r.clock.Skew() }
 
-// ErrLost is the cause of the end of Run's context where another runner may have the
-// account: what is in progress is given up at once.
+// ErrLost is the cause of Run's context when another runner may have the account. Work
+// in progress is abandoned at once.
 var ErrLost = errors.New("another runner may have the account")
 
-// Run works until ctx ends. Then it takes no more, lets requests in progress
-// finish for DrainTimeout, and returns nil. Nothing is abandoned: what has no
-// recorded reply by then is resent under its key by the next run.
+// Run works until ctx ends. Then it takes no more work, lets requests in progress finish
+// for up to DrainTimeout, and returns nil. A request without a recorded reply is resent
+// by the next run under its key.
 func (r *Runner) Run(ctx context.Context) error {
 	until, err := r.beginRun(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -347,7 +344,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), ErrLost) {
-			cancel() // nothing that comes could be recorded
+			cancel() // later arrivals could not be recorded
 			return
 		}
 		failpoint.Reached(ctx, "drain.begun")
@@ -360,7 +357,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.takeUp(ctx, until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(ctx) // which queues again what is queued
+		return r.verifyAfterRestore(ctx) // it requeues what is queued
 	})
 	group.Go(func() error { return r.dispatch(ctx, work) })
 	group.Go(func() error { return r.runIntake(ctx) })
@@ -381,7 +378,7 @@ func (r *Runner) moment() decide.Moment {
 	return decide.Moment{Now: r.clock.Now(), Jitter: r.Random()}
 }
 
-// wakeDueLoop wakes runDueLoop: something new may be due.
+// wakeDueLoop wakes runDueLoop because something may be due.
 func (r *Runner) wakeDueLoop() {
 	select {
 	case r.wake <- struct{}{}:

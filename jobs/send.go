@@ -46,10 +46,10 @@ func (r *Runner) send(ctx, work context.Context, j *job) error {
 	return r.conclude(work, j, d)
 }
 
-// errNoAnswer says that a reply did not come, or is not the API's.
+// errNoAnswer says that no reply came, or one that is not the API's.
 var errNoAnswer = errors.New("no answer of the API's came")
 
-// isProbe reports whether the job passed a paused lane to find out whether it works.
+// isProbe reports whether the job tests a paused lane.
 func (r *Runner) isProbe(j *job) bool {
 	if r.pauses.isClosed() {
 		return false
@@ -62,8 +62,8 @@ func (r *Runner) isProbe(j *job) bool {
 	return j.probe
 }
 
-// elapsed counts from the first attempt that may have executed; this one, when
-// there was none before.
+// elapsed returns the time since the first attempt that may have executed, or since this
+// one.
 func (r *Runner) elapsed(j *job) time.Duration {
 	since := j.op.FirstAmbiguousAt
 	if since == nil {
@@ -72,7 +72,7 @@ func (r *Runner) elapsed(j *job) time.Duration {
 	return r.clock.Elapsed(since)
 }
 
-// noteAnswer takes in what a read showed of the provider: its time, and that it answers.
+// noteAnswer records the provider's time and its answer from a read.
 func (r *Runner) noteAnswer(err error, server time.Time) {
 	r.pulse.note(r.Clock(), silence(err))
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
@@ -81,9 +81,9 @@ func (r *Runner) noteAnswer(err error, server time.Time) {
 	r.clock.Hear(server)
 }
 
-// decideOnReply decides on a reply, and counts the replies in a row that asked to
-// wait, and those that were not the API's. Requests that were in progress together are
-// asked to wait together, which counts once.
+// decideOnReply decides on a reply. It counts consecutive rate-limit replies and those
+// that were not the API's. Concurrent requests are rate limited together, which counts
+// once.
 func (r *Runner) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +105,8 @@ func (r *Runner) decideOnReply(op decide.Operation, h decide.Replied) decide.Dec
 	return d
 }
 
-// readsWork reports whether a signed read succeeds: then the key may not write, and is
-// accepted all the same.
+// readsWork reports whether a signed read succeeds. The key is then valid, but may not
+// write.
 func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
 		return false
@@ -116,8 +116,8 @@ func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	return err == nil
 }
 
-// answered acts on what a reply says about the account, before the operation continues,
-// so that other operations do not get the same refusal.
+// answered applies a reply's effect on the account before the operation continues, so
+// that other operations do not get the same refusal.
 func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
 		r.pulse.note(r.Clock(), nil)
@@ -125,7 +125,7 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d d
 		r.pulse.note(r.Clock(), errNoAnswer)
 	}
 	if d.Pause != nil {
-		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
+		_ = r.pause(ctx, *d.Pause) // in force even if not recorded
 		return
 	}
 	if why := d.Inconclusive(); why != "" {
@@ -143,8 +143,8 @@ func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d d
 	}
 }
 
-// prepare does what comes before an attempt: the precheck, the gate, and the intent on
-// the disk. goOn is false when the operation goes no further now.
+// prepare does the precheck, passes the gate and commits the intent. goOn is false if
+// the operation stops here.
 func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	if d := r.due(j); !d.Send {
 		return false, r.stop(ctx, j, d)
@@ -178,7 +178,7 @@ func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	return r.commitIntent(ctx, j, p)
 }
 
-// due asks whether the operation may be sent at this moment.
+// due decides whether the operation may be sent now.
 func (r *Runner) due(j *job) decide.Decision {
 	return decide.Decide(j.op, decide.Due{
 		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
@@ -186,11 +186,11 @@ func (r *Runner) due(j *job) decide.Decision {
 	})
 }
 
-// stop ends an attempt that is not made. Without a fact, and where it is postponed
-// under a pause, the operation waits for its turn again.
+// stop cancels an attempt before it is sent. If it has no fact, or is postponed under a
+// pause, the operation is queued again.
 func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
 	if d.Pause != nil {
-		_ = r.pause(ctx, *d.Pause) // it holds, recorded or not
+		_ = r.pause(ctx, *d.Pause) // in force even if not recorded
 	}
 	if len(d.Facts) == 0 || d.Postponed && r.pauses.blocked(j.lane) {
 		r.ready.requeue(j)
@@ -199,9 +199,8 @@ func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
 	return r.conclude(ctx, j, d)
 }
 
-// commitIntent puts the intent on the disk. Under a limit of the day one job at a time
-// reads what is spent and adds its own: two that read together would both find room
-// for one.
+// commitIntent commits the intent. Under a daily limit one job at a time reads the
+// spending and adds its own: two at once could both find room for one.
 func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
 	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		r.budget.Lock()
@@ -228,8 +227,8 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 	return true, nil
 }
 
-// intend appends the intent of a job's next attempt, after what its precheck leaves out,
-// and returns the job as it is to be sent once the transaction is committed.
+// intend appends the proxies left out and the intent of the next attempt. It returns the
+// job to send once the transaction is committed.
 func (r *Runner) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	sending, err := r.intent(j, p, tx.Now())
 	if err != nil {
@@ -241,7 +240,7 @@ func (r *Runner) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	return &intended, err
 }
 
-// frozenBody reads the bytes of the first attempt that may have executed.
+// frozenBody reads the body of the first attempt that may have executed.
 func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error {
 	sent, err := l.Sent(ctx, j.op.BodySeq)
 	if err != nil {
@@ -251,9 +250,9 @@ func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error
 	return nil
 }
 
-// intent is the fact that an attempt is about to be made, with everything it will
-// send. X-API-Timestamp is this moment: a request that is held up goes stale
-// instead of charging late.
+// intent returns the fact that an attempt is about to be made, with everything it sends.
+// X-API-Timestamp is this moment: a delayed request becomes stale instead of charging
+// late.
 func (r *Runner) intent(j *job, p checked, now time.Time) (fact.OperationSending, error) {
 	body := p.body
 	if body == nil {
@@ -263,7 +262,7 @@ func (r *Runner) intent(j *job, p checked, now time.Time) (fact.OperationSending
 		}
 	}
 	observed := p.observed
-	if j.op.Presumed() { // what is seen now may be what this very request came to in the lost time
+	if j.op.Presumed() { // current reads may show the effect of this very request
 		observed = nil
 	}
 	return fact.OperationSending{

@@ -1,4 +1,4 @@
-// How a decision is recorded in the ledger, and what follows from it.
+// How a decision is recorded, and what follows from it.
 
 package jobs
 
@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// conclude records a decision and does what follows from it.
+// conclude records a decision and carries out what follows.
 func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error {
 	after, err := r.record(ctx, j, d)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error 
 		r.keep(j.cmd)
 		r.wakeDueLoop()
 	}
-	if r.careful(j.cmd) { // one after another: halves too
+	if r.careful(j.cmd) { // one at a time: halves too
 		return r.startRest(ctx, j.op.CommandID)
 	}
 	for _, half := range after.halves {
@@ -39,7 +39,7 @@ func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error 
 	return nil
 }
 
-// markMoney notes that the wallet could not pay, until something is paid again.
+// markMoney notes that the wallet could not pay, until the next payment.
 func (r *Runner) markMoney(d decide.Decision) {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -53,19 +53,19 @@ func (r *Runner) markMoney(d decide.Decision) {
 	}
 }
 
-// ShortOfMoney reports whether the wallet could not pay for the last operation
-// that asked it to, as far as this run has seen.
+// ShortOfMoney reports whether the wallet failed to pay for the last operation of this
+// run that charged it.
 func (r *Runner) ShortOfMoney() bool { return r.shortOfMoney.Load() }
 
-// recorded is what a decision left in the ledger: the operation, and those that
-// took over the proxies of a refused chunk. It is empty when nothing was recorded
-// of the operation, as after ErrStale.
+// recorded is what a decision left in the ledger: the operation, and those that took
+// over the proxies of a refused chunk. It is empty if nothing was recorded, as after
+// ErrStale.
 type recorded struct {
 	operation fact.Operation
 	halves    []decide.Operation
 }
 
-// append records a decision's facts in the transaction.
+// append appends a decision's facts in the transaction.
 func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact) (err error) {
 	*a = recorded{} // Write may run this twice
 	if a.operation, err = tx.AppendTo(op.ID, op.Version, facts...); err != nil {
@@ -97,8 +97,8 @@ func waits(d decide.Decision) bool {
 	return false
 }
 
-// startRest queues what a command has accepted and not started; of a careful command
-// enqueue lets only the first through.
+// startRest queues the accepted operations of a command that have not started. enqueue
+// admits only the first of a careful command.
 func (r *Runner) startRest(ctx context.Context, commandID string) error {
 	all, err := r.Ledger.OperationsOf(ctx, commandID)
 	if err != nil {
@@ -122,8 +122,8 @@ func (r *Runner) startRest(ctx context.Context, commandID string) error {
 	return nil
 }
 
-// nextStep is the poll of an order that can be read at once; nil when the
-// operation ended or waits.
+// nextStep returns the poll of an order that can be read at once, nil if the operation
+// ended or waits.
 func (r *Runner) nextStep(j *job, now fact.Operation) *job {
 	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(r.Clock()) {
 		return nil
@@ -133,15 +133,15 @@ func (r *Runner) nextStep(j *job, now fact.Operation) *job {
 	return &job{lane: lanePoll, priority: priorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
 }
 
-// record appends a decision's facts on the version that they were decided on. A
-// reply that comes after a person or another runner settled the operation is kept as a
-// discrepancy; when the ledger cannot be written, it is tried until it can. What the
-// ledger can never hold ends in review (trap 72).
+// record appends a decision's facts to the version of the operation that it was made on.
+// A reply that comes after an operator or another runner settled the operation is kept
+// as a discrepancy. A failing ledger write is retried until it succeeds. Facts that the
+// ledger can never hold become a review (trap 72).
 func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
 	if len(d.Facts) == 0 {
 		return after, nil
 	}
-	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // of what can never be recorded
+	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // for what can never be recorded
 	write := func(tx *ledger.Tx) error {
 		if err := after.append(tx, j.op, d.Facts); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 	}
 }
 
-// forgetExpiries marks what is known of proxies that may have been renewed as out of date.
+// forgetExpiries marks the known state of possibly renewed proxies as out of date.
 func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	for _, f := range facts {
 		var lines []fact.Line
@@ -202,9 +202,9 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	return nil
 }
 
-// tooLate is the finding that keeps a reply that came after a person or another runner settled the operation.
-// An order that came due while it was being read is read twice: the second read says
-// nothing new.
+// tooLate returns the discrepancy for a reply after an operator or another runner
+// settled the operation. An order may come due during its read and be read twice; the
+// second read adds nothing.
 func (r *Runner) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
 	if now, err := r.Ledger.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
 		return nil, err

@@ -1,5 +1,5 @@
-// A Retry-After holds every sender of the account. Operations are held by their lanes
-// (pauses.go) and prechecked before they pay (passNow); this file holds the readers.
+// A Retry-After holds every sender of the account. Lanes hold operations (pauses.go),
+// and passNow holds their prechecks. This file holds the readers.
 
 package jobs
 
@@ -16,8 +16,7 @@ import (
 	"perennial/upstream"
 )
 
-// passRead is the gate for whatever only reads: no read goes through while the provider
-// has asked to wait.
+// passRead is the gate for reads. No read passes during a Retry-After.
 func (r *Runner) passRead(ctx context.Context) error {
 	for {
 		if err := r.waitOut(ctx); err != nil {
@@ -30,11 +29,11 @@ func (r *Runner) passRead(ctx context.Context) error {
 	}
 }
 
-// errThrottled is the error of a precheck during which the provider has asked to wait.
+// errThrottled says that the provider asked to wait during a precheck.
 var errThrottled = errors.New("the provider has asked to wait")
 
-// passNow is the gate for a precheck, which does not wait out a Retry-After: what was
-// read before one is old after it, so the precheck begins again then.
+// passNow is the gate for a precheck. It does not wait out a Retry-After: earlier reads
+// would be stale afterwards, so the precheck starts again.
 func (r *Runner) passNow(ctx context.Context, p gatePriority) error {
 	if r.pauses.throttled() {
 		return errThrottled
@@ -48,8 +47,8 @@ func (r *Runner) passNow(ctx context.Context, p gatePriority) error {
 	return nil
 }
 
-// waitOut returns when no Retry-After is in force. It checks each second: a longer one
-// may come, and the clock may be set.
+// waitOut returns when no Retry-After is in force. It checks each second, because a
+// longer one may come and the clock may be set.
 func (r *Runner) waitOut(ctx context.Context) error {
 	for {
 		until, held := r.pauses.throttledUntil()
@@ -62,7 +61,7 @@ func (r *Runner) waitOut(ctx context.Context) error {
 	}
 }
 
-// throttledUntil is when the account's Retry-After ends, if one is in force.
+// throttledUntil returns when the account's Retry-After ends, if one is in force.
 func (p *pauses) throttledUntil() (time.Time, bool) {
 	x, held := p.throttling()
 	if !held {
@@ -71,7 +70,7 @@ func (p *pauses) throttledUntil() (time.Time, bool) {
 	return *x.Until, true
 }
 
-// throttling is the account's Retry-After, if one is in force.
+// throttling returns the account's Retry-After, if one is in force.
 func (p *pauses) throttling() (ledger.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,8 +78,7 @@ func (p *pauses) throttling() (ledger.Pause, bool) {
 	return x, ok && x.Until != nil && x.Until.After(p.now())
 }
 
-// Throttled reports whether the provider has asked to wait and no person has ended
-// that.
+// Throttled reports whether a Retry-After is in force that no operator has ended.
 func (r *Runner) Throttled() bool { return r.pauses.throttled() }
 
 func (p *pauses) throttled() bool {
@@ -88,20 +86,20 @@ func (p *pauses) throttled() bool {
 	return held
 }
 
-// ThrottledError says that the provider has asked to wait, in this run or an
-// earlier one: nothing is sent before Until, not even the reads of a start.
+// ThrottledError says that a Retry-After of this or an earlier run is in force. Nothing
+// is sent before Until, not even the reads of a start.
 type ThrottledError struct {
 	Account string
 	Until   time.Time
 }
 
-// Error says until when.
+// Error returns until when.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("account %s: the provider asked to slow down: nothing is sent before %s", e.Account, e.Until.UTC().Format(time.RFC3339))
 }
 
-// bindFailed returns the error of a start whose read failed. A Retry-After in it is
-// kept for the next start too, once there is a ledger to keep it.
+// bindFailed returns the error of a start whose read failed. It records a Retry-After
+// for the next start too, once there is a ledger.
 func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	var failed *upstream.Error
 	if !errors.As(err, &failed) || !errors.Is(err, upstream.CodeRateLimited) {
@@ -116,12 +114,12 @@ func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
 	return &ThrottledError{r.Account, until}
 }
 
-// readShare is how much of an account's rate may go to what only reads in the
-// background: listings and reconciliations together.
+// readShare is the share of an account's rate for background reads: listings and
+// reconciliations together.
 const readShare = 0.3
 
-// PassListing waits for a turn of what only reads: within its share of the
-// rate, and after everything else but for the share that the gate keeps for reads.
+// PassListing waits for the turn of a background read: within readShare, and after
+// everything else except the gate's guaranteed share of reads.
 func (r *Runner) PassListing(ctx context.Context) error {
 	if err := r.share.Wait(ctx); err != nil {
 		return err

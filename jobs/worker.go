@@ -14,14 +14,12 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// workersPerSlot is how many workers there are for each request that may be under
-// way: a worker gives its slot back when the reply is there,
-// so that recording it overlaps with the next request.
+// workersPerSlot is the number of workers per concurrent request. A worker returns its
+// slot when the reply arrives, so that recording overlaps with the next request.
 const workersPerSlot = 4
 
-// dispatch starts jobs until ctx ends, at most Concurrency requests at once.
-// What is in progress is bound to the work context, which outlives ctx by the
-// drain time.
+// dispatch starts jobs until ctx ends, with at most Concurrency requests at once.
+// Requests in progress use the work context, which outlives ctx by the drain time.
 func (r *Runner) dispatch(ctx, work context.Context) error {
 	stop := r.ready.wakeAll(ctx)
 	defer stop()
@@ -34,8 +32,8 @@ func (r *Runner) dispatch(ctx, work context.Context) error {
 	return ctx.Err()
 }
 
-// unsendRest says of every intent that was not sent when the runner stops that
-// no byte of it left: the next run need not take it for an ambiguous attempt.
+// unsendRest records that the remaining intents were never sent when the runner stops.
+// The next run need not treat them as ambiguous attempts.
 func (r *Runner) unsendRest(ctx context.Context) {
 	for _, j := range r.ready.intended() {
 		d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
@@ -45,7 +43,7 @@ func (r *Runner) unsendRest(ctx context.Context) {
 	}
 }
 
-// work takes one job after another, each with a slot among the requests in progress.
+// work takes one job after another, each with a request slot.
 func (r *Runner) work(ctx, work context.Context, slots chan struct{}) {
 	for {
 		select {
@@ -65,8 +63,8 @@ func (r *Runner) work(ctx, work context.Context, slots chan struct{}) {
 	}
 }
 
-// step takes a job one step further. When something here fails, the operation stays in
-// the ledger as it is and is queued again, but not at once.
+// step takes a job one step further. After an error the operation stays unchanged in the
+// ledger and is queued again, after a delay.
 func (r *Runner) step(ctx, work context.Context, j *job) {
 	step := r.send
 	if j.lane == lanePoll {
@@ -77,7 +75,7 @@ func (r *Runner) step(ctx, work context.Context, j *job) {
 		return
 	}
 	log := r.Log.WithError(err).WithField("operation_id", j.op.ID)
-	if errors.Is(err, ledger.ErrStale) { // a person cancelled, retried or released it
+	if errors.Is(err, ledger.ErrStale) { // an operator cancelled, retried or released it
 		log.Debug("an operation was changed while it waited for its turn; it is queued as it is now")
 	} else {
 		log.Error("an operation could not be continued; it is queued again")
@@ -90,8 +88,8 @@ func (r *Runner) step(ctx, work context.Context, j *job) {
 	r.requeue(ctx, j.op.ID)
 }
 
-// requeue queues an operation again after something here failed; when the ledger cannot
-// be read now, runDueLoop finds it later.
+// requeue queues an operation again after an error. If the ledger cannot be read now,
+// runDueLoop finds the operation later.
 func (r *Runner) requeue(ctx context.Context, id string) {
 	record, err := r.Ledger.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {

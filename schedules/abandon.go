@@ -1,5 +1,5 @@
-// What becomes of a schedule that was removed from the configuration: of its slots, and of
-// what still counts.
+// Schedules that were removed from the configuration: their slots, and what of them
+// still counts.
 
 package schedules
 
@@ -16,10 +16,9 @@ import (
 	"perennial/schedules/plans"
 )
 
-// FinishRemoved ends the planned slots of schedules that are not configured any more.
-// Their unpublished commands are never published; without this the slots would keep the
-// journal from being archived. What such a schedule holds for an approval can still be
-// approved.
+// FinishRemoved ends the planned slots of schedules that are no longer configured. Their
+// unpublished commands are never published. Without this the slots would keep the
+// journal from being archived. A plan that needs approval can still be approved.
 func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	slots, err := s.Ledger.PlannedSlots(ctx)
 	if err != nil {
@@ -44,24 +43,24 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	return nil
 }
 
-// removedFor is how long a plan that a removed schedule holds is spoken of: what it would
-// renew has expired then, or was renewed otherwise.
+// removedFor is how long a removed schedule's held plan is shown. After it the proxies
+// have expired or were renewed otherwise.
 const removedFor = 31 * fact.Day
 
-// Removed is a schedule that is not configured any more, and of which something still counts.
+// Removed is a schedule that is no longer configured but still counts.
 type Removed struct {
 	Schedule   string
-	Plan       string // of its last slot, held for an approval; "": none
-	SpentCents int64  // in this month, in UTC; 0 where no schedule has a budget of days or months
+	Plan       string // of its last slot, if it needs approval; "": none
+	SpentCents int64  // this month, in UTC; 0 without a daily or monthly budget
 	Paused     *ledger.SchedulePause
-	Text       string // all of that
+	Text       string // the whole description
 	Advice     string // what to do
 
 	last *ledger.Slot
 }
 
-// RemovedOf are the schedules that the ledger knows, that are not among own, the account's,
-// and of which something still counts.
+// RemovedOf returns the schedules that the ledger knows, that are not among own, and
+// that still count.
 func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans.Schedule) (all []Removed, err error) {
 	names, err := l.ScheduleNames(ctx)
 	if err != nil {
@@ -111,7 +110,7 @@ func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name strin
 	return x, err
 }
 
-// describe fills the texts; that of a schedule of which nothing counts stays empty.
+// describe fills the texts. They stay empty if nothing of the schedule counts.
 func (x *Removed) describe(now time.Time, currency string) {
 	var left []string
 	if x.last != nil && x.last.State == StateHeld && now.Sub(x.last.At) < removedFor {
@@ -131,12 +130,12 @@ func (x *Removed) describe(now time.Time, currency string) {
 	}
 }
 
-// Removed are the account's, by this process's configuration.
+// Removed returns the account's removed schedules, by this process's configuration.
 func (s *Sweeper) Removed(ctx context.Context) ([]Removed, error) {
 	return RemovedOf(ctx, s.Ledger, s.Clock(), s.Schedules)
 }
 
-// warnOfRemoved logs at the start what is left of schedules that were removed.
+// warnOfRemoved logs removed schedules that still count, at the start.
 func (s *Sweeper) warnOfRemoved(ctx context.Context) {
 	all, err := s.Removed(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// What a person answers to a plan that is on hold: it is approved or declined.
+// Approval and refusal of a plan that needs approval.
 
 package schedules
 
@@ -13,11 +13,11 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Approve publishes exactly the held plan with this hash and finishes its slots;
-// ErrNoPlan when none is held, ErrOverBudget when the budget of this day or month
-// is too small for all of it. Approving again after a crash is harmless.
+// Approve publishes exactly the held plan with this hash and finishes its slots. It
+// returns ErrNoPlan if none is held, ErrOverBudget if today's or this month's budget is
+// too small for it. Approving again after a crash is harmless.
 //
-// The fact carries who approved it, and why.
+// The fact records who approved the plan, and why.
 func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -38,11 +38,11 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	return nil
 }
 
-// Decline finishes the slots of the held plan with this hash without carrying it out;
-// ErrNoPlan when none is held, ErrBegun when an approval that was cut off has published a part
-// of it. The next slot plans again what is due then.
+// Decline finishes the slots of the held plan with this hash without publishing it. It
+// returns ErrNoPlan if none is held, ErrBegun if an interrupted approval has published a
+// part of it. The next slot plans again what is due then.
 //
-// The fact carries who declined it, and why.
+// The fact records who declined the plan, and why.
 func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -53,7 +53,7 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	if len(slots) == 0 {
 		return fmt.Errorf("decline plan %.64q: %w", plan, ErrNoPlan)
 	}
-	if planned, err := s.heldPlan(ctx, plan, slots); err == nil { // one that cannot be read any more can still be declined
+	if planned, err := s.heldPlan(ctx, plan, slots); err == nil { // an unreadable plan can still be declined
 		left, err := s.notAskedFor(ctx, planned)
 		if err != nil {
 			return fmt.Errorf("decline plan %s: %w", plan, err)
@@ -69,8 +69,8 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	return nil
 }
 
-// HeldPlan is the plan on hold with this hash, as it would be carried out; ErrNoPlan when none
-// is held.
+// HeldPlan returns the held plan with this hash, as an approval would publish it;
+// ErrNoPlan if none is held.
 func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error) {
 	slots, err := s.Ledger.HeldSlots(ctx, plan)
 	if err == nil && len(slots) == 0 {
@@ -97,8 +97,8 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 	return p, err
 }
 
-// heldPlan reads a plan with its commands: the first of its slots holds them, and
-// where that was archived, those that were held later do too.
+// heldPlan reads a plan with its commands, from its first slot. If that was archived,
+// slots that were held later have the commands too.
 func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
@@ -114,15 +114,15 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot
 	return fact.SweepPlanned{}, wrong
 }
 
-// approvePatience bounds the publication of an approved plan: a person waits, and so does
-// every sweep of the account, for what it counts.
+// approvePatience bounds the publication of an approved plan: an operator waits, and so
+// do all runs of the account.
 const approvePatience = 30 * time.Second
 
-// carryOut publishes an approved plan, if the budgets of its schedule reach, and finishes
-// every slot that is held with it. The schedule may have been renamed since it was planned.
+// carryOut publishes an approved plan if its schedule's budgets allow, and finishes
+// every slot that holds it. The schedule may have been renamed since.
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
-	if unknown != nil { // one that is not configured any more has no budget
+	if unknown != nil { // a schedule that is no longer configured has no budget
 		r = &scheduleRunner{Schedule: plans.Schedule{Name: schedule}}
 	} else {
 		if err := s.counting.Take(ctx); err != nil {
@@ -144,14 +144,14 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if unknown != nil {
 		return nil
 	}
-	return s.recall(ctx, r) // it may have left something
+	return s.recall(ctx, r) // it may leave a remainder
 }
 
-// finishHeld finishes every slot that is held with a plan.
+// finishHeld finishes every slot that holds a plan.
 func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.SweepFinished) error {
 	finished.Plan, finished.User = plan, fact.UserOf(ctx)
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		slots, err := tx.HeldSlots(plan) // one may have been added meanwhile
+		slots, err := tx.HeldSlots(plan) // a slot may have been added meanwhile
 		if err != nil {
 			return err
 		}
@@ -169,8 +169,8 @@ func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.Swe
 	return nil
 }
 
-// affords checks the plan against the present day's and month's budgets: other plans may
-// have spent them since it was held.
+// affords checks the plan against today's and this month's budgets, which other plans
+// may have spent since.
 func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
 	left, err := s.notAskedFor(ctx, planned)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 		return err
 	}
 	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Now: s.providerNow()}}
-	in.Schedule.BudgetCents = 0 // of one sweep: the plan was fitted into it
+	in.Schedule.BudgetCents = 0 // the plan was fitted into the run's budget
 	if err := s.reads.readSpent(ctx, r, &in); err != nil {
 		return err
 	}
@@ -195,14 +195,14 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	return nil
 }
 
-// notTaken is what of a plan's commands was not taken in.
+// notTaken is the part of a plan's commands that was not accepted.
 type notTaken struct {
 	Commands int
 	fact.Sum // their estimate
 }
 
-// notAskedFor counts the plan's commands without those that were taken in: an approval
-// before a crash may have published some.
+// notAskedFor counts the plan's commands that were not accepted. An approval before a
+// crash may have published some.
 func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Command(ctx, c.CommandID)

@@ -1,5 +1,5 @@
-// The instant from which a schedule counts its slots. It is a fact, so that a schedule
-// that is new, was renamed, or whose cron was moved, catches up as every other does.
+// The instant from which a schedule counts its slots. A fact records it, so that a new,
+// renamed or rescheduled schedule catches up like any other.
 
 package schedules
 
@@ -16,14 +16,14 @@ import (
 	"perennial/schedules/plans"
 )
 
-// countsFrom is the slot, or the instant, after which the schedule's next slot comes.
-// What the configuration has changed is a fact first.
+// countsFrom returns the slot or instant after which the schedule's next slot comes. It
+// first records changes of the configuration as a fact.
 func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	now := s.Clock().UTC().Truncate(time.Microsecond)
 	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
 	names, err := s.Ledger.ScheduleNames(ctx)
 	from := r.Name
-	if slices.Contains(names, r.Was) { // it is not carried over yet
+	if slices.Contains(names, r.Was) { // not carried over yet
 		f.Was, from = r.Was, r.Was
 	}
 	known := ledger.ScheduleCalendar{}
@@ -34,7 +34,7 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 		return time.Time{}, fmt.Errorf("read from when it counts: %w", err)
 	}
 	f.Since = known.Since
-	// An instant to come is of a clock that was ahead.
+	// A future instant was recorded by a clock that was ahead.
 	same := known.Cron == f.Cron && known.Timezone == f.Timezone && !known.Since.After(now)
 	if same && f.Was == "" {
 		return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
@@ -50,8 +50,8 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 	return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
 }
 
-// configured appends the fact, unless what the earlier name had cannot be told from what
-// the present one has.
+// configured appends the fact, unless the slots of the earlier and the present name
+// cannot be told apart.
 func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) error {
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if f.Was != "" {
@@ -67,9 +67,9 @@ func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) err
 	})
 }
 
-// newlyCounts is now, unless slots of the calendar that the schedule had have passed and
-// were not served: then it is the last that was. from is the name that it had; known is zero
-// for a schedule that is new, or of a ledger that does not say from when it counts.
+// newlyCounts returns now. If slots of the previous calendar were missed, it returns the
+// last served one instead. from is the schedule's earlier name. known is zero for a new
+// schedule, or if the ledger has no start for it.
 func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known ledger.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
@@ -86,11 +86,11 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 	return last, nil
 }
 
-// silentFor is how long after its slot a sweep may have left nothing in the ledger.
+// silentFor is how long after its slot a run may leave nothing in the ledger.
 const silentFor = 5 * time.Minute
 
-// Silent says that slots of a schedule have passed of which the ledger holds nothing; ""
-// where none have, or the schedule is paused.
+// Silent says that slots of a schedule have passed without a trace in the ledger; "" if
+// none have, or the schedule is paused.
 func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedule) (string, error) {
 	c, err := s.Calendar()
 	if err != nil {
@@ -98,7 +98,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	}
 	known, err := l.ScheduleCalendar(ctx, s.Name)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return "", nil // it was never started
+		return "", nil // never started
 	}
 	since := known.Since
 	last, slotErr := l.LastSlot(ctx, s.Name)
@@ -122,8 +122,8 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	return fmt.Sprintf("no sweep was made since %s, and %s slots have passed", since.UTC().Format(time.RFC3339), many), nil
 }
 
-// lastSlot is the latest slot of a schedule that is one of the calendar's, not before
-// since; else since.
+// lastSlot returns the latest slot of a schedule that is in the calendar, but not before
+// since.
 func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
 	slots, err := s.Ledger.SlotsOf(ctx, schedule, slotsRead)
 	for err == nil && len(slots) > 0 {
@@ -135,7 +135,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calenda
 				return slot.At, nil
 			}
 		}
-		// The parts of a large sweep, and what a person fired, are slots too.
+		// Continuations of a large run and manual runs are slots too.
 		slots, err = s.Ledger.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, slotsRead)
 	}
 	return since, err

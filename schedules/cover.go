@@ -1,4 +1,4 @@
-// Which listed proxies no schedule renews, and schedules that match none.
+// Listed proxies that no schedule renews, and schedules that match no proxy.
 
 package schedules
 
@@ -18,7 +18,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// proxyTable is the table of listed proxies; *ledger.Ledger is one.
+// proxyTable is the table of listed proxies; *ledger.Ledger implements it.
 type proxyTable interface {
 	Staying(ctx context.Context, after time.Time, yield func(ledger.Proxy) error) error
 }
@@ -26,9 +26,9 @@ type proxyTable interface {
 // errMatched ends a search.
 var errMatched = errors.New("a proxy matches")
 
-// MatchesNone says that a schedule's match fits no listed proxy, which often means a
-// misspelt country; "" when it fits one, or nothing is listed. The search ends at the
-// first that fits.
+// MatchesNone says that a schedule's match fits no listed proxy, often because of a
+// misspelt country. It returns "" if one fits, or nothing is listed. The search ends at
+// the first match.
 func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(name string) ([]byte, error)) (string, error) {
 	if len(s.Match.Set()) == 0 {
 		return "", nil
@@ -51,8 +51,7 @@ func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(
 }
 
 // Uncovered calls yield for every listed proxy that expires after now and that no
-// schedule renews: it will be lost. Retired proxies and those that never expire are left
-// out.
+// schedule renews. Retired proxies and those that never expire are left out.
 func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(ledger.Proxy) error) error {
 	c, err := plans.NewCoverage(all, nil, read)
 	if err != nil {
@@ -69,16 +68,16 @@ func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []plans.Sch
 // uncoveredNamed bounds the proxies that a listing.uncovered names.
 const uncoveredNamed = 20
 
-// uncovered counts the living proxies that no schedule renews.
+// uncovered counts the live proxies that no schedule renews.
 type uncovered struct {
 	*Config
 
-	n atomic.Pointer[int64] // as of the last complete listing; nil: not known
+	n atomic.Pointer[int64] // as of the last complete listing; nil: unknown
 }
 
-// countUncovered counts again what no schedule renews, logs when there is some, and publishes
-// it when the listing before showed it too: an order may be listed before its delivery, which
-// brings its labels, is booked.
+// countUncovered counts the proxies that no schedule renews, and logs a count above
+// zero. It publishes the count only if the previous listing showed it too: an order's
+// proxies may be listed before their labels are booked.
 func (s *uncovered) countUncovered(ctx context.Context) {
 	n, first := new(int64), []ledger.Proxy{}
 	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(p ledger.Proxy) error {
@@ -99,7 +98,7 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	before := s.n.Swap(n)
 	if *n > 0 && (before == nil || *before == 0) {
 		level := logrus.WarnLevel
-		if len(s.Schedules) == 0 { // as after a first start: no renewals have been asked for
+		if len(s.Schedules) == 0 { // as after a first start: no renewals are configured
 			level = logrus.InfoLevel
 		}
 		log.Logf(level, "no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, first[0].ProxyID)
@@ -109,9 +108,9 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	}
 }
 
-// tellUncovered appends the fact when both of the last listings show others than were last
-// published, more, fewer or after the end of one, or when there are none any more. What was
-// published is published again once a day at most.
+// tellUncovered appends the fact if the last two listings both differ from the last
+// published count, or if no such proxies remain. A published count is repeated at most
+// once a day.
 func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []ledger.Proxy) error {
 	last, at, err := s.Ledger.LastUncovered(ctx)
 	if err != nil {
@@ -135,7 +134,7 @@ func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, f
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) })
 }
 
-// Uncovered is how many living proxies no schedule renewed, as of the last complete
+// Uncovered returns how many live proxies no schedule renewed at the last complete
 // listing; known is false before it.
 func (s *uncovered) Uncovered() (n int64, known bool) {
 	if n := s.n.Load(); n != nil {

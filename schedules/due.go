@@ -11,7 +11,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// headcount counts, by Keep's groups, what stays; two readers add to it at once.
+// headcount counts, by Keep's groups, the proxies that stay. Two readers add to it
+// concurrently.
 type headcount struct {
 	mu     sync.Mutex
 	groups map[string]int
@@ -25,21 +26,21 @@ func (c *headcount) add(group string, n int) {
 	c.groups[group] += n
 }
 
-// gathering collects what is due. Proxies that cannot be renewed now do not use up the
-// bound for those that can: a provider may list retired and long expired proxies for
-// ever, and a large sweep meets those that it has renewed already first (trap 54).
+// gathering collects due proxies. Proxies that cannot be renewed now do not use up its
+// bound: a provider may list retired and expired proxies indefinitely, and a large run
+// first meets those that it has already renewed (trap 54).
 type gathering struct {
 	in              *read
 	filter          *plans.Filter
 	staying         *headcount
 	living, expired []ledger.Proxy
-	aside           []ledger.Proxy      // what is barred, as many as a plan names
-	most            int                 // of living and expired together
-	first           []ledger.Proxy      // one of each kind whose renewal is on its way, and may tell a price
-	kinds           map[plans.Kind]bool // those of first
+	aside           []ledger.Proxy      // barred proxies, as many as a plan names
+	most            int                 // bound on live and expired proxies together
+	first           []ledger.Proxy      // one of each kind being renewed: it may reveal a price
+	kinds           map[plans.Kind]bool // kinds in first
 }
 
-// add takes one proxy; they come in the order of their expiries.
+// add takes one proxy, in the order of expiry.
 func (g *gathering) add(p ledger.Proxy) {
 	switch why := g.in.BarredBy(g.filter, p); {
 	case why != "":
@@ -52,15 +53,15 @@ func (g *gathering) add(p ledger.Proxy) {
 		}
 	default:
 		g.expired = append(g.expired, p)
-		if len(g.expired) == 2*g.most { // the latest expired are the likeliest to be renewed
+		if len(g.expired) == 2*g.most { // the latest expired are likeliest to be renewable
 			g.in.Beyond += g.most
 			g.expired = append(g.expired[:0], g.expired[g.most:]...)
 		}
 	}
 }
 
-// setAside keeps as many as the plan names, and one of each kind whose renewal is
-// on its way; the others are counted.
+// setAside keeps as many proxies as the plan names, and one of each kind that is being
+// renewed. The others are only counted.
 func (g *gathering) setAside(p ledger.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true
@@ -77,9 +78,9 @@ func (g *gathering) setAside(p ledger.Proxy, why string) {
 	}
 }
 
-// gathered are the proxies to plan: first those that their kinds wait for, then what
-// lives, the nearest expiry first, then what has expired, the latest first, then what is
-// only named.
+// gathered returns the proxies to plan: first those whose price their kinds wait for,
+// then live ones by nearest expiry, then expired ones by latest expiry, then those only
+// named.
 func (g *gathering) gathered() []ledger.Proxy {
 	slices.Reverse(g.expired)
 	room := g.most - len(g.living)

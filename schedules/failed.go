@@ -1,4 +1,4 @@
-// Sweeps that cannot be made: when that is published, and what status shows of it.
+// Runs that cannot be made: when to publish that, and what status shows.
 
 package schedules
 
@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// lateAfter is how long a sweep may wait for a listing that is failing before
-	// a sweep.failed is published.
+	// lateAfter is how long a run may wait for a failing listing before a sweep.failed
+	// is published.
 	lateAfter = 30 * time.Second
-	// toldEvery is the least time between two sweep.failed facts of one schedule.
+	// toldEvery is the minimum interval of a schedule's sweep.failed facts.
 	toldEvery = time.Minute
 )
 
-// trouble is why the sweep that is due cannot be made.
+// trouble is why a due run cannot be made.
 type trouble struct {
 	mu   sync.Mutex
-	now  *fact.SweepFailed // nil: there is none
-	told time.Time         // the last fact
+	now  *fact.SweepFailed // nil: none
+	told time.Time         // time of the last fact
 }
 
-// get is a copy; nil when the sweeps of the schedule can be made.
+// get returns a copy, nil if the schedule's runs can be made.
 func (x *trouble) get() *fact.SweepFailed {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -49,8 +49,8 @@ func (x *trouble) clear() {
 	x.now, x.told = nil, time.Time{}
 }
 
-// set notes a failure and reports whether to append its fact: once for each slot, and
-// not more often than every minute.
+// set notes a failure and reports whether to append its fact: once per slot, at most
+// once a minute.
 func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -65,7 +65,7 @@ func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	return tell
 }
 
-// troubles tells of sweeps that are due and cannot be made.
+// troubles reports due runs that cannot be made.
 type troubles struct {
 	*Config
 
@@ -73,21 +73,21 @@ type troubles struct {
 	runners []*scheduleRunner
 }
 
-// failed appends that a slot's sweep cannot be made, with what it would have renewed by
-// the table of proxies. The sweep is tried again.
+// failed appends that a slot's run cannot be made, and what it would have renewed. The
+// run is retried.
 func (s *troubles) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
 }
 
-// tellTrouble notes a slot's trouble, and appends its fact when set says so.
+// tellTrouble notes a slot's trouble and appends its fact if set allows.
 func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
 	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: fact.Bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
 		f.NextSlot = &next
 	}
-	if err := s.countExpiring(ctx, r, &f); err != nil && err.Error() != why { // that one is said already
+	if err := s.countExpiring(ctx, r, &f); err != nil && err.Error() != why { // that error is already reported
 		s.log(r).WithError(err).Warn("the proxies that expire before the next slot could not be counted")
 	}
 	if !x.set(f, now) {
@@ -98,10 +98,9 @@ func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *troubl
 	}
 }
 
-// countExpiring counts what the sweep is about: all that is due, and of it what
-// expires before the next slot. Where a list of proxies cannot be read, those that the other
-// fields of the match fit are counted: more than the sweep is about, and never none for that
-// it is not known.
+// countExpiring counts the due proxies of the run, and those that expire before the next
+// slot. If an id list cannot be read, it counts all proxies that the other fields match:
+// too many rather than none.
 func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
 	match := r.Match
 	lists, unread := match.ReadLists(s.ReadFile)
@@ -124,9 +123,9 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 	return errors.Join(unread, err)
 }
 
-// watchSlot reports a sweep as failed whose commands cannot be published, or that waits for a
-// listing that fails, stops or takes longer than the time to the next slot: both are
-// tried again for hours.
+// watchSlot reports a run as failed if its commands cannot be published, or if its
+// listing fails, stops or takes longer than until the next slot. Both are retried for
+// hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -142,8 +141,8 @@ func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.T
 	return func() { cancel(); <-done }
 }
 
-// late is what is wrong with what a slot waits for, since it began to; nil where that continues,
-// or the slot waits for nothing.
+// late returns what is wrong with the listing that a slot waits for; nil if it
+// progresses, or the slot waits for nothing.
 func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	if why := r.unstored.Load(); why != nil {
 		return fmt.Errorf("its commands cannot be published: %w", *why)
@@ -167,8 +166,8 @@ func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	return nil
 }
 
-// NotReady is what the last listing lost, what expires before its turn, and why a sweep that is due cannot be made, a
-// line for each schedule; "" when nothing is wrong.
+// NotReady returns one line per problem: what the last listing lost, what expires before
+// its turn, and which due runs cannot be made. It returns "" if there are none.
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
 	lines := make([]string, 0, len(failing)+1)
@@ -184,8 +183,7 @@ func (s *Sweeper) NotReady() string {
 	return strings.Join(lines, "\n")
 }
 
-// Failing lists what keeps sweeps from being made, and what refused their
-// commands, at most one for each schedule.
+// Failing lists what blocks runs or refused their commands, at most one per schedule.
 func (s *Sweeper) Failing() []fact.SweepFailed {
 	all := []fact.SweepFailed{}
 	for _, r := range s.runners {
@@ -196,7 +194,7 @@ func (s *Sweeper) Failing() []fact.SweepFailed {
 	return all
 }
 
-// failing is why the schedule renews nothing now; nil when it does.
+// failing returns why the schedule renews nothing now, nil if it does.
 func (r *scheduleRunner) failing() *fact.SweepFailed {
 	if f := r.trouble.get(); f != nil {
 		return f
@@ -207,8 +205,8 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 	return r.unlisted.get()
 }
 
-// problem is failing in words. Each attempt to make the sweep counts again what is due, at
-// least once a minute: a person may have renewed all of it meanwhile.
+// problem describes failing. Each attempt of the run recounts what is due, at least once
+// a minute, because an operator may have renewed it meanwhile.
 func (r *scheduleRunner) problem() string {
 	f := r.failing()
 	if f == nil {

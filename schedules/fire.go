@@ -1,4 +1,4 @@
-// One firing of a slot: plan, record, publish, finish.
+// Firing of a slot: plan, record, publish, finish.
 
 package schedules
 
@@ -20,32 +20,32 @@ import (
 
 // The states of a slot.
 const (
-	// StateHeld waits for an approval.
+	// StateHeld says that the plan needs approval.
 	StateHeld     = "held"
 	statePlanned  = "planned"
 	stateFinished = "finished"
 )
 
-// sweep is a plan, and what its firing needs beside it.
+// sweep is a plan with the data that its firing needs.
 type sweep struct {
 	plans.Made
 
-	again     []json.RawMessage // commands that earlier sweeps have published, and the runner has not taken in
-	onItsWay  map[string]bool   // their proxies
-	standsFor bool              // its hash is that of a plan which an earlier slot holds
+	again     []json.RawMessage // published by earlier runs, not yet accepted by the runner
+	onItsWay  map[string]bool   // the proxies of again
+	standsFor bool              // its hash is that of an earlier slot's plan
 }
 
 // firing is one slot about to fire.
 type firing struct {
 	slot   time.Time
-	missed []time.Time // slots that it serves as well
-	rest   *remainder  // of the sweep that it continues with; nil: a new sweep
-	byHand bool        // a person asked for it:
-	by     string      // who,
-	reason string      // and why
+	missed []time.Time // slots that this one serves too
+	rest   *remainder  // what the run continues with; nil: a new run
+	byHand bool        // requested by an operator
+	by     string
+	reason string
 }
 
-// before is what the sweep has done under earlier slots.
+// before returns what the run has done in earlier slots.
 func (f firing) before() remainder {
 	if f.rest == nil {
 		return remainder{}
@@ -53,9 +53,9 @@ func (f firing) before() remainder {
 	return *f.rest
 }
 
-// fire makes one slot's sweep: plan, record, publish, finish. ErrFired when the
-// slot has fired before, errPaused when the schedule is paused, errSkew when the clock is wrong; after any other error
-// it may be tried again.
+// fire makes one slot's run: plan, record, publish, finish. It returns ErrFired if the
+// slot has fired before, errPaused if the schedule is paused, errSkew if the clock is
+// wrong. After any other error it may be retried.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	if err := r.turn.Take(ctx); err != nil {
 		return sweep{}, err
@@ -85,7 +85,7 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	if plan.State == statePlanned {
 		failpoint.Reached(ctx, "slot.claimed")
 		if err := s.publish(ctx, r, plan.Commands); err != nil {
-			return plan, err // the slot stays planned: the next sweep, or a restart, publishes it again
+			return plan, err // the slot stays planned: the next run or a restart publishes it
 		}
 		plan.State = stateFinished
 		finished := fact.SweepFinished{Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Published: len(plan.Commands), OverLimit: plan.OverLimit()}
@@ -98,8 +98,8 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, nil
 }
 
-// decide plans and records. No plan is approved between the two: both would count on the
-// same money.
+// decide plans and records. No plan is approved in between: both would count on the same
+// money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
@@ -121,7 +121,7 @@ func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (swee
 	return plan, err
 }
 
-// ensureFresh returns once the table of proxies is fresh; errSkew when the clock is wrong.
+// ensureFresh returns once the table of proxies is fresh; errSkew if the clock is wrong.
 func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
@@ -133,10 +133,10 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.checkClock() // the listing may have shown the provider's time
+	return s.checkClock() // the listing may have revealed the provider's time
 }
 
-// plan reads what a sweep needs and plans it; it writes no fact.
+// plan reads the inputs of a run and plans it. It appends no fact.
 func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	taken := f.before().taken
 	in, err := s.reads.inputs(ctx, r, taken, f.before().spent)
@@ -163,7 +163,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, err
 }
 
-// providerNow is the provider's time, or the machine's before the first reply.
+// providerNow returns the provider's time, or the machine's before the first reply.
 func (c *Config) providerNow() time.Time {
 	if at := c.ProviderTime(); !at.IsZero() {
 		return at
@@ -172,7 +172,7 @@ func (c *Config) providerNow() time.Time {
 }
 
 func (c *Config) checkClock() error {
-	// Wall clocks are compared: their monotonic readings would agree.
+	// Round strips the monotonic readings, which would agree: this compares wall clocks.
 	skew := c.Clock().Round(0).Sub(c.providerNow().Round(0))
 	if skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
 		way := "ahead"
@@ -184,8 +184,8 @@ func (c *Config) checkClock() error {
 	return nil
 }
 
-// record appends what the slot does, in one transaction. A shortfall precedes its
-// sweep.planned, so that no crash loses it and the slot is published again after one.
+// record appends the slot's facts in one transaction. A shortfall precedes its
+// sweep.planned, so that it is not lost in a crash before the slot is published.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *sweep) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
@@ -199,7 +199,7 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		paused, err := tx.SchedulePaused(r.Name)
 		if err := s.mayFire(f, paused, err); err != nil {
-			return err // paused since the sweep began
+			return err // paused since the run began
 		}
 		fired, err := tx.HasSlot(r.Name, f.slot)
 		if err != nil {
@@ -234,11 +234,10 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 	return nil
 }
 
-// maxAsked bounds the reviews that one sweep begins; the next one continues.
+// maxAsked bounds the reviews that one run opens; the next run continues.
 const maxAsked = 1000
 
-// askPerson puts what was tried often enough into review, once for each expiry
-// and each answer.
+// askPerson marks proxies given up as needs review, once per expiry and answer.
 func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	asked := 0
 	for _, f := range all {
@@ -266,7 +265,7 @@ func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	return nil
 }
 
-// unfired leaves out slots that are recorded already.
+// unfired returns the slots that are not recorded yet.
 func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Time, err error) {
 	for _, slot := range slots {
 		fired, err := tx.HasSlot(schedule, slot)
@@ -280,9 +279,8 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 	return left, nil
 }
 
-// sweepFacts are the slot's facts and the state that they leave it in: what
-// money leaves out, the plan, and what it waits for. A sweep without commands is
-// finished as it is planned.
+// sweepFacts returns the slot's facts and its resulting state: the shortfalls, the plan,
+// and what it waits for. A run without commands is finished at once.
 func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
@@ -320,7 +318,7 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, OverLimit: plan.OverLimit()}), stateFinished
 }
 
-// logPlan logs what the sweep does and, as warnings, what it leaves to a person.
+// logPlan logs what the run does, and warns of what needs an operator.
 func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
 	log.WithField("due", plan.Unpaid()).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
@@ -341,12 +339,12 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	}
 }
 
-// publishedTogether is the stream's limit for an atomic batch. More commands go in
-// several batches, and after a failure only the rest is published again.
+// publishedTogether is the stream's limit of an atomic batch. More commands need several
+// batches; after a failure only the rest is published again.
 const publishedTogether = 1000
 
-// publish returns when every command is on the stream, or with the context's
-// error. Commands that are there already are absorbed by their ids.
+// publish returns when every command is on the stream, or with the context's error.
+// Commands that are already there are absorbed by their ids.
 func (c *Config) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
 	err := c.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {
@@ -372,8 +370,8 @@ func (c *Config) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Ki
 	return nil
 }
 
-// publishSome returns when these commands, at least one, are on the stream: all
-// of them or none. Meanwhile late says why they are not.
+// publishSome returns when these commands are on the stream, all or none. Until then the
+// schedule's status says why they are not.
 func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publish.Outgoing) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	defer r.unstored.Store(nil)
@@ -393,7 +391,7 @@ func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publi
 	}
 }
 
-// finishSlot is written although the context may be ending: the commands are out.
+// finishSlot ignores the end of the context: the commands are published.
 func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
 	if err != nil {
@@ -402,8 +400,8 @@ func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	return nil
 }
 
-// finishPlanned publishes again what was planned and may not be out. The caller
-// has the schedule's turn.
+// finishPlanned publishes planned commands that may not be published yet. The caller
+// holds the schedule's turn.
 func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
 	slots, err := s.Ledger.UnfinishedSlots(ctx, r.Name)
 	if err != nil {

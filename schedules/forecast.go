@@ -1,4 +1,4 @@
-// The forecast of what the renewals of the next days cost.
+// The forecast of the cost of renewals.
 
 package schedules
 
@@ -15,7 +15,7 @@ import (
 // MaxForecastDays bounds a forecast.
 const MaxForecastDays = 366
 
-// ErrForecastDays is a forecast of no days, or of too many.
+// ErrForecastDays says that a forecast's number of days is out of range.
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
 // Forecast is what the renewals of the next days are expected to cost. It takes
@@ -38,7 +38,7 @@ type Forecast struct {
 	FailsFirst     *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first sweep that the wallet does not pay for; missing where it pays for all."`
 }
 
-// Charge is what the renewals are expected to cost.
+// Charge returns the expected cost of the renewals.
 func (f Forecast) Charge() fact.Sum { return fact.Sum{Cents: f.ChargeCents.Or(0), Lacks: f.Unpriced} }
 
 // ForecastDay is one day of a forecast.
@@ -54,12 +54,12 @@ type ForecastDay struct {
 	sum fact.Sum
 }
 
-// Charge is what the day's renewals are expected to cost.
+// Charge returns the expected cost of the day's renewals.
 func (d ForecastDay) Charge() fact.Sum {
 	return fact.Sum{Cents: d.ChargeCents.Or(0), Lacks: d.Unpriced}
 }
 
-// forecaster follows proxies through the renewals to come.
+// forecaster follows proxies through their future renewals.
 type forecaster struct {
 	*Config
 
@@ -68,8 +68,8 @@ type forecaster struct {
 	runners []*scheduleRunner
 }
 
-// Forecast forecasts some days for one schedule, or for all of the account with "". It
-// appends nothing.
+// Forecast forecasts days for one schedule, or for the whole account with "". It appends
+// nothing.
 func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (Forecast, error) {
 	if days < 1 || days > MaxForecastDays {
 		return Forecast{}, ErrForecastDays
@@ -100,11 +100,11 @@ func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (F
 // outlook adds up the days of a forecast.
 type outlook struct {
 	now   time.Time
-	begin []time.Time // of each day, and the end of the last
+	begin []time.Time // begin of each day, and the end of the last
 	f     Forecast
 	taken map[string]bool // by an earlier schedule
-	spent []int64         // of the schedule at hand, by day
-	// sweeps are the charges of each schedule by slot.
+	spent []int64         // by the current schedule, per day
+	// sweeps holds each schedule's charges by slot.
 	sweeps []scheduleCharges
 }
 
@@ -113,16 +113,16 @@ func newOutlook(now time.Time, days int) *outlook {
 	for n := range days + 1 {
 		o.begin = append(o.begin, fact.Midnight(now.Year(), now.Month(), now.Day()+n, now.Location()))
 	}
-	for n := range days { // midnight may not exist: the date is not that of begin
+	for n := range days { // midnight may not exist: the date may differ from begin's
 		o.f.Days = append(o.f.Days, ForecastDay{Day: time.Date(now.Year(), now.Month(), now.Day()+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)})
 	}
 	return o
 }
 
-// end is where the forecast ends.
+// end returns the end of the forecast.
 func (o *outlook) end() time.Time { return o.begin[len(o.begin)-1] }
 
-// day is the index of the day that an instant is in.
+// day returns the index of the day of an instant.
 func (o *outlook) day(at time.Time) int {
 	n := 0
 	for n+1 < len(o.f.Days) && !at.Before(o.begin[n+1]) {
@@ -156,7 +156,7 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 			return err
 		}
 		expires := *proxy.LastsUntil()
-		if claimed[proxy.ProxyID] || proxy.Unread() && proxy.ExpectedExpiresAt == nil { // its renewal is on its way, or done and not seen yet
+		if claimed[proxy.ProxyID] || proxy.Unread() && proxy.ExpectedExpiresAt == nil { // its renewal is in progress, or done and not listed yet
 			expires = expires.Add(time.Duration(r.DurationDays) * fact.Day)
 		}
 		if r.Keep.AtLeast > 0 {
@@ -180,7 +180,7 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	return nil
 }
 
-// renewals adds those of one proxy: when it comes due, and when it does again.
+// renewals adds every renewal of one proxy within the forecast.
 func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
@@ -189,14 +189,14 @@ func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price
 		}
 		o.renewal(slot, cost)
 		expires = expires.Add(time.Duration(s.DurationDays) * fact.Day)
-		if expires.Before(o.now) { // it had expired long ago; one renewal brings it back at most
+		if expires.Before(o.now) { // expired long ago; one renewal revives it at most
 			return
 		}
 	}
 }
 
-// slot is the first of the schedule at hand that finds what is due from an instant on; the
-// end of the forecast where none comes.
+// slot returns the current schedule's first slot at or after due, or the end of the
+// forecast.
 func (o *outlook) slot(due time.Time) time.Time {
 	slot := o.sweeps[len(o.sweeps)-1].slot(later(due, o.now))
 	if slot.IsZero() {
@@ -205,7 +205,7 @@ func (o *outlook) slot(due time.Time) time.Time {
 	return slot
 }
 
-// renewal adds one, at a slot.
+// renewal adds one renewal at a slot.
 func (o *outlook) renewal(at time.Time, cost plans.Price) {
 	n := o.day(at)
 	o.f.Days[n].Renewals++
@@ -218,7 +218,7 @@ func (o *outlook) renewal(at time.Time, cost plans.Price) {
 	o.sweeps[len(o.sweeps)-1].add(at, cost.Cents)
 }
 
-// forecast sums up, and follows the wallet through the days.
+// forecast sums up the days and follows the wallet through them.
 func (o *outlook) forecast(wallet plans.Inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents

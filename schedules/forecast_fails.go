@@ -1,4 +1,4 @@
-// The first sweep of a forecast that the wallet does not pay for.
+// The first forecast run that the wallet cannot pay.
 
 package schedules
 
@@ -20,22 +20,22 @@ type ForecastSweep struct {
 	MissingCents int64      `json:"missing_cents" doc:"Of 'charge_cents', when all before it is paid."`
 }
 
-// foreseenSweep adds up what a sweep charges.
+// foreseenSweep sums the charges of a run.
 type foreseenSweep struct {
 	ForecastSweep
 
 	sum fact.Sum
 }
 
-// scheduleCharges are the charges of one schedule, by the second of their slot.
+// scheduleCharges holds the charges of one schedule, by the second of their slot.
 type scheduleCharges struct {
 	calendar plans.Calendar
-	slots    map[int64]time.Time // the first one at or after a minute, of those asked for
+	slots    map[int64]time.Time // the first at or after a minute; a cache
 	sums     map[int64]fact.Sum
 }
 
-// slot is the first one at or after the minute in which something comes due: of a million
-// proxies many come due in one.
+// slot returns the first slot at or after the minute of due. Many of a million proxies
+// come due in one minute.
 func (c scheduleCharges) slot(due time.Time) time.Time {
 	minute := (due.Unix() + 59) / 60
 	slot, known := c.slots[minute]
@@ -50,7 +50,7 @@ func (c scheduleCharges) add(slot time.Time, cents fact.Cents) {
 	c.sums[slot.Unix()] = c.sums[slot.Unix()].Add(cents)
 }
 
-// sweeps are the charges by slot.
+// sweeps returns the charges by slot.
 func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	for at, sum := range c.sums {
 		all = append(all, foreseenSweep{ForecastSweep{Schedule: c.calendar.Name, Slot: time.Unix(at, 0).UTC()}, sum})
@@ -58,8 +58,8 @@ func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	return all
 }
 
-// failsFirst is the first sweep that does not fit into what the wallet has left; nil where
-// each does, by its slot.
+// failsFirst returns the first run, by slot, that exceeds what is left in the wallet;
+// nil if none does.
 func (o *outlook) failsFirst(left int64) *ForecastSweep {
 	var all []foreseenSweep
 	for _, c := range o.sweeps {

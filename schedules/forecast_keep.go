@@ -1,4 +1,4 @@
-// The part of a forecast for schedules that keep a number of proxies of each group.
+// The forecast of schedules that keep a number of proxies of each group.
 
 package schedules
 
@@ -17,16 +17,15 @@ type life struct {
 	cost    plans.Price
 }
 
-// keptGroups are the proxies of a schedule that keeps a number of each group, by
-// group.
+// keptGroups maps each group to the proxies of a schedule with keep.
 type keptGroups map[string][]life
 
 func (k keptGroups) add(group string, expires time.Time, cost plans.Price) {
 	k[group] = append(k[group], life{expires, cost})
 }
 
-// foreseeKept adds the renewals of groups of which a number is kept. What lives
-// longer than the forecast looks stays without a renewal.
+// foreseeKept adds the renewals of kept groups. A proxy that outlives the forecast stays
+// without a renewal.
 func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook, kept keptGroups) error {
 	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}}
 	staying := map[string]int{}
@@ -39,8 +38,8 @@ func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists p
 	return nil
 }
 
-// keep adds the renewals that it takes for so many of a group to stay, as a sweep
-// does whenever one more comes due.
+// keep adds the renewals that keep atLeast proxies of a group, as runs do whenever one
+// more comes due.
 func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	stay, due := lifeHeap(lives), []life{} // stay: not due yet
 	heap.Init(&stay)
@@ -65,8 +64,8 @@ func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	}
 }
 
-// bestFirst is the order of a plan: what lives, the nearest expiry first, then
-// what has expired, the latest first. What expired a day ago is given up.
+// bestFirst returns a plan's order: live ones by nearest expiry, then expired ones by
+// latest expiry. Those expired for more than a day are dropped.
 func bestFirst(due []life, now time.Time) []life {
 	due = slices.DeleteFunc(due, func(x life) bool { return x.expires.Before(now.Add(-fact.Day)) })
 	slices.SortStableFunc(due, func(a, b life) int {
@@ -83,7 +82,7 @@ func bestFirst(due []life, now time.Time) []life {
 	return due
 }
 
-// lifeHeap gives the nearest expiry first.
+// lifeHeap is a heap by nearest expiry.
 type lifeHeap []life
 
 func (h lifeHeap) Len() int           { return len(h) }

@@ -1,5 +1,4 @@
-// Plans that wait for an approval: a later slot with the same plan does not store it
-// again.
+// Plans that need approval: a later slot with the same plan does not store it again.
 
 package schedules
 
@@ -11,14 +10,13 @@ import (
 	"perennial/ledger/fact"
 )
 
-// heldAnew is how long a plan that waits for an approval serves later slots too: each
-// plan may be as large as a fact can be, and every further due proxy would store another.
+// heldAnew is how long a held plan also serves later slots. A plan may be as large as a
+// fact, and each further due proxy would store another.
 const heldAnew = 6 * time.Hour
 
-// holdOnce leaves a held plan's commands out where an earlier slot holds the same,
-// or a plan that represents it a little longer. That plan is then the slot's: what
-// has come due since is planned when it was approved. A plan that a person asked
-// for is stored in any case.
+// holdOnce drops a held plan's commands if an earlier slot holds the same plan, or a
+// recent plan serves for it. Proxies due since are planned after the approval. A plan
+// that an operator requested is always stored.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
@@ -37,8 +35,8 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *swe
 	return nil
 }
 
-// heldLately are the slots of the schedule's newest held plan, if the first of
-// them is not old; none otherwise.
+// heldLately returns the slots of the schedule's newest held plan, if its first slot is
+// recent enough.
 func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]ledger.Slot, error) {
 	since := slot.Add(-min(heldAnew, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)

@@ -1,4 +1,4 @@
-// What a sweep reads before it plans: the table of proxies, the spending and the wallet.
+// The inputs of a run: the table of proxies, the spending and the wallet.
 
 package schedules
 
@@ -14,23 +14,23 @@ import (
 	"perennial/schedules/plans"
 )
 
-// reader reads what a sweep plans from; it writes nothing.
+// reader reads a run's inputs; it writes nothing.
 type reader struct{ *Config }
 
-// reservedFor is how old published commands may be that were not taken in yet and count
-// as reserved.
+// reservedFor is the maximum age of published commands that count as reserved before
+// they are accepted.
 const reservedFor = 3 * fact.Day
 
-// read is what a sweep plans from, and what it has read beside it.
+// read holds a run's inputs and what else was read.
 type read struct {
 	plans.Inputs
 
 	again      []json.RawMessage // the commands of OnItsWay
-	unknownIDs []string          // that the lists name, and no listing has shown
+	unknownIDs []string          // named in the lists, but never listed
 }
 
-// inputs reads what a sweep plans from; it writes nothing. What the sweep has
-// published before is taken and spent.
+// inputs reads a run's inputs; it writes nothing. taken and spent are what the run has
+// already published.
 func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
 	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
@@ -45,14 +45,14 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	if in.UnderWay, err = s.Ledger.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}
-	if taken == nil { // the first part of a sweep has read it for the rest
+	if taken == nil { // the first part of a run has read it for the rest
 		if err := s.readOnItsWay(ctx, r, &in); err != nil {
 			return in, fmt.Errorf("read what is on its way: %w", err)
 		}
 	}
 	in.Staying = map[string]int{}
-	// In a large account each of the first two goes through a million rows, and
-	// the last waits for the provider; only the first two share something, a counter.
+	// In a large account the first two read a million rows each, and the last waits for
+	// the provider. Only the first two share state, a counter.
 	staying := newHeadcount(in.Staying)
 	reads, readCtx := errgroup.WithContext(ctx)
 	reads.Go(func() error { return s.readDue(readCtx, r, &in, staying) })
@@ -73,8 +73,8 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 }
 
 func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {
-	// By the machine's clock, which also says when a sweep was planned: by two clocks a
-	// budget would be there twice around midnight.
+	// The machine's clock also dates the plans. With two clocks a budget would be
+	// available twice around midnight.
 	now := s.Clock()
 	today, month := fact.StartOfDay(now, r.calendar.Zone), fact.StartOfMonth(now, r.calendar.Zone)
 	if in.SpentTodayCents, err = s.sweepSpending(ctx, r, today); err != nil {
@@ -84,8 +84,8 @@ func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (er
 	return err
 }
 
-// sweepSpending is what a schedule's sweeps have cost since an instant, with what those of
-// unknown outcome may have cost.
+// sweepSpending returns the cost of a schedule's runs since an instant, including the
+// possible cost of unknown outcomes.
 func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since time.Time) (int64, error) {
 	spent, err := s.Ledger.SweepSpending(ctx, r.Name, since)
 	if err != nil {
@@ -95,8 +95,8 @@ func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since tim
 	return spent + exposed, err
 }
 
-// readLimit reads what is left of the account's limit of the day. The runner keeps it, so an
-// approved plan is not measured by it: what does not fit today continues tomorrow.
+// readLimit reads the rest of the account's daily limit. The runner enforces it, so an
+// approved plan is not checked against it: what does not fit today continues tomorrow.
 func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
 	if _, in.UnpricedOpen, err = s.Ledger.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
@@ -115,9 +115,8 @@ func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	return err
 }
 
-// readWallet asks the provider, which knows of top-ups that were not recorded. A
-// wallet that cannot be read limits nothing: where it is too low the provider
-// refuses, and charges nothing.
+// readWallet asks the provider, which knows unrecorded top-ups. An unreadable wallet
+// limits nothing: if it is too low the provider refuses, and charges nothing.
 func (s *reader) readWallet(ctx context.Context, in *read) {
 	if s.Wallet == nil {
 		return

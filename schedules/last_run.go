@@ -1,6 +1,6 @@
-// What the last run of a schedule skipped. The ledger keeps the proxies that a run took, how
-// many it skipped and which limits of money left some of them out, but not their ids: who was
-// skipped follows from the expiries as they are known now.
+// What the last run of a schedule skipped. The ledger keeps the run's proxies, the
+// number skipped and the limits that skipped some, but not the skipped ids. They follow
+// from the current expiries.
 
 package schedules
 
@@ -17,7 +17,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// partsRead bounds the slots of one run that are read: a large sweep continues in further slots.
+// partsRead bounds the slots read of one run: a large run continues in further slots.
 const partsRead = 50
 
 // LastRun is the last run of a schedule. Its continuations count as the same run.
@@ -26,10 +26,10 @@ type LastRun struct {
 	Result ledger.SlotResult
 
 	of    plans.Schedule
-	taken map[string]bool // the proxies of its commands
+	taken map[string]bool // proxies of its commands
 }
 
-// ReadLastRun reads the last run of a schedule; nil where it has none that is known in full.
+// ReadLastRun reads the last run of a schedule, nil if none is fully known.
 func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*LastRun, error) {
 	slots, err := l.SlotsOf(ctx, of.Name, partsRead)
 	if err != nil || len(slots) == 0 {
@@ -58,7 +58,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 			return nil, nil //nolint:nilnil // it stands for the plan of an earlier slot
 		}
 		if run.Result.Outcome == ledger.OutcomeDeclined {
-			return run, nil // nothing of it was taken
+			return run, nil // none of it was accepted
 		}
 		if err := run.take(planned); err != nil || slot.At.Equal(began) {
 			return run, err
@@ -70,7 +70,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 	return run, nil
 }
 
-// beganAt is the first slot of the run that a plan is part of.
+// beganAt returns the first slot of a plan's run.
 func beganAt(f fact.SweepPlanned) time.Time {
 	if f.Of != nil {
 		return *f.Of
@@ -91,9 +91,9 @@ func (x *LastRun) take(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// Skipped reports whether the run skipped a proxy that its schedule covers: by the expiry that
-// is known now it was due then, and no command of the run names it. One that was renewed
-// since, or bought since, is not reported.
+// Skipped reports whether the run skipped a proxy that its schedule covers: by its
+// current expiry it was due, and no command of the run names it. A proxy renewed or
+// bought since is not reported.
 func (x *LastRun) Skipped(p ledger.Proxy) bool {
 	until := p.LastsUntil()
 	switch {
@@ -105,12 +105,12 @@ func (x *LastRun) Skipped(p ledger.Proxy) bool {
 	return !x.taken[p.ProxyID]
 }
 
-// Text says of one proxy that the run skipped it, and why, as far as the ledger knows.
+// Text says that the run skipped a proxy, and why, as far as the ledger knows.
 func (x *LastRun) Text() string {
 	return fmt.Sprintf("The run of %s skipped it: %s.", x.Slot.UTC().Format(time.RFC3339), x.Why())
 }
 
-// Why says why the run skipped proxies, as far as the ledger knows.
+// Why returns why the run skipped proxies, as far as the ledger knows.
 func (x *LastRun) Why() string {
 	const unknown = "the ledger keeps no reason for each proxy, only what holds now is known"
 	switch forMoney := int64(x.Result.OverLimit); {
@@ -125,8 +125,8 @@ func (x *LastRun) Why() string {
 	}
 }
 
-// EachSkipped calls yield for every listed proxy that the run skipped and that is still due,
-// the nearest expiry first.
+// EachSkipped calls yield for every listed proxy that the run skipped and that is still
+// due, by nearest expiry.
 func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(ledger.Proxy) error) error {
 	if x.Result.Skipped == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// What offers ask for proxies of a kind whose renewal was never paid: an estimate for
-// people, and an upper bound for limits of money until a price was paid.
+// List prices for kinds that were never renewed: an estimate for people, and an upper
+// bound for money limits.
 
 package schedules
 
@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// listPriceFresh is how old the offers may be that list prices are taken from.
+	// listPriceFresh is the maximum age of offers for list prices.
 	listPriceFresh = 10 * time.Minute
 	// listPriceTimeout bounds the reading of one kind's offers.
 	listPriceTimeout = 5 * time.Second
-	// maxListedKinds bounds what is remembered.
+	// maxListedKinds bounds the cache.
 	maxListedKinds = 1000
 )
 
-// listPrices remembers offers.
+// listPrices caches offers.
 type listPrices struct {
 	*Config
 
@@ -36,7 +36,8 @@ type listedOffers struct {
 	at     time.Time
 }
 
-// listPrice is ListPrice of the provider's offers; not known where they cannot be read.
+// listPrice returns the list price by the provider's offers, unknown if they cannot be
+// read.
 func (s *listPrices) listPrice(ctx context.Context, p ledger.Proxy, days int64) fact.Cents {
 	if s.Offers == nil {
 		return fact.Cents{}
@@ -55,13 +56,13 @@ func (s *listPrices) listPrice(ctx context.Context, p ledger.Proxy, days int64) 
 		if s.of == nil || len(s.of) >= maxListedKinds {
 			s.of = map[upstream.OfferFilter]listedOffers{}
 		}
-		known = listedOffers{offers, s.Clock()} // none where they could not be read
+		known = listedOffers{offers, s.Clock()} // none if they could not be read
 		s.of[filter] = known
 	}
 	return plans.ListPrice(known.offers, p, days)
 }
 
-// priceOrList is what a proxy's renewal is expected to cost by what was paid, or else by the
+// priceOrList returns the expected cost of a proxy's renewal by past payments, else by
 // offers.
 func (s *listPrices) priceOrList(ctx context.Context, prices *plans.Prices, days int64, proxy ledger.PricedProxy) (plans.Price, error) {
 	cost, err := prices.By(ctx, proxy.Proxy, proxy.Paid)
@@ -74,7 +75,7 @@ func (s *listPrices) priceOrList(ctx context.Context, prices *plans.Prices, days
 	return cost, nil
 }
 
-// addListPrices adds them to a plan that is shown.
+// addListPrices adds list prices to a plan for display.
 func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan *plans.Plan) error {
 	for i := range plan.Included {
 		one := &plan.Included[i]

@@ -1,4 +1,4 @@
-// What a complete listing does not show. Absence is no evidence about a proxy: it leaves the
+// Proxies missing from a complete listing. Absence proves nothing: a proxy leaves the
 // table when its own read says so, or when it has expired (trap 66).
 
 package schedules
@@ -14,12 +14,12 @@ import (
 	"perennial/schedules/plans"
 )
 
-// lastHours is how long before the first expiry a sweep no longer waits for a listing that
-// shows its proxies: each is read before it is paid for.
+// lastHours is how long before the first expiry a run stops waiting for a listing that
+// shows its proxies. Each is read before it is paid for.
 const lastHours = 6 * time.Hour
 
-// Lost is how many living proxies the last listing did not show, where they are too many;
-// else 0. Nameless is how many of its entries have no id that can be read.
+// Lost returns how many live proxies the last listing missed, if too many; else 0.
+// nameless is its number of entries without a readable id.
 func (s *Sweeper) Lost() (lost, nameless int) {
 	if loss := s.lister.Loss(); loss != nil {
 		lost = loss.Lost
@@ -27,7 +27,7 @@ func (s *Sweeper) Lost() (lost, nameless int) {
 	return lost, s.lister.Nameless()
 }
 
-// noteUnusable puts into a plan which entries of the last listing could not be read.
+// noteUnusable notes the last listing's unreadable entries in a plan.
 func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	unusable, err := s.Ledger.UnreadableProxies(ctx, plans.MaxListed)
 	if err != nil {
@@ -41,8 +41,8 @@ func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	return err
 }
 
-// awaitListed returns an error while the last listing lost too much, proxies that are due
-// among them, unless one of those expires soon. Either way it is a sweep.failed.
+// awaitListed returns an error while the last listing lost too many proxies, due ones
+// among them, unless one of these expires soon. Either way it publishes a sweep.failed.
 func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) error {
 	loss := s.lister.Loss()
 	if loss == nil || f.byHand {

@@ -1,4 +1,4 @@
-// Whether what is queued is renewed before it expires, at the pace at which it is made.
+// Whether queued renewals are made before the proxies expire, at the current pace.
 
 package schedules
 
@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// paceQueue is the fewest queued renewals that say something of the pace.
+	// paceQueue is the smallest queue that is measured.
 	paceQueue = 100
-	// A pace is that of so long, at least and at most.
+	// Bounds of the measured time.
 	paceLeast = 3 * time.Minute
 	paceMost  = 10 * time.Minute
 )
 
-// pace is how fast a queue of renewals is worked off, and what of it is too late.
+// pace is how fast a queue of renewals shrinks, and how many are too late.
 type pace struct {
 	queued int
-	turns  float64 // in a minute
+	turns  float64 // per minute
 	late   int     // proxies that expire before their turn
 	first  time.Time
 }
 
-// measurement is the last row of the journal at an instant at which the queue was long.
+// measurement is the last journal row at an instant with a long queue.
 type measurement struct {
 	at  time.Time
 	seq int64
 }
 
-// pacing measures how fast a long queue of renewals gets shorter.
+// pacing measures how fast a long queue of renewals shrinks.
 type pacing struct {
 	*Config
 
-	pace     atomic.Pointer[pace] // nil: there is no long queue
-	measured []measurement        // since when it is long, the last ten minutes; watchPace alone has it
+	pace     atomic.Pointer[pace] // nil: no long queue
+	measured []measurement        // up to the last ten minutes of a long queue; only watchPace uses it
 }
 
-// watchPace measures it every minute.
+// watchPace measures the pace every minute.
 func (s *pacing) watchPace(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, warnEvery); err != nil {
@@ -54,9 +54,9 @@ func (s *pacing) watchPace(ctx context.Context) error {
 	}
 }
 
-// keepPace measures how many turns were had since the queue began, or lately, and counts
-// what expires before its turn comes at that pace. A queue without any turn is not judged:
-// the provider's silence, a pause and a Retry-After are told by others.
+// keepPace measures the turns since the queue began, or lately, and counts what expires
+// before its turn at that pace. A queue without any turn is not judged: silence, pauses
+// and Retry-After are reported elsewhere.
 func (s *pacing) keepPace(ctx context.Context) error {
 	now := s.Clock()
 	queued, err := s.Ledger.RenewalsQueued(ctx, now.Add(-reservedFor))
@@ -90,8 +90,8 @@ func (s *pacing) keepPace(ctx context.Context) error {
 	return nil
 }
 
-// countLate takes what is due and nearest to its expiry as what is queued: sweeps plan it
-// in this order.
+// countLate counts due proxies by nearest expiry as the queue, because runs plan in this
+// order.
 func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	now, window, place := s.providerNow(), time.Duration(0), 0
 	for _, r := range s.Schedules {
@@ -113,7 +113,7 @@ func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	})
 }
 
-// tooSlow says what the pace does not reach; "" when it reaches all.
+// tooSlow says how many renewals come too late; "" if none.
 func (s *pacing) tooSlow() string {
 	x := s.pace.Load()
 	if x == nil || x.late == 0 {

@@ -1,5 +1,4 @@
-// Pauses of schedules: a person's, kept in the ledger, so that a restart and another
-// machine keep them too.
+// Operators' pauses of schedules. The ledger keeps them across restarts and machines.
 
 package schedules
 
@@ -15,13 +14,12 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// errPaused is the error of a slot of a paused schedule: it does not fire.
+// errPaused says that the slot's schedule is paused.
 var errPaused = errors.New("the schedule is paused")
 
-// Pause has a schedule fire no slot until an instant, or, where that is nil, until it is
-// resumed. What it has planned before is carried out. by and reason are of the person who
-// asks; pausing again replaces them and the instant. A *command.RefusedError refuses an
-// instant that is not to come.
+// Pause stops a schedule from firing until an instant, or until it is resumed if nil.
+// Planned commands are still published. by and reason are the operator's; pausing again
+// replaces them and the instant. It returns a *command.RefusedError for a past instant.
 func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, by, reason string) error {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -42,9 +40,9 @@ func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, 
 	return nil
 }
 
-// Resume ends the pause of a schedule; the slots that passed meanwhile are served by one
-// sweep, at once. A schedule that is not configured any more may be resumed too. A
-// *command.RefusedError says that it is not paused.
+// Resume ends the pause of a schedule. One run at once serves the slots that passed. A
+// schedule that is no longer configured may be resumed too. It returns a
+// *command.RefusedError if the schedule is not paused.
 func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
 	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -67,7 +65,7 @@ func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error
 	return nil
 }
 
-// wake has follow look again at what has changed.
+// wake makes follow look for changes.
 func (r *scheduleRunner) wake() {
 	select {
 	case r.woken <- struct{}{}:
@@ -75,12 +73,12 @@ func (r *scheduleRunner) wake() {
 	}
 }
 
-// PauseOf is the pause that holds a schedule now; nil when none does.
+// PauseOf returns the pause in force of a schedule, nil without one.
 func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*ledger.SchedulePause, error) {
 	return s.inForce(s.Ledger.SchedulePaused(ctx, schedule))
 }
 
-// inForce is a pause whose time is not over; nil for none.
+// inForce returns a pause that has not expired, nil for none.
 func (s *Sweeper) inForce(p ledger.SchedulePause, err error) (*ledger.SchedulePause, error) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
@@ -91,8 +89,8 @@ func (s *Sweeper) inForce(p ledger.SchedulePause, err error) (*ledger.SchedulePa
 	return &p, nil
 }
 
-// unpaused returns once a schedule is not paused; what failed before does not count as
-// failing meanwhile.
+// unpaused returns once a schedule is not paused. Earlier failures do not count while it
+// is paused.
 func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -124,7 +122,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// noteEnd appends that a schedule whose pause ended by its time fires again.
+// noteEnd appends that a schedule's pause has expired.
 func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 	if _, err := s.Ledger.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
 		return nil
@@ -135,14 +133,14 @@ func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 			return nil
 		}
 		if held, err := s.inForce(paused, err); err != nil || held != nil {
-			return err // paused again meanwhile: the sweep is refused when it is recorded
+			return err // paused again meanwhile: the run is refused when it is recorded
 		}
 		return tx.Append(fact.ScheduleResumed{Schedule: r.Name, Reason: "the time of its pause is over"})
 	})
 }
 
-// mayFire is errPaused where the schedule is paused, but not for a sweep that a person
-// asks for.
+// mayFire returns errPaused if the schedule is paused, except for a run that an operator
+// requests.
 func (s *Sweeper) mayFire(f firing, p ledger.SchedulePause, err error) error {
 	held, err := s.inForce(p, err)
 	if err == nil && held != nil && !f.byHand {

@@ -1,4 +1,4 @@
-// Commands of earlier sweeps that the runner has not taken in yet.
+// Commands of earlier runs that the runner has not accepted yet.
 
 package schedules
 
@@ -14,10 +14,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// readOnItsWay finds what earlier sweeps of the schedule have published and the
-// runner has not taken in yet. It is not planned a second time: its money is
-// reserved already, and an approval was given or not needed. It is published
-// again as it is, should the stream have lost it.
+// readOnItsWay finds commands that earlier runs of the schedule published and the runner
+// has not accepted. They are not planned again: their money is reserved, and approval
+// was given or not needed. They are republished unchanged in case the stream lost them.
 func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
 	slots, planned, err := s.Ledger.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
@@ -34,7 +33,7 @@ func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) 
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {
 		plan, err := s.Ledger.Plan(ctx, slot)
-		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // it was held long, and approved
+		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // it was held for long, then approved
 			continue
 		}
 		if err != nil {
@@ -49,9 +48,8 @@ func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) 
 	return nil
 }
 
-// addOnItsWay adds a command, if the sweep would still ask for all of it. If not,
-// its proxies are planned as though it were not there: whichever is taken in
-// first keeps the other from renewing them.
+// addOnItsWay adds a command if the run would still request all of it. Otherwise its
+// proxies are planned anew, and the first accepted command excludes the other.
 func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
 	var c command.RenewalCommand
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -66,7 +64,7 @@ func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage,
 			return err
 		}
 		tried, err := s.Ledger.SettledSince(ctx, id, since)
-		if err != nil || tried { // by another command: what comes next is a new try
+		if err != nil || tried { // by another command: the next one is a new attempt
 			return err
 		}
 	}

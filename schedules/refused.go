@@ -1,4 +1,4 @@
-// Commands of sweeps that the account's own intake refused.
+// Commands of runs that the account's own intake refused.
 
 package schedules
 
@@ -10,9 +10,9 @@ import (
 	"perennial/schedules/plans"
 )
 
-// watchRefused finds commands of sweeps that the account's own intake refused: their slot
-// is finished, and their proxies are not renewed. It reads refusals from the ledger, so
-// that they are known after a restart too.
+// watchRefused finds commands of runs that the account's own intake refused: their slot
+// is finished, but their proxies are not renewed. It reads refusals from the ledger, so
+// that it finds them after a restart too.
 func (s *troubles) watchRefused(ctx context.Context) error {
 	for {
 		for _, r := range s.runners {
@@ -29,7 +29,7 @@ func (s *troubles) watchRefused(ctx context.Context) error {
 	}
 }
 
-// checkRefused begins or ends the trouble of a schedule whose commands are refused.
+// checkRefused sets or clears the trouble of a schedule whose commands are refused.
 func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	x, err := s.Ledger.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
 	if err != nil {

@@ -1,4 +1,4 @@
-// The remainder of a large sweep: what one plan could not take, swept before the next
+// The remainder of a large run: what one plan could not take, planned before the next
 // slot.
 
 package schedules
@@ -17,20 +17,20 @@ import (
 	"perennial/schedules/plans"
 )
 
-// remainder is what the last sweep could not take and may take before the next
-// slot. After a restart recall makes it from the ledger.
+// remainder is what the last run could not take and may take before the next slot. After
+// a restart recall rebuilds it from the ledger.
 type remainder struct {
-	began    time.Time                   // the first slot of the sweep
-	taken    map[string]bool             // published by the sweep so far; nil: not known any more
-	spent    int64                       // the estimate of that, in cents
-	canaries []string                    // published, and their price was not known
+	began    time.Time                   // first slot of the run
+	taken    map[string]bool             // published by the run so far; nil: unknown
+	spent    int64                       // estimate of taken, in cents
+	canaries []string                    // published at an unknown price
 	wants    map[plans.Kind]ledger.Proxy // kinds that wait for their canary's price
 	more     bool                        // the plan was full
-	left     fact.SweepLeft              // how much it is, for people
+	left     fact.SweepLeft              // for display
 }
 
-// remainder is nil when the plan left nothing out that could be taken soon. A
-// held plan has none: what it holds is not published.
+// remainder returns nil if the plan left nothing that could be taken soon. A held plan
+// has none: its commands are not published.
 func (p sweep) remainder(before remainder) *remainder {
 	if p.State != stateFinished || p.Left == nil {
 		return nil
@@ -53,14 +53,14 @@ func (p sweep) remainder(before remainder) *remainder {
 	return &rest
 }
 
-// leave notes what a sweep has left; follow continues with it.
+// leave stores a run's remainder; follow continues with it.
 func (r *scheduleRunner) leave(rest *remainder) {
 	r.rest.Store(rest)
 	r.wake()
 }
 
-// recall makes the rest of the last sweep from the ledger: a process that ended
-// in the middle of a sweep, or a plan that waited for an approval, continues.
+// recall rebuilds the last run's remainder from the ledger, after a process ended during
+// a run, or an approval.
 func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.Ledger.LastSlot(ctx, r.Name)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {
@@ -87,8 +87,7 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// planOf reads the plan of a slot; known is false when an archive that is not
-// here has it.
+// planOf reads the plan of a slot; known is false if a missing archive has it.
 func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned fact.SweepPlanned, known bool, err error) {
 	planned, err = s.Ledger.Plan(ctx, slot)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
@@ -100,8 +99,8 @@ func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned fact.Sw
 	return planned, true, nil
 }
 
-// recallSpent adds up what the parts of a sweep have published, and finds those of
-// unknown price.
+// recallSpent sums what the parts of a run have published, and finds those of unknown
+// price.
 func (s *Sweeper) recallSpent(ctx context.Context, r *scheduleRunner, rest *remainder) error {
 	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
 	for err == nil && len(slots) > 0 {
@@ -142,7 +141,7 @@ func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// sweepRemainder sweeps the remainder under a slot of its own, when its time has come.
+// sweepRemainder fires the remainder under its own slot, when it is due.
 func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	rest := r.rest.Load()
 	if rest == nil || !rest.more && !s.priced(ctx, rest.wants) {
@@ -170,7 +169,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]ledger.Proxy)
 	return false
 }
 
-// count adds to what the sweep has spent the canaries whose price is now known.
+// count adds the canaries whose price is now known to the run's spending.
 func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {

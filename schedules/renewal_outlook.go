@@ -1,4 +1,4 @@
-// Whether a proxy is renewed, and why not.
+// Whether a proxy will be renewed, and why not.
 
 package schedules
 
@@ -25,24 +25,24 @@ type RenewalOutlook struct {
 // RenewalOutlookFrom is what an outlook rests on.
 type RenewalOutlookFrom struct {
 	Proxy    ledger.Proxy
-	Listed   bool                  // a listing has shown it
-	Gone     bool                  // the last complete one did not
-	Renewals []ledger.ProxyRenewal // that named it, the latest first
-	Paused   string                // why renewals of the account are not sent, "" where they are
+	Listed   bool                  // shown by a listing
+	Gone     bool                  // missing from the last complete listing
+	Renewals []ledger.ProxyRenewal // that name it, latest first
+	Paused   string                // why the account sends no renewals, "" if it does
 	Now      time.Time
-	// Coverage is nil where it is not known, with the reason, or "" while it is looked up.
+	// Coverage is nil if unknown; the reason follows, "" while it is looked up.
 	Coverage   *plans.Coverage
 	NoCoverage string
-	// Status is that of a schedule, or why it is not known.
+	// Status returns a schedule's status, or why it is unknown.
 	Status func(schedule string) (status Status, problem string)
-	// Plan is a schedule's sweep as it would be now: nil where it is not known, with the
-	// reason, or "" while it is made. It is asked for only where it decides.
+	// Plan returns a schedule's current plan, or nil with the reason, "" while it is
+	// made. It is called only if it decides.
 	Plan func(schedule string) (plan *plans.Plan, problem string)
-	// LastRun is that of a schedule; nil where it has none, or it is not known.
+	// LastRun returns a schedule's last run, nil if none is known.
 	LastRun func(of plans.Schedule) (*LastRun, error)
 }
 
-// Outlook is that of a proxy. Errors are those of reading the ledger.
+// Outlook returns a proxy's outlook. It returns errors of the ledger.
 func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error) {
 	if open := f.open(); open != nil && f.Listed {
 		return f.underWay(open), nil
@@ -87,7 +87,7 @@ func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) e
 	return err
 }
 
-// open is the renewal that has taken the proxy.
+// open returns the open renewal of the proxy.
 func (f RenewalOutlookFrom) open() *ledger.ProxyRenewal {
 	for i := range f.Renewals {
 		if f.Renewals[i].Open {
@@ -109,7 +109,7 @@ func (f RenewalOutlookFrom) underWay(open *ledger.ProxyRenewal) RenewalOutlook {
 	return RenewalOutlook{Good: true, Text: "A renewal of it is in progress.", OperationID: open.OperationID}
 }
 
-// by is the outlook of a proxy that a schedule covers.
+// by returns the outlook of a proxy that a schedule covers.
 func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out RenewalOutlook, err error) {
 	out.Schedule = of.Name
 	barred, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
@@ -155,7 +155,8 @@ func until(at *time.Time) string {
 	return " until " + at.UTC().Format(time.RFC3339)
 }
 
-// afterRenewal is the outlook of a proxy that was not read again since its last renewal ended.
+// afterRenewal sets the outlook of a proxy that was not read since its last renewal
+// ended.
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r ledger.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
@@ -165,7 +166,7 @@ func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	out.Good, out.Text = true, "It was renewed, and the new expiry has not been read yet."
 }
 
-// lastEnding is the latest renewal that ended without renewing the proxy.
+// lastEnding returns the latest renewal that ended without renewing the proxy.
 func (f RenewalOutlookFrom) lastEnding() *ledger.ProxyRenewal {
 	for i, r := range f.Renewals {
 		if r.State == fact.LineFailed || r.State == fact.LineNotCharged || r.State == fact.LineSkipped {
@@ -182,8 +183,8 @@ func reasonOf(r *ledger.ProxyRenewal) string {
 	return string(r.State)
 }
 
-// whereDue is the outlook of a proxy that is due and that its schedule may renew: the plan
-// as it would be now decides.
+// whereDue sets the outlook of a due proxy that its schedule may renew: the current plan
+// decides.
 func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	plan, problem := f.Plan(status.Schedule)
 	if plan != nil {

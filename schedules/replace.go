@@ -1,5 +1,4 @@
-// The option replace: an order takes the place of a proxy that the provider will not
-// renew.
+// The option replace: an order replaces a proxy that the provider refuses to renew.
 
 package schedules
 
@@ -20,11 +19,11 @@ import (
 	"perennial/upstream"
 )
 
-// replacer orders other proxies in the place of those that the provider will not renew.
+// replacer orders replacements for proxies that the provider refuses to renew.
 type replacer struct{ *Config }
 
-// replace orders another proxy in the place of each that the provider will not renew,
-// before the sweep is planned: the same fact retires the replaced one. The caller has the
+// replace orders a replacement for each proxy that the provider refuses to renew, before
+// the run is planned. The same fact retires the replaced proxy. The caller holds the
 // schedule's turn.
 func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
@@ -35,15 +34,14 @@ func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 		return fmt.Errorf("read the replacements: %w", err)
 	}
 	orders := []json.RawMessage{}
-	for _, one := range unsent { // again: the last sweep may have been cut short
+	for _, one := range unsent { // the last run may have been interrupted
 		orders = append(orders, one.Command)
 	}
 	replaced, err := s.replaceRefused(ctx, r)
 	return errors.Join(err, s.publishAs(ctx, r, queue.KindOrderCreate, append(orders, replaced...)))
 }
 
-// replaceRefused records an order for each proxy that the provider would not
-// renew, as many as the day allows.
+// replaceRefused records an order for each refused proxy, as many as the day allows.
 func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
 	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
 	if err != nil {
@@ -71,7 +69,7 @@ func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (order
 	return orders, nil
 }
 
-// refused lists what the provider would not renew, by the ledger's table.
+// refused lists the refused proxies by the ledger's table.
 func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Proxy, error) {
 	now := s.providerNow()
 	all, err := s.Ledger.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
@@ -86,8 +84,8 @@ func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Pro
 	return slices.DeleteFunc(all, func(p ledger.Proxy) bool { return !fits.Fits(p) }), nil
 }
 
-// stillRefused reads a proxy and asks the ledger again by what it says: a person
-// may have renewed it since the last listing, or it is listed again.
+// stillRefused reads a proxy and checks again: an operator may have renewed it since the
+// last listing, or it is listed again.
 func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id string) (bool, error) {
 	if err := s.Pass(ctx); err != nil {
 		return false, err
@@ -110,7 +108,7 @@ func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id strin
 // market caches offers by filter: many proxies of one kind make one request.
 type market map[upstream.OfferFilter][]upstream.Offer
 
-// offerFor finds what a proxy is replaced by; ok is false when nothing fits.
+// offerFor finds the offer for a replacement; ok is false if none fits.
 func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
 	like := upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays}
 	offers, asked := m[like]
@@ -127,8 +125,7 @@ func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Pro
 	return offer, ok, nil
 }
 
-// replaceOne records the order; nil when nothing fits, or nothing is to be
-// replaced.
+// replaceOne records the order, nil if nothing fits or no replacement is needed.
 func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {
@@ -141,7 +138,7 @@ func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.P
 		ID: plans.ReplacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []command.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
 		MaxTotalCents: &r.Replace.MaxCents, Labels: map[string]string{},
 	}
-	for name, value := range p.Labels { // the new one belongs where the old one did
+	for name, value := range p.Labels { // the replacement keeps the labels
 		if fact.ClearLabel(name, value) == nil {
 			c.Labels[name] = value
 		}

@@ -1,4 +1,4 @@
-// Runs of a schedule: a slot, and the slots in which its sweep continued.
+// Runs of a schedule: a slot, and the slots that continued it.
 
 package schedules
 
@@ -10,23 +10,23 @@ import (
 	"perennial/ledger"
 )
 
-// Run is one run of a schedule, and its result: Due is that of its first slot, Outcome,
-// Skipped and Reason are those of its last one, the others are sums.
+// Run is one run of a schedule and its result. Due is from its first slot; Outcome,
+// Skipped and Reason are from its last; the others are sums.
 type Run struct {
 	ledger.SlotResult
 
 	Began time.Time
-	Slots []ledger.Slot // the newest first
+	Slots []ledger.Slot // newest first
 }
 
-// Last is the slot in which the run continued last, or began.
+// Last returns the last slot of the run.
 func (r *Run) Last() ledger.Slot { return r.Slots[0] }
 
-// Whole reports whether the slot at which the run began was read.
+// Whole reports whether the run's first slot was read.
 func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
 
-// Runs lists the runs of a schedule's last slots, the newest first. limit bounds those slots;
-// for a run that began before them, up to partsRead more are read.
+// Runs lists the runs of a schedule's last slots, newest first. limit bounds these
+// slots. For a run that began earlier, up to partsRead more are read.
 func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (all []*Run, err error) {
 	slots, err := l.SlotsOf(ctx, schedule, limit)
 	for _, slot := range slots {

@@ -1,4 +1,4 @@
-// What a person asks of schedules: their list, a plan now, a run now.
+// Operators' requests about schedules: their list, a plan now, a run now.
 
 package schedules
 
@@ -39,7 +39,7 @@ type Status struct {
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
 }
 
-// StatusOf is that of one schedule among all, or why it is not known.
+// StatusOf returns one schedule's status among all, or why it is unknown.
 func StatusOf(all []Status, schedule string) (one Status, problem string) {
 	i := slices.IndexFunc(all, func(one Status) bool { return one.Schedule == schedule })
 	if i < 0 {
@@ -48,8 +48,8 @@ func StatusOf(all []Status, schedule string) (one Status, problem string) {
 	return all[i], ""
 }
 
-// List returns the status of every schedule, in the order of the configuration, and then
-// of those that were removed from it and still count.
+// List returns the status of every schedule in configuration order, then of removed ones
+// that still count.
 func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(s.runners))
 	currency, err := s.Ledger.Currency(ctx)
@@ -86,7 +86,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 			one.Left = &rest.left
 		}
 		if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
-			return nil, ctx.Err() // the sweep reports a list that cannot be read
+			return nil, ctx.Err() // the run reports an unreadable list
 		}
 		if one.State == StateHeld {
 			one.Plan = last.Plan
@@ -104,7 +104,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	return all, err
 }
 
-// Reason is Why without what the figures of the last run say.
+// Reason is Why without what the last run's figures say.
 func (s Status) Reason() string {
 	if s.Result != nil && s.State == stateFinished {
 		return s.Result.Reason
@@ -112,7 +112,7 @@ func (s Status) Reason() string {
 	return s.Why
 }
 
-// Outcome is how the last slot ended: its state, or which money cut it short.
+// Outcome returns how the last slot ended: its state, or the limit that cut it short.
 func (s Status) Outcome() string {
 	if s.Result != nil {
 		return s.Result.Outcome
@@ -120,8 +120,8 @@ func (s Status) Outcome() string {
 	return s.State
 }
 
-// fires is when the schedule fires next: the slots of a pause are served when it ends.
-// Zero when it never does, or a person has to resume it.
+// fires returns when the schedule fires next. Slots of a pause are served when it ends.
+// It returns zero if it never fires, or an operator must resume it.
 func (r *scheduleRunner) fires(now time.Time, paused *ledger.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
 	switch {
@@ -134,12 +134,12 @@ func (r *scheduleRunner) fires(now time.Time, paused *ledger.SchedulePause) time
 	return next
 }
 
-// Next is when a schedule fires next; zero when it never does, or is paused until it is
+// Next is when a schedule fires next; zero if never, or if it is paused until it is
 // resumed.
 type Next struct {
 	Schedule string
 	Next     time.Time
-	Paused   *ledger.SchedulePause // nil: it is not paused
+	Paused   *ledger.SchedulePause // nil: not paused
 }
 
 // Slots returns the next slot of every schedule, in the order of the configuration.
@@ -155,9 +155,9 @@ func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	return all, nil
 }
 
-// PlanNow is what the schedule's sweep would do now; State is held where that plan is on hold
-// already. It appends nothing and
-// publishes nothing; where the table of proxies is old it lists them first.
+// PlanNow returns what the schedule's run would do now. State is held if that plan
+// already needs approval. It appends and publishes nothing. If the table of proxies is
+// old, it lists them first.
 func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -179,12 +179,12 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 	return plan.Plan, err
 }
 
-// maxAhead is how far ahead of the clock the slots of what is fired by hand may be.
+// maxAhead is how far ahead of the clock the slot of a manual run may be.
 const maxAhead = time.Minute
 
-// RunNow fires a slot at this second of UTC, or at the next one that is free, and
-// returns what it did: State is held or finished. by and reason are of the person who
-// asks. ErrFired when every second of the next minute has a slot.
+// RunNow fires a slot at this second of UTC, or at the next free one, and returns what
+// it did: State is held or finished. by and reason are the operator's. It returns
+// ErrFired if every second of the next minute has a slot.
 func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -213,8 +213,8 @@ func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial schedules list`", name, ErrNoSchedule)
 }
 
-// why says how a slot ended, from its facts: those of what is held are around the plan,
-// in the same transaction.
+// why returns how a slot ended, from its facts. The facts of a held plan are in the
+// plan's transaction.
 func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
@@ -254,7 +254,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 	return strings.Join(said, "; "), nil
 }
 
-// answerTo says what a person answered to the plan of a slot that was held and has ended.
+// answerTo describes the operator's answer to the plan of a held slot that has ended.
 func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error) {
 	declined, err := s.Ledger.Declined(ctx, slot)
 	if declined == nil {
@@ -263,7 +263,7 @@ func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error
 	return fmt.Sprintf("declined by %s: %s; nothing of it was renewed", fact.Signed(declined.By, declined.User), declined.Reason), nil
 }
 
-// nameThen is the name that a slot's schedule had when its facts were written.
+// nameThen returns the name of a slot's schedule when its facts were written.
 func nameThen(rows []ledger.Row, slot ledger.Slot) string {
 	for _, row := range rows {
 		if row.Seq != slot.Seq {
@@ -278,7 +278,7 @@ func nameThen(rows []ledger.Row, slot ledger.Slot) string {
 	return slot.Schedule
 }
 
-// estimateSaid is the estimate of a plan's fact, with list prices.
+// estimateSaid formats the estimate of a plan's fact, with list prices.
 func estimateSaid(f fact.SweepPlanned, currency string) string {
 	sum, listed := fact.Sum{Cents: f.EstimateCents}, int64(0)
 	for _, c := range f.Planned {

@@ -1,4 +1,4 @@
-// The Sweeper: its configuration, and one loop for each schedule.
+// The Sweeper: its configuration, and one loop per schedule.
 
 package schedules
 
@@ -24,8 +24,7 @@ import (
 )
 
 const (
-	// remainderEvery is how often a sweep that could not take everything checks whether
-	// it can continue.
+	// remainderEvery is how often an incomplete run checks whether it can continue.
 	remainderEvery = 10 * time.Second
 	// maxConsidered bounds the proxies that one plan reads.
 	maxConsidered = 100_000
@@ -43,46 +42,45 @@ var (
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
 )
 
-// Publisher puts commands on an account's stream in atomic batches; a queue.Publisher is one.
-// Publishing a command twice must be harmless.
+// Publisher publishes commands on an account's stream in atomic batches; queue.Publisher
+// implements it. Publishing a command twice must be harmless.
 type Publisher interface {
 	PublishCommands(ctx context.Context, account string, commands []publish.Outgoing) error
 }
 
-// Config is what one account's Sweeper is made of.
+// Config configures one account's Sweeper.
 type Config struct {
 	Account   string
 	Ledger    *ledger.Ledger
 	Provider  listing.Provider
 	Publisher Publisher
 	Clock     func() time.Time // required
-	// ProviderTime is the provider's time as far as it is known; default: Clock.
+	// ProviderTime returns the provider's time; default: Clock.
 	ProviderTime func() time.Time
 	// Pass is called before every page of a listing and returns when it may be
-	// asked for; default: at once.
+	// requested; default: at once.
 	Pass      func(ctx context.Context) error
 	Schedules []plans.Schedule // of this account
-	// Wallet is what the provider says the wallet holds, in cents; default: no
-	// plan looks at it.
+	// Wallet returns the provider's wallet balance, in cents; default: plans ignore the
+	// wallet.
 	Wallet func(ctx context.Context) (int64, error)
-	// DailyLimitCents is what the account may spend in a day of DailyLimitLocation, which the
-	// runner keeps; 0: no limit. Default zone: UTC.
+	// DailyLimitCents is the account's limit per day of DailyLimitLocation, which the
+	// runner enforces; 0: no limit. Default zone: UTC.
 	DailyLimitCents    int64
 	DailyLimitLocation *time.Location
-	// ReadFile reads the lists of proxies that schedules name; default: none can.
+	// ReadFile reads the id lists that schedules name; default: none can be read.
 	ReadFile func(name string) ([]byte, error)
-	// Offers lists what can be bought, for replacements; default: nothing is
-	// replaced.
+	// Offers lists offers for replacements; default: nothing is replaced.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
-	// Proxy reads one proxy: just before it is replaced, and where listings do not show
-	// it; default: neither.
+	// Proxy reads one proxy: before it is replaced, and if listings do not show it;
+	// default: neither.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
 	// WarnBefore is how long before an expiry proxy.expiring is published; default: a
 	// day and an hour. Empty and not nil: never.
 	WarnBefore []time.Duration
-	ListEvery  time.Duration // from one listing's begin to the next; default 5 min
-	// A listing that does not show LossPercent of the living proxies, and at least LossMin,
-	// is a finding; default 20 and 5.
+	ListEvery  time.Duration // between the starts of two listings; default 5 min
+	// A listing that misses LossPercent of the live proxies, and at least LossMin, is a
+	// finding; default 20 and 5.
 	LossPercent, LossMin int
 	Log                  *logrus.Entry // default: discards
 
@@ -112,15 +110,15 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Sweeper runs the schedules of one account. Its methods may be called from any
-// goroutine, with or without Run.
+// Sweeper runs the schedules of one account. It is safe for concurrent use, with or
+// without Run.
 type Sweeper struct {
 	Config
 	lister    *listing.Lister
 	runners   []*scheduleRunner
 	approving sync.Mutex
-	// counting is held from reading what is spent, and what the wallet holds, until
-	// what is planned is recorded: schedules share the wallet.
+	// counting is held from reading the spending and the wallet until the plan is
+	// recorded, because schedules share the wallet.
 	counting sleep.Lock
 
 	reads    *reader
@@ -133,21 +131,21 @@ type Sweeper struct {
 	*forecaster
 }
 
-// scheduleRunner is one schedule at work.
+// scheduleRunner runs one schedule.
 type scheduleRunner struct {
 	plans.Schedule
 	calendar plans.Calendar
-	turn     sleep.Lock  // one sweep of a schedule at a time
-	listing  atomic.Bool // its sweep waits for a listing
+	turn     sleep.Lock  // one run of a schedule at a time
+	listing  atomic.Bool // its run waits for a listing
 	trouble  trouble
-	refused  trouble               // that the intake refused its commands
-	unlisted trouble               // that the last listing did not show proxies that are due
+	refused  trouble               // the intake refused its commands
+	unlisted trouble               // the last listing missed due proxies
 	unstored atomic.Pointer[error] // why its commands are not on the stream yet
 	rest     atomic.Pointer[remainder]
 	woken    chan struct{} // rest has changed
 }
 
-// New checks the schedules. The error names the schedule, the field and the fix.
+// New validates the schedules. The error names the schedule, the field and the fix.
 func New(c Config) (*Sweeper, error) {
 	if c.Ledger == nil || c.Provider == nil || c.Publisher == nil || c.Clock == nil {
 		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
@@ -195,8 +193,8 @@ func New(c Config) (*Sweeper, error) {
 	return s, nil
 }
 
-// Run lists proxies and fires slots until the context ends; its error is the
-// context's. What fails on the way is logged and tried again.
+// Run lists proxies and fires slots until the context ends, and returns the context's
+// error. Other failures are logged and retried.
 func (s *Sweeper) Run(ctx context.Context) error {
 	if err := s.FinishRemoved(ctx); err != nil {
 		s.Log.WithError(err).WithField("account", s.Account).Warn("the plans of removed schedules could not be ended; the next start tries again")
@@ -222,7 +220,7 @@ func (c *Config) log(r *scheduleRunner) *logrus.Entry {
 	return c.Log.WithFields(logrus.Fields{"account": c.Account, "schedule": r.Name})
 }
 
-// follow fires one schedule's slots as they come.
+// follow fires one schedule's slots.
 func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.resume(ctx, r)
 	if err != nil {
@@ -269,8 +267,8 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// resume publishes what a sweep before the restart had planned, and finds the
-// slot, or the instant, to continue from.
+// resume publishes what a run before the restart had planned, and returns the slot or
+// instant to continue from.
 func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -302,9 +300,8 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 	return s.countsFrom(ctx, r)
 }
 
-// idle waits for the next slot after now, up to which there was none: by a later
-// reading of the clock one between the two would be missed. Before the slot comes,
-// a sweep that could not take everything continues as soon as it can.
+// idle waits for the first slot after now. A later reading of the clock would miss a
+// slot in between. Meanwhile an incomplete run continues as soon as it can.
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {

@@ -1,4 +1,4 @@
-// Warnings before proxies expire, and reports of those that expired.
+// Warnings before proxies expire, and reports of expired ones.
 
 package schedules
 
@@ -21,11 +21,11 @@ const (
 	warnBatch = 500
 )
 
-// defaultWarnBefore is later than any working schedule: a proxy that is so near to its
-// expiry was not renewed when it should have been.
+// defaultWarnBefore is later than any working schedule: a proxy that near to its expiry
+// was missed.
 var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
 
-// CheckWarnBefore returns an error that names the first threshold that is not allowed.
+// CheckWarnBefore returns an error for the first invalid threshold.
 func CheckWarnBefore(thresholds []time.Duration) error {
 	for _, d := range thresholds {
 		if d < time.Minute || d%time.Second != 0 {
@@ -35,16 +35,16 @@ func CheckWarnBefore(thresholds []time.Duration) error {
 	return nil
 }
 
-// expiries publishes what expires soon, and what has expired.
+// expiries publishes upcoming and past expiries.
 type expiries struct {
 	*Config
 
 	tried <-chan struct{} // closed when the first listing of this process has ended
 }
 
-// watchExpiries reports proxies that are near their expiry or past it, by the ledger's
-// table: an outage of the provider does not stop it. It begins when the first listing has
-// ended or failed.
+// watchExpiries reports proxies near or past their expiry by the ledger's table, even
+// during an outage of the provider. It begins when the first listing has ended or
+// failed.
 func (s *expiries) watchExpiries(ctx context.Context) error {
 	select {
 	case <-s.tried:
@@ -64,9 +64,9 @@ func (s *expiries) watchExpiries(ctx context.Context) error {
 	}
 }
 
-// Warn appends proxy.expiring and proxy.expired, each once for an expiry and a threshold.
-// When a proxy is inside several thresholds, only the nearest is published. What expired
-// before the account was bound is not published.
+// Warn appends proxy.expiring and proxy.expired, each once per expiry and threshold.
+// Within several thresholds only the nearest is published. Expiries before the account
+// was bound are not published.
 func (s *expiries) Warn(ctx context.Context) error {
 	opened, err := s.Ledger.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -95,7 +95,7 @@ func (s *expiries) Warn(ctx context.Context) error {
 	return err
 }
 
-// appendEach appends a fact for each proxy that find returns, a batch at a time, until there
+// appendEach appends a fact for each proxy that find returns, in batches, until there
 // are none.
 func (s *expiries) appendEach(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
 	for {

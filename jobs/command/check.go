@@ -1,4 +1,4 @@
-// What a command may hold: each check names the field and the bound.
+// Checks on the content of a command. Each error names the field and its bound.
 
 package command
 
@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// CheckID returns an error that says why an id cannot be a command's, nil when it can.
+// CheckID returns why an id cannot be a command's id, or nil.
 func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")
@@ -91,8 +91,8 @@ func (c Command) checkOrder(rules Rules) error {
 }
 
 // beside checks a line against the earlier lines of the same offer (customer-api.md,
-// POST orders, rules 2 and 3), and adds its CIDRs to theirs. A line without CIDRs
-// leaves the choice of addresses to the provider.
+// POST orders, rules 2 and 3), and adds its CIDRs to theirs. Without CIDRs the provider
+// chooses the addresses.
 func (i Item) beside(offers map[string]map[string]bool) error {
 	taken, again := offers[i.OfferCode]
 	switch {
@@ -178,8 +178,8 @@ func (c Command) checkRenewal() error {
 	return nil
 }
 
-// ValidID reports whether a command may name a proxy, or an offer, by this id. A
-// command that names one that it may not is refused whole.
+// ValidID reports whether a command may name a proxy or an offer by this id. A command
+// with an invalid id is refused as a whole.
 func ValidID(id string) bool { return checkOpaque("id", id) == nil }
 
 func checkOpaque(what, id string) error {
@@ -192,8 +192,8 @@ func checkOpaque(what, id string) error {
 	return nil
 }
 
-// checkInstants refuses what cannot be written in UTC: an instant that is valid
-// with its offset may lie in the year 10000 or -1 without it.
+// checkInstants refuses instants that UTC cannot represent: with its offset an instant
+// may be valid, while in UTC its year is 10000 or -1.
 func (c Command) checkInstants() error {
 	named := map[string]*time.Time{"not_after": c.NotAfter, "due_before": c.DueBefore}
 	for _, field := range slices.Sorted(maps.Keys(named)) {
@@ -203,7 +203,7 @@ func (c Command) checkInstants() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.ExpectExpiresAt)) {
 		at := c.ExpectExpiresAt[id]
-		if at.IsZero() { // as null is read: no proxy would ever match
+		if at.IsZero() { // null reads as zero: no proxy would ever match
 			return fmt.Errorf("expect_expires_at[%.40q] is no expiry: name the one that is expected, or leave the proxy out", id)
 		}
 		if !storable(at) {
@@ -213,8 +213,8 @@ func (c Command) checkInstants() error {
 	return nil
 }
 
-// storable reports whether an instant can be stored. Sweeps leave proxies out by the
-// same rule.
+// storable reports whether an instant can be stored. Sweeps skip proxies by the same
+// rule.
 func storable(t time.Time) bool { return fact.WritableInstant(t) }
 
 func outOfYears(field string, at time.Time) error {

@@ -1,4 +1,4 @@
-// Command, its JSON forms, and Parse, which reads one from a message.
+// Command, its JSON forms, and Parse, which reads a command from a message.
 
 package command
 
@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of a command beside the provider's own (upstream.MaxQuantity, …).
+// Bounds of a command, in addition to the provider's (upstream.MaxQuantity, …).
 const (
 	MaxCommandBytes = 128 << 10
 	MaxProxyIDs     = 5000
@@ -47,14 +47,14 @@ type Command struct {
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
 	Labels          map[string]string    `json:"labels,omitempty"`
 	Scenario        string               `json:"sandbox_scenario,omitempty"`
-	// Priority is "high", "bulk" or neither. It is no part of what the command
-	// asks for: the same content under another priority is the same command.
+	// Priority is "high", "bulk" or empty. It is not part of the content: the same
+	// content with another priority is the same command.
 	Priority Urgency `json:"priority,omitempty"`
-	// Trace is that of its message, and no part of it either.
+	// Trace is the trace of the message. It is not part of the content either.
 	Trace fact.Trace `json:"-"`
 }
 
-// OnlyOffer is the offer of an order that names one, else "".
+// OnlyOffer returns the offer of a single-offer order, else "".
 func (c Command) OnlyOffer() string {
 	if len(c.Items) != 1 {
 		return ""
@@ -62,7 +62,7 @@ func (c Command) OnlyOffer() string {
 	return c.Items[0].OfferCode
 }
 
-// Ordered is how many proxies the command buys.
+// Ordered returns how many proxies the command buys.
 func (c Command) Ordered() (n int64) {
 	for _, i := range c.Items {
 		n += i.Quantity
@@ -70,10 +70,10 @@ func (c Command) Ordered() (n int64) {
 	return n
 }
 
-// Urgency orders a command among the others. It is the field "priority" of its JSON.
+// Urgency ranks a command among others. It is the JSON field "priority".
 type Urgency string
 
-// Urgencies of a command. They are those of the stream's lines (queue.Priority).
+// Urgencies of a command, equal to the stream's priorities (queue.Priority).
 const (
 	UrgencyHigh   Urgency = "high"
 	UrgencyNormal Urgency = ""
@@ -88,10 +88,10 @@ func (u Urgency) check() error {
 	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(u), UrgencyHigh, UrgencyBulk)
 }
 
-// Guarded reports whether the proxies are to be read again just before paying.
+// Guarded reports whether the proxies are read again just before paying.
 func (c Command) Guarded() bool { return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0 }
 
-// NamesCIDRs reports whether an item asks for addresses of a range.
+// NamesCIDRs reports whether an item names address ranges.
 func (c Command) NamesCIDRs() bool {
 	return slices.ContainsFunc(c.Items, func(i Item) bool { return len(i.CIDRs) > 0 })
 }
@@ -124,31 +124,32 @@ type RenewalCommand struct {
 	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"Which commands it passes, or lets pass."`
 }
 
-// UnreadableError is a message that cannot be answered under any command id.
+// UnreadableError says that a message has no command id under which it could be
+// answered.
 type UnreadableError struct{ Reason string }
 
-// Error says why the message could not be read.
+// Error returns why the message could not be read.
 func (e *UnreadableError) Error() string { return e.Reason }
 
-// InvalidError is a command whose id could be read and whose content is refused.
+// InvalidError says that a command has a readable id and invalid content.
 type InvalidError struct {
 	ID     string
 	Labels map[string]string
 	Reason string
 }
 
-// Error names the command and what is wrong with it.
+// Error names the command and the reason.
 func (e *InvalidError) Error() string { return fmt.Sprintf("command %q: %s", e.ID, e.Reason) }
 
-// Rules is what an account's configuration adds to the reading of commands.
+// Rules holds the settings of an account that affect parsing.
 type Rules struct {
 	Environment upstream.Environment
 	CIDRField   string
 }
 
-// Parse reads a message of the given kind. The error is an
-// *UnreadableError or an *InvalidError; both say what to do. A command whose labels alone
-// are refused is returned too: an earlier version may have accepted it.
+// Parse reads a message of the given kind. The error is an *UnreadableError or an
+// *InvalidError; both say what to fix. If only the labels are invalid, Parse returns the
+// command too: an earlier version may have accepted it.
 func Parse(kind fact.Kind, data []byte, rules Rules) (Command, error) {
 	if len(data) > MaxCommandBytes {
 		return Command{}, &UnreadableError{fmt.Sprintf("the command has %d bytes of at most %d: split it", len(data), MaxCommandBytes)}
@@ -192,7 +193,7 @@ func errNoKind(kind fact.Kind) error {
 	return fmt.Errorf("%q is no kind of command", string(kind))
 }
 
-// readAs reads a command as its kind is written.
+// readAs reads a command in the JSON form of its kind.
 func readAs[W interface{ command() (Command, error) }](data []byte) (Command, error) {
 	var w W
 	if err := decodeStrict(data, &w); err != nil {
@@ -230,7 +231,7 @@ func (w OrderCommand) command() (Command, error) {
 	return c, err
 }
 
-// ceiling is max_total_cents, 0 where it was left out.
+// ceiling returns max_total_cents, 0 if absent.
 func ceiling(cents *int64) (int64, error) {
 	if cents == nil {
 		return 0, nil
@@ -241,8 +242,8 @@ func ceiling(cents *int64) (int64, error) {
 	return *cents, nil
 }
 
-// salvage finds the id of a command that was refused, so that its refusal can
-// be published under it.
+// salvage finds the id and labels of a refused command, under which its refusal is
+// published.
 func salvage(data []byte) (string, map[string]string) {
 	var w struct {
 		ID     json.RawMessage `json:"id"`
@@ -250,7 +251,7 @@ func salvage(data []byte) (string, map[string]string) {
 	}
 	var id string
 	var labels map[string]string
-	_ = jsonv2.Unmarshal(data, &w, jsontext.AllowDuplicateNames(true)) // encoding/json would take "Id" for it
+	_ = jsonv2.Unmarshal(data, &w, jsontext.AllowDuplicateNames(true)) // encoding/json would accept "Id"
 	_ = json.Unmarshal(w.ID, &id)
 	if json.Unmarshal(w.Labels, &labels) != nil {
 		labels = nil
@@ -280,8 +281,8 @@ func utcMap(m map[string]time.Time) map[string]time.Time {
 	return m
 }
 
-// Shapes gives a zero value of each kind of command as it is written, by
-// the kind's subject, for schemas.
+// Shapes returns a zero value of each kind's JSON form, by the kind's subject, for
+// schemas.
 func Shapes() map[string]any {
 	return map[string]any{"order.create": OrderCommand{}, "proxy.renew": RenewalCommand{}}
 }

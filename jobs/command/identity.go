@@ -1,5 +1,5 @@
-// What a command derives from its content: its hash, its operations (chunks of a
-// renewal) and the idempotency key of each.
+// Values derived from a command's content: its hash, its operations (the chunks of a
+// renewal) and their idempotency keys.
 
 package command
 
@@ -17,8 +17,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Content is the command as it is stored, and the hash by which the same
-// content is known again however it was spelt, and whatever its priority.
+// Content returns the command as stored, and its content hash. The hash is independent
+// of the message's spelling and priority.
 func (c Command) Content() (json.RawMessage, string, error) {
 	content, err := PlainJSON(c)
 	if err != nil {
@@ -27,7 +27,8 @@ func (c Command) Content() (json.RawMessage, string, error) {
 	hashed := content
 	if c.Priority != UrgencyNormal || bytes.ContainsAny(content, "<>&") {
 		c.Priority = UrgencyNormal
-		// With <, > and & escaped, as ever: the hash of a content never changes.
+		// <, > and & stay escaped in the hashed form: the hash of a content must never
+		// change.
 		if hashed, err = json.Marshal(c); err != nil {
 			return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 		}
@@ -36,16 +37,16 @@ func (c Command) Content() (json.RawMessage, string, error) {
 	return content, hex.EncodeToString(sum[:]), nil
 }
 
-// MessageHash is the hash of a message as it was published. A content that is
-// refused as it is read has no other: under the account's rules of another day it
-// may be a command.
+// MessageHash returns the hash of a message as published. It identifies content that is
+// refused while parsing; under other rules of the account the same content may be a
+// command.
 func MessageHash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// PlainJSON is a value's JSON with <, > and & as they are: escaped, each would take
-// six bytes of the journal.
+// PlainJSON encodes a value as JSON without escaping <, > and &. Escaped, each would
+// take six bytes of the journal.
 func PlainJSON(v any) (json.RawMessage, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -65,8 +66,8 @@ func ReadContent(content json.RawMessage) (Command, error) {
 	return c, nil
 }
 
-// Key derives the idempotency key of an operation from the account it is bound
-// to and from what it is, so that a lost database cannot lead to another one.
+// Key derives the idempotency key of an operation from its account binding and its
+// identity. A lost database therefore cannot lead to a second key.
 func Key(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64) string {
 	var buf []byte
 	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
@@ -77,8 +78,8 @@ func Key(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int
 	return "perennial-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:25]))
 }
 
-// Plan is an operation of a command, with its key. A name without a chunk
-// would be the command's own.
+// Plan returns an operation of a command, with its key. Without a chunk, the operation
+// would have the command's own name.
 func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64, ids []string) fact.Planned {
 	id := commandID + "/" + chunk
 	if generation > 1 {
@@ -90,23 +91,23 @@ func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation in
 	}
 }
 
-// OperationSuffix matches what Plan may put after a command's id: an order's chunk is 1,
-// a renewal's are 0001 to 0051, their halves and their single lines. A command whose id
-// ends so could have the id of another command's operation.
+// OperationSuffix matches every suffix that Plan appends to a command's id: 1 for an
+// order, 0001 to 0051 for the chunks of a renewal, their halves and their single lines.
+// A command whose id ends like this could collide with another command's operation.
 const OperationSuffix = `/(?:(?:1|00[0-9]{2}[ab]*)(?:~[0-9]+)?|00[0-9]{2}[ab]*/.+~[0-9]+)$`
 
 var operationSuffix = regexp.MustCompile(OperationSuffix)
 
-// MayNameOperation reports whether an id may be an operation's.
+// MayNameOperation reports whether an id may be an operation's id.
 func MayNameOperation(id string) bool { return operationSuffix.MatchString(id) }
 
-// ChunkSize is how many proxies one renewal request carries. It is frozen with
-// each command's acceptance: changing it changes nothing already accepted.
+// ChunkSize is the number of proxies in one renewal request. Accepted commands keep
+// their size; a change affects only new ones.
 const ChunkSize = 100
 
-// Operations cuts a command into its operations. ids are the proxies of a
-// renewal that no other operation holds. Under a limit (careful) the first chunk is one
-// proxy, whose charge gives the price of the others.
+// Operations cuts a command into operations. ids are the proxies of a renewal that no
+// other operation holds. If careful (under a limit), the first chunk is one proxy, whose
+// charge prices the others.
 func (c Command) Operations(b fact.Binding, ids []string, careful bool) []fact.Planned {
 	switch c.Kind {
 	case fact.KindOrder:

@@ -1,32 +1,32 @@
-// RefusedError: a person's request that cannot be done.
+// RefusedError, the refusal of an operator's request.
 
 package command
 
 import "fmt"
 
-// RefusedError is a person's request that cannot be done, and why.
+// RefusedError says why an operator's request cannot be done.
 type RefusedError struct {
 	Reason  string
-	Unknown bool // there is nothing of the id that it names
-	// Unconfirmed says that the request is possible and looks like a slip: it has to say
-	// that it is meant.
+	Unknown bool // nothing has the id that it names
+	// Unconfirmed says that the request is possible but looks like a mistake, and needs
+	// confirmation.
 	Unconfirmed bool
 }
 
-// Error is the reason.
+// Error returns the reason.
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Refuse is a RefusedError with this reason.
+// Refuse returns a RefusedError with this reason.
 func Refuse(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// RefuseUnconfirmed is Refuse of a request that looks like a slip.
+// RefuseUnconfirmed returns a RefusedError for a request that needs confirmation.
 func RefuseUnconfirmed(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...), Unconfirmed: true}
 }
 
-// RefuseUnknown is Refuse of a request for an id of which there is nothing.
+// RefuseUnknown returns a RefusedError for an unknown id.
 func RefuseUnknown(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...), Unknown: true}
 }

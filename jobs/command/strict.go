@@ -1,5 +1,5 @@
-// The strict JSON reader of commands and of requests to a verb: unknown, repeated and
-// misspelt fields are errors.
+// The strict JSON decoder of commands and verb requests: unknown, duplicate and misspelt
+// fields are errors.
 
 package command
 
@@ -17,11 +17,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// errUnreadable marks a message that is no JSON object at all.
+// errUnreadable says that a message is no JSON object.
 var errUnreadable = errors.New("unreadable")
 
-// decodeStrict reads one JSON object into v, a pointer to a struct. It refuses fields
-// that are unknown, appear twice, or differ in their case: each could hide a ceiling.
+// decodeStrict decodes one JSON object into v, a pointer to a struct. It refuses unknown
+// fields, duplicates and wrong case: each could hide a ceiling.
 func decodeStrict(data []byte, v any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("%w: a command is one JSON object", errUnreadable)
@@ -29,9 +29,9 @@ func decodeStrict(data []byte, v any) error {
 	return decodeMembers(data, v)
 }
 
-// DecodeRequest reads the body of a request to a verb into v, a pointer to a struct,
-// as strictly as a command: a field that appears twice could hide the reason that is
-// kept, and a misspelt one an amount. No body, and null, leave v as it is.
+// DecodeRequest decodes a verb's request body into v, a pointer to a struct, as strictly
+// as a command: a duplicate or misspelt field could hide a reason or an amount. An empty
+// body or null leaves v unchanged.
 func DecodeRequest(data []byte, v any) error {
 	body := bytes.TrimSpace(data)
 	switch {
@@ -43,7 +43,7 @@ func DecodeRequest(data []byte, v any) error {
 	return decodeMembers(data, v)
 }
 
-// decodeMembers reads what begins as an object.
+// decodeMembers decodes data that begins as an object.
 func decodeMembers(data []byte, v any) error {
 	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
 	if err == nil {
@@ -76,7 +76,8 @@ func decodeMembers(data []byte, v any) error {
 	return err
 }
 
-// knownFields suggests the field that an unknown one may mean, or lists those of its object.
+// knownFields suggests the field that an unknown one may mean, else lists the fields of
+// its object.
 func knownFields(wrong *jsonv2.SemanticError) string {
 	if wrong.GoType == nil || wrong.GoType.Kind() != reflect.Struct {
 		return ""
@@ -108,7 +109,7 @@ func readable(wrong *jsonv2.SemanticError) error {
 	return fmt.Errorf("field %q is a JSON %s and must be %s", field, wrong.JSONKind, words(wrong.GoType))
 }
 
-// fieldPath writes a JSON pointer as people write fields: items[0].quantity.
+// fieldPath formats a JSON pointer as a field path: items[0].quantity.
 func fieldPath(p jsontext.Pointer) string {
 	var path strings.Builder
 	for token := range p.Tokens() {

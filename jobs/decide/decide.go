@@ -1,5 +1,5 @@
-// Decide, with what goes in (Operation, Happened) and what comes out (Decision), and the
-// decisions that are of no single kind.
+// Decide, its input (Operation, Happened), its output (Decision), and the decisions that
+// all kinds of operation share.
 
 package decide
 
@@ -10,101 +10,102 @@ import (
 	"perennial/upstream"
 )
 
-// Window is how long an operation that may have executed is sent again under
-// its key. The provider keeps completed keys 24 hours (customer-api.md,
-// Idempotency record), counted from an instant that it does not give.
+// Window is how long an operation that may have executed is retried under its key. The
+// provider keeps completed keys for 24 hours (customer-api.md, Idempotency record), but
+// does not say from which instant.
 const Window = 20 * time.Hour
 
-// Operation is what is decided on: the ledger's record and what its command
-// froze.
+// Operation is the input of a decision: the ledger's record and the frozen parts of its
+// command.
 type Operation struct {
 	fact.Operation
 	Labels       map[string]string
-	ProxyIDs     []string // of a renewal, in the order of the body
+	ProxyIDs     []string // in the order of the request body; renewals only
 	DurationDays int64
-	Binding      fact.Binding // of the account
-	OfferCode    string       // of an order that names one offer only
-	Ordered      int64        // proxies, of an order
-	Trace        fact.Trace   // of the command's message
+	Binding      fact.Binding // the account's binding
+	OfferCode    string       // set when the order names exactly one offer
+	Ordered      int64        // number of proxies ordered
+	Trace        fact.Trace   // trace of the command's message
 }
 
-// Ref is what each fact of the operation carries.
+// Ref returns the reference that each fact of the operation carries.
 func (o Operation) Ref(traceID string) fact.Ref {
 	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID, Trace: o.Trace}
 }
 
-// Moment is what a decision takes from its caller: the time, and a random number in
-// [0, 1) to spread retries.
+// Moment holds the caller's inputs to a decision: the time, and a random number in [0,
+// 1) that spreads retries.
 type Moment struct {
 	Now    time.Time
 	Jitter float64
 }
 
-// Happened is one thing that happened to an operation.
+// Happened is an event that a decision answers.
 type Happened interface{ moment() Moment }
 
 func (m Moment) moment() Moment { return m }
 
-// Replied is a POST that was tried, with all that is known of it.
+// Replied is the result of a POST attempt.
 type Replied struct {
 	Moment
 	Reply upstream.Reply
-	// Elapsed is the time since the first ambiguous attempt, by the clock that says longest.
+	// Elapsed is the time since the first ambiguous attempt, by the clock that measures
+	// the longest.
 	Elapsed time.Duration
-	// Throttled counts the replies in a row before this one that asked the account to
-	// wait, Firewalls those in 401/403 that were no envelope.
+	// Throttled counts the preceding consecutive rate-limit replies. Firewalls counts
+	// the consecutive 401/403 replies without an envelope.
 	Throttled, Firewalls int
 	// ReadsWork says that a signed GET succeeded after this reply's invalid_signature.
 	ReadsWork bool
-	// Unknown are proxies of the operation of which a read just before said
-	// proxy_not_found.
+	// Unknown lists proxies for which a read just before returned proxy_not_found.
 	Unknown []string
-	// Observed are the expiries that the attempt was to pay for, where they are known.
+	// Observed maps proxies to the expiry that the attempt extends, where it is known.
 	Observed map[string]time.Time
 }
 
-// CrashedMidSend says that the process died between operation.sending and the record
-// of a reply.
+// CrashedMidSend says that the process died after operation.sending and before a reply
+// was recorded.
 type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
 }
 
-// Due says that the time of a waiting operation has come, with what a send depends on.
+// Due says that a waiting operation has come due, and holds the inputs of the send
+// decision.
 type Due struct {
 	Moment
 	Elapsed time.Duration
-	// AppID is the key that would be used now.
+	// AppID is the App ID that the next attempt would use.
 	AppID string
-	// NotAfter is the command's own deadline for its first send.
+	// NotAfter is the command's deadline for its first send.
 	NotAfter *time.Time
-	// WrongClock is why the machine's clock cannot be trusted, "" when it can.
+	// WrongClock says why the machine's clock cannot be trusted; "" if it can.
 	WrongClock string
 }
 
-// OrderRead says that the order's detail was read.
+// OrderRead holds the order's detail after a successful read.
 type OrderRead struct {
 	Moment
 	Order     upstream.Order
 	PollFloor time.Duration
 }
 
-// OrderReadFailed says that the order's detail could not be read.
+// OrderReadFailed says why a read of the order's detail failed.
 type OrderReadFailed struct {
 	Moment
 	Code    upstream.Code // "" when no envelope came
 	TraceID string
 	Reason  string
-	// RetryAfter is what the provider asked for, of a read that it refused for that.
+	// RetryAfter is the wait that a refused read asked for.
 	RetryAfter upstream.RetryAfter
-	// Unaskable says that no request can name the order, so that no later one will.
+	// Unaskable says that no request can name the order. Retrying the read is pointless.
 	Unaskable bool
-	// Garbled says that HTTP 2xx came with a body that is no envelope.
+	// Garbled says that an HTTP 2xx reply had no envelope.
 	Garbled bool
 }
 
-// TooLate says that a decision on the operation came after a person or another runner
-// had settled it.
+// TooLate says that an operator or another runner settled the operation before this
+// decision was recorded.
 type TooLate struct {
 	Moment
 	Decision Decision
@@ -117,35 +118,36 @@ type Unrecordable struct {
 	Why      string
 }
 
-// HoldEnded says that the time that the operation was held for has passed.
+// HoldEnded says that the operation's hold has expired.
 type HoldEnded struct{ Moment }
 
-// Presumed reports whether an attempt may have executed of which a restored ledger
-// holds nothing: no bytes are frozen.
+// Presumed reports whether a restored ledger only presumes an earlier attempt. No
+// request body is stored for it.
 func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 
-// Decision is the facts to append, then what to do.
+// Decision holds the facts to append and the action that follows.
 type Decision struct {
 	Facts []fact.Fact
-	// Send says that the operation may be sent. Facts are appended with the intent.
+	// Send says that the operation may be sent. The intent's transaction appends Facts
+	// too.
 	Send bool
-	// ProxyIDs are what is still to be renewed.
+	// ProxyIDs lists the proxies that are still to be renewed.
 	ProxyIDs []string
-	// Estimate is what the attempt is expected to cost, where all of it is known.
+	// Estimate is the expected cost of the attempt, if all prices are known.
 	Estimate fact.Cents
-	// Postponed: what must be read first could not be. Under a pause the operation
-	// waits with the others, and nothing is recorded.
+	// Postponed says that a required read failed. While the account is paused, nothing
+	// is recorded and the operation waits for the pause to end.
 	Postponed bool
-	// Throttled says that the reply asked the account to wait.
+	// Throttled says that the provider rate limited the account.
 	Throttled bool
-	// Pause the account, or a kind of operation, too.
+	// Pause also pauses the account, or one kind of operation, if not nil.
 	Pause *Pause
-	// Firewall says that the reply is a 401 or 403 that is no envelope.
+	// Firewall says that the reply is a 401 or 403 without an envelope.
 	Firewall bool
 }
 
-// Inconclusive is why the attempt told nothing of what became of it, so that it is made
-// again; "" where it did.
+// Inconclusive returns the reason for another attempt if this one had no definite
+// outcome, else "".
 func (d Decision) Inconclusive() string {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -158,9 +160,9 @@ func (d Decision) Inconclusive() string {
 	return ""
 }
 
-// Decide is the only place that decides what a reply or a read of the provider, a
-// price, a limit or a passed time means for an operation. It reads no clock and
-// does no I/O. The reply table of docs/state-machine.md is its specification.
+// Decide is the only place that decides what an event means for an operation: a reply, a
+// read, a price, a limit or an expired wait. It reads no clock and does no I/O. The
+// reply table of docs/state-machine.md is its specification.
 func Decide(op Operation, h Happened) Decision {
 	switch h := h.(type) {
 	case Replied:
@@ -193,9 +195,9 @@ func Decide(op Operation, h Happened) Decision {
 	panic("decide: Decide was given something that does not happen")
 }
 
-// decideDue decides whether an operation is sent now. One that may have executed goes
-// again only while the clock can be trusted, inside the window, and under the App ID of
-// its earlier attempts.
+// decideDue decides whether an operation is sent now. An operation that may have
+// executed is retried only with a trusted clock, within the window, and under the App ID
+// of its earlier attempts.
 func decideDue(op Operation, h Due) Decision {
 	if op.Ambiguous == 0 {
 		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
@@ -218,7 +220,7 @@ func decideDue(op Operation, h Due) Decision {
 	return Decision{Send: true}
 }
 
-// decideTooLate keeps what would have been decided as a discrepancy.
+// decideTooLate records the decision that came too late as a discrepancy.
 func decideTooLate(op Operation, h TooLate) Decision {
 	last := h.Decision.Facts[len(h.Decision.Facts)-1]
 	return Decision{Facts: []fact.Fact{fact.LedgerDiscrepancy{
@@ -227,8 +229,8 @@ func decideTooLate(op Operation, h TooLate) Decision {
 	}}}
 }
 
-// decideUnrecordable hands the operation to a person, with the money that a read of its
-// order books. What was sent may have executed.
+// decideUnrecordable marks the operation as needs review and books the money that a read
+// of its order showed. The request may have executed.
 func decideUnrecordable(op Operation, h Unrecordable) Decision {
 	v := Verdict{Reason: fact.Bounded("what the provider answered cannot be recorded: " + h.Why)}
 	d := review(op, executed(op.State == fact.StateSending), v)
@@ -243,14 +245,14 @@ func decideUnrecordable(op Operation, h Unrecordable) Decision {
 	return d
 }
 
-// crashed keeps an operation whose attempt has no recorded reply. Its request, also that
-// of another runner, may still arrive: it goes again under the same key.
+// crashed retries an attempt without a recorded reply under the same key. The old
+// request may still arrive, even if another runner sent it.
 func crashed(op Operation, h CrashedMidSend) Decision {
 	return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
 }
 
-// again keeps an operation that may have executed under its key, until the
-// window ends.
+// again retries an operation that may have executed under its key, until the window
+// ends.
 func again(op Operation, m Moment, elapsed time.Duration, v Verdict) Decision {
 	return againAt(op, elapsed, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
 }
@@ -263,13 +265,13 @@ func againAt(op Operation, elapsed time.Duration, next time.Time, v Verdict) Dec
 	return waiting(op, maybeExecuted, next, v)
 }
 
-// Backoff of attempts, full jitter.
+// Bounds of the backoff between attempts, with full jitter.
 const (
 	BackoffFirst = time.Second
 	backoffMost  = 5 * time.Minute
 )
 
-// backoff is a random part of a bound that doubles with every attempt.
+// backoff returns a random part of a bound that doubles with each attempt.
 func backoff(attempts int64, jitter float64) time.Duration {
 	bound := backoffMost
 	if attempts < 9 {
@@ -278,15 +280,15 @@ func backoff(attempts int64, jitter float64) time.Duration {
 	return time.Duration(jitter * float64(bound))
 }
 
-// executed says whether the present attempt may have executed.
+// executed says whether the current attempt may have executed.
 type executed bool
 
 const (
-	maybeExecuted executed = true  // it counts as an ambiguous attempt
-	notExecuted   executed = false // only earlier attempts may have
+	maybeExecuted executed = true  // counts as an ambiguous attempt
+	notExecuted   executed = false // only earlier attempts may have executed
 )
 
-// waiting sends the operation again at next, under the same key.
+// waiting schedules a retry at next, under the same key.
 func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationWaiting{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
@@ -294,14 +296,14 @@ func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	}}}
 }
 
-// review hands the operation to a person.
+// review marks the operation as needs review.
 func review(op Operation, e executed, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationReview{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: bool(e),
 	}}}
 }
 
-// rejected ends the operation with nothing charged.
+// rejected ends the operation without a charge.
 func rejected(op Operation, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.CommandRejected{
 		Ref: op.Ref(v.TraceID), Code: string(v.code), Reason: v.Reason, Attempt: op.Attempts,
@@ -309,7 +311,7 @@ func rejected(op Operation, v Verdict) Decision {
 	}}}
 }
 
-// refusedBefore refuses an operation of which nothing was sent.
+// refusedBefore rejects an operation that was never sent.
 func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason string) Decision {
 	if op.Ambiguous > 0 {
 		return changedSince(op)
@@ -317,14 +319,13 @@ func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason
 	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
 }
 
-// changedSince decides on an operation that may have been sent before a restore. What is
-// read now does not refuse or shorten it: its own forgotten attempt may have made the
-// change.
+// changedSince decides on an operation that may have been sent before a restore. Current
+// reads neither refuse nor shorten it: its own lost attempt may have caused the change.
 func changedSince(op Operation) Decision {
 	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
 }
 
-// holdBack keeps an operation from being sent, until a time or until a person releases it.
+// holdBack holds an operation until a time or until an operator releases it.
 func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
 	f.Ref = op.Ref("")
 	return Decision{Facts: append(leftOut, f)}

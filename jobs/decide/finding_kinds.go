@@ -1,8 +1,8 @@
-// The kinds of finding that a reconciliation, or a read of an order, publishes.
+// The kinds of finding that a reconciliation or an order's read publishes.
 
 package decide
 
-// Kinds of finding. docs/operations.md says of each what it means.
+// Kinds of finding; docs/operations.md explains each.
 const (
 	FindingWallet   = "wallet"
 	FindingOutside  = "outside_order"
@@ -14,16 +14,16 @@ const (
 	FindingNotMoved = "expiry_not_moved"
 	FindingRenewed  = "outside_renewal"
 	FindingDecimal  = "decimal_string"
-	FindingLate     = "late_reply" // published by a worker; nothing to compare again
+	FindingLate     = "late_reply" // published by a worker; not compared again
 
-	// Those of an order's read.
+	// Findings of an order's read.
 	FindingOrderCurrency  = "order_currency"
 	FindingRefundCurrency = "refund_currency"
 	FindingRefundAmount   = "refund_amount"
 	FindingShort          = "order_short" // published once, when the order settles
 )
 
-// FindingKinds are all of them.
+// FindingKinds lists all kinds of finding.
 func FindingKinds() []string {
 	return []string{
 		FindingWallet, FindingOutside, FindingTotal, FindingCharge, FindingRefund, FindingMissing, FindingSums, FindingNotMoved, FindingRenewed,

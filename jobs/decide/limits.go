@@ -1,6 +1,6 @@
-// What an operation may cost: its command's ceiling (max_total_cents) and the account's
-// limit of the day (daily_limit_cents), which counts what was charged today, less what came
-// back of these charges, and what is in progress at its estimate.
+// Limits on what an operation may cost: the command's ceiling (max_total_cents) and the
+// account's daily limit (daily_limit_cents). The daily limit counts today's charges,
+// less their refunds, plus the estimates of operations in progress.
 
 package decide
 
@@ -14,44 +14,45 @@ import (
 	"perennial/upstream"
 )
 
-// Priced says that the prices of an attempt were read, and what they count against.
+// Priced holds the prices of an attempt and the totals that they count against.
 type Priced struct {
 	Moment
-	LeftOut []fact.Fact // by the precheck
-	Prices  []Price     // one for each line of an order, or for each proxy
-	// Fallback is the price of a proxy whose own is not known.
+	LeftOut []fact.Fact // left out by the precheck
+	Prices  []Price     // one per order line or per proxy
+	// Fallback is the price of a proxy without a known price.
 	Fallback fact.Cents
 
-	CeilingCents int64 // of the command; 0: none
-	CommandCents int64 // what the command has cost so far
+	CeilingCents int64 // the command's ceiling; 0 means none
+	CommandCents int64 // cost of the command so far
 
-	LimitCents int64     // of the account's day; 0: none
-	SpentCents int64     // of it, without this operation
-	Tomorrow   time.Time // when the next day begins
-	// Released: a person released it just now. ReleasedBefore: a person released it at
-	// any time, so that it is not held again after a failed precheck or request.
+	LimitCents int64     // the account's daily limit; 0 means none
+	SpentCents int64     // spent of the daily limit, without this operation
+	Tomorrow   time.Time // start of the next day
+	// Released says that an operator released it just now. ReleasedBefore says that an
+	// operator ever released it; a failed precheck or request does not put it on hold
+	// again.
 	Released, ReleasedBefore bool
 	// UnpricedUnderWay and UnpricedOpen count the account's other operations of unknown
-	// price: those that are being sent, and those of today that may have executed and have
-	// no outcome. UnpricedSiblings are such of the command.
+	// price: those being sent, and today's with an unknown outcome. UnpricedSiblings
+	// counts such operations of the command.
 	UnpricedUnderWay, UnpricedOpen, UnpricedSiblings int64
 }
 
-// unpricedMost is how many operations of unknown price and unknown outcome a day, or a
-// command, may have before no other one is sent: what they may cost is bounded, and one
-// review does not stop the others.
+// unpricedMost bounds the operations of unknown price and unknown outcome that a day or
+// a command may have; beyond it no other is sent. This bounds their cost, and one review
+// does not stop the others.
 const unpricedMost = 3
 
-// Price is what one line or proxy is expected to cost.
+// Price is the expected cost of one line or proxy.
 type Price struct {
-	Of         string // the offer, or the proxy
+	Of         string // offer or proxy
 	Cents      fact.Cents
-	NotOffered bool   // no page of offers holds it
-	Unreadable string // why the offer has no price that can be read; "" when it has one
+	NotOffered bool   // on no page of offers
+	Unreadable string // why the offer's price cannot be read; "" if it can
 }
 
-// Estimate is the most that the operation is expected to cost, and unpriced the first
-// proxy that has no price.
+// Estimate returns the most that the operation is expected to cost, and the first proxy
+// without a price.
 func (h Priced) Estimate() (sum fact.Sum, unpriced string) {
 	for _, p := range h.Prices {
 		price := h.price(p)
@@ -62,7 +63,7 @@ func (h Priced) Estimate() (sum fact.Sum, unpriced string) {
 	return sum, unpriced
 }
 
-// price is what a line or proxy counts for.
+// price returns the known price, else the fallback.
 func (h Priced) price(p Price) fact.Cents {
 	if p.Cents.Known() {
 		return p.Cents
@@ -70,8 +71,8 @@ func (h Priced) price(p Price) fact.Cents {
 	return h.Fallback
 }
 
-// decidePriced keeps the ceiling and the limit, as far as the quoted prices hold: the
-// provider may still charge another price.
+// decidePriced enforces the ceiling and the daily limit by the quoted prices. The
+// provider may still charge a different price.
 func decidePriced(op Operation, h Priced) Decision {
 	for _, p := range h.Prices {
 		if p.NotOffered {
@@ -101,8 +102,7 @@ func decidePriced(op Operation, h Priced) Decision {
 	return d
 }
 
-// overran is the fact that more was charged than was expected; nil where it was not, or
-// nothing was expected.
+// overran returns the fact that the charge exceeded the estimate, or nil.
 func overran(op Operation, charged int64, trace string) []fact.Fact {
 	if op.EstimateCents == 0 || charged <= op.EstimateCents {
 		return nil
@@ -110,8 +110,8 @@ func overran(op Operation, charged int64, trace string) []fact.Fact {
 	return []fact.Fact{fact.OperationOverran{Ref: op.Ref(trace), EstimateCents: op.EstimateCents, ChargedCents: charged}}
 }
 
-// decideUnreadable refuses an order for an offer that stays unreadable for some minutes:
-// neither a ceiling nor a limit can be kept (trap 65).
+// decideUnreadable refuses an order whose offer stays unreadable for some minutes:
+// neither a ceiling nor a limit could be enforced (trap 65).
 func decideUnreadable(op Operation, h Priced, p Price) Decision {
 	reason := "offer " + p.Of + " cannot be read at the provider (" + p.Unreadable + ")"
 	if previousWait(op) < unreadMost {
@@ -120,8 +120,8 @@ func decideUnreadable(op Operation, h Priced, p Price) Decision {
 	return refusedBefore(op, h.LeftOut, "offer_unreadable", reason+": nothing was sent")
 }
 
-// withoutPrice has one proxy of unknown price renewed alone, which tells that of the
-// others: with several such proxies no ceiling and no limit could be kept.
+// withoutPrice renews one proxy of unknown price alone; its charge prices the others.
+// With several such proxies no ceiling or limit could be enforced.
 func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	known := "the price of proxy " + id + " is not known, so "
 	switch {
@@ -140,8 +140,8 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	return divided(op, h, map[string]bool{id: true}, known+"it is renewed first and tells the price of the others"), true
 }
 
-// divided ends an operation of which nothing was sent, and has two others take over its
-// proxies: those that go first, and the rest.
+// divided replaces an unsent operation with two: the proxies that go first, and the
+// rest.
 func divided(op Operation, h Priced, first map[string]bool, reason string) Decision {
 	var ahead, rest []string
 	for _, p := range h.Prices {
@@ -156,10 +156,10 @@ func divided(op Operation, h Priced, first map[string]bool, reason string) Decis
 	})}
 }
 
-// overDailyLimit keeps an operation from taking the account over its limit of the day:
-// what of it fits goes, and the rest waits until the day has passed or a person releases it.
-// A proxy that is dearer than the limit of a whole day is refused. One whose price is not
-// known waits while another such one is in progress: together they could go over any limit.
+// overDailyLimit keeps the account within its daily limit. The part that fits is sent;
+// the rest waits for the next day or for a release. A proxy that costs more than a whole
+// day's limit is refused. A proxy of unknown price waits while another one is in
+// progress: together they could exceed any limit.
 func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool) {
 	over := h.SpentCents+sum.Cents > h.LimitCents
 	switch {
@@ -177,7 +177,7 @@ func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool
 	return d, true
 }
 
-// overLimit decides on an operation that does not fit into what is left of the day.
+// overLimit decides on an operation that exceeds the rest of the day's limit.
 func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 	if op.Kind == fact.KindRenewal && op.Ambiguous == 0 {
 		if d, ok := fitToday(op, h); ok {
@@ -193,8 +193,8 @@ func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 	return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: sum.Cents, Until: &h.Tomorrow, Reason: reason})
 }
 
-// fitToday divides a renewal into what fits into the day and the rest, and refuses what
-// fits into no day; ok is false when all of it has to wait for the next.
+// fitToday splits a renewal into the part that fits today and the rest, and refuses what
+// fits into no day. ok is false when all of it must wait for the next day.
 func fitToday(op Operation, h Priced) (d Decision, ok bool) {
 	fits, later, room := map[string]bool{}, map[string]bool{}, h.LimitCents-h.SpentCents
 	for _, p := range h.Prices {
@@ -227,9 +227,9 @@ func trues(set map[string]bool) (n int) {
 	return n
 }
 
-// QuotedCents is what an offer costs for a quantity and a duration. The document does
-// not say whether a quote's unit price covers the base duration or the one asked
-// for, so the dearer reading counts against a ceiling.
+// QuotedCents returns the price of an offer for a quantity and a duration. The document
+// does not say whether a quote's unit price covers the base duration or the requested
+// one. The higher of the two counts against a ceiling.
 func QuotedCents(o upstream.Offer, quantity, days int64) (int64, error) {
 	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > MaxLineCents/upstream.MaxQuantity/upstream.MaxRenewDays {
 		return 0, errors.New("unit_price_cents gives no usable price")

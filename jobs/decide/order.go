@@ -1,5 +1,4 @@
-// What a read of an order decides: progress, delivery, review, and the money that it
-// books.
+// What a read of an order decides: progress, delivery, review, and the money to book.
 
 package decide
 
@@ -13,9 +12,9 @@ import (
 	"perennial/upstream"
 )
 
-// decideOrder settles an order from its detail. The strings of its terminal
-// states are not given (customer-api.md, Order status), so it is decided from
-// delivery, refund and poll_after_seconds.
+// decideOrder settles an order from its detail. The API does not list its terminal
+// states (customer-api.md, Order status). Delivery, refund and poll_after_seconds decide
+// instead.
 func decideOrder(op Operation, h OrderRead) Decision {
 	o := h.Order
 	if o.OrderNo != "" && o.OrderNo != op.OrderNo {
@@ -49,8 +48,7 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	return d
 }
 
-// withDoubts adds findings, once: while the order is read repeatedly for the same
-// reason, they have been published already.
+// withDoubts adds findings, but not again while the order is read for the same reason.
 func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decision {
 	if len(doubts) == 0 {
 		return d
@@ -68,8 +66,8 @@ func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decis
 	return d
 }
 
-// unchangedFor reports whether reads that lie so long apart show the same order. A time
-// without reads counts as nothing.
+// unchangedFor reports whether reads at least long apart show the same order. Time
+// without reads does not count.
 func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
@@ -77,8 +75,8 @@ func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	return op.ReadAt.Sub(*op.ProgressAt) >= long
 }
 
-// Money puts what this read books into state: the total once, and a refund only
-// as the refund object says. What contradicts the books is a finding.
+// Money books what this read shows into state: the total once, and refunds only as the
+// refund object states them. It returns contradictions with the books as findings.
 func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.LedgerDiscrepancy {
 	var doubts []fact.LedgerDiscrepancy
 	doubt := func(kind string, cents int64, text string) {
@@ -103,8 +101,8 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	return doubts
 }
 
-// totalAgrees reports whether the total as text equals the total in cents, where both
-// are given.
+// totalAgrees reports whether the total as text equals the total in cents, if both are
+// present.
 func totalAgrees(o upstream.Order) bool {
 	return o.TotalCents == nil || upstream.AmountAgrees(o.Total, *o.TotalCents)
 }
@@ -124,8 +122,8 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 	return f
 }
 
-// doubtsOf are the findings of an order that settles as delivered: a refund that was
-// announced did not come (pending), or it is short.
+// doubtsOf returns the findings of an order that settles as delivered: an announced
+// refund that did not come (pending), or missing proxies.
 func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, refunded int64, pending bool) (doubts []fact.LedgerDiscrepancy) {
 	if pending {
 		doubts = append(doubts, withoutRefund(op, o))
@@ -136,21 +134,20 @@ func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, re
 	return doubts
 }
 
-// short is the finding of an order that the provider reports as complete with fewer
-// proxies than were ordered, and without a refund of the rest.
+// short returns the finding of an order that completed with fewer proxies than ordered,
+// without a refund of the rest.
 func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.LedgerDiscrepancy {
 	return fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingShort, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order is complete and short: ordered %d, expected %d, delivered %d, listed %d; charged %s, refunded %s",
 		op.Ordered, f.ExpectedCount, f.DeliveredCount, f.Short.Listed, op.Binding.Amount(charged), op.Binding.Amount(refunded))}
 }
 
-// Delivered are an order's proxies, by their ids and as the provider showed them. offer is
-// the order's, where it is one only: each proxy has its share of what was charged then. Of
-// a proxy that cannot be read the id alone is known, if that (trap 65). An id that no
-// command can name is left out.
+// Delivered returns an order's proxies, by id and as the provider showed them. If the
+// order has a single offer, each proxy gets its share of the charge. An unreadable proxy
+// has at most its id (trap 65). Ids that no command can name are left out.
 func Delivered(offer string, o upstream.Order, charged int64) (ids []string, proxies []fact.DeliveredProxy) {
 	share := func(at int) *int64 {
-		if offer == "" || charged == 0 { // or it is not known
+		if offer == "" || charged == 0 { // or the price is unknown
 			return nil
 		}
 		return new(fact.Share(charged, at, len(o.Proxies)+len(o.Unusable)))
@@ -179,12 +176,12 @@ func Delivered(offer string, o upstream.Order, charged int64) (ids []string, pro
 // nameable reports whether a command can name a proxy by this id.
 func nameable(id string) bool { return id != "" && len(id) <= command.MaxIDBytes }
 
-// deliveredMost bounds what a delivery says of its proxies, with the list of their ids, in
-// bytes of JSON: the provider chooses the texts, and the fact has to fit into a message.
+// deliveredMost bounds a delivery's proxies and ids, in bytes of JSON. The provider
+// chooses the texts, and the fact must fit into a message.
 const deliveredMost = 850 << 10
 
-// fitting are the proxies, without credentials; none where their texts are too long, and
-// the fact has their ids alone.
+// fitting strips the credentials from the proxies. It returns none if their texts are
+// too long; the fact then has only the ids.
 func fitting(proxies []fact.DeliveredProxy) []fact.DeliveredProxy {
 	size := 0
 	for _, p := range proxies {
@@ -209,7 +206,7 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	}
 }
 
-// whyUnbooked says why an order's total is not booked.
+// whyUnbooked returns why an order's total is not booked.
 func whyUnbooked(op Operation, o upstream.Order) string {
 	switch {
 	case o.TotalCents == nil:
@@ -225,8 +222,9 @@ func whyUnbooked(op Operation, o upstream.Order) string {
 	}
 }
 
-// reviewWithMoney books what the read showed before a person looks, and names the proxies
-// that it showed: whatever the answer, they are the order's.
+// reviewWithMoney books the money that the read showed, and marks the order as needs
+// review. It names the proxies of the read: they belong to the order whatever the
+// operator answers.
 func reviewWithMoney(op Operation, o upstream.Order, state fact.OrderState, reason string) Decision {
 	d := orderReview(op, o, reason)
 	f, _ := d.Facts[0].(fact.OperationReview)
@@ -243,9 +241,9 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 	return review(op, notExecuted, Verdict{TraceID: o.TraceID, Reason: reason})
 }
 
-// decideReadFailed has the order read again later, and never before the time of its
-// poll. An order that Perennial made and that the provider does not know is for a
-// person, once its reads have had time to show it.
+// decideReadFailed schedules another read of the order, never before its poll time. An
+// order that Perennial made and the provider does not know needs review once ShownWithin
+// has passed.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: fact.Bounded(h.Reason)}
 	if h.Unaskable {
@@ -270,7 +268,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		v.Reason = "the order could not be read for 7 days: " + v.Reason
 		return review(op, notExecuted, v)
 	}
-	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After is a pause of the account
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After pauses the account
 	state := fact.OrderState{
 		Ref: op.Ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
 		ReadAt: op.ReadAt, UnreadSince: &unread,
@@ -280,20 +278,20 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	return d
 }
 
-// ShownWithin is how long an order that the provider accepted may be unknown to
-// its reads (docs/decisions/0012).
+// ShownWithin is how long the provider's reads may lack an order that it accepted
+// (docs/decisions/0012).
 const ShownWithin = 10 * time.Minute
 
-// young reports whether the order was accepted, or last moved on, so recently that a
-// read which lags may not show it yet. The time runs from the first read that the
-// provider allowed.
+// young reports whether the order was accepted or last progressed so recently that a
+// lagging read may not show it. The time counts from the first read that the provider
+// allowed.
 func young(op Operation, now time.Time) bool {
 	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
 }
 
-// OfOneOrder reports whether a read of an order was answered with a code that says neither that it
-// will work later nor that the whole account is concerned. No answer at all is an
-// outage, which ends automatically.
+// OfOneOrder reports whether the code of a failed read concerns this order alone:
+// neither a passing failure nor the whole account. No reply at all is an outage, which
+// ends automatically.
 func OfOneOrder(c upstream.Code) bool {
 	switch c {
 	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
@@ -303,7 +301,7 @@ func OfOneOrder(c upstream.Code) bool {
 	return true
 }
 
-// previousWait doubles what the last wait was, from a second to five minutes.
+// previousWait doubles the last wait, from one second to five minutes.
 func previousWait(op Operation) time.Duration {
 	if op.NextAt == nil || op.Reason == "" {
 		return BackoffFirst
@@ -311,9 +309,8 @@ func previousWait(op Operation) time.Duration {
 	return min(backoffMost, max(BackoffFirst, 2*op.NextAt.Sub(op.UpdatedAt)))
 }
 
-// stalled is how long an order may stay without progress, or without a read that
-// the provider answers.
+// stalled is how long an order may go without progress, or without an answered read.
 const stalled = 24 * time.Hour
 
-// unreadLongest is how long what cannot be read waits for the end of an outage.
+// unreadLongest is how long an unreadable order or proxy may wait for an outage to end.
 const unreadLongest = 7 * 24 * time.Hour

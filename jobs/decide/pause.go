@@ -1,4 +1,4 @@
-// What stops the account, or one kind of operation, and for what cause.
+// Pauses of the account or of one kind of operation, and their causes.
 
 package decide
 
@@ -8,20 +8,20 @@ import (
 	"perennial/upstream"
 )
 
-// Pause is what a decision asks of the whole account.
+// Pause is a pause that a decision requests for the account.
 type Pause struct {
 	Scope, Cause, Detail, TraceID string
 	Until                         *time.Time // nil: until a probe succeeds
-	User                          string     // of NATS, that asked for it; see fact.UserOf
+	User                          string     // NATS user that asked for it; see fact.UserOf
 }
 
 // Scopes of a pause.
 const (
 	ScopeAccount = "account"
-	// A kind of operation is a scope too: "order", "renewal".
+	// A kind of operation is also a scope: "order", "renewal".
 )
 
-// Causes of a pause that are not a code of the provider's.
+// Causes of a pause other than the provider's codes.
 const (
 	CausePerson    = "person"
 	CauseClock     = "clock"
@@ -29,8 +29,8 @@ const (
 	CauseFirewall  = "not_the_api"
 )
 
-// PauseCauses are all causes of a pause but ledger.CauseRestored: these, and the codes of
-// replies that pause.
+// PauseCauses lists all causes of a pause except ledger.CauseRestored: these, and the
+// reply codes that pause.
 func PauseCauses() []string {
 	return []string{
 		CausePerson, CauseClock, CauseThrottled, CauseFirewall, string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp),
@@ -38,8 +38,8 @@ func PauseCauses() []string {
 	}
 }
 
-// OfThisMachine reports whether a pause of the account may be for a cause that another
-// machine does not have: its key, its clock, or what stands between it and the provider.
+// OfThisMachine reports whether the cause of a pause may be local to this machine: its
+// key, its clock, or its network path to the provider.
 func OfThisMachine(cause string) bool {
 	switch cause {
 	case string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp), string(upstream.CodeAPIKeyRevoked), CauseClock, CauseFirewall:
@@ -48,7 +48,7 @@ func OfThisMachine(cause string) bool {
 	return false
 }
 
-// ReadPause is what a failed read asks of the account.
+// ReadPause returns the pause that a failed read requests, or nil.
 func ReadPause(h OrderReadFailed, v Verdict) *Pause {
 	switch h.Code {
 	case upstream.CodeRateLimited:

@@ -1,5 +1,5 @@
-// What must be true at the moment of paying: whether the proxies are still due and
-// whether the request can be written. What it may cost is in limits.go.
+// Checks just before paying: whether the proxies are still due and whether the request
+// can be built. limits.go checks the cost.
 
 package decide
 
@@ -13,52 +13,52 @@ import (
 	"perennial/upstream"
 )
 
-// Prechecked says that what a first attempt depends on was read just before paying.
+// Prechecked holds what was read just before a first attempt.
 type Prechecked struct {
 	Moment
-	// Guarded: the command names what its proxies must still be, and Seen is what
-	// was read of each. Otherwise Seen has only those that cannot be read.
+	// Guarded says that the command states conditions on its proxies, and Seen has a
+	// read of each. Otherwise Seen has only the unreadable proxies.
 	Guarded bool
 	Seen    []Seen
-	// Shown: the provider shows something, another proxy or the list, so that what cannot
-	// be read is no outage.
+	// Shown says that the provider shows another proxy or the list. An unreadable proxy
+	// is then no outage.
 	Shown           bool
 	DueBefore       *time.Time
 	ExpectExpiresAt map[string]time.Time
-	// NamesCIDRs: an item of the order does. CIDRField is the API's name for them,
-	// "" when the account has none.
+	// NamesCIDRs says that an item of the order names CIDRs. CIDRField is the API's
+	// field for them, "" if none is configured.
 	NamesCIDRs bool
 	CIDRField  string
 }
 
-// Seen is what was read of one proxy just before paying.
+// Seen is the read of one proxy just before paying.
 type Seen struct {
 	ProxyID   string
 	ExpiresAt *time.Time
-	NotFound  bool            // the provider says proxy_not_found
-	Unread    *PrecheckFailed // the read failed for no reason of the account's
-	// Paid: a renewal for this expiry has succeeded, or, where Behind is set, one
-	// that the provider may not show yet.
+	NotFound  bool            // the provider returned proxy_not_found
+	Unread    *PrecheckFailed // why the read failed, if the cause is not the account
+	// Paid says that a renewal for this expiry has succeeded. If Behind is set, the
+	// provider may not show that renewal yet.
 	Paid    bool
 	Behind  *fact.Renewal
 	Retired bool
 }
 
-// PrecheckFailed says that what must be read just before paying could not be.
+// PrecheckFailed says why a read just before paying failed.
 type PrecheckFailed struct {
 	Moment
-	Code       upstream.Code // "" when no envelope came
+	Code       upstream.Code // "" without an envelope
 	HTTPStatus int
 	TraceID    string
 	Reason     string
-	// Took is how long the read took: one that times out is not repeated at once.
+	// Took is how long the read took. A read that timed out is not retried at once.
 	Took time.Duration
-	// Unaskable says that no request can name the proxy, so that no later one will.
+	// Unaskable says that no request can name the proxy. Retrying the read is pointless.
 	Unaskable bool
 }
 
-// OfOneProxy reports whether the read of a proxy failed for no reason that is the
-// account's or the request's. Without a reply it may still be an outage.
+// OfOneProxy reports whether neither the account nor the request caused the failure.
+// Without a reply it may still be an outage.
 func (h PrecheckFailed) OfOneProxy() bool {
 	if h.HTTPStatus == http.StatusTooManyRequests {
 		return false
@@ -70,20 +70,19 @@ func (h PrecheckFailed) OfOneProxy() bool {
 	return true
 }
 
-// Silent reports whether no envelope came, nor any other HTTP 2xx: nothing further need be
-// read of a provider that shows nothing else.
+// Silent reports whether the reply had no envelope and was no HTTP 2xx. If the provider
+// shows nothing else either, reading on is pointless.
 func (h PrecheckFailed) Silent() bool { return h.Code == "" && h.HTTPStatus/100 != 2 && !h.Unaskable }
 
-// Malformed reports whether the read was answered with a success whose data could not be
-// read.
+// Malformed reports whether a success envelope had unreadable data.
 func (h PrecheckFailed) Malformed() bool { return h.Code == upstream.CodeOK }
 
-// Garbled reports whether HTTP 2xx came with a body that is no envelope. Of one proxy among
-// others that can be read it is that proxy's; else it may be an outage.
+// Garbled reports whether an HTTP 2xx reply had no envelope. If other proxies can be
+// read, the fault is this proxy's; otherwise it may be an outage.
 func (h PrecheckFailed) Garbled() bool { return h.Code == "" && h.HTTPStatus/100 == 2 }
 
-// decidePrecheckFailed postpones an attempt: nothing was sent. An outage ends, and what lasts
-// for a week is none.
+// decidePrecheckFailed postpones an unsent attempt. A failure that lasts a week is no
+// outage.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	if h.Now.Sub(op.AcceptedAt) >= unreadLongest && !op.AcceptedAt.IsZero() && op.Ambiguous == 0 {
 		return refusedBefore(op, nil, "unreadable", "what must be read before paying could not be in 7 days, and nothing was sent: "+fact.Bounded(h.Reason))
@@ -96,8 +95,8 @@ func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	return d
 }
 
-// decidePrechecked leaves out the proxies that are not to be renewed, and stops an
-// operation of which nothing is left or that cannot be written.
+// decidePrechecked leaves out the proxies that need no renewal. It ends an operation
+// with no proxies left, or whose request cannot be built.
 func decidePrechecked(op Operation, h Prechecked) Decision {
 	switch {
 	case cannotSay(h.NamesCIDRs, h.CIDRField):
@@ -124,12 +123,12 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 	return Decision{Facts: leftOut, Send: true, ProxyIDs: ids}
 }
 
-// cannotSay reports whether the order names CIDRs while the configuration has no field
-// name for them any more. Without them the provider would choose the addresses.
+// cannotSay reports whether the order names CIDRs but no field for them is configured.
+// Without them the provider would choose the addresses.
 func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
 
-// stillDue divides what was read into the proxies that are still to be renewed and the
-// others. Of a command without a guard, all that were not unreadable are.
+// stillDue splits the read proxies into those still to be renewed and the skipped ones.
+// Without a guard, all but the unreadable are renewed.
 func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
 	if !h.Guarded {
 		unread := unreadOf(h.Seen)
@@ -150,7 +149,7 @@ func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedP
 	return ids, skipped
 }
 
-// whyNotDue says why a proxy is not to be renewed, "" when it is.
+// whyNotDue returns why a proxy is not renewed, "" if it is.
 func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	if s.NotFound {
 		return fact.SkipNotFound, "the provider does not know it"
@@ -163,7 +162,7 @@ func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 		if !fact.SameExpiry(expected, expires) {
 			return fact.SkipMoved, "its expiry has moved since it was planned"
 		}
-		expires = expected // as it was read where the command was planned
+		expires = expected // as read when the command was planned
 	}
 	switch {
 	case h.DueBefore != nil && expires.After(*h.DueBefore):
@@ -178,15 +177,15 @@ func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	return "", ""
 }
 
-// unreadMost is how long the proxies of an operation wait for one of them that the
-// provider does not show, as the wait before the next precheck.
+// unreadMost is how long the others wait for an unreadable proxy, measured by the wait
+// before the next precheck.
 const unreadMost = 2 * time.Minute
 
 // AwaitsUnread reports whether the operation still waits for proxies that cannot be read.
 func (o Operation) AwaitsUnread() bool { return previousWait(o) < unreadMost }
 
-// leaveUnread leaves out the proxies that cannot be read, so that they do not hold up the
-// others; where one of them may be read later, everything waits (postponed).
+// leaveUnread leaves out the unreadable proxies, which then do not delay the others.
+// While one may still become readable, everything waits (postponed).
 func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
 	for _, s := range unread {
@@ -198,10 +197,10 @@ func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postp
 	return skipped, nil
 }
 
-// leavesOut reports whether a proxy that has not been read for some minutes is left out:
-// the provider says that it is the proxy, or shows others. What may be the account waits:
-// several proxies of which none can be read, a day at most where replies come and are no
-// envelopes, and a key without the scope.
+// leavesOut reports whether a proxy that stays unreadable for some minutes is left out:
+// the provider blames that proxy, or shows others. A possible account problem waits:
+// several proxies all unreadable, replies without envelopes (for a day at most), or a
+// key without the scope.
 func leavesOut(op Operation, h Prechecked, unread PrecheckFailed, others bool) bool {
 	switch {
 	case unread.Unaskable:

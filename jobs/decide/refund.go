@@ -1,5 +1,5 @@
-// What an order's refund object says (customer-api.md, Order). The values of its status
-// and its destination are not given, so neither decides anything.
+// Decisions on an order's refund object (customer-api.md, Order). The API does not list
+// the values of its status and destination; neither decides anything.
 
 package decide
 
@@ -12,15 +12,15 @@ import (
 	"perennial/upstream"
 )
 
-// settling is how often an order is read whose refund is pending, and
-// settlingMost how long since it last moved on.
+// settling is the poll interval of an order with a pending refund; settlingMost bounds
+// the time since its last progress.
 const (
 	settling     = 24 * time.Hour
 	settlingMost = 7 * 24 * time.Hour
 )
 
-// decideRefund decides on an order that has ended, and of which money came back or is
-// announced (pending).
+// decideRefund decides on an ended order whose refund has come or is announced
+// (pending).
 func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool) Decision {
 	o, next, long := h.Order, h.Now.Add(settling), unchangedFor(op, h.Order, settlingMost)
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
@@ -43,8 +43,8 @@ func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool
 	}
 }
 
-// returned reports whether the refund object names an amount and a time that has come,
-// by the later of the provider's clock and the machine's.
+// returned reports whether the refund object has an amount and a time that has passed,
+// by the later of the provider's and the machine's clocks.
 func returned(o upstream.Order, read *time.Time) bool {
 	r := o.Refund
 	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
@@ -57,7 +57,7 @@ func returned(o upstream.Order, read *time.Time) bool {
 	return now.IsZero() || !r.RefundedAt.After(now.Add(upstream.MaxSkew))
 }
 
-// RefundOf is what has come back by the order's refund object, in cents.
+// RefundOf returns the refunded amount by the order's refund object, in cents.
 func RefundOf(o upstream.Order) int64 {
 	if !returned(o, nil) {
 		return 0
@@ -65,7 +65,7 @@ func RefundOf(o upstream.Order) int64 {
 	return *o.Refund.AmountCents
 }
 
-// refunds puts what came back since the last read into state.
+// refunds books into state what was refunded since the last read.
 func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(kind string, cents int64, text string)) {
 	if !returned(o, state.ReadAt) {
 		return
@@ -94,7 +94,7 @@ func pends(o upstream.Order, state fact.OrderState, refunded int64) bool {
 	return !returned(o, state.ReadAt) && r.AmountCents != nil && *r.AmountCents > refunded
 }
 
-// none reports whether the refund object is absent, empty, or holds the amount 0.
+// none reports whether the refund object is absent, empty or of amount 0.
 func none(r *upstream.Refund) bool {
 	if r.AmountCents != nil {
 		return *r.AmountCents == 0
@@ -102,9 +102,8 @@ func none(r *upstream.Refund) bool {
 	return r.Status == "" && r.Destination == "" && r.RefundedAt == nil
 }
 
-// covers reports whether the refund and the delivered share of the charge, rounded up,
-// make up all that was charged. The prices of an order's lines are not given, so each
-// proxy counts alike.
+// covers reports whether the refund plus the delivered share of the charge, rounded up,
+// is at least the whole charge. Line prices are not given; each proxy counts equally.
 func covers(d upstream.Delivery, charged, refunded int64) bool {
 	rest := charged - refunded
 	switch {
@@ -119,21 +118,20 @@ func covers(d upstream.Delivery, charged, refunded int64) bool {
 	return hi > restHi || hi == restHi && lo > restLo
 }
 
-// refundsRest reports whether money came back for what a short order lacks.
+// refundsRest reports whether the missing proxies of a short order were refunded.
 func refundsRest(f fact.OrderDelivered, charged, refunded int64) bool {
 	expected, delivered := f.Counts()
 	return refunded > 0 && covers(upstream.Delivery{ExpectedCount: expected, DeliveredCount: delivered}, charged, refunded)
 }
 
-// owed says what is not accounted for when an order has ended and a part of its
-// charge came back.
+// owed describes the unaccounted part of a charge that was partly refunded.
 func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
 	return fmt.Sprintf("the order has ended: %s was charged, %s came back, %d of %d were delivered, and what became of the rest is not said",
 		op.Binding.Amount(charged), op.Binding.Amount(refunded), d.DeliveredCount, d.ExpectedCount)
 }
 
-// withoutRefund is the finding that a delivered order is settled although its
-// refund object announces one.
+// withoutRefund returns the finding of a delivered order that settled without its
+// announced refund.
 func withoutRefund(op Operation, o upstream.Order) fact.LedgerDiscrepancy {
 	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Finding: FindingRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", fact.Bounded(o.Refund.Status))}

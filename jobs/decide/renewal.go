@@ -1,4 +1,4 @@
-// What a renewal's result decides, line by line, and how a refused chunk is split.
+// The decision on a renewal's result, line by line, and how a refused chunk is split.
 
 package decide
 
@@ -14,8 +14,8 @@ import (
 )
 
 // decideRenewal settles a renewal line by line. HTTP 200 proves nothing about a single
-// IP: the three lists must partition the request and equal the line items, and their
-// sums must agree. Anything else is for a person.
+// IP. The three lists must partition the request and equal the line items, and their
+// sums must agree. Otherwise the operation needs review.
 func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Renewal != nil {
 		h.Reply.Renewal = withoutLacking(*h.Reply.Renewal)
@@ -25,7 +25,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 		v.Reason = "the renewal's result could not be read: " + fact.Bounded(missing)
 		switch {
 		case v.meaning == failedLines:
-			return review(op, maybeExecuted, v) // operation_failed without its lines: the cause is not guessed
+			return review(op, maybeExecuted, v) // operation_failed without lines: the cause is not guessed
 		case r != nil && r.Status == upstream.RenewalManualReview:
 			v.Reason += "; its status is manual_review: do not send it again"
 			return review(op, maybeExecuted, v)
@@ -57,8 +57,8 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	return d
 }
 
-// amountDoubt is the finding that a line's amount, as text, is not its cents; nil
-// when all agree.
+// amountDoubt returns the finding that a line's amount as text differs from its cents,
+// or nil.
 func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	for _, l := range r.LineItems {
 		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
@@ -69,9 +69,8 @@ func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	return nil
 }
 
-// unreadable names what is missing of the data of a renewal of so many proxies,
-// "" when it is whole.
-// The all-failed result leaves some fields out (customer-api.md, renew, rule 2).
+// unreadable names the data that a renewal of sent proxies lacks, "" if it is complete.
+// The all-failed result omits some fields (customer-api.md, renew, rule 2).
 func (h Replied) unreadable(v Verdict, sent int) string {
 	r := h.Reply.Renewal
 	if r == nil || h.Reply.Malformed != "" {
@@ -80,8 +79,7 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	if v.meaning == settled && r.Status == upstream.RenewalFailed {
 		return "a success whose status is failed"
 	}
-	// A list may be left out where it would be empty: what the others name is
-	// all that was sent (trap 57).
+	// An empty list may be absent: then the other lists name every proxy sent (trap 57).
 	listed := len(r.Successful)+len(r.Failed)+len(r.Unresolved) == sent
 	for _, field := range r.Missing {
 		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents"
@@ -92,7 +90,7 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	return ""
 }
 
-// withoutLacking takes the line items that lack a field for unreadable ones.
+// withoutLacking treats line items that lack a field as unreadable.
 func withoutLacking(r upstream.Renewal) *upstream.Renewal {
 	items := r.LineItems
 	r.LineItems, r.Unusable = make([]upstream.RenewalLine, 0, len(items)), slices.Clone(r.Unusable)
@@ -106,14 +104,14 @@ func withoutLacking(r upstream.Renewal) *upstream.Renewal {
 	return &r
 }
 
-// unknownYet reports whether a field of the result may have no value because lines pend
+// unknownYet reports whether a field may have no value yet because lines pend
 // verification.
 func unknownYet(r upstream.Renewal, field string) bool {
 	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == upstream.RenewalManualReview && field == "line_items"
 }
 
-// lacks names a field that a line item needs and does not have; an unresolved
-// one needs no amounts.
+// lacks names a required field that a line item is missing. An unresolved line needs no
+// amounts.
 func lacks(line upstream.RenewalLine) string {
 	for _, field := range line.Missing {
 		unknown := line.Status == upstream.LineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
@@ -124,10 +122,10 @@ func lacks(line upstream.RenewalLine) string {
 	return ""
 }
 
-// unpriced reports whether an unresolved line has an amount that is not known yet
-// (customer-api.md, Resources: a field without a value yet may be null).
-// An amount_cents without charged_cents is no price: the document lists both and says of
-// neither amount_cents nor total_cents what it is of, so that it may as well be a list price.
+// unpriced reports whether an unresolved line has no known amount (customer-api.md,
+// Resources: a field without a value yet may be null). An amount_cents without
+// charged_cents is no price: the API defines neither amount_cents nor total_cents;
+// either may be a list price.
 func unpriced(r upstream.Renewal) bool {
 	for _, l := range r.LineItems {
 		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
@@ -137,8 +135,8 @@ func unpriced(r upstream.Renewal) bool {
 	return r.Status == upstream.RenewalManualReview && len(r.LineItems) < len(r.Successful)+len(r.Failed)+len(r.Unresolved)
 }
 
-// withOpenLines adds a line without amounts for each unresolved id that has none:
-// what pends verification may have no line item yet.
+// withOpenLines adds a line without amounts for each unresolved id that has no line item
+// yet.
 func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 	has := make(map[string]bool, len(r.LineItems))
 	for _, l := range r.LineItems {
@@ -153,16 +151,16 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 	return &r
 }
 
-// openLine is an unresolved line without amounts, but for what is known of its charge.
+// openLine returns an unresolved line with only its known charge.
 func openLine(id string, charged int64) upstream.RenewalLine {
 	return upstream.RenewalLine{
 		ProxyID: id, Status: upstream.LineUnresolved, ChargedCents: charged, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
 	}
 }
 
-// withUnreadableLines makes each line item that cannot be read an unresolved one,
-// whatever the lists say of its proxy (trap 65): what it cost is not known. It changes
-// nothing where the unreadable lines are not those of the proxies that have no other.
+// withUnreadableLines turns each unreadable line item into an unresolved line, whatever
+// the lists say of its proxy (trap 65): its cost is unknown. It changes nothing unless
+// the unreadable lines match the proxies without a line.
 func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 	lineless := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -179,11 +177,11 @@ func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 	r.Successful, r.Failed = slices.DeleteFunc(slices.Clone(r.Successful), gone), slices.DeleteFunc(slices.Clone(r.Failed), gone)
 	r.Unresolved = slices.DeleteFunc(slices.Clone(r.Unresolved), gone)
 	rest, refunded := beyondLines(r)
-	if refunded > 0 { // of the unreadable lines, so that the others need not add up to it
+	if refunded > 0 { // of the unreadable lines; the others need not sum to it
 		r.Missing, rest = append(slices.Clone(r.Missing), "refunded_cents"), 0
 	}
 	if len(r.Unusable) > 1 {
-		rest = 0 // of which line it is, is not known
+		rest = 0 // it is unknown which line this belongs to
 	}
 	r.LineItems = slices.Clone(r.LineItems)
 	for _, id := range ids {
@@ -198,8 +196,8 @@ func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 	return &r
 }
 
-// beyondLines is what the result says was charged and refunded beyond its line items; 0
-// where it says less.
+// beyondLines returns the charges and refunds that the result has beyond its line items,
+// at least 0.
 func beyondLines(r upstream.Renewal) (charged, refunded int64) {
 	charged, refunded = r.ChargedCents, r.RefundedCents
 	for _, l := range r.LineItems {
@@ -214,8 +212,8 @@ func beyondLines(r upstream.Renewal) (charged, refunded int64) {
 	return max(charged, 0), max(refunded, 0)
 }
 
-// settleRenewal turns agreed lines into a fact. A result that leaves lines to a
-// person books the rest: unresolved lines are in suspense.
+// settleRenewal turns consistent lines into a fact. Unresolved lines go to suspense and
+// need review; the rest is booked.
 func settleRenewal(op Operation, v Verdict, r upstream.Renewal, lines fact.Lines) Decision {
 	unresolved := 0
 	for _, l := range lines.Items {
@@ -240,7 +238,7 @@ func settleRenewal(op Operation, v Verdict, r upstream.Renewal, lines fact.Lines
 	}}}
 }
 
-// codeOf leaves the code of a plain success out.
+// codeOf returns the code, "" for a plain success.
 func codeOf(v Verdict) string {
 	if v.code == upstream.CodeOK {
 		return ""
@@ -248,9 +246,9 @@ func codeOf(v Verdict) string {
 	return string(v.code)
 }
 
-// partition checks that every id sent came back in exactly one list and in one
-// line item of the same state, and that all sums agree. Gross is net plus
-// refunded: the API's charged_cents is already net of refunds.
+// partition checks that each id sent came back in exactly one list and in one line item
+// of the same state, and that all sums agree. Gross is net plus refunded: the API's
+// charged_cents is net of refunds.
 func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	state, err := statesOf(ids, r)
 	if err != nil {
@@ -284,8 +282,8 @@ func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	return out, agrees(r, len(ids))
 }
 
-// adds reports whether the lines' sum is the result's field. Where a line's amount is
-// not known yet, the sum is of the others and may be less.
+// adds reports whether the lines' sum equals the result's field. If a line's amount is
+// unknown, the sum may be lower.
 func adds(r upstream.Renewal, field string, sum, says int64) bool {
 	return absent(r, field) || sum == says || sum < says && unpriced(r)
 }
@@ -308,7 +306,7 @@ func checkLine(l upstream.RenewalLine) error {
 	return nil
 }
 
-// statesOf reads the three lists into one state for each id that was sent.
+// statesOf merges the three lists into one state for each id sent.
 func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	sent := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -358,9 +356,9 @@ func absent(r upstream.Renewal, field string) bool {
 	return slices.Contains(r.Missing, field)
 }
 
-// split divides a refused chunk into two operations with keys of their own: the proxies
-// that a read just before did not find, and the others; without such proxies, halves. It
-// returns nil where none was found: then the refusal is of each.
+// split divides a refused chunk into two operations with their own keys: the proxies
+// that a read just before did not find, and the others. If all were found it splits in
+// halves. It returns nil if none was found: the refusal applies to each.
 func split(op Operation, unknown []string) []fact.Planned {
 	half := (len(op.ProxyIDs) + 1) / 2
 	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]
@@ -374,9 +372,10 @@ func split(op Operation, unknown []string) []fact.Planned {
 	return parts(op, first, second)
 }
 
-// cutToWallet divides a refused renewal: one operation asks for the half that expires first,
-// and that of the other half is refused without a request, for a retry or a later command. A
-// wallet that does not pay for all pays for some; each refusal halves what is asked for.
+// cutToWallet splits a renewal that the wallet cannot pay. One operation asks for the
+// half that expires first. The other half is refused without a request, and left to a
+// retry or a later command. Each refusal halves the request until the wallet can pay for
+// it.
 func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decision {
 	soonest := slices.Clone(op.ProxyIDs)
 	slices.SortStableFunc(soonest, func(a, b string) int {
@@ -404,7 +403,7 @@ func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decisio
 	return d
 }
 
-// parts are the two operations that take over the proxies of another.
+// parts returns the two operations that take over another's proxies.
 func parts(op Operation, first, second []string) []fact.Planned {
 	return []fact.Planned{
 		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, first),

@@ -1,4 +1,4 @@
-// The reply table: what each reply to a POST means, and the decision that follows.
+// The reply table: the meaning of each reply to a POST, and its decision.
 
 package decide
 
@@ -15,15 +15,15 @@ import (
 type meaning int
 
 const (
-	settled     meaning = iota // success, well formed
+	settled     meaning = iota // well-formed success
 	refused                    // not charged, unless an earlier attempt may have executed
-	unknown                    // may have executed: wait, same key
+	unknown                    // may have executed: retry later under the same key
 	needsReview                // may have executed: review, never a new key
-	throttled                  // as before this attempt: every sender waits
-	outOfScope                 // as before: this kind of operation pauses
-	authRefused                // as before: the account pauses
-	unsent                     // as before: not one byte left
-	failedLines                // the 422 in which every line failed
+	throttled                  // state as before this attempt; every sender waits
+	outOfScope                 // state as before; this kind of operation pauses
+	authRefused                // state as before; the account pauses
+	unsent                     // state as before; no byte was sent
+	failedLines                // the 422 where every line failed
 )
 
 // Verdict is a classified reply: its row, and the reason for people.
@@ -33,12 +33,12 @@ type Verdict struct {
 	status  int
 	TraceID string
 	Reason  string
-	// doubtful: what is as before by its code may have executed by its status.
+	// doubtful says that the code means not executed, but the status does not.
 	doubtful bool
 }
 
-// classify finds the row of the reply table. It reads the envelope first and
-// never decides by the HTTP status alone.
+// classify finds the row of the reply table. It reads the envelope first and never
+// decides by HTTP status alone.
 func classify(r upstream.Reply) Verdict {
 	v := Verdict{code: r.Code, status: r.HTTPStatus, TraceID: r.TraceID, Reason: r.Message}
 	switch {
@@ -60,9 +60,9 @@ func classify(r upstream.Reply) Verdict {
 	return v
 }
 
-// contradicts reports whether the code says that nothing was executed, or that every
-// line failed, while the HTTP status says success or a failure of the server
-// (customer-api.md, Errors, gives no such pair).
+// contradicts reports whether the code says that nothing executed, or that every line
+// failed, while the HTTP status says success or server failure (customer-api.md, Errors,
+// lists no such pair).
 func contradicts(m meaning, status int) bool {
 	switch m {
 	case refused, failedLines, throttled, outOfScope, authRefused:
@@ -72,8 +72,8 @@ func contradicts(m meaning, status int) bool {
 	return false
 }
 
-// contradicted is the verdict of a reply whose code and HTTP status disagree: it
-// may have executed. What the code says of the account holds all the same.
+// contradicted returns the verdict for a reply whose code and HTTP status disagree: it
+// may have executed. The code's effect on the account still applies.
 func (v Verdict) contradicted() Verdict {
 	reason := fmt.Sprintf("the reply contradicts itself: code %q under HTTP %d, so it may have executed", v.code, v.status)
 	switch v.meaning {
@@ -113,7 +113,7 @@ func classifyCode(v Verdict, r upstream.Reply) Verdict {
 	}
 }
 
-// refusal is what the provider said of a refusal, with the fields that it names.
+// refusal describes the provider's refusal and the fields that it names.
 func refusal(r upstream.Reply) string {
 	text := fmt.Sprintf("the provider refused it (%s): %s", r.Code, r.Message)
 	if r.Fields != "" {
@@ -150,7 +150,7 @@ func decideReply(op Operation, h Replied) Decision {
 	panic("decide: a reply without a row in the table")
 }
 
-// firewallLimit is how many 401/403 in a row that are no envelope pause the
+// firewallLimit is how many consecutive 401/403 replies without an envelope pause the
 // account.
 const firewallLimit = 3
 
@@ -176,7 +176,7 @@ func decideSuccess(op Operation, h Replied, v Verdict) Decision {
 	panic("decide: kind " + string(op.Kind) + " has no decision on a success")
 }
 
-// decideCreated opens an order that the provider has accepted.
+// decideCreated opens an order that the provider accepted.
 func decideCreated(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Order == nil {
 		v.Reason = "the order was accepted, but its number could not be read: " + fact.Bounded(h.Reply.Malformed)
@@ -191,9 +191,9 @@ func decideCreated(op Operation, h Replied, v Verdict) Decision {
 	}}}
 }
 
-// decideRefusal believes a refusal only when no earlier attempt may have
-// executed: the document does not say that the provider looks keys up before
-// balances, offers or limits.
+// decideRefusal trusts a refusal only if no earlier attempt may have executed. The
+// document does not say that the provider looks up keys before balances, offers or
+// limits.
 func decideRefusal(op Operation, h Replied, v Verdict) Decision {
 	var d Decision
 	switch {
@@ -228,8 +228,8 @@ func decideRefusal(op Operation, h Replied, v Verdict) Decision {
 	return d
 }
 
-// splittable reports whether a refused chunk is split: one bad id refuses a whole chunk,
-// so it is split down to that id.
+// splittable reports whether a refused chunk is split. One bad id refuses a whole chunk;
+// splitting isolates it.
 func splittable(op Operation, v Verdict) bool {
 	if len(op.ProxyIDs) < 2 {
 		return false
@@ -238,14 +238,14 @@ func splittable(op Operation, v Verdict) bool {
 		v.code == upstream.CodeOfferNotFound || v.code == upstream.CodeUnsupportedOperation
 }
 
-// Waits without a usable Retry-After.
+// Waits for replies without a usable Retry-After.
 const (
 	ThrottleFirst = 5 * time.Second
 	throttleMost  = time.Hour
 )
 
-// decideThrottle leaves the waiting to the pause, which a person or a read that
-// works may end before its time.
+// decideThrottle leaves the wait to the pause. An operator or a successful read may end
+// the pause early.
 func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 	until := h.Now.Add(ThrottleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
 	d := waiting(op, executed(v.doubtful), h.Now, v)
@@ -254,10 +254,10 @@ func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 	return d
 }
 
-// ThrottleDelay is how long every sender of the account waits.
+// ThrottleDelay returns how long every sender of the account waits.
 func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	if r.Present && r.Valid {
-		// "0" and a date that has passed, repeatedly: wait longer each time.
+		// A repeated "0" or a past date makes the wait longer each time.
 		floor := min(time.Minute, ThrottleFirst/5<<min(throttled, 6))
 		return min(max(r.Delay, floor), 366*24*time.Hour)
 	}
@@ -267,8 +267,8 @@ func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	return min(throttleMost, ThrottleFirst<<throttled)
 }
 
-// parked puts an operation back as it was before the attempt; the pause keeps
-// it from being sent before a probe has worked.
+// parked returns an operation to its state before the attempt. The pause blocks it until
+// a probe succeeds.
 func parked(op Operation, h Replied, v Verdict, scope string) Decision {
 	d := waiting(op, executed(v.doubtful), h.Now, v)
 	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.Reason, TraceID: v.TraceID}
@@ -279,8 +279,8 @@ func decideScope(op Operation, h Replied, v Verdict) Decision {
 	return parked(op, h, v, string(op.Kind))
 }
 
-// decideAuthRefused pauses the account; when a signed GET works, only this kind of
-// operation.
+// decideAuthRefused pauses the account, or only this kind of operation if a signed GET
+// works.
 func decideAuthRefused(op Operation, h Replied, v Verdict) Decision {
 	if v.code == upstream.CodeInvalidSignature && h.ReadsWork {
 		return parked(op, h, v, string(op.Kind))
@@ -295,7 +295,7 @@ func decideUnsent(op Operation, h Replied, v Verdict) Decision {
 	}}}
 }
 
-// seconds is a provider's count of seconds, bounded to what a duration holds.
+// seconds converts the provider's seconds, bounded to the range of a duration.
 func seconds(n int64) time.Duration {
 	const day = 24 * 60 * 60
 	return time.Duration(min(max(n, 0), 30*day)) * time.Second

@@ -1,4 +1,4 @@
-// The moment at which a request is to leave: whether it still may.
+// The final decision before a request is sent.
 
 package decide
 
@@ -8,20 +8,20 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TurnCame says that the intent of an attempt is on the disk and its request is next.
+// TurnCame says that an attempt's intent is on disk and its request is next.
 type TurnCame struct {
 	Moment
 	SignedAt time.Time // X-API-Timestamp
-	Paused   bool      // the operation's lane is
-	Stopping bool      // the runner is
+	Paused   bool      // the operation's lane is paused
+	Stopping bool      // the runner is stopping
 }
 
-// intentAge is how long an intent may wait for its turn: X-API-Timestamp is the
-// moment of the intent, and the provider takes five minutes of deviation.
+// intentAge is how long an intent may wait for its turn. X-API-Timestamp is the time of
+// the intent, and the provider accepts five minutes of skew.
 const intentAge = time.Minute
 
-// decideTurn has the request sent, or records that it never was. Under a pause the
-// operation waits without a time of its own.
+// decideTurn sends the request, or records that it was never sent. Under a pause the
+// operation waits without a retry time.
 func decideTurn(op Operation, h TurnCame) Decision {
 	switch waited := h.Now.Sub(h.SignedAt); {
 	case h.Stopping:

@@ -1,4 +1,4 @@
-// Changes of what was not carried out: release, cancel and retry.
+// Release, cancel and retry of operations.
 
 package desk
 
@@ -17,9 +17,9 @@ func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect
 	}, fact.StateHeld)
 }
 
-// Cancel withdraws what is held, waits for its turn or waits to be sent again, and
-// which the provider certainly has not executed. An attempt that may have executed
-// cannot be taken back.
+// Cancel cancels operations that are on hold, queued or waiting for a retry, and that
+// the provider certainly has not executed. An attempt that may have executed cannot be
+// cancelled.
 func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	unsure := ""
 	n, err := d.each(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
@@ -35,15 +35,15 @@ func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.
 	return n, err
 }
 
-// Retry asks again for what ended with nothing charged: a new operation under a
+// Retry repeats operations that ended without a charge, each as a new operation under a
 // new generation of the key.
 func (d *Desk) Retry(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.retry(ctx, targetOf(id, as), signature{by, reason}, func(fact.Operation) error { return nil })
 }
 
-// RetryUnrepeated is Retry for what a filter chose and no person looked at one by one: it
-// refuses what was cancelled, what was asked again before, and a renewal whose proxy a later
-// command has renewed or may renew.
+// RetryUnrepeated is Retry for operations that a filter chose and no operator checked
+// one by one. It refuses cancelled operations, those already retried, and renewals whose
+// proxy a later command has renewed or may renew.
 func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.retry(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation) error {
 		switch {
@@ -58,10 +58,10 @@ func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ..
 	})
 }
 
-// laterLooked bounds how many later operations of a proxy are looked at.
+// laterLooked bounds how many later operations of a proxy are checked.
 const laterLooked = 100
 
-// unrenewed refuses an operation of which a later one has renewed a proxy, or may.
+// unrenewed refuses an operation if a later one has renewed a proxy of it, or may.
 func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 	lines, err := d.c.Ledger.Lines(ctx, o.ID)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 	return nil
 }
 
-// retry asks again for the operations of which may returns no error.
+// retry repeats the operations for which may returns no error.
 func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact.Operation) error) (int, error) {
 	return d.each(ctx, of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		if err := may(o); err != nil {
@@ -92,7 +92,7 @@ func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact
 			return nil, err
 		}
 		reason := by.reason
-		if o.Reason != "" { // the first refusal stays readable
+		if o.Reason != "" { // keep the first refusal readable
 			reason = fact.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return fact.OperationResolved{

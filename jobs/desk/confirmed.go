@@ -1,5 +1,5 @@
-// The guard of an answer about money: an amount that looks like a slip, and an answer that
-// contradicts what the provider shows, have to be said twice.
+// Confirmation of answers about money. An amount that looks like a mistake, or an answer
+// that contradicts the provider, must be repeated.
 
 package desk
 
@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// confirmed refuses an answer that looks like a slip and does not say that it is meant.
+// confirmed refuses an unconfirmed answer that looks like a mistake.
 func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	if *x.Charged {
 		return d.amountConfirmed(ctx, o, x, order)
@@ -32,8 +32,8 @@ func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, or
 	return nil
 }
 
-// amountConfirmed refuses an amount over twice or under half of what is expected, over the
-// wallet, or where nothing is expected, unless the answer repeats it.
+// amountConfirmed refuses an amount over twice or under half of the expected one, over
+// the wallet, or without an expected one, unless the answer repeats it.
 func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	amount := d.c.Binding().Amount(x.ChargedCents)
 	switch {
@@ -68,8 +68,8 @@ func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resoluti
 	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d", amount, o.ID, why, x.ChargedCents)
 }
 
-// takeOrder has an answer without an order name the only one that the evidence shows, where
-// it cost as much; at another price it is asked back.
+// takeOrder adds the order to an answer without one, if the evidence shows a single
+// order of that cost. At another cost the answer needs confirmation.
 func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) error {
 	if !*x.Charged || x.OrderNo != "" || o.OrderNo != "" || !o.Kind.MakesOrder() || d.c.Readable() != nil {
 		return nil //nolint:nilerr // a paused account has no evidence read, and an answer does not depend on it
@@ -87,8 +87,8 @@ func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) e
 	return nil
 }
 
-// onlyOrder is the order that cost as much, "" unless all orders were read and it is the
-// only one that the operation can have made.
+// onlyOrder returns the order of that cost, "" unless all orders were read and only this
+// one can be the operation's.
 func onlyOrder(e inspect.Evidence, cents int64) string {
 	if !e.OrdersRead || len(e.Orders) != 1 || e.Orders[0].NetCents != cents {
 		return ""
@@ -96,9 +96,9 @@ func onlyOrder(e inspect.Evidence, cents int64) string {
 	return e.Orders[0].OrderNo
 }
 
-// expected is what an operation, or the line of it that the answer names, should have
-// cost, 0 if that is not known; least is that of the lines that are open alone, and booked
-// the part that the wallet has paid already.
+// expected returns the expected cost of an operation, or of the line that the answer
+// names, 0 if unknown. least covers the open lines alone; booked is the part that the
+// wallet has already paid.
 func (d *Desk) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, least, booked int64, err error) {
 	if x.OrderNo != "" && order.TotalCents != nil {
 		return *order.TotalCents, *order.TotalCents, 0, nil

@@ -10,25 +10,25 @@ import (
 	"perennial/upstream"
 )
 
-// Config is what a Desk acts with. Everything is required.
+// Config configures a Desk. Everything is required.
 type Config struct {
 	Ledger   *ledger.Ledger
 	Binding  func() fact.Binding
-	Now      func() time.Time // by the clock that is compared with the provider's
-	Readable func() error     // why the provider is not read; nil: it may be
+	Now      func() time.Time // the clock that is compared with the provider's
+	Readable func() error     // why the provider must not be read; nil: it may be
 	Evidence func(ctx context.Context, operationID string) (inspect.Evidence, error)
 	Order    OrderReader
-	// Delivered hears of an order that was read from an instant on.
+	// Delivered is called with an order that was read, and the time of its request.
 	Delivered func(ctx context.Context, operationID string, from time.Time, order upstream.Order)
 	// MaySendAgain refuses a new key while the last request may still arrive.
 	MaySendAgain func(context.Context, fact.Operation) error
-	// Start queues what a command has accepted and not started.
+	// Start queues the accepted operations of a command that have not started.
 	Start func(ctx context.Context, commandID string) error
-	// Answered hears of each answer to a review.
+	// Answered is called for each answer to a review.
 	Answered func()
 }
 
-// Desk changes commands and operations as people ask for it.
+// Desk changes commands and operations at operators' requests.
 type Desk struct{ c Config }
 
 // New makes a desk.

@@ -1,10 +1,10 @@
-// Package desk carries out what a person asks for: it releases, cancels and retries commands,
-// books answers to reviews, and records money that no reply showed.
+// Package desk carries out the requests of operators. It releases, cancels and retries
+// commands, books answers to reviews, and records money that no reply showed.
 //
-// It promises that each change is one fact in the person's name, with the reason; that a
-// change decided on an older state of an operation is decided again; and that an amount that
-// looks like a slip, or contradicts the provider, is asked back before it is booked.
+// Each change is one fact with the operator's name and reason. A change that was decided
+// on an older state of an operation is decided again. An amount that looks like a
+// mistake, or contradicts the provider, needs confirmation before it is booked.
 //
-// It owns no state. It must not know the queue of jobs, pauses and requests in progress: the
-// runner hands it functions for what it needs of them.
+// It owns no state. It must not know the queue of jobs, the pauses and the requests in
+// progress: the runner passes functions for them.
 package desk

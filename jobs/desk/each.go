@@ -1,5 +1,5 @@
-// A person's change of a command is one of each of its operations, while others of them
-// are being sent, split and settled.
+// Applies an operator's change of a command to each of its operations, while the runner
+// sends, splits and settles others.
 
 package desk
 
@@ -16,16 +16,17 @@ import (
 	"perennial/ledger/fact"
 )
 
-// errLeaveAlone is what a change returns for an operation that stays as it is.
+// errLeaveAlone is returned by a change for an operation that stays unchanged.
 var errLeaveAlone = errors.New("left alone")
 
-// target is a command or an operation that a person changes.
+// target is the command or operation that an operator changes.
 type target struct {
 	id string
 	as inspect.As
 }
 
-// targetOf is the target of an id, which is of either unless as says of which.
+// targetOf returns the target of an id. Without as, the id may be a command's or an
+// operation's.
 func targetOf(id string, as []inspect.As) target {
 	if len(as) == 0 {
 		return target{id: id}
@@ -33,21 +34,21 @@ func targetOf(id string, as []inspect.As) target {
 	return target{id: id, as: as[0]}
 }
 
-// change makes the fact that changes one operation, or returns errLeaveAlone.
+// change returns the fact that changes one operation, or errLeaveAlone.
 type change func(fact.Operation, fact.Ref) (fact.Fact, error)
 
 const (
-	// changesATime is how many operations one commit changes: a command may have
-	// thousands, and the writer serves all that is being carried out.
+	// changesATime is how many operations one commit changes. A command may have
+	// thousands, and the writer serves everything else too.
 	changesATime = 256
-	// changeRounds bounds how often operations that changed since they were read are read again.
+	// changeRounds bounds how often operations are read again after they changed.
 	changeRounds = 8
 )
 
-// each applies one change to every operation of the id (a command's or an
-// operation's) that is in one of the states and that no other operation has taken
-// over. What changes meanwhile is read and decided again; what is in another state
-// then is left, as if it had been from the beginning.
+// each applies one change to every operation of the id that is in one of the states and
+// that no other operation has taken over. The id is a command's or an operation's. An
+// operation that changes meanwhile is read and decided again, and skipped if its state
+// no longer matches.
 func (d *Desk) each(ctx context.Context, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
@@ -63,7 +64,7 @@ func (d *Desk) each(ctx context.Context, of target, by signature, do change, sta
 	return p.changed, errors.Join(p.cutShort(err), d.c.Start(ctx, p.commandID))
 }
 
-// nothingChanged says why no operation was changed.
+// nothingChanged returns why no operation was changed.
 func (p *pending) nothingChanged(err error, moved int, id string) error {
 	switch {
 	case errors.Is(err, ledger.ErrClaimed):
@@ -79,8 +80,7 @@ func (p *pending) nothingChanged(err error, moved int, id string) error {
 	return command.Refuse("%s is %s: only what is %s can be changed so", id, statesText(p.now, "and"), statesText(p.states, "or"))
 }
 
-// cutShort is the error of a change that some of the operations have had, nil
-// without one.
+// cutShort returns the error of a change that only some operations had, nil without one.
 func (p *pending) cutShort(err error) error {
 	if refused := (*command.RefusedError)(nil); errors.As(err, &refused) || errors.Is(err, ledger.ErrClaimed) {
 		return command.Refuse("%d operations of %s were changed, and then: %v", p.changed, p.commandID, err)
@@ -99,13 +99,13 @@ type pending struct {
 
 	commandID string
 	of        fact.Ref        // the command
-	done      map[string]bool // the operations that it changed, and those that it made
-	now       []fact.State    // in which the operations were that it looked at last
+	done      map[string]bool // operations already changed, and those made by the change
+	now       []fact.State    // states of the operations last read
 	changed   int
 }
 
-// round changes what is in one of the states now, and says how many operations
-// changed between its reading and its writing.
+// round changes the operations that are in one of the states, and returns how many
+// changed between the read and the write.
 func (p *pending) round(ctx context.Context, what target) (moved int, err error) {
 	records, of, err := operationsOf(ctx, p.ledger, what)
 	if err != nil {
@@ -135,14 +135,14 @@ func (p *pending) round(ctx context.Context, what target) (moved int, err error)
 	return moved, nil
 }
 
-// decided is a fact and the version of its operation that it was decided on.
+// decided is a fact and the operation's version that it was decided on.
 type decided struct {
 	id      string
 	version int64
 	fact    fact.Fact
 }
 
-// commit changes some operations, in one commit.
+// commit changes some operations in one commit.
 func (p *pending) commit(ctx context.Context, records []fact.Operation) (moved int, err error) {
 	facts, err := p.decide(records)
 	if err != nil {
@@ -190,8 +190,8 @@ func (p *pending) decide(records []fact.Operation) (all []decided, err error) {
 	return all, nil
 }
 
-// finished keeps a later round from an operation that was changed, and from those
-// that the change made.
+// finished excludes a changed operation, and those made by the change, from later
+// rounds.
 func (p *pending) finished(d decided) {
 	p.changed++
 	p.done[d.id] = true
@@ -214,7 +214,7 @@ func statesText(states []fact.State, word string) string {
 	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
-// operationsOf is the operation of the id, or every operation of the command.
+// operationsOf returns the operation of the id, or every operation of the command.
 func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fact.Operation, of fact.Ref, err error) {
 	id := what.id
 	one, opErr := l.Operation(ctx, id)

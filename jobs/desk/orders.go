@@ -1,4 +1,4 @@
-// Checks of the order number that a person's answer to a review names.
+// Checks of the order number in an answer to a review.
 
 package desk
 
@@ -15,9 +15,9 @@ import (
 	"perennial/upstream"
 )
 
-// named refuses an order number that an answer must not carry: of a renewal, of
-// an operation that has another one, of an order that is booked otherwise, or that
-// the provider shows to be another.
+// named refuses an order number that does not fit the answer: for a renewal, for an
+// operation with another number, of an order that is booked elsewhere, or contradicted
+// by the provider.
 func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
@@ -45,8 +45,8 @@ func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read 
 	return d.shownAs(ctx, o, x.OrderNo)
 }
 
-// readOwn reads an order whose proxies no fact names yet, so that the answer can: they carry
-// its labels. An answer does not depend on it.
+// readOwn reads an order whose proxies no fact names yet, so that the answer can name
+// them with its labels. A failed read does not block the answer.
 func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	if o.OrderNo == "" || !*x.Charged || d.c.Readable() != nil {
 		return read, nil
@@ -65,11 +65,11 @@ func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (rea
 	return read, nil
 }
 
-// claimPatience bounds the reading of an order that an answer names: a person waits.
+// claimPatience bounds the read of the order in an answer, because an operator waits.
 const claimPatience = 20 * time.Second
 
-// shownAs reads an order that an answer names, and refuses one that the operation
-// cannot have made, or that cannot be read.
+// shownAs reads the order in an answer. It refuses an order that cannot be read or
+// cannot be the operation's.
 func (d *Desk) shownAs(ctx context.Context, o fact.Operation, no string) (read upstream.Order, err error) {
 	const without = "or answer without --order: an order of the same cost is then taken for it"
 	m, err := reconcile.MakerOf(ctx, d.c.Ledger, o)

@@ -1,5 +1,5 @@
-// Record books money that the replies of the provider did not show, in a person's name:
-// what moved outside Perennial, late charges and refunds, and corrections.
+// Record books money that the provider's replies did not show, in an operator's name:
+// movements outside Perennial, late charges and refunds, and corrections.
 
 package desk
 
@@ -34,13 +34,13 @@ type Recording struct {
 	CorrectsSeq  int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row of a record, or of an answer to a review, that this one takes back or corrects."`
 }
 
-// maxWords bounds what a person writes into the journal, in bytes.
+// maxWords bounds an operator's text in the journal, in bytes.
 const maxWords = 500
 
-// recordKinds are the kinds of a Recording.
+// recordKinds lists the kinds of a Recording.
 var recordKinds = []string{fact.MovementTopUp, fact.MovementExternal, fact.MovementCharge, fact.MovementRefund}
 
-// Check says what is missing or out of bounds; a RefusedError.
+// Check returns a RefusedError that says what is missing or out of bounds.
 func (x Recording) Check() error {
 	corrects := x.CorrectsSeq > 0
 	switch {
@@ -62,7 +62,7 @@ func (x Recording) Check() error {
 	return x.checkTarget()
 }
 
-// checkTarget checks what the money is of, where no row says it.
+// checkTarget checks what the money belongs to, if no row says so.
 func (x Recording) checkTarget() error {
 	switch named := x.OperationID != "" || x.OrderNo != ""; {
 	case x.ofOperation() && !named:
@@ -82,10 +82,9 @@ func (x Recording) ofOperation() bool {
 // OrderReader reads an order at the provider.
 type OrderReader func(ctx context.Context, orderNo string) (upstream.Order, error)
 
-// Record books money in a person's name, and returns the record. It reports whether it
-// booked it: what was recorded under the same id before is not booked again. shown reads
-// an order that the ledger does not know. What the ledger and the provider do not know is
-// refused.
+// Record books money in an operator's name and returns the record. booked is false if
+// the same id is already recorded. shown reads an order that the ledger does not know.
+// An order unknown to both the ledger and the provider is refused.
 func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReader) (r ledger.Record, booked bool, err error) {
 	if err := x.Check(); err != nil {
 		return r, false, err
@@ -134,18 +133,18 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 	return r, booked && err == nil, err
 }
 
-// recording is a Recording on its way into the ledger.
+// recording is a Recording on its way to the ledger.
 type recording struct {
 	Recording
 	ledger  *ledger.Ledger
 	binding fact.Binding
 
-	answered      int64 // by the answer that is corrected
-	net, expected int64 // of the operation or the line that the money is of; 0: nothing is expected
+	answered      int64 // by the corrected answer
+	net, expected int64 // of the operation or line that the money belongs to; 0: nothing is expected
 }
 
 // findOrder finds the operation of an order. An order that only the provider knows was
-// made elsewhere: what it cost is external, and what came back a top-up.
+// made elsewhere: its cost is external, and its refund a top-up.
 func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	if p.OrderNo == "" || p.CorrectsSeq > 0 {
 		return nil
@@ -178,8 +177,8 @@ func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	return p.notAnswered(ctx)
 }
 
-// notAnswered refuses to book an order as spent elsewhere that an answer without an order
-// number may have booked already, unless the request has an id of its own.
+// notAnswered refuses to record an order as external if an answer without an order
+// number may have booked it already. A request with its own id is accepted.
 func (p *recording) notAnswered(ctx context.Context) error {
 	if p.Kind != fact.MovementExternal || p.ID != "" && !p.IDMade {
 		return nil
@@ -194,7 +193,7 @@ func (p *recording) notAnswered(ctx context.Context) error {
 	return err
 }
 
-// fact is the fact of the record, as the ledger is now.
+// fact returns the record's fact for the current ledger.
 func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecorded, err error) {
 	f = fact.LedgerRecorded{
 		Movement: p.Kind, AmountCents: p.Cents, By: p.By, Reason: p.Reason, User: fact.UserOf(ctx), OrderNo: p.OrderNo, ID: p.ID, Corrects: p.CorrectsSeq,
@@ -214,7 +213,7 @@ func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecor
 	return f, err
 }
 
-// correct completes a record that takes back, or corrects, what a row has booked.
+// correct completes a record that reverses or corrects what a row booked.
 func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	booked, err := p.bookedBy(tx, f)
 	if err != nil {
@@ -243,8 +242,8 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	return nil
 }
 
-// bookedBy reads what the row that is corrected has booked, and takes from it what the
-// money is of. An answer to a review is a charge without an id.
+// bookedBy reads what the corrected row booked, and takes from it what the money belongs
+// to. An answer to a review is a charge without an id.
 func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact.LedgerRecorded, err error) {
 	was, err := tx.RecordAt(p.CorrectsSeq)
 	if err == nil {
@@ -269,7 +268,7 @@ func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact
 	return booked, err
 }
 
-// complete checks a charge or a refund of an operation, and adds what a fact of one carries.
+// complete checks a charge or refund of an operation and fills in its fact.
 func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	o, err := tx.Operation(f.OperationID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -301,8 +300,8 @@ func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerR
 	return nil
 }
 
-// ofLine finds the line that the money is of, what is booked for it, net, and what it should
-// have cost.
+// ofLine finds the line that the money belongs to, its net booking and its expected
+// cost.
 func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	lines, err := tx.Lines(f.OperationID)
 	if err != nil {
@@ -324,8 +323,8 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	return nil
 }
 
-// confirmed refuses a charge that corrects an answer and looks like a slip, unless the
-// request repeats the amount.
+// confirmed refuses a charge that corrects an answer and looks like a mistake, unless
+// the request repeats the amount.
 func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error {
 	if p.CorrectsSeq == 0 || f.Movement != fact.MovementCharge {
 		return nil
@@ -358,9 +357,9 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 		amount, cmp.Or(f.ProxyID, f.OperationID), p.binding.Amount(after), why, f.AmountCents)
 }
 
-// Overdrawn says that what was recorded as spent leaves less than nothing in the
-// book's wallet; "" when it does not. It is booked all the same: a top-up that paid
-// for it may be recorded after it.
+// Overdrawn returns a warning if recorded spending makes the ledger balance negative, ""
+// otherwise. It is booked all the same: the top-up that paid for it may be recorded
+// later.
 func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning string, err error) {
 	b, err := l.Balance(ctx, "")
 	if err != nil || movement == fact.MovementTopUp || movement == fact.MovementRefund || b.WalletCents >= 0 {
@@ -370,8 +369,8 @@ func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning 
 		"record the top-up that is missing, or take a wrong record back with `perennial ledger record --corrects ROW`", fact.Amount(b.WalletCents, b.Currency)), nil
 }
 
-// notBackdated refuses, as a RefusedError, to record by a clock that is further behind the
-// last fact than two clocks may differ: the record would claim a time that is closed.
+// notBackdated refuses, with a RefusedError, a record whose clock lags the last fact by
+// more than two clocks may differ.
 func notBackdated(tx *ledger.Tx) error {
 	last, err := tx.LastTime()
 	if err == nil && tx.Now().Before(last.Add(-ledger.ClockTolerance)) {
@@ -381,8 +380,8 @@ func notBackdated(tx *ledger.Tx) error {
 	return err
 }
 
-// recordedBefore is the record that is booked under the same id already, ErrNotFound where
-// none is; with another content it is a RefusedError.
+// recordedBefore returns the record with the same id, ErrNotFound if none exists.
+// Different content is a RefusedError.
 func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
 	if p.ID == "" {
 		return r, ledger.ErrNotFound
@@ -396,11 +395,11 @@ func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
 	return r, err
 }
 
-// sameWithin is how long after a record another one like it is asked about.
+// sameWithin is how long a similar record needs confirmation.
 const sameWithin = 24 * time.Hour
 
-// unlikeOthers refuses what is like an earlier record of the same day and has no id of its
-// own: it may have been recorded twice.
+// unlikeOthers refuses a record without an id of its own that resembles a record of the
+// same day: it may be a duplicate.
 func (p *recording) unlikeOthers(tx *ledger.Tx, f fact.LedgerRecorded) error {
 	if p.ID != "" && !p.IDMade || p.CorrectsSeq > 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Resolve books a person's answer to a review.
+// Resolve books an operator's answer to a review.
 
 package desk
 
@@ -52,8 +52,8 @@ func (x Resolution) check() error {
 	return nil
 }
 
-// Resolve books a person's answer: charged with an amount, or not charged, or
-// not charged and sent again under a new generation of the key.
+// Resolve books an operator's answer: charged with an amount, not charged, or not
+// charged and sent again under a new generation of the key.
 func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err := x.check(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	return d.c.Start(ctx, o.CommandID)
 }
 
-// answerTo is the fact of an answer; order is the one that it names, as it was read.
+// answerTo returns the fact of an answer; order is the one that it names, as read.
 func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
 	accepted, err := d.c.Ledger.Acceptance(ctx, o.CommandID)
 	if err != nil {
@@ -130,7 +130,7 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 		if err != nil {
 			return f, err
 		}
-		if x.ProxyID != "" { // one line: its own operation, whatever becomes of the others
+		if x.ProxyID != "" { // one line has its own operation, independent of the others
 			next.Planned = inspect.PlanLine(d.c.Binding(), o, x.ProxyID)
 		}
 		f.SendAgain = []fact.Planned{next.Planned}
@@ -138,8 +138,8 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 	return f, nil
 }
 
-// shares divide the amount of an answer for a whole renewal among its open lines: by what
-// each has in suspense where that is known of all, else equally.
+// shares divides the amount of an answer for a whole renewal among its open lines: by
+// their suspense if all of it is known, else equally.
 func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
@@ -156,7 +156,7 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 		if known && whole > 0 {
 			sum += l.ChargedCents - l.RefundedCents
 			hi, lo := bits.Mul64(uint64(x.ChargedCents), uint64(sum))
-			upTo, _ := bits.Div64(hi, lo, uint64(whole)) // an answer is at most what is in suspense
+			upTo, _ := bits.Div64(hi, lo, uint64(whole)) // an answer is at most the amount in suspense
 			share = int64(upTo) - given
 		}
 		given += share
@@ -165,7 +165,8 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 	return shares, nil
 }
 
-// found are the proxies of an order that a person found, for what it cost.
+// found returns the proxies of an order that an operator found, with their shares of its
+// cost.
 func found(content json.RawMessage, order upstream.Order, cents int64) (ids []string, proxies []fact.DeliveredProxy, err error) {
 	if len(order.Proxies)+len(order.Unusable) == 0 {
 		return nil, nil, nil
@@ -178,7 +179,8 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 	return ids, proxies, nil
 }
 
-// waitsForPerson refuses what needs no review: resolving twice too.
+// waitsForPerson refuses an operation that needs no review, including one already
+// resolved.
 func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
 	lines, err := d.c.Ledger.Lines(ctx, o.ID)
 	if err != nil {
@@ -207,7 +209,8 @@ func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolutio
 	return command.Refuse("%s is %s and needs no review", o.ID, o.State)
 }
 
-// overSuspense refuses an amount over what is in suspense; of one line it is asked back.
+// overSuspense refuses an amount over the suspense. For one line the amount needs
+// confirmation.
 func (d *Desk) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
 	most, known := inSuspense(lines, x.ProxyID)
 	switch {
@@ -220,8 +223,8 @@ func (d *Desk) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Reso
 		d.c.Binding().Amount(x.ChargedCents), d.c.Binding().Amount(most), x.ProxyID, o.ID, x.ChargedCents)
 }
 
-// unambiguous refuses an amount for a whole renewal of which some lines are answered
-// and booked: the amount may or may not include them.
+// unambiguous refuses an amount for a whole renewal if some lines are already answered:
+// it may or may not include them.
 func unambiguous(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
 	if _, known := inSuspense(lines, ""); known || x.ChargedCents == 0 {
 		return nil
@@ -234,8 +237,8 @@ func unambiguous(o fact.Operation, lines []ledger.RenewalLine, x Resolution) err
 	return nil
 }
 
-// inSuspense is what the provider has charged for a line that it has not
-// resolved, or for all of them; not known when it said no amount for one.
+// inSuspense returns what the provider has charged for one unresolved line, or for all
+// of them. known is false if an amount is missing.
 func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known bool) {
 	for _, l := range lines {
 		if l.State != fact.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
@@ -249,8 +252,8 @@ func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known 
 	return cents, known
 }
 
-// answerSweeps lets sweeps try the proxies again, or leave them alone. Every
-// renewal of them has ended and is booked, so there is no amount to say.
+// answerSweeps lets schedules try the proxies again, or leave them alone. All their
+// renewals have ended and are booked, so the answer has no amount.
 func (d *Desk) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
 		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])

@@ -1,4 +1,4 @@
-// Who asks for a change, and why: every fact of the desk carries both.
+// Who asks for a change and why; each fact of the desk carries both.
 
 package desk
 
@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// signature is who asks for a change, and why: the fact carries both.
+// signature is who asks for a change, and why.
 type signature struct{ by, reason string }
 
 func (x signature) check() error { return CheckSigned(x.by, x.reason) }
 
-// CheckSigned is a RefusedError for a change without a name or a reason, or with words
-// that would fill the journal.
+// CheckSigned returns a RefusedError if the name or reason is missing or out of bounds.
 func CheckSigned(by, reason string) error {
 	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
 		return command.Refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")
@@ -25,8 +24,8 @@ func CheckSigned(by, reason string) error {
 	return checkWords(by, reason)
 }
 
-// checkWords is a RefusedError for words of a person that would fill the journal, or
-// that no terminal and no log could show on one line.
+// checkWords returns a RefusedError for text that is too long, or that a terminal or log
+// cannot show on one line.
 func checkWords(words ...string) error {
 	for _, w := range words {
 		if len(w) > maxWords {

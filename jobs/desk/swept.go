@@ -1,4 +1,4 @@
-// Which proxies that sweeps have given up a person's answer is about.
+// The proxies given up by schedules that an operator's answer covers.
 
 package desk
 
@@ -10,9 +10,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// sweepReviews lists the proxies of the operation that sweeps leave to a person
-// and that x answers for: one line, or all of them where nothing else of the
-// operation waits.
+// sweepReviews lists the operation's proxies that schedules have given up and that x
+// answers for: one line, or all of them if nothing else of the operation needs review.
 func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Resolution) ([]string, error) {
 	ids, err := l.SweepReviews(ctx, o.ID)
 	switch {

@@ -1,5 +1,5 @@
-// Package inspect answers what people ask about commands: the status of one, which
-// ones there are, what an operation waits for, and the evidence that a review needs.
-// It reads the ledger, and where evidence is asked for the provider, and writes
-// nothing. It also plans what Retry and Resolve would send again; they write it.
+// Package inspect answers questions about commands: their status, their lists, what an
+// operation waits for, and the evidence for a review. It reads the ledger, and for
+// evidence also the provider. It writes nothing. It also plans what Retry and Resolve
+// send again; they write the plan.
 package inspect

@@ -1,5 +1,5 @@
-// The evidence that a review shows: what the ledger and the provider know of an
-// operation, and what each answer would book.
+// The evidence of a review: what the ledger and the provider know of an operation, and
+// what each answer would book.
 
 package inspect
 
@@ -34,9 +34,9 @@ type Evidence struct {
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
 
-	OrdersRead bool `json:"-"` // all of the provider's orders were read and compared
+	OrdersRead bool `json:"-"` // all orders of the provider were read and compared
 
-	asked bool // the provider was
+	asked bool // the provider was asked
 }
 
 // WalletRead is the provider's wallet as it was last read. Something may be in progress that
@@ -88,9 +88,9 @@ type Answer struct {
 	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The key under which it was sent again."`
 }
 
-// CollectEvidence gathers what the ledger knows of an operation and, through c,
-// what the provider shows now; with c nil the ledger's alone. The error is
-// ledger.ErrNotFound for an unknown id.
+// CollectEvidence collects what the ledger knows of an operation and, through c, what
+// the provider shows now. A nil c skips the provider. It returns ledger.ErrNotFound for
+// an unknown id.
 func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconciler, id string) (Evidence, error) {
 	o, err := l.Operation(ctx, id)
 	if err != nil {
@@ -122,7 +122,7 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	return e, err
 }
 
-// history takes the operation's facts apart and finds the agreements around them.
+// history sorts the operation's facts and finds the wallet agreements around them.
 func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 	rows, err := l.RowsOf(ctx, e.OperationID)
 	if err != nil || len(rows) == 0 {
@@ -173,7 +173,7 @@ func entryOf(f fact.Fact, currency string) HistoryEntry {
 	return HistoryEntry{}
 }
 
-// decidedText is what a person said of the money of an operation.
+// decidedText describes an operator's answer about an operation's money.
 func decidedText(outcome string, cents int64, currency, proxyID, by, user, reason string) string {
 	text := outcome + " " + fact.Amount(cents, currency)
 	if proxyID != "" {
@@ -182,8 +182,8 @@ func decidedText(outcome string, cents int64, currency, proxyID, by, user, reaso
 	return text + ", by " + fact.Signed(by, user) + ": " + reason
 }
 
-// readWallet reads the provider's wallet now: an agreement may be long in coming, since what
-// is in review is in progress.
+// readWallet reads the provider's wallet now. A reconciliation may not agree for a long
+// time while an operation is in review.
 func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler) {
 	wallet, err := reconcile.Fetch(ctx, c, c.Statements.Wallet)
 	if err != nil {
@@ -193,7 +193,8 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler) {
 	e.WalletNow = &WalletRead{wallet.BalanceCents, c.Clock().UTC()}
 }
 
-// compareWallet finds the wallet's difference, where no other open operation can explain it.
+// compareWallet finds the wallet's difference, if no other open operation can explain
+// it.
 func (e *Evidence) compareWallet(ctx context.Context, l *ledger.Ledger) error {
 	if e.WalletNow == nil {
 		return nil
@@ -205,7 +206,7 @@ func (e *Evidence) compareWallet(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// fromProvider asks for the wallet and the expiries now, and for unknown orders.
+// fromProvider reads the wallet, the expiries and unknown orders from the provider.
 func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	p := &reconcile.Pass{Reconciler: c, Left: c.Reads, Fresh: map[string]bool{}}
 	e.asked = true
@@ -237,8 +238,8 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 	e.Notes = append(e.Notes, p.Notes...)
 }
 
-// mayHaveMade lists the unknown orders that an answer may name; false where they could not be
-// compared.
+// mayHaveMade lists the unknown orders that an answer may name, and returns false if
+// they could not be compared.
 func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) bool {
 	m, err := reconcile.MakerOf(ctx, c.Ledger, o)
 	recorded, failed := c.Ledger.RecordedFor(ctx)
@@ -254,7 +255,7 @@ func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o f
 	return true
 }
 
-// answers lays out what a person can say of each open line, or of the whole.
+// answers lists the possible answers for each open line, or for the whole.
 func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	amount, ids := max(o.EstimateCents, o.ChargedCents-o.RefundedCents), []string{""}
 	if len(e.Orders) == 1 {
@@ -313,7 +314,7 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 		return err
 	}
 	cents := strconv.FormatInt(amount, 10)
-	if amount == 0 { // what it cost is not known, which is not nothing
+	if amount == 0 { // the cost is unknown, which is not zero
 		cents, charged = "CENTS", nil
 	}
 	notCharged := "--not-charged"
@@ -340,11 +341,11 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	return nil
 }
 
-// chargedMost bounds how much of the evidence Charged returns.
+// chargedMost bounds the evidence that Charged returns.
 const chargedMost = 3
 
-// Charged is the evidence that the operation, or the open line of it that proxyID names,
-// was charged: an expiry that moved, an order that no operation explains.
+// Charged returns the evidence that the operation, or its open line of proxyID, was
+// charged: a moved expiry, or an order that no operation explains.
 func (e *Evidence) Charged(proxyID string) (shown []string) {
 	for _, x := range e.Expiries {
 		open := x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
@@ -361,7 +362,7 @@ func (e *Evidence) Charged(proxyID string) (shown []string) {
 	return shown
 }
 
-// orderFlag names the one order that the operation can have made.
+// orderFlag names the only order that the operation can have made.
 func (e *Evidence) orderFlag(o fact.Operation) string {
 	if o.OrderNo != "" || len(e.Orders) != 1 {
 		return ""

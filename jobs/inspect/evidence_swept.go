@@ -1,4 +1,4 @@
-// What a person can answer about proxies that sweeps have given up.
+// The possible answers about proxies that schedules have given up.
 
 package inspect
 
@@ -10,10 +10,10 @@ import (
 	"perennial/ledger"
 )
 
-// endingsShown bounds the operations that a note names.
+// endingsShown bounds the operations named in a note.
 const endingsShown = 10
 
-// sweptAnswers lays out what a person can say of what sweeps have given up.
+// sweptAnswers lists the possible answers about proxies that schedules have given up.
 func (e *Evidence) sweptAnswers(ctx context.Context, l *ledger.Ledger) error {
 	ids, err := l.SweepReviews(ctx, e.OperationID)
 	if err != nil {

@@ -1,5 +1,5 @@
-// An operation that is sent again under a new key: what a person is offered, and what
-// the answer plans.
+// Operations that are sent again under a new key: the offer to an operator, and the plan
+// of the answer.
 
 package inspect
 
@@ -18,8 +18,8 @@ type Generation struct {
 	Days    int64
 }
 
-// NextGeneration plans an operation again under a new key, for its lines in the
-// given states: a line that a person has answered already is not sent twice.
+// NextGeneration plans an operation again under a new key, for its lines in the given
+// states. A line that an operator has answered is not sent twice.
 func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, states ...fact.LineState) (Generation, error) {
 	accepted, err := l.Acceptance(ctx, o.CommandID)
 	if err != nil {
@@ -45,13 +45,13 @@ func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fac
 	}, nil
 }
 
-// PlanLine plans one line of an operation again, apart from the others.
+// PlanLine plans one line of an operation again, separately.
 func PlanLine(b fact.Binding, o fact.Operation, proxyID string) fact.Planned {
 	return command.Plan(b, o.Kind, o.CommandID, fact.LineChunk(o.Chunk, proxyID), o.Generation+1, []string{proxyID})
 }
 
 // MayGoAgain reports whether an operation may be sent again under a new key. An order
-// that has a number was charged, and is not sent again before all of it is refunded.
+// with a number was charged, and is not sent again before it is fully refunded.
 func MayGoAgain(o fact.Operation) bool {
 	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
 }

@@ -26,12 +26,12 @@ type ListQuery struct {
 // listPage is how many commands are read at once.
 const listPage = 500
 
-// matches reports whether an operation is to be shown.
+// matches reports whether the list includes an operation.
 func (q ListQuery) matches(o fact.Operation) bool {
 	return (q.State == "" || o.State == q.State) && !o.AcceptedAt.Before(q.Since) && (!q.Unfinished || !o.State.Ended())
 }
 
-// asksFor reports whether operations of a command may be shown.
+// asksFor reports whether the list may include operations of a command.
 func (q ListQuery) asksFor(c ledger.Accepted) bool {
 	for k, v := range q.Labels {
 		if have, ok := c.Labels[k]; !ok || have != v {
@@ -41,18 +41,18 @@ func (q ListQuery) asksFor(c ledger.Accepted) bool {
 	return q.Kind == "" || c.Kind == q.Kind
 }
 
-// plain reports whether the query asks for nothing but what has not ended.
+// plain reports whether the query has no filter but unfinished.
 func (q ListQuery) plain() bool {
 	return q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero()
 }
 
-// hasRefused reports whether the query asks for what was refused before it was accepted, too.
+// hasRefused reports whether the list also includes commands refused before acceptance.
 func (q ListQuery) hasRefused() bool {
 	ofState := q.State == fact.StateRejected || q.State == "" && !q.Unfinished
 	return ofState && q.Kind == "" && len(q.Labels) == 0
 }
 
-// List reads operations for a table, the last accepted first.
+// List returns operations for a table, the last accepted first.
 func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus, error) {
 	currency, err := l.Currency(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	if err != nil || !q.hasRefused() {
 		return accepted, err
 	}
-	// What was refused before it was accepted has no operation, and of its content
-	// only the hash is known.
+	// A command refused before acceptance has no operation, and only a hash of its
+	// content.
 	refused, err := l.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
 		accepted = append(accepted, OperationStatus{
@@ -79,7 +79,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	return accepted[:min(len(accepted), q.Limit)], err
 }
 
-// ofAccepted lists operations of accepted commands.
+// ofAccepted lists the operations of accepted commands.
 func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]OperationStatus, error) {
 	out := []OperationStatus{}
 	for before := int64(0); ; {
@@ -100,8 +100,8 @@ func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]Operatio
 	}
 }
 
-// list adds what is asked for of one command. older: it was accepted before the
-// time that is asked for, and so was everything after it.
+// list adds the matching operations of one command. older says that this command, and
+// all that follow, precede the requested time.
 func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted, out *[]OperationStatus) (older bool, err error) {
 	if !q.asksFor(c) {
 		return false, nil

@@ -8,7 +8,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// PausedRenewals says why renewals of an account are not sent, "" where they are.
+// PausedRenewals returns why an account sends no renewals, "" if it does.
 func PausedRenewals(ctx context.Context, l *ledger.Ledger) (string, error) {
 	pauses, err := l.Pauses(ctx)
 	for _, p := range pauses {

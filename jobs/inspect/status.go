@@ -1,4 +1,4 @@
-// The status of a command: its state, its operations, and what it waits for.
+// The status of a command: its state, its operations and what it waits for.
 
 package inspect
 
@@ -66,28 +66,28 @@ type OperationStatus struct {
 	Lines          []ledger.RenewalLine `json:"lines"`
 }
 
-// As says what an id is of, where a command and an operation have the same one.
+// As says whether an id is a command's or an operation's, when both have the same one.
 type As string
 
-// The zero As is of either.
+// The zero As allows both.
 const (
 	AsCommand   As = "command"
 	AsOperation As = "operation"
 )
 
-// Status reads the status of a command, by its id or by an operation's id. The
-// error is ledger.ErrNotFound for an id that never came.
+// Status reads the status of a command, by its id or an operation's id. It returns
+// ledger.ErrNotFound for an unknown id.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
 	return StatusAs(ctx, l, id, "")
 }
 
-// StatusAs is Status of an id that is a command's, or an operation's.
+// StatusAs is Status for an id of the given type.
 func StatusAs(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStatus, error) {
 	return status(ctx, l, id, as, wholeStatusOf)
 }
 
-// Brief is Status without the lines and the delivered proxies of its operations: a command
-// of 100,000 proxies has a thousand.
+// Brief is Status without lines and delivered proxies: a command of 100,000 proxies has
+// a thousand operations.
 func Brief(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStatus, error) {
 	return status(ctx, l, id, as, func(_ context.Context, _ *ledger.Ledger, o fact.Operation, currency string) (OperationStatus, error) {
 		return OperationStatusOf(o, currency), nil
@@ -108,7 +108,7 @@ func status(ctx context.Context, l *ledger.Ledger, id string, as As, of statusMa
 	s, err := statusOfCommand(ctx, l, id, of)
 	switch {
 	case !isOperation || err != nil && !errors.Is(err, ledger.ErrNotFound):
-	case as == "" && (err != nil || s.Kind == ""): // no command, or one that was refused
+	case as == "" && (err != nil || s.Kind == ""): // no command, or a refused one
 		return statusOfCommand(ctx, l, same.CommandID, of)
 	case err == nil && same.CommandID != id:
 		s.SameID = &SameID{OperationID: same.ID, CommandID: same.CommandID, State: same.State}
@@ -159,7 +159,8 @@ func statusOfCommand(ctx context.Context, l *ledger.Ledger, id string, of status
 	return s, err
 }
 
-// wholeStatusOf is an operation's status with its lines, its proxies and who asked.
+// wholeStatusOf returns an operation's status with its lines, its proxies and the
+// requester.
 func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, currency string) (one OperationStatus, err error) {
 	one = OperationStatusOf(o, currency)
 	if one.Reason, err = signedReason(ctx, l, o); err != nil {
@@ -179,8 +180,8 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, curr
 	return one, err
 }
 
-// signedReason is an operation's reason. Where a person gave it, the user of NATS that
-// asked follows the name: the ledger's own table has the name alone.
+// signedReason returns an operation's reason. If an operator gave it, the NATS user
+// follows the name; the ledger's table has only the name.
 func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if !strings.Contains(o.Reason, " by ") {
 		return o.Reason, nil
@@ -208,8 +209,8 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (stri
 	return o.Reason, err
 }
 
-// corrections are what people recorded to correct an answer to an operation's review. What is
-// in an archive that is not at hand is left out.
+// corrections lists what operators recorded to correct the answer to an operation's
+// review. Facts in a missing archive are left out.
 func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency string) (said []string, err error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
@@ -227,7 +228,7 @@ func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency st
 	return said, err
 }
 
-// correctionText is what a fact corrects; "" for one that corrects nothing.
+// correctionText describes a fact's correction, "" if it corrects nothing.
 func correctionText(f fact.Fact, currency string) string {
 	x, recorded := f.(fact.LedgerRecorded)
 	if !recorded || x.Corrects == 0 {
@@ -236,7 +237,7 @@ func correctionText(f fact.Fact, currency string) string {
 	return decidedText(x.Movement, x.AmountCents, currency, x.ProxyID, x.By, x.User, x.Reason)
 }
 
-// StateText is the state for people: an answer that was corrected is not the last word.
+// StateText returns the state for people. It shows that an answer was corrected.
 func (o OperationStatus) StateText() string {
 	if len(o.Corrected) > 0 {
 		return string(o.State) + ", corrected"
@@ -244,7 +245,7 @@ func (o OperationStatus) StateText() string {
 	return string(o.State)
 }
 
-// NetText is what was charged and what is left of it, where something came back; "" else.
+// NetText returns the charge and the net amount if something was refunded, else "".
 func (o OperationStatus) NetText() string {
 	if o.RefundedCents == 0 {
 		return ""
@@ -252,8 +253,8 @@ func (o OperationStatus) NetText() string {
 	return fact.Amount(o.ChargedCents-o.RefundedCents, o.Currency)
 }
 
-// acceptance is what a command asked for. Where an archive holds it that is not
-// at hand, it is as much as the ledger kept, and the archive's name.
+// acceptance returns what a command asked for. If the fact is in a missing archive, it
+// returns what the ledger kept and the archive's name.
 func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact.CommandAccepted, archivedIn string, err error) {
 	accepted, err = l.Acceptance(ctx, id)
 	gone, ok := errors.AsType[*ledger.ArchivedError](err)
@@ -265,8 +266,8 @@ func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact
 	return accepted, gone.File, err
 }
 
-// Delivered reads which proxies an order came with, also one that was refunded in part or is
-// in review. What is in an archive that is not at hand is left out.
+// Delivered returns the proxies that an order delivered, even if it was partly refunded
+// or needs review. Facts in a missing archive are left out.
 func Delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]string, error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
@@ -297,7 +298,7 @@ func Delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]str
 	return nil, err
 }
 
-// leftOut reads what a command's acceptance left out.
+// leftOut returns the proxies that a command's acceptance left out.
 func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []LeftOut, err error) {
 	rows, err := l.RowsOf(ctx, commandID)
 	if err != nil {
@@ -317,15 +318,15 @@ func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []Lef
 	return out, nil
 }
 
-// StateConflict is the state of a command whose id was accepted with other
-// content: it is not done, the first one is.
+// StateConflict is the state of a command whose id was accepted with other content. It
+// is not executed; the first one is.
 const StateConflict = "conflict"
 
-// StateOf is the command's state alone; ledger.ErrNotFound as in Status. With a
-// content hash it is the state of that content: a refusal of an earlier content
-// under the same id does not count, an acceptance of another one is a conflict.
-// Message is the hash of the message as it was published (MessageHash), by which a
-// content is known that the intake refused as it read it; "" knows none.
+// StateOf returns only the command's state, or ledger.ErrNotFound as Status does. With a
+// content hash it returns the state of that content: a refusal of other content under
+// the same id does not count, and an acceptance of other content is a conflict. message
+// is the hash of the published message (MessageHash), by which the intake knows content
+// that it refused while parsing; "" if unknown.
 func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
 	accepted, err := l.Command(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -344,8 +345,7 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (s
 	return stateOf(ctx, l, records)
 }
 
-// wasRefused is nil where the command was refused: with one of these hashes, if the
-// content has any.
+// wasRefused returns nil if the command was refused, with one of these hashes if given.
 func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string) error {
 	if hash == "" {
 		_, err := l.Rejection(ctx, id)
@@ -359,7 +359,7 @@ func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string)
 	return ledger.ErrNotFound
 }
 
-// stateOf is the state of the command that has these operations.
+// stateOf returns the state of the command with these operations.
 func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (string, error) {
 	return fact.CommandState(records, func(id string) (map[string]fact.LineState, error) {
 		lines, err := l.Lines(ctx, id)
@@ -371,7 +371,8 @@ func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (s
 	})
 }
 
-// OperationStatusOf is an operation as the ledger alone knows it, without its lines.
+// OperationStatusOf returns an operation's status from its record alone, without its
+// lines.
 func OperationStatusOf(o fact.Operation, currency string) OperationStatus {
 	return OperationStatus{
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,

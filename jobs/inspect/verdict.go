@@ -1,4 +1,4 @@
-// What the evidence of a review says in one sentence.
+// The one-sentence verdict of a review's evidence.
 
 package inspect
 
@@ -12,10 +12,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Outcomes of a verdict. None of them is an answer: a person gives it.
+// Outcomes of a verdict. None is an answer: an operator answers.
 const (
 	VerdictCharged = "charged" // a sign of a charge for everything that is open
-	VerdictPartly  = "partly"  // for some of it
+	VerdictPartly  = "partly"  // for a part of it
 	VerdictNone    = "none"    // no sign of a charge, which proves nothing
 	VerdictUnknown = "unknown" // the evidence does not decide
 )
@@ -28,8 +28,8 @@ type Verdict struct {
 	OrderNo       string     `json:"order_no,omitempty" doc:"The one order that the operation can have made."`
 }
 
-// judge is the verdict on what is open: expected is what that should have cost, 0 where it
-// is not known, and charged what the provider said that it charged for unresolved lines.
+// judge returns the verdict on the open lines. expected is their expected cost, 0 if
+// unknown; charged is what the provider reported as charged for unresolved lines.
 func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	v := &Verdict{Outcome: VerdictUnknown, ExpectedCents: fact.Estimated(expected)}
 	switch {
@@ -54,8 +54,8 @@ func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	return v
 }
 
-// ChargedByWallet is what the operation cost by the provider's wallet; 0 where there is no
-// sign of a charge, or the wallet does not tell.
+// ChargedByWallet returns the operation's cost by the provider's wallet, 0 if there is
+// no sign of a charge or the wallet is inconclusive.
 func (e *Evidence) ChargedByWallet() int64 {
 	if e.WalletGap == nil || e.Verdict == nil || e.Verdict.Outcome != VerdictCharged {
 		return 0
@@ -63,7 +63,7 @@ func (e *Evidence) ChargedByWallet() int64 {
 	return max(*e.WalletGap, 0)
 }
 
-// walletText says what the wallet tells, where only this operation is open.
+// walletText describes the wallet's evidence, if only this operation is open.
 func (e *Evidence) walletText() string {
 	switch {
 	case e.WalletGap == nil:

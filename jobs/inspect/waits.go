@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// waitsFor says why a command does not move by what the ledger knows: a pause, a
-// hold, a time; "" where it is in progress or has ended.
+// waitsFor returns why a command is blocked: a pause, a hold or a time. It returns "" if
+// the command is in progress or has ended.
 func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 	for _, o := range records {
 		waiting := o.State == fact.StateWaiting
@@ -36,7 +36,7 @@ func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 	return ""
 }
 
-// PauseText says what is paused, why, since when and until when.
+// PauseText describes a pause: its scope, cause, start and end.
 func PauseText(p ledger.Pause) string {
 	what := "the account is paused"
 	if p.Scope != decide.ScopeAccount {

@@ -1,5 +1,5 @@
-// The most that an operation of unknown price may have cost: without it nothing missing
-// from the wallet would be noticed while such an operation is open.
+// Upper bounds on the cost of operations of unknown price. Without a bound, no missing
+// money would be noticed while such an operation is open.
 
 package reconcile
 
@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// boundMargin widens what an operation should cost to what it may cost, in percent:
-	// prices rise, and the last one paid may be old.
+	// boundMargin is the bound in percent of the expected cost: prices rise, and the
+	// last price may be old.
 	boundMargin = 150
-	// offerPages bounds how many pages of offers are read for a list price, and pricesKept
-	// how long it serves.
+	// offerPages bounds the pages of offers read for a list price. pricesKept is how
+	// long the price is cached.
 	offerPages = 5
 	pricesKept = time.Hour
 )
 
-// listPrices are the prices of offers for one proxy and so many days.
+// listPrices holds the prices of offers for one proxy and a number of days.
 type listPrices struct {
 	at      time.Time
 	of      map[string]int64
 	dearest int64
 }
 
-// bound puts a bound in the place of each unknown price, where there is one: from what was
-// last paid, the list price, or the command's own ceiling.
+// bound replaces each unknown price with a bound, if there is one: from the last price,
+// the list price, or the command's ceiling.
 func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	most := map[string]fact.Cents{}
 	for _, open := range [][]ledger.Exposure{w.Before.Open, w.After.Open} {
@@ -55,7 +55,7 @@ func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	return nil
 }
 
-// mostOf is the most that an operation may cost, in cents; 0 where nothing tells.
+// mostOf returns the most that an operation may cost, in cents; 0 if unknown.
 func (p *Pass) mostOf(ctx context.Context, e ledger.Exposure) (int64, error) {
 	accepted, err := p.Ledger.Acceptance(ctx, e.CommandID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -78,8 +78,8 @@ func (p *Pass) mostOf(ctx context.Context, e ledger.Exposure) (int64, error) {
 	return min(cents, decide.MaxLineCents) * boundMargin / 100, nil
 }
 
-// expected is what an operation should cost at the dearest price that is known of what it
-// buys, 0 where none is.
+// expected returns an operation's cost at the highest known price of what it buys, 0 if
+// none is known.
 func (p *Pass) expected(ctx context.Context, e ledger.Exposure, c command.Command) (cents int64, err error) {
 	if e.Kind.OfProxies() {
 		paid, err := p.Ledger.Dearest(ctx, c.DurationDays)
@@ -99,8 +99,8 @@ func (p *Pass) expected(ctx context.Context, e ledger.Exposure, c command.Comman
 	return cents, nil
 }
 
-// offered reads the list prices for so many days. What cannot be read bounds nothing: the
-// pass says so.
+// offered reads the list prices for a number of days. The pass notes prices that cannot
+// be read; they bound nothing.
 func (p *Pass) offered(ctx context.Context, days int64) listPrices {
 	if kept, ok := p.prices[days]; ok && p.Clock().Sub(kept.at) < pricesKept {
 		return kept

@@ -1,4 +1,4 @@
-// Which operation of this ledger may have made an order that the provider shows.
+// Which operation of this ledger may have made an order of the provider's.
 
 package reconcile
 
@@ -18,11 +18,12 @@ import (
 	"perennial/upstream"
 )
 
-// Maker is an order operation of this ledger without a number, and what it asked for.
+// Maker is an order operation of this ledger without an order number, and what it asked
+// for.
 type Maker struct {
 	fact.Operation
 
-	Items []command.Item // nil: not known any more
+	Items []command.Item // nil: no longer known
 }
 
 // MakerOf reads what an operation asked for.
@@ -38,10 +39,9 @@ func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, er
 	return Maker{o, c.Items}, err
 }
 
-// CannotHaveMade says why the operation cannot have made an order that the
-// provider shows; "" when nothing that is shown excludes it. It is the one rule for
-// what `reviews show` offers, for what a person's answer may name, and for whether an
-// order is taken for one made elsewhere.
+// CannotHaveMade returns why the operation cannot have made an order of the provider's,
+// "" if nothing excludes it. `reviews show`, the answers to reviews, and the detection
+// of orders made elsewhere all use this rule.
 func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	switch {
 	case m.FirstSentAt != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(m.FirstSentAt.Add(-upstream.MaxSkew)):
@@ -67,8 +67,8 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	return ""
 }
 
-// explains is whether a person's answer for the operation is about an order that it can have
-// made: it cost as much, and was there when the person answered.
+// explains reports whether an operator's answer for the operation can be about this
+// order: it cost as much, and existed at the time of the answer.
 func (m Maker) explains(x ForeignOrder) bool {
 	return m.ChargedCents-m.RefundedCents == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
 }
@@ -81,29 +81,29 @@ func quantities(of map[string]int64) string {
 	return strings.Join(FirstFew(all), ", ")
 }
 
-// ForeignOf is what counts of an order's detail.
+// ForeignOf extracts the relevant data of an order's detail.
 func ForeignOf(o upstream.Order) ForeignOrder {
 	x := ForeignOrder{CreatedAt: o.CreatedAt, Read: true, Items: o.Items}
 	if o.TotalCents != nil {
 		x.NetCents = *o.TotalCents - decide.RefundOf(o)
 	}
-	if o.Delivery.Present && o.Refund == nil { // what is refunded may not be expected any more
+	if o.Delivery.Present && o.Refund == nil { // a refunded proxy may no longer be expected
 		x.Expected = o.Delivery.ExpectedCount
 	}
 	return x
 }
 
-// ForeignOrder is an order of the provider's list that the ledger does not know.
+// ForeignOrder is an order in the provider's list that the ledger does not know.
 type ForeignOrder struct {
 	CreatedAt time.Time
-	NetCents  int64 // its total less its refund
+	NetCents  int64 // total less refund
 	Items     []upstream.OrderItem
-	Expected  int64 // proxies; 0: not known
+	Expected  int64 // proxies; 0: unknown
 	Before    bool  // older than the ledger: its money is in the opening balance
 	Read      bool
 }
 
-// Stamp is an instant for an explanation.
+// Stamp formats an instant for an explanation.
 func Stamp(at time.Time) string {
 	if at.IsZero() {
 		return "at a time that is not given"
@@ -114,7 +114,7 @@ func Stamp(at time.Time) string {
 // few is how many ids an explanation names.
 const few = 8
 
-// FirstFew bounds a list of ids for an explanation.
+// FirstFew shortens a list of ids for an explanation.
 func FirstFew(ids []string) []string {
 	if len(ids) <= few {
 		return ids

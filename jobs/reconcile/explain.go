@@ -12,48 +12,47 @@ import (
 	"perennial/ledger/fact"
 )
 
-// effect is how a finding would have moved the wallet away from the books.
+// effect is how a finding would move the wallet away from the books.
 type effect struct {
-	cents int64 // positive: the wallet holds more; 0 where the amount is not known
+	cents int64 // positive: the wallet holds more; 0: unknown amount
 	up    bool  // it may hold more
 	down  bool  // it may hold less
 }
 
 func by(cents int64) effect { return effect{cents, cents > 0, cents < 0} }
 
-// ofUnknown are effects whose amount the finding does not hold.
+// Effects of findings without an amount.
 var (
 	less   = effect{down: true}
 	more   = effect{up: true}
 	either = effect{up: true, down: true}
 )
 
-// onWallet is a finding's effect on the wallet; none where it does not concern what the
-// provider charged.
+// onWallet returns a finding's effect on the wallet, none if it is not about charges.
 func (f Finding) onWallet() effect {
 	switch f.Kind {
-	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // what the provider charged beyond the books
+	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // the provider charged more than the books hold
 		return by(-f.AmountCents)
-	case decide.FindingRefund, decide.FindingNotMoved: // what came back, or was not charged
+	case decide.FindingRefund, decide.FindingNotMoved: // refunded, or not charged
 		return by(f.AmountCents)
-	case decide.FindingRenewed: // its price, where it is known, is taken off
+	case decide.FindingRenewed: // its price, if known, is subtracted
 		if f.AmountCents == 0 {
 			return less
 		}
 		return by(f.AmountCents)
-	case decide.FindingOrderCurrency: // charged in another currency, and not booked
+	case decide.FindingOrderCurrency: // charged in another currency and not booked
 		return less
 	case decide.FindingRefundCurrency:
 		return more
-	case decide.FindingRefundAmount: // what came back in all, and not by how much the books differ
+	case decide.FindingRefundAmount: // the total refund, not the difference to the books
 		return either
 	}
 	return effect{}
 }
 
-// CouldExplain names what else this pass knows that could have moved the wallet by
-// the difference, or by a part of it: in its direction, and, where the amount is
-// known, by no more than the wallet is away from the far end of its interval.
+// CouldExplain names other findings of this pass that could have moved the wallet by the
+// difference, or by a part of it. They match in direction and, if the amount is known,
+// do not exceed the distance to the far end of the wallet's range.
 func (p *Pass) CouldExplain(difference int64) string {
 	var found []string
 	for _, f := range p.Findings {
@@ -78,8 +77,8 @@ func (p *Pass) CouldExplain(difference int64) string {
 	return text
 }
 
-// suspectAnswers adds to a finding of the wallet what people answered to reviews since the
-// wallet last agreed: a wrong answer is likelier than a movement that no record explains.
+// suspectAnswers adds the answers to reviews since the wallet last agreed to a finding
+// of the wallet. A wrong answer is likelier than an unexplained movement.
 func (p *Pass) suspectAnswers(ctx context.Context) error {
 	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
 	if i < 0 {
@@ -110,10 +109,11 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 	return err
 }
 
-// decisionsRead is how many of the latest decisions are read for answers to reviews.
+// decisionsRead bounds how many of the latest operator decisions are searched for
+// answers.
 const decisionsRead = 200
 
-// About is what a finding is of.
+// About returns what a finding is about.
 func (f Finding) About() string {
 	switch {
 	case f.OrderNo != "":

@@ -10,10 +10,9 @@ import (
 	"perennial/jobs/decide"
 )
 
-// outsideRenewals makes findings of expiries that moved and that no renewal of
-// this ledger explains: a person renewed them at the provider's own site, and a top-up of
-// the same amount would hide it from the wallet. What a person records as spent
-// elsewhere explains those that were seen before.
+// outsideRenewals finds expiries that moved without a renewal in this ledger. Somebody
+// renewed them on the provider's site; a top-up of the same amount would hide that from
+// the wallet check. A recorded external movement explains those seen before it.
 func (p *Pass) outsideRenewals(ctx context.Context) error {
 	moved, err := p.Ledger.MovedOutside(ctx)
 	if err != nil {

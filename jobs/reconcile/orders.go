@@ -15,15 +15,15 @@ import (
 	"perennial/upstream"
 )
 
-// changedLimit is how many settled operations are read at once, and changedMost
-// how many one pass takes up; the rest is taken up by the next.
+// changedLimit is how many settled operations are read at once. changedMost bounds those
+// of one pass; the next pass continues.
 const (
 	changedLimit = 2000
 	changedMost  = 50_000
 )
 
-// changed takes up what was settled since the last pass: orders to be compared
-// at once, renewals whose expiries are to be seen.
+// changed takes up what settled since the last pass: orders are compared at once,
+// renewals have their expiries checked later.
 func (p *Pass) changed(ctx context.Context) error {
 	for taken := 0; taken < changedMost; taken += changedLimit {
 		facts, err := p.Ledger.ChangedSince(ctx, p.ChangedSeq, changedLimit)
@@ -57,8 +57,8 @@ func (p *Pass) take(ctx context.Context, facts []ledger.Changed) error {
 	return nil
 }
 
-// someOrders compares the orders that changed, differed or are in review, and
-// then as many older ones as the pass has requests left, in turn.
+// someOrders compares the orders that changed, differed or need review. It spends the
+// pass's remaining requests on older orders, in turn.
 func (p *Pass) someOrders(ctx context.Context) error {
 	reviews, err := p.Ledger.OperationsIn(ctx, fact.StateReview, changedLimit)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *Pass) someOrders(ctx context.Context) error {
 		}
 	}
 	p.grant()
-	seen, reserved := map[string]bool{}, p.Left/2 // for the turn through all
+	seen, reserved := map[string]bool{}, p.Left/2 // for the turn through all orders
 	for _, no := range inTurn(p.Sticky, p.stickyTurn) {
 		seen[no] = true
 		if p.Left <= reserved {
@@ -89,7 +89,7 @@ func (p *Pass) someOrders(ctx context.Context) error {
 	}
 	for _, o := range turn {
 		if p.Left <= 0 {
-			return nil // the turn continues with the next pass
+			return nil // the next pass continues the turn
 		}
 		if !seen[o.OrderNo] {
 			if err := p.order(ctx, o); err != nil {
@@ -99,7 +99,7 @@ func (p *Pass) someOrders(ctx context.Context) error {
 		p.orderCursor = o.OrderNo
 	}
 	if len(turn) < limit {
-		p.orderCursor = "" // from the beginning
+		p.orderCursor = "" // start again from the beginning
 	}
 	return nil
 }
@@ -123,10 +123,9 @@ func (p *Pass) orderNamed(ctx context.Context, orderNo string) error {
 	return p.order(ctx, o)
 }
 
-// order compares one order's money with a fresh read of its detail. An order
-// that is still polled is left to its polls, which compare in the same way: it
-// must not be read earlier than the provider said (customer-api.md, Order
-// status, rule 1).
+// order compares one order's money with a fresh read of its detail. An order that is
+// still polled is left to its polls, which make the same comparison: it must not be read
+// earlier than the provider said (customer-api.md, Order status, rule 1).
 func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	if o.State == fact.StateOpen {
 		return nil
@@ -177,10 +176,10 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	return nil
 }
 
-// nameProxies notes the proxies that an order's detail shows and that no fact names yet. The next
-// pass reads the order again, in case this one fails before the fact is written.
+// nameProxies notes the proxies of an order's detail that no fact names yet. The next
+// pass reads the order again, in case this pass fails before it writes the fact.
 func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstream.Order) error {
-	if detail.OrderNo != o.OrderNo { // another's: its proxies are not believed
+	if detail.OrderNo != o.OrderNo { // another order: its proxies are not trusted
 		return nil
 	}
 	ids, _ := decide.Delivered("", detail, 0)
@@ -191,7 +190,7 @@ func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstrea
 	others := func(id string) bool { return by[id] != "" && by[id] != o.ID }
 	accepted, err := p.Ledger.Acceptance(ctx, o.CommandID)
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
-		return nil // its labels are not known any more
+		return nil // its labels are no longer known
 	}
 	if err != nil {
 		return err
@@ -209,8 +208,8 @@ func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstrea
 	return nil
 }
 
-// missing is the finding of an order that the provider does not know, unless what is booked
-// for it was taken back.
+// missing returns the finding of an order that the provider does not know, unless its
+// booking was reversed.
 func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 	net := o.ChargedCents - o.RefundedCents + recorded
 	if net == 0 {
@@ -219,8 +218,8 @@ func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 	return []Finding{{Kind: decide.FindingMissing, AmountCents: -net, Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(net)}}
 }
 
-// compare says where an order's detail and the books differ: at most one finding about
-// its money, of what the provider charged net less what is booked and recorded for it.
+// compare returns the differences between an order's detail and the books. At most one
+// is about money: the provider's net charge less what is booked and recorded.
 func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) []Finding {
 	money, others, foreign := p.doubts(o, detail, recorded)
 	total, refunded := o.ChargedCents, decide.RefundOf(detail)
@@ -251,18 +250,18 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) 
 	return []Finding{f}
 }
 
-// doubts are what a poll that read the detail now would book or find: about money, without
-// amounts, and about other things. foreign says that an amount is in another currency, so
-// that nothing can be compared.
+// doubts returns what a poll of this detail would book or find: findings about money,
+// without amounts, and others. foreign says that an amount is in another currency and
+// nothing can be compared.
 func (p *Pass) doubts(o fact.Operation, detail upstream.Order, recorded int64) (money, others []Finding, foreign bool) {
 	var unbooked fact.OrderState
 	for _, f := range decide.Money(decide.Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {
 		switch f.Finding {
 		case decide.FindingDecimal:
-			p.notef("order %s: %s", o.OrderNo, f.Explanation) // the poll that booked it has published it
+			p.notef("order %s: %s", o.OrderNo, f.Explanation) // the poll that booked it published it
 		case decide.FindingOrderCurrency, decide.FindingRefundCurrency:
 			foreign = true
-			if recorded == 0 && o.State != fact.StateResolved { // else a person said what it cost
+			if recorded == 0 && o.State != fact.StateResolved { // otherwise an operator stated its cost
 				others = append(others, Finding{Kind: f.Finding, AmountCents: f.AmountCents, Explanation: f.Explanation})
 			}
 		default:

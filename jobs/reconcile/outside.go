@@ -17,12 +17,12 @@ import (
 	"perennial/upstream"
 )
 
-// listing is the position in the provider's list of orders. The next pass continues
-// there when there are more pages than one pass may read.
+// listing is the position in the provider's list of orders. If one pass cannot read all
+// pages, the next continues there.
 type listing = upstream.Pages[upstream.OrderSummary]
 
-// Outside follows the orders list and notes the numbers that the ledger does not hold.
-// A summary gives nothing but its number, so each such order is read once.
+// Outside reads the list of orders and notes the numbers that the ledger does not hold.
+// A summary has only the number, so each such order is read once.
 func (p *Pass) Outside(ctx context.Context) error {
 	if err := p.listed(ctx); err != nil {
 		return p.orderError(err)
@@ -54,7 +54,7 @@ func (p *Pass) Outside(ctx context.Context) error {
 	return p.judgeForeign(ctx)
 }
 
-// listed walks the list's pages for as long as its share lasts.
+// listed reads the list's pages while the pass has requests left.
 func (p *Pass) listed(ctx context.Context) error {
 	p.grant()
 	p.list.Size = ListingPage
@@ -91,8 +91,8 @@ func (p *Pass) listed(ctx context.Context) error {
 	return nil
 }
 
-// numbers are those of a page's orders, also where the rest of the summary cannot be read:
-// each is read on its own.
+// numbers returns the order numbers of a page, even of unreadable summaries: each order
+// is read separately.
 func numbers(page upstream.Page[upstream.OrderSummary]) (all []string) {
 	for _, o := range page.Items {
 		all = append(all, o.OrderNo)
@@ -122,14 +122,14 @@ func (p *Pass) unknown(ctx context.Context, orders []string) error {
 	return nil
 }
 
-// readForeign reads an unknown order's detail: in turn again while it counts, for
-// it may be refunded; once when it is older than the ledger.
+// readForeign reads an unknown order's detail. While the order counts it is read again
+// in turn, because it may be refunded. An order older than the ledger is read once.
 func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) error {
 	if p.Foreign[no].Before {
 		return nil
 	}
 	if _, err := p.Ledger.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
-		delete(p.Foreign, no) // its reply has come since
+		delete(p.Foreign, no) // its reply has arrived since
 		return err
 	}
 	if !p.May() {
@@ -153,14 +153,14 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	p.foreignTurn, p.Fresh[no] = no, true
 	p.Compared.Outside++
 	x := ForeignOf(o)
-	// Instants of the API may be whole seconds.
+	// The API's instants may be whole seconds.
 	x.Before = !o.CreatedAt.IsZero() && o.CreatedAt.Before(opened.Truncate(time.Second))
 	p.Foreign[no] = x
 	return nil
 }
 
-// judgeForeign makes findings of what was read, but for orders that a person
-// recorded and those that an operation of this ledger may have made.
+// judgeForeign reports the orders that were read, except those that an operator recorded
+// and those that an operation of this ledger may have made.
 func (p *Pass) judgeForeign(ctx context.Context) error {
 	recorded, err := p.Ledger.RecordedFor(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 	return nil
 }
 
-// makers are the operations of this ledger that may have made an order that is not known.
+// makers returns the operations of this ledger that may have made an unknown order.
 func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	operations, err := p.Ledger.OrdersWithoutNumber(ctx)
 	ours := make([]Maker, len(operations))
@@ -206,14 +206,14 @@ func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	return ours, err
 }
 
-// attribution is which operations of this ledger may have made an unknown order.
+// attribution names the operations of this ledger that may have made an unknown order.
 type attribution struct {
-	settled bool     // the reply of one in progress will name it, or a person's answer explains it
+	settled bool     // a pending reply will name it, or an operator's answer explains it
 	reviews []string // operations in review that may have made it
 }
 
-// attribute looks for the operation that an unknown order may belong to. One
-// answer of a person explains one order, so it is taken out of the list.
+// attribute finds the operation that an unknown order may belong to. An answer explains
+// only one order, so its operation is removed from the returned list.
 func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 	var a attribution
 	for i, o := range ours {
@@ -228,16 +228,16 @@ func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
 			}
 		case fact.StateAccepted, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered,
-			fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateRejected: // its reply names its order
+			fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateRejected: // its reply named its order
 			a.settled = true
 		}
 	}
 	return a, ours
 }
 
-// nameAnswered gives an order to the operation that a person answered without its number, as
-// while the provider could not be read: its proxies carry the labels of the command. Only
-// where all orders were read, and the two fit each other and nothing else.
+// nameAnswered assigns an order to the operation that an operator answered without its
+// number, so that its proxies carry the command's labels. It does so only if all orders
+// were read, and the two match each other and nothing else.
 func (p *Pass) nameAnswered(ctx context.Context, ours []Maker, recorded map[string]int64) error {
 	fits := p.fits(ours, recorded)
 	for _, o := range ours {
@@ -259,8 +259,8 @@ func (p *Pass) nameAnswered(ctx context.Context, ours []Maker, recorded map[stri
 	return nil
 }
 
-// fits are, by operation, the unknown orders that it can have made, and by order such
-// operations; nil where not all orders were read.
+// fits maps each operation to the unknown orders that it can have made, and each order
+// to its possible operations. It returns nil unless all orders were read.
 func (p *Pass) fits(ours []Maker, recorded map[string]int64) map[string][]string {
 	fits := map[string][]string{}
 	for no, x := range p.Foreign {
@@ -300,6 +300,6 @@ func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker a
 	p.find(f)
 }
 
-// ListingPage is how many items a page is asked for. The client asks for fewer
-// where the provider refuses it.
+// ListingPage is the requested page size. The client asks for less if the provider
+// refuses it.
 const ListingPage = 200

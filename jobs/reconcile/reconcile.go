@@ -1,5 +1,5 @@
-// The Reconciler and one Pass of it: findings, the share of requests, and the order of
-// the comparisons.
+// The Reconciler and its Pass: findings, the budget of requests, and the order of
+// comparisons.
 
 package reconcile
 
@@ -30,11 +30,11 @@ type Finding struct {
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
 	Explanation string `json:"explanation" doc:"The difference, for people."`
 
-	// Carried says that an earlier pass found it, and this one could not look.
+	// Carried says that an earlier pass found it, and this one could not check it.
 	Carried bool `json:"-"`
 }
 
-// Key tells one finding from another: a difference that stays is published once.
+// Key identifies a finding. A persistent difference is published once.
 func (f Finding) Key() string {
 	return strings.Join([]string{f.Kind, strconv.FormatInt(f.AmountCents, 10), f.OrderNo, f.OperationID, f.ProxyID}, "\x00")
 }
@@ -66,10 +66,10 @@ type Compared struct {
 	Left     int  `json:"left" doc:"Orders and expiries that this pass had no request left for."`
 }
 
-// Agrees reports whether all was compared and agreed.
+// Agrees reports whether everything was compared and agreed.
 func (x Reconciliation) Agrees() bool { return x.OK != nil && *x.OK }
 
-// DifferenceCents is by how much the wallet is outside of what the books allow.
+// DifferenceCents is how far the wallet is outside the range that the books allow.
 func (x Reconciliation) DifferenceCents() int64 {
 	for _, f := range x.Findings {
 		if f.Kind == decide.FindingWallet {
@@ -79,7 +79,7 @@ func (x Reconciliation) DifferenceCents() int64 {
 	return 0
 }
 
-// Statements is the provider as a reconciliation reads it.
+// Statements is a reconciliation's view of the provider.
 type Statements interface {
 	Wallet(ctx context.Context) (upstream.Wallet, error)
 	Order(ctx context.Context, orderNo string) (upstream.Order, error)
@@ -88,41 +88,40 @@ type Statements interface {
 	OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error)
 }
 
-// ReconcilerConfig is what a Reconciler is made of. Everything without a
-// default is required.
+// ReconcilerConfig configures a Reconciler. Fields without a default are required.
 type ReconcilerConfig struct {
 	Account    string
 	Ledger     *ledger.Ledger
 	Statements Statements
 	Binding    fact.Binding
 	Clock      func() time.Time
-	// Pass is called before each request: the account's rate. Default: no wait.
+	// Pass is called before each request and applies the account's rate. Default: no
+	// wait.
 	Pass func(ctx context.Context) error
-	// Heard hears every reply. Default: nothing does.
+	// Heard is called with each reply. Default: no call.
 	Heard func(ctx context.Context, server time.Time, err error)
 	// Reads bounds the order details, proxies and pages of one pass. Default 200.
 	Reads int
 }
 
-// Reconciler compares a ledger with the provider. It remembers where its turn
-// through the older orders stands, so one is kept for an account. Its methods
-// are for one goroutine at a time.
+// Reconciler compares a ledger with the provider. It keeps its position in the turn
+// through older orders, so keep one per account. It is not safe for concurrent use.
 type Reconciler struct {
 	ReconcilerConfig
 
 	loaded      bool
-	ChangedSeq  int64                   // facts up to here were compared
-	orderCursor string                  // the last order of the turn through all
-	stickyTurn  string                  // the last of sticky that was read
-	foreignTurn string                  // the last of foreign that was read
-	renewals    string                  // the last renewal of the turn through all
+	ChangedSeq  int64                   // facts up to this sequence were compared
+	orderCursor string                  // last order of the turn through all
+	stickyTurn  string                  // last one of Sticky that was read
+	foreignTurn string                  // last one of Foreign that was read
+	renewals    string                  // last renewal of the turn through all
 	Sticky      map[string]bool         // orders to compare in every pass
-	Known       map[string][]Finding    // what an order, or a line, differed by when it was last read
-	settledAt   map[string]time.Time    // renewals whose expiries are still to be seen
-	list        listing                 // through the provider's orders
+	Known       map[string][]Finding    // differences of an order or line at its last read
+	settledAt   map[string]time.Time    // renewals whose expiries are still to be checked
+	list        listing                 // position in the provider's orders
 	Foreign     map[string]ForeignOrder // orders that the ledger does not know
 	prices      map[int64]listPrices    // by days
-	missing     *Finding                // money that the wallet lacked when it last had a lower bound
+	missing     *Finding                // what the wallet lacked when it last had a lower bound
 }
 
 // NewReconciler makes a reconciler.
@@ -145,19 +144,18 @@ func NewReconciler(c ReconcilerConfig) *Reconciler {
 type Pass struct {
 	*Reconciler
 	Reconciliation
-	Left  int             // requests that the present step may still make
-	added map[string]bool // renewals that it has added up
-	Fresh map[string]bool // orders made elsewhere that it has read
-	whole bool            // it has seen the end of the list of orders
+	Left  int             // requests that the current step may still make
+	added map[string]bool // renewals already added up
+	Fresh map[string]bool // orders made elsewhere that this pass read
+	whole bool            // the end of the order list was reached
 }
 
 // recently is how far back the first pass reads changed operations.
 const recently = 24 * time.Hour
 
-// Reconcile compares orders, renewals and the wallet, in this order: what the
-// orders show may explain the wallet. readWallet reads the wallet once the
-// moment for it has come; nil reads it at once. An error is the provider's or
-// the ledger's; then nothing is known.
+// Reconcile compares orders, renewals and the wallet, in this order, because orders may
+// explain the wallet. readWallet chooses the moment to read the wallet; nil reads it at
+// once. An error is the provider's or the ledger's, and leaves the result unknown.
 func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Context) (WalletReading, error)) (Reconciliation, error) {
 	if readWallet == nil {
 		readWallet = c.ReadWallet
@@ -191,7 +189,7 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	return p.Reconciliation, nil
 }
 
-// Load takes up what an earlier run found and no person explained since.
+// Load loads the findings of an earlier run that no operator has explained since.
 func (c *Reconciler) Load(ctx context.Context) error {
 	if c.loaded {
 		return nil
@@ -200,7 +198,7 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What settled since the last agreement may not have been compared: the runner may
+	// Settlements since the last agreement may not have been compared: the runner may
 	// have been stopped for days.
 	since := c.Clock().Add(-recently)
 	if agreed != nil && agreed.At.Add(-time.Hour).Before(since) {
@@ -212,7 +210,7 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	for _, f := range told {
 		was := Finding{Kind: f.Finding, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
 		switch {
-		case f.Finding == decide.FindingWallet && f.AmountCents < 0 && c.missing == nil: // the newest comes first
+		case f.Finding == decide.FindingWallet && f.AmountCents < 0 && c.missing == nil: // newest first
 			c.missing = &was
 		case f.Finding == decide.FindingNotMoved:
 			c.settledAt[f.OperationID] = time.Time{}
@@ -228,8 +226,8 @@ func (c *Reconciler) Load(ctx context.Context) error {
 
 func (p *Pass) find(f Finding) { p.Findings = append(p.Findings, f) }
 
-// still repeats what was found when this was last read: it could not be read
-// again, so it has not been explained.
+// still repeats the findings of the last read, because this one failed and nothing
+// explains them.
 func (p *Pass) still(key, what string) {
 	p.notef("%s was left to the next pass", what)
 	p.Compared.Left++
@@ -240,11 +238,11 @@ func (p *Pass) notef(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-// grant gives the coming step its share of the pass's requests, and what the steps
-// before it have left, so that no step uses up the share of a later one.
+// grant gives the next step its share of the pass's requests plus what earlier steps
+// left. No step can use up a later step's share.
 func (p *Pass) grant() { p.Left += max(1, p.Reads/4) }
 
-// inTurn is a set in its order, beginning after the last one of the turn before.
+// inTurn returns a set in order, starting after the last one of the previous turn.
 func inTurn[T any](set map[string]T, last string) []string {
 	all := slices.Sorted(maps.Keys(set))
 	at, found := slices.BinarySearch(all, last)
@@ -254,7 +252,7 @@ func inTurn[T any](set map[string]T, last string) []string {
 	return slices.Concat(all[at:], all[:at])
 }
 
-// May takes one request out of the pass's share; false when it is used up.
+// May takes one request out of the pass's share, and returns false if none is left.
 func (p *Pass) May() bool {
 	if p.Left <= 0 {
 		return false
@@ -263,8 +261,7 @@ func (p *Pass) May() bool {
 	return true
 }
 
-// unreadable reports whether an error only says that the key may not read this:
-// the rest of the pass continues, and says so.
+// unreadable reports whether the key may not read this. The pass notes it and continues.
 func (p *Pass) unreadable(err error, what string) bool {
 	if !errors.Is(err, upstream.CodeInsufficientScope) {
 		return false
@@ -273,15 +270,15 @@ func (p *Pass) unreadable(err error, what string) bool {
 	return true
 }
 
-// aboutOne reports whether the read of one order says nothing of the others: no request
-// can name it, or the provider answers with a code or data that mean only that order.
-// Whatever may concern the whole account ends the pass.
+// aboutOne reports whether a failed read concerns only one order: no request can name
+// it, or the reply's code or data is about that order. An error that may concern the
+// whole account ends the pass.
 func aboutOne(err error) bool {
 	var answered *upstream.Error
 	return errors.Is(err, upstream.ErrBadID) || errors.As(err, &answered) && decide.OfOneOrder(answered.Code)
 }
 
-// Fetch makes one request: through the rate, and heard.
+// Fetch makes one request, within the rate, and passes its reply to Heard.
 func Fetch[T any](ctx context.Context, c *Reconciler, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := c.Pass(ctx); err != nil {

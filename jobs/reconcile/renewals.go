@@ -1,4 +1,5 @@
-// The comparison of renewals: their sums in the ledger, and the expiries they paid for.
+// The comparison of renewals: their sums in the ledger, and the expiries that they
+// extended.
 
 package reconcile
 
@@ -16,8 +17,8 @@ import (
 	"perennial/upstream"
 )
 
-// turnOfRenewals is how many older renewals one pass adds up. They are in the
-// ledger alone: no request is made.
+// turnOfRenewals is how many older renewals one pass adds up. The ledger alone holds
+// them; no request is made.
 const turnOfRenewals = 500
 
 func (p *Pass) someRenewals(ctx context.Context) error {
@@ -37,8 +38,8 @@ func (p *Pass) someRenewals(ctx context.Context) error {
 	return nil
 }
 
-// renewal compares what a renewal says was charged and refunded with its
-// transfers and its lines: gross = net + refunded, in each of the three.
+// renewal compares a renewal's charge and refund with its transfers and its lines. In
+// each, gross = net + refunded.
 func (p *Pass) renewal(ctx context.Context, id string) error {
 	if p.added[id] {
 		return nil
@@ -64,8 +65,8 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 // movesWithin is how long the provider may take to show a renewed expiry.
 const movesWithin = 10 * time.Minute
 
-// expiries checks that what was renewed expires later than before, once the provider
-// had its time to show it. What was read since serves.
+// expiries checks that renewed proxies expire later than before, once the provider has
+// had movesWithin to show it. Reads made since then are used.
 func (p *Pass) expiries(ctx context.Context) error {
 	p.grant()
 	now := p.Clock()
@@ -80,7 +81,7 @@ func (p *Pass) expiries(ctx context.Context) error {
 		}
 		done := true
 		for _, l := range lines {
-			if l.State != fact.LineSucceeded && l.State != fact.LineCharged { // charged: a person said so
+			if l.State != fact.LineSucceeded && l.State != fact.LineCharged { // charged: an operator said so
 				continue
 			}
 			p.Compared.Expiries++
@@ -100,8 +101,9 @@ func (p *Pass) expiries(ctx context.Context) error {
 	return nil
 }
 
-// moved reports whether a line needs no further check: its expiry moved, the earlier one
-// is not known, or all of its charge came back. When it did not move, that is a finding.
+// moved reports whether a line needs no further check: its expiry moved, its earlier
+// expiry is unknown, or its charge was fully refunded. An expiry that did not move is a
+// finding.
 func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine, settled time.Time) (bool, error) {
 	seen, err := p.Ledger.Proxy(ctx, l.ProxyID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
@@ -109,10 +111,10 @@ func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine
 	}
 	before := l.ObservedExpiresAt
 	if before == nil || l.RefundedCents > 0 && l.RefundedCents >= l.ChargedCents {
-		return true, nil // its expiry was not read before it was renewed, or nothing is paid
+		return true, nil // no expiry was read before the renewal, or nothing is paid
 	}
 	key := operation + " " + l.ProxyID
-	from := *before // where the days that were paid for begin is not given
+	from := *before // the API does not say where the paid days begin
 	if !settled.IsZero() && settled.Before(from) {
 		from = settled
 	}

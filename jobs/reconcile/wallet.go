@@ -1,4 +1,4 @@
-// The comparison of the provider's wallet with the book's balance, as an interval.
+// The comparison of the provider's wallet with the ledger balance, as a range.
 
 package reconcile
 
@@ -27,14 +27,14 @@ type WalletCheck struct {
 	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes: nothing can be said yet."`
 }
 
-// WalletReading is a wallet with the books just before and just after it.
+// WalletReading is a wallet read between two reads of the books.
 type WalletReading struct {
 	ProviderCents int64
-	Balance       string // the same as a decimal string
+	Balance       string // same amount, as a decimal string
 	Currency      string
 	Before, After ledger.Position
-	Moved         bool    // something was sent or booked in between
-	Earlier       []int64 // what the books held before each booking that reads may not show yet
+	Moved         bool    // something was sent or booked between the two reads
+	Earlier       []int64 // balance before each booking that reads may not show yet
 }
 
 // ReadWallet reads the wallet between two reads of the books.
@@ -61,14 +61,14 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	return w, err
 }
 
-// exact reports whether nothing was in progress from before the reading to after it.
+// exact reports whether nothing was in progress during the whole reading.
 func (w WalletReading) exact() bool {
 	return !w.Moved && len(w.Before.Open) == 0 && len(w.After.Open) == 0
 }
 
-// Check widens the book balance by everything that could have happened to the
-// wallet when it was read and is not booked. What was booked between the two reads of
-// the books may have happened on either side of the wallet's, so it widens too.
+// Check widens the ledger balance by everything unbooked that may have moved the wallet.
+// Bookings between the two reads of the books may have happened before or after the
+// wallet's read, so they widen the range too.
 func (w WalletReading) Check() WalletCheck {
 	x := WalletCheck{ProviderCents: w.ProviderCents, BookCents: w.After.WalletCents}
 	low, high := w.Before.WalletCents, w.Before.WalletCents
@@ -97,8 +97,7 @@ func (w WalletReading) Check() WalletCheck {
 	return x
 }
 
-// wallet makes a finding of a wallet outside of its interval, with everything
-// that could explain it.
+// wallet reports a wallet outside its range, with everything that could explain it.
 func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet
@@ -143,8 +142,8 @@ func (p *Pass) wallet(w WalletReading) {
 	p.find(f)
 }
 
-// carryMissing repeats what the wallet lacked when it could last be compared: it is not
-// explained.
+// carryMissing repeats the difference of the last comparable wallet, because nothing
+// explains it.
 func (p *Pass) carryMissing() {
 	if p.Reconciler.missing != nil {
 		f := *p.Reconciler.missing

@@ -1,10 +1,10 @@
-// Package listing keeps the ledger's table of an account's proxies fresh by complete passes
-// over the provider's list.
+// Package listing keeps the ledger's table of an account's proxies fresh by complete
+// passes over the provider's list.
 //
-// It promises: a pass that broke off, or whose process ended, continues at its page; what one
-// pass does not show stays in the table and is read on its own; a pass that loses too much
-// serves nothing and is a fact; an entry that cannot be read spoils no other.
+// An interrupted pass continues at its page, even in another process. A proxy that a
+// pass misses stays in the table and is read on its own. A pass that loses too much
+// serves nothing and is a fact. An unreadable entry does not affect the others.
 //
-// It owns no proxy's fate: what is due and what it may cost is decided by package plans. It
-// knows no schedule and no stream.
+// It decides nothing about a proxy: package plans decides what is due and what it may
+// cost. It knows neither schedules nor streams.
 package listing

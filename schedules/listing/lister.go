@@ -24,53 +24,52 @@ const (
 	longestRetry = time.Hour
 )
 
-// pageSize is how many proxies a page is asked for. The client asks for fewer where
-// the provider refuses it.
+// pageSize is the requested page size. The client asks for less if the provider refuses
+// it.
 const pageSize = 200
 
-// Provider lists an account's proxies; *upstream.Client is one.
+// Provider lists an account's proxies; *upstream.Client implements it.
 type Provider interface {
 	ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// Lister keeps the ledger's table of proxies by complete listing passes. What a
-// complete pass does not show is unlisted, and read on its own. Where a pass stands
-// is in the ledger too: a pass that broke off, or whose process ended, continues
-// at the page it had come to.
+// Lister keeps the ledger's table of proxies by complete listing passes. A proxy that a
+// complete pass misses is unlisted and read on its own. The ledger keeps the position of
+// a pass, so that an interrupted pass continues at its page.
 type Lister struct {
 	Config
 
 	failing   atomic.Pointer[error]          // why the last page could not be read; nil: it was
-	lastPage  atomic.Pointer[time.Time]      // when a page was read last; nil: none was
+	lastPage  atomic.Pointer[time.Time]      // time of the last page; nil: none
 	pagesRead atomic.Int64                   // of this pass
-	loss      atomic.Pointer[ledger.Listing] // the last complete pass, where it lost too much; else nil
-	// nameless is how many entries of the last complete pass had no id that can be read.
+	loss      atomic.Pointer[ledger.Listing] // the last complete pass if it lost too much, else nil
+	// nameless counts the last complete pass's entries without a readable id.
 	nameless atomic.Int64
 
 	turn  sleep.Lock    // its holder may run a pass
-	tried chan struct{} // closed when the first pass of this process has ended, well or not
+	tried chan struct{} // closed when this process's first pass has ended, even in failure
 	once  sync.Once
 
-	passes atomic.Int64 // complete ones of this process
+	passes atomic.Int64 // complete passes of this process
 }
 
-// Config is what a Lister is made of.
+// Config configures a Lister.
 type Config struct {
 	Account  string
 	Ledger   *ledger.Ledger
 	Provider Provider
 	Clock    func() time.Time
-	// Pass is called before each request and returns when it may be made: it keeps the
-	// listing within its share of the account's rate. Default: at once.
+	// Pass is called before each request and returns when it may be made, within the
+	// listing's share of the rate. Default: at once.
 	Pass func(ctx context.Context) error
-	// Proxy reads a proxy that listings do not show; default: none is read.
+	// Proxy reads a proxy that listings miss; default: none is read.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
-	Every time.Duration // from one pass's begin to the next; default 5 min
-	// A pass that does not show LossPercent of the living proxies, and at least LossMin, is a
+	Every time.Duration // between the starts of two passes; default 5 min
+	// A pass that misses LossPercent of the live proxies, and at least LossMin, is a
 	// finding; default 20 and 5.
 	LossPercent, LossMin int
-	Whole                func(ctx context.Context) // called when a complete pass has ended
-	Healed               func()                    // called when a pass has lost little
+	Whole                func(ctx context.Context) // called after a complete pass
+	Healed               func()                    // called after a pass that lost little
 	Log                  *logrus.Entry             // default: discards
 }
 
@@ -102,7 +101,7 @@ func New(c Config) *Lister {
 	return &Lister{Config: c, turn: sleep.NewLock(), tried: make(chan struct{})}
 }
 
-// Failing is why the last page could not be read; nil: it was.
+// Failing returns why the last page could not be read, nil if it was.
 func (l *Lister) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why
@@ -110,7 +109,7 @@ func (l *Lister) Failing() error {
 	return nil
 }
 
-// LastPage is when a page was read last; zero: none was.
+// LastPage returns when a page was last read, zero if none was.
 func (l *Lister) LastPage() time.Time {
 	if at := l.lastPage.Load(); at != nil {
 		return *at
@@ -121,17 +120,18 @@ func (l *Lister) LastPage() time.Time {
 // PagesRead counts the pages of this pass.
 func (l *Lister) PagesRead() int64 { return l.pagesRead.Load() }
 
-// Loss is the last complete pass, where it lost too much; else nil.
+// Loss returns the last complete pass if it lost too much, else nil.
 func (l *Lister) Loss() *ledger.Listing { return l.loss.Load() }
 
-// Nameless is how many entries of the last complete pass have no id that can be read.
+// Nameless returns how many entries of the last complete pass had no readable id.
 func (l *Lister) Nameless() int { return int(l.nameless.Load()) }
 
-// Tried is closed when the first pass of this process has ended, well or not.
+// Tried returns a channel that closes when this process's first pass has ended, even in
+// failure.
 func (l *Lister) Tried() <-chan struct{} { return l.tried }
 
-// Run makes a pass every ListEvery, counted from begin to begin, until the
-// context ends; its error is the context's. A failed pass is logged and tried again, backing off.
+// Run starts a pass every ListEvery until the context ends, and returns the context's
+// error. A failed pass is logged and retried with backoff.
 func (l *Lister) Run(ctx context.Context) error {
 	if err := l.Recall(ctx); err != nil {
 		l.Log.WithError(err).Warn("what the last listing showed could not be read")
@@ -158,8 +158,7 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// waitForFirst waits while the last pass of an earlier run serves, where passes are seldom:
-// no slot needs a fresh one.
+// waitForFirst waits while the last pass of an earlier run is recent enough.
 func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil
@@ -173,9 +172,9 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 	return sleep.Until(ctx, l.Clock, at.Finished.Add(l.Every))
 }
 
-// Fresh reports whether a complete pass ended within the given time, or within twice the
-// time that it took: in a large account a pass takes hours, and what it showed is read
-// again just before it is paid for. A pass that lost too much serves nothing.
+// Fresh reports whether a complete pass ended within the given time, or within twice its
+// own duration. In a large account a pass takes hours, and its data is read again just
+// before paying. A pass that lost too much does not count.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Listing(ctx)
 	if err != nil {
@@ -185,8 +184,8 @@ func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
 }
 
-// WaitPass returns when a pass has ended since the call: one that is in progress,
-// or else one that it makes. The error is that of the pass or of the context.
+// WaitPass returns when a pass has ended since the call: the pass in progress, or one
+// that it makes. It returns the error of the pass or of the context.
 func (l *Lister) WaitPass(ctx context.Context) error {
 	before := l.passes.Load()
 	if err := l.turn.Take(ctx); err != nil {
@@ -199,7 +198,7 @@ func (l *Lister) WaitPass(ctx context.Context) error {
 	return l.makePass(ctx)
 }
 
-// resumeWithin is how old a pass may be that is continued with.
+// resumeWithin is the maximum age of a pass that is continued.
 const resumeWithin = 6 * time.Hour
 
 func (l *Lister) makePass(ctx context.Context) error {

@@ -1,4 +1,4 @@
-// What a complete listing does not show. Absence is no evidence about a proxy: it leaves the
+// Proxies missing from a complete listing. Absence proves nothing: a proxy leaves the
 // table when its own read says so, or when it has expired (trap 66).
 
 package listing
@@ -28,7 +28,7 @@ func (l *Lister) shrunk(at ledger.Listing) bool {
 	return at.Lost >= l.LossMin && at.Lost*100 >= l.LossPercent*at.Known
 }
 
-// Recall takes over what the last pass before a restart lost.
+// Recall loads what the last pass before a restart lost.
 func (l *Lister) Recall(ctx context.Context) error {
 	at, err := l.Ledger.Listing(ctx)
 	if err == nil && l.shrunk(at) {
@@ -37,8 +37,8 @@ func (l *Lister) Recall(ctx context.Context) error {
 	return err
 }
 
-// finish ends a complete pass. What it showed and cannot be read counts as lost. While an entry has no id that can be read, no proxy is
-// marked as unlisted: it may be any of those that are missing.
+// finish ends a complete pass. Unreadable entries count as lost. While an entry has no
+// readable id, no proxy is marked as unlisted: it may be any of the missing ones.
 func (l *Lister) finish(ctx context.Context, at ledger.Listing) error {
 	ended, before := l.Clock(), l.loss.Load()
 	done := ledger.Listing{Pass: at.Pass, Finished: ended, Took: max(ended.Sub(at.Began), 0)}
@@ -85,12 +85,12 @@ func (l *Lister) tellLoss(ctx context.Context, at ledger.Listing) error {
 	return l.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) })
 }
 
-// LossText says what a pass lost.
+// LossText describes what a pass lost.
 func LossText(at ledger.Listing) string {
 	return fmt.Sprintf("the last listing did not show %d of %d known proxies, or not so that they can be read: they stay in the table and are warned about; compare `perennial proxies list --live`", at.Lost, at.Known)
 }
 
-// readUnlisted reads some of the proxies that listings do not show. What the provider
+// readUnlisted reads some of the proxies that listings miss. A proxy that the provider
 // does not know is gone.
 func (l *Lister) readUnlisted(ctx context.Context) error {
 	if l.Proxy == nil {
@@ -108,7 +108,7 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 		read, err := l.Proxy(ctx, p.ProxyID)
 		notFound := errors.Is(err, upstream.CodeProxyNotFound)
 		if err != nil && !notFound {
-			return ctx.Err() // the listing says what is wrong; these are read before the next one
+			return ctx.Err() // the listing reports the error; these are read before the next one
 		}
 		err = l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 			if notFound {

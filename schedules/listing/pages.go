@@ -1,4 +1,4 @@
-// How a listing pass reads its pages, tries them again, and begins again.
+// Reads the pages of a listing pass, with retries and restarts.
 
 package listing
 
@@ -24,8 +24,8 @@ type cursor struct {
 	pages int
 }
 
-// list reads every page once, from the pass's position, and writes each as it
-// comes, together with where the next one is.
+// list reads every page once, from the pass's position. It writes each page together
+// with the position of the next.
 func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
 	c := &cursor{at: at, walk: upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: at.Size, Token: at.Token}}}
 	l.pagesRead.Store(0)
@@ -42,7 +42,7 @@ func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, e
 	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, upstream.ErrPageLoop))
 }
 
-// step reads one page, or begins again; more says that there are others.
+// step reads one page, or restarts the pass; more says that there are others.
 func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
 	page, asked, err := l.page(ctx, c.walk.PageRequest)
@@ -86,9 +86,8 @@ func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	return why
 }
 
-// page reads one page, and tries again after a passing error: a pass over a million
-// proxies is not discarded for one lost reply. asked is when the request that was
-// answered was made.
+// page reads one page, and retries after a transient error: a pass over a million
+// proxies must survive one lost reply. asked is the time of the answered request.
 func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := sleep.Doubling(5*time.Second, longestRetry)
 	other := sleep.Doubling(time.Second, time.Minute)
@@ -122,8 +121,8 @@ func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 	}
 }
 
-// passing reports whether an error may be gone at the next try: no reply, no
-// envelope, or a code that says so. Any other code ends the pass.
+// passing reports whether an error is transient: no reply, no envelope, or a code that
+// says so. Any other code ends the pass.
 func passing(err error) bool {
 	answer, ok := errors.AsType[*upstream.Error](err)
 	if !ok {
@@ -137,7 +136,7 @@ func passing(err error) bool {
 	return answer.HTTPStatus >= 500
 }
 
-// retryAfter is the reply's Retry-After, at most an hour; 0 when it gives none.
+// retryAfter returns the reply's Retry-After, at most an hour; 0 without one.
 func retryAfter(err error) time.Duration {
 	answer, ok := errors.AsType[*upstream.Error](err)
 	if !ok || !answer.RetryAfter.Valid {
@@ -146,7 +145,7 @@ func retryAfter(err error) time.Duration {
 	return min(answer.RetryAfter.Delay, longestRetry)
 }
 
-// Seen is what the ledger keeps of a proxy.
+// Seen converts a proxy to the ledger's form.
 func Seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 	return ledger.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
@@ -154,9 +153,9 @@ func Seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 	}
 }
 
-// observe writes a page, and where the pass continues. A renewal that settled while the
-// page was on its way may not show in it yet: such a proxy stays marked to be read again
-// before anything is paid for it.
+// observe writes a page and the position of the pass. A renewal that settled during the
+// request may be missing from it: such a proxy stays marked to be read before anything
+// is paid for it.
 func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
 	proxies := make([]ledger.Proxy, 0, len(page.Items))
 	for _, p := range page.Items {

@@ -1,4 +1,4 @@
-// Why a proxy is not to be renewed now, whatever it costs.
+// Reasons, other than cost, not to renew a proxy now.
 
 package plans
 
@@ -17,14 +17,14 @@ const (
 	Backoff    = 15 * time.Minute
 )
 
-// excused are the codes of renewals that ended for reasons of the account or of their command: they are no
-// verdict on a proxy, and however many there are, sweeps do not give it up. The next
-// attempt waits for one backoff, so that a wallet that the provider refuses though it looks
-// full is not asked at every slot.
+// excused lists codes of renewals that ended because of the account or the command. They
+// say nothing about the proxy, and no number of them makes a schedule give it up. The
+// next attempt waits one backoff, so that a wallet that refuses although it looks full
+// is not tried at every run.
 var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
-// BarredBy is why a proxy cannot be renewed now, as far as no query of the ledger is needed;
-// "" where it can.
+// BarredBy returns why a proxy cannot be renewed now, as far as no ledger query is
+// needed; "" if it can.
 func (in *Inputs) BarredBy(f *Filter, proxy ledger.Proxy) string {
 	switch {
 	case f.Undecided(proxy):
@@ -51,7 +51,7 @@ func (in *Inputs) BarredBy(f *Filter, proxy ledger.Proxy) string {
 	return ""
 }
 
-// barred says why a proxy is not to be renewed now, whatever it costs.
+// barred returns why a proxy is not renewed now, cost aside.
 func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, why string, err error) {
 	if why := p.in.BarredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
@@ -63,8 +63,8 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	if err != nil || ended.All == 0 {
 		return 0, "", err
 	}
-	// A command's id counts all of them, so that it is a new one; the wait before the next
-	// attempt counts those since a person's last answer that are not excused.
+	// The command id counts all endings, to get a new id. The backoff counts only
+	// endings since an operator's last answer that are not excused.
 	switch n := ended.Counted; {
 	case n >= MaxEndings:
 		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {
@@ -84,8 +84,8 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	return ended.All, "", nil
 }
 
-// paidFor says why a proxy that was paid for is not paid for again. One that a renewal has not
-// brought back is for a person.
+// paidFor returns why an already paid proxy is not paid for again. A paid proxy whose
+// expiry did not move needs review.
 func (p *planner) paidFor(ctx context.Context, proxy ledger.Proxy) (why string, err error) {
 	paid, behind, err := p.known.PaidFor(ctx, proxy.ProxyID, *proxy.ExpiresAt, p.in.Now)
 	switch {

@@ -18,11 +18,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-// noteBytes is the most that a PlannedCommand takes beside its id.
+// noteBytes bounds a PlannedCommand's size without its id.
 const noteBytes = 100
 
-// finish cuts what is included into commands, in the order of the plan, and
-// drops from the end what the fact cannot hold.
+// finish cuts the included proxies into commands, in the plan's order. It drops from the
+// end what the fact cannot hold.
 func (p *planner) finish(ctx context.Context) error {
 	plan, s := &p.plan, p.in.Schedule
 	plan.Commands = []json.RawMessage{}
@@ -51,14 +51,14 @@ func (p *planner) finish(ctx context.Context) error {
 	return nil
 }
 
-// dropPart leaves out what the plan's fact has no room for.
+// dropPart skips proxies for which the plan's fact has no room.
 func (p *planner) dropPart(part []Included) {
 	for _, one := range part {
 		p.leaveOut(ledger.Proxy{ProxyID: one.ProxyID, ExpiresAt: &one.ExpiresAt}, ReasonBeyond)
 	}
 }
 
-// encodePart makes the command of a chunk, and what the plan expects of it.
+// encodePart makes the command of a chunk and its planned cost.
 func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMessage, fact.PlannedCommand, error) {
 	id, err := p.newID(ctx, part)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMess
 	return data, note, err
 }
 
-// SumOf is what proxies are expected to cost.
+// SumOf returns the expected cost of proxies.
 func SumOf(all []Included) (sum fact.Sum) {
 	for _, one := range all {
 		sum = sum.Add(one.EstimateCents)
@@ -80,7 +80,7 @@ func SumOf(all []Included) (sum fact.Sum) {
 	return sum
 }
 
-// total says what the plan costs.
+// total sums the plan's cost.
 func (p *planner) total() {
 	plan, s := &p.plan, p.in.Schedule
 	sum := SumOf(plan.Included)
@@ -97,9 +97,9 @@ func (p *planner) total() {
 	plan.Hash = HashOf(s.Name, plan.Commands)
 }
 
-// chunks cuts at size and puts every canary into a chunk of its own. A chunk
-// holds proxies of the same labels, so that its cost is theirs. The chunks stand
-// in the order of their first proxies.
+// chunks cuts proxies into chunks of size, each canary into its own. All proxies of a
+// chunk carry the same labels, so that its cost belongs to them. Chunks are in the order
+// of their first proxies.
 func chunks(all []Included, size int) (parts [][]Included) {
 	open := map[string]int{} // by labels: the chunk that is not full
 	for _, one := range all {
@@ -116,12 +116,12 @@ func chunks(all []Included, size int) (parts [][]Included) {
 	return parts
 }
 
-// maxRounds bounds the search for an id that has not ended. More would be
-// commands that ended without a trace on any of their proxies.
+// maxRounds bounds the search for an unused id. More rounds would mean that many
+// commands ended without a trace on their proxies.
 const maxRounds = 100
 
-// newID is the id of a command for these proxies. What has ended is not asked
-// for again under its own id: that would be absorbed, and they would not be renewed.
+// newID returns the id of a command for these proxies. The id of an ended command would
+// be absorbed as a duplicate and renew nothing.
 func (p *planner) newID(ctx context.Context, part []Included) (id string, err error) {
 	for round := range maxRounds {
 		id = commandID(p.in.Schedule, part, round)
@@ -136,8 +136,9 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 	return id, nil
 }
 
-// ceilingOf is max_total_cents of a chunk's command: its estimate, so that a price that rose
-// is charged for one proxy, and the rest is planned again; nil where a price is not known.
+// ceilingOf returns max_total_cents of a chunk's command: its estimate, nil if a price
+// is unknown. If a price rose, at most one proxy is charged at it before the rest is
+// planned again.
 func ceilingOf(part []Included) *int64 {
 	if sum := SumOf(part); sum.Lacks == 0 {
 		return &sum.Cents
@@ -145,8 +146,8 @@ func ceilingOf(part []Included) *int64 {
 	return nil
 }
 
-// encodeCommand makes the command of a chunk. All of it is a function of what its id
-// is made from: the same id never carries other content.
+// encodeCommand makes the command of a chunk. Its content is a function of the id's
+// inputs: the same id never carries other content.
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command.RenewalCommand{
 		ID: id, DurationDays: s.DurationDays, MaxTotalCents: ceilingOf(part),
@@ -168,9 +169,9 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 	return data, nil
 }
 
-// commandID is a function of the schedule, the proxies, their observed expiries, labels,
-// ceiling and earlier endings: a sweep repeated is absorbed, a sweep after a
-// failure asks again. The round distinguishes ids with the same endings that have ended.
+// commandID hashes the schedule, the proxies, their observed expiries, labels, ceiling
+// and earlier endings. A repeated run gets the same id and is absorbed; a run after a
+// failure gets a new one. The round distinguishes ended ids with the same endings.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))
@@ -191,16 +192,16 @@ func commandID(s Schedule, part []Included, round int) string {
 	return hashedID(IDPrefix(s.Name), h)
 }
 
-// hashedID is an id that is a function of what was hashed.
+// hashedID returns the prefix and a hash as an id.
 func hashedID(prefix string, hashed []byte) string {
 	sum := sha256.Sum256(hashed)
 	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
-// IDPrefix is what the ids of a schedule's commands begin with.
+// IDPrefix returns the prefix of a schedule's command ids.
 func IDPrefix(schedule string) string { return "sweep-" + schedule + "-" }
 
-// HashOf is the hash of a plan: a function of the schedule's name and its commands.
+// HashOf returns the hash of a plan: of the schedule's name and its commands.
 func HashOf(schedule string, commands []json.RawMessage) string {
 	h := newHash(schedule)
 	for _, c := range commands {
@@ -212,7 +213,7 @@ func HashOf(schedule string, commands []json.RawMessage) string {
 
 func newHash(schedule string) []byte { return fact.AppendField(nil, schedule) }
 
-// usableExpiry is a rule of the commands stream too, for expect_expires_at.
+// usableExpiry is also a rule of the commands stream, for expect_expires_at.
 func usableExpiry(p ledger.Proxy) bool {
 	return p.ExpiresAt == nil || fact.WritableInstant(*p.ExpiresAt)
 }

@@ -1,5 +1,5 @@
-// Which schedule of an account renews a proxy, at what price, and when it fires: what a
-// page says of proxies without a sweeper.
+// Which schedule of an account renews a proxy, at what price and when. Pages use it
+// without a sweeper.
 
 package plans
 
@@ -12,11 +12,11 @@ import (
 	"perennial/ledger"
 )
 
-// Coverage says which schedule renews a proxy. It is of the lists of proxies, and of the
-// prices, as they were when it was made. It may be used from any goroutine.
+// Coverage says which schedule renews a proxy. It uses the id lists and prices of the
+// time it was made. It is safe for concurrent use.
 type Coverage struct {
 	of []covering
-	mu sync.Mutex // of the planners, which remember prices
+	mu sync.Mutex // guards the planners, which cache prices
 }
 
 type covering struct {
@@ -26,7 +26,8 @@ type covering struct {
 	planner *planner
 }
 
-// NewCoverage is the coverage by an account's schedules, whose lists read reads.
+// NewCoverage returns the coverage of an account's schedules. read reads their list
+// files.
 func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, error)) (*Coverage, error) {
 	c := &Coverage{of: make([]covering, 0, len(all))}
 	for _, s := range all {
@@ -40,11 +41,10 @@ func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, 
 	return c, nil
 }
 
-// Needs reports whether a schedule has to renew the proxy: it expires, and a person has
-// not retired it.
+// Needs reports whether a schedule must renew the proxy: it expires and is not retired.
 func (*Coverage) Needs(p ledger.Proxy) bool { return p.ExpiresAt != nil && !p.Retired }
 
-// Of is the first schedule, in the order of the configuration, that renews a proxy.
+// Of returns the first schedule, in configuration order, that renews a proxy.
 func (c *Coverage) Of(p ledger.Proxy) (s Schedule, covered bool) {
 	if one := c.find(p); one != nil {
 		return one.Schedule, true
@@ -52,17 +52,18 @@ func (c *Coverage) Of(p ledger.Proxy) (s Schedule, covered bool) {
 	return Schedule{}, false
 }
 
-// States of a proxy that its schedule decides; those of an open renewal are the ledger's.
+// Proxy states that the schedule determines. The ledger determines those of an open
+// renewal.
 const (
 	ProxyDue         = "due"
 	ProxyUnscheduled = "not scheduled"
 )
 
-// ProxyStates are all states of a proxy.
+// ProxyStates lists all states of a proxy.
 var ProxyStates = []string{ProxyDue, ledger.ProxyRenewing, ledger.ProxyInReview, ProxyUnscheduled, ledger.ProxyRetired}
 
-// State is what becomes of a proxy, one of ProxyStates; "" for one that is not due yet or
-// never is.
+// State returns the proxy's state, one of ProxyStates; "" if it is not due yet or never
+// expires.
 func (c *Coverage) State(p ledger.PricedProxy, now time.Time) string {
 	s, covered := c.Of(p.Proxy)
 	switch {
@@ -78,7 +79,8 @@ func (c *Coverage) State(p ledger.PricedProxy, now time.Time) string {
 	return ""
 }
 
-// Excepting is the first schedule that would renew the proxy if it were not its exception.
+// Excepting returns the first schedule that would renew the proxy if it were no
+// exception.
 func (c *Coverage) Excepting(p ledger.Proxy) (s Schedule, found bool) {
 	for _, one := range c.of {
 		if one.fits.About(p) {
@@ -97,8 +99,8 @@ func (c *Coverage) find(p ledger.Proxy) *covering {
 	return nil
 }
 
-// Price is what the next renewal by the schedule that covers a proxy is expected to cost;
-// zero for a proxy that none covers.
+// Price returns the expected cost of the next renewal by the covering schedule, zero
+// without one.
 func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, error) {
 	one := c.find(p.Proxy)
 	if one == nil {
@@ -109,8 +111,8 @@ func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, erro
 	return one.planner.prices.By(ctx, p.Proxy, p.Paid)
 }
 
-// Barred is why sweeps leave out a listed proxy that expires, whatever it costs: one of the
-// reasons of plans, "" where they do not. Claims are not looked at.
+// Barred returns the reason, cost aside, why schedules skip a listed proxy that expires;
+// "" if they do not. It ignores claims.
 func (c *Coverage) Barred(ctx context.Context, p ledger.Proxy, now time.Time) (why string, err error) {
 	one := c.find(p)
 	if one == nil {
@@ -124,7 +126,7 @@ func (c *Coverage) Barred(ctx context.Context, p ledger.Proxy, now time.Time) (w
 	return why, err
 }
 
-// Slots are the next slots of a schedule after an instant, up to n.
+// Slots returns up to n scheduled times after an instant.
 func (s Schedule) Slots(after time.Time, n int) (all []time.Time, zone *time.Location, err error) {
 	c, err := s.Calendar()
 	if err != nil {
@@ -136,8 +138,8 @@ func (s Schedule) Slots(after time.Time, n int) (all []time.Time, zone *time.Loc
 	return all, c.Zone, nil
 }
 
-// DueOn is from when to when the proxies expire that come due between two instants. What
-// was due before now is due at now.
+// DueOn returns the range of expiries of the proxies that come due between two instants.
+// Proxies that are already due count as due now.
 func (s Schedule) DueOn(from, until, now time.Time) (expiresFrom, expiresUntil time.Time) {
 	expiresFrom, expiresUntil = from.Add(s.RenewBefore), until.Add(s.RenewBefore)
 	if !from.After(now) && until.After(now) {

@@ -1,11 +1,12 @@
-// Package plans decides what one run of a schedule renews: what is due, in which order,
-// what it is expected to cost, what is left out and why, and the commands that renew it.
-// It holds the rules of a schedule's configuration and its calendar of slots.
+// Package plans decides what one run of a schedule renews: the due proxies, their order,
+// their expected cost, the skipped ones with their reasons, and the renewal commands. It
+// holds the rules of a schedule's configuration and its calendar of scheduled times.
 //
-// It promises: the same inputs and the same history give the same plan, and its commands
-// byte for byte; what is left out is counted, with the reason; no limit of money is
-// exceeded by what has a price, and by at most one renewal where none is known.
+// The same inputs and history give the same plan, with byte-identical commands. Every
+// skipped proxy is counted, with its reason. Proxies with a known price never exceed a
+// money limit; unknown prices exceed it by at most one renewal.
 //
-// It writes nothing, publishes nothing and reads no clock: Inputs has the time, History
-// answers what was paid and how renewals ended. It knows no stream and no sweeper.
+// The package writes nothing, publishes nothing and reads no clock. Inputs has the time,
+// and History tells past prices and endings. It knows neither the stream nor the
+// sweeper.
 package plans

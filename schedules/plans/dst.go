@@ -1,4 +1,4 @@
-// Slots across changes of a zone's clock.
+// Scheduled times across daylight-saving changes.
 
 package plans
 
@@ -8,9 +8,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// nextByClock is the first slot after an instant, of a schedule that names its
-// hours. Its times of the clock are looked for without a zone, and then put into
-// the zone. Both keep their order, so the first that lies after is the next.
+// nextByClock returns the first scheduled time after an instant, for a schedule that
+// names its hours. It finds clock times without a zone and then places them in the zone.
+// Both keep their order, so the first later one is the next.
 func (c Calendar) nextByClock(after time.Time) time.Time {
 	shown := fact.Shown(after, c.Zone)
 	for {
@@ -21,14 +21,14 @@ func (c Calendar) nextByClock(after time.Time) time.Time {
 		if at := fact.FirstShown(next, c.Zone); at.After(after) {
 			return at
 		}
-		shown = next // shown for the second time, or in an hour that does not exist
+		shown = next // shown a second time, or in an hour that does not exist
 	}
 }
 
-// nextElapsed is the first slot after an instant, of a schedule that fires in every hour:
-// wherever the zone's clock shows a time of it, also for the second time. Between two changes
-// the clock goes with elapsed time, so each span is searched as if there were no zone: the
-// parser itself leaves out a day that has no midnight.
+// nextElapsed returns the first scheduled time after an instant, for a schedule that
+// runs every hour, including in a repeated hour. Between two clock changes the clock
+// follows elapsed time, so each span is searched as if there were no zone. The parser
+// alone would skip a day without a midnight.
 func (c Calendar) nextElapsed(after time.Time) time.Time {
 	from := after.Truncate(time.Second)
 	span := from.In(c.Zone)
@@ -44,6 +44,6 @@ func (c Calendar) nextElapsed(after time.Time) time.Time {
 		if changes.IsZero() || at.Before(changes) {
 			return at.UTC()
 		}
-		span, from = changes, changes.Add(-time.Second) // the change itself may be a slot
+		span, from = changes, changes.Add(-time.Second) // the change itself may be a scheduled time
 	}
 }

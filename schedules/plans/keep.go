@@ -1,4 +1,4 @@
-// The option keep: how many proxies of each group are to stay.
+// The option keep: how many proxies of each group must stay.
 
 package plans
 
@@ -18,7 +18,7 @@ type Keep struct {
 	Per     []string `yaml:"per" absent:"one group" doc:"country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
 }
 
-// groupFields are what Per may name.
+// groupFields are the fields that Per may name.
 var groupFields = map[string]func(ledger.Proxy) string{
 	"country_code": func(p ledger.Proxy) string { return p.CountryCode },
 	"region":       func(p ledger.Proxy) string { return p.Region },
@@ -43,7 +43,7 @@ func (k Keep) check() error {
 	return nil
 }
 
-// Group is the key of the group that a proxy belongs to.
+// Group returns the key of a proxy's group.
 func (k Keep) Group(p ledger.Proxy) string {
 	parts := make([]string, 0, len(k.Per))
 	for _, name := range k.Per {
@@ -52,12 +52,12 @@ func (k Keep) Group(p ledger.Proxy) string {
 	return strings.Join(parts, "\x00")
 }
 
-// BeingRenewed reports whether a due proxy stays without this plan. What waits for
-// a person may never be renewed, and what has expired before its renewal ended is
-// not alive.
+// BeingRenewed reports whether a due proxy stays without this plan. A renewal that needs
+// review may never succeed, and a proxy that expires before its renewal ends is not
+// alive.
 func (in *Inputs) BeingRenewed(p ledger.Proxy) bool {
 	switch {
-	case in.InReview[p.ProxyID], p.Retired: // what is retired is let go, even when a person renews it
+	case in.InReview[p.ProxyID], p.Retired: // a retired proxy does not count, even if an operator renews it
 		return false
 	case in.Taken[p.ProxyID] || p.Unread():
 		return true

@@ -12,18 +12,18 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Labels that this package gives its commands.
+// Labels that this package adds to its commands.
 const (
 	LabelSchedule = "schedule"
 	LabelReplaces = "replaces"
 )
 
-// carriedMost is what a renewal's labels may have together beside its schedule's own.
+// carriedMost bounds a renewal's labels without its schedule's own.
 const carriedMost = fact.MaxLabelsBytes - len(LabelSchedule) - fact.MaxLabelBytes
 
-// carried are the labels that a proxy's renewal carries: those of the order that
-// bought it, or those of them that CarryLabels names. Which schedule bought it, in
-// the place of what, is the order's alone. What no command may carry is left out.
+// carried returns the labels of a proxy's renewal: those of the order that bought it, or
+// the subset in CarryLabels. Labels of a replacement order (its schedule and the
+// replaced proxy) stay with the order, and labels that no command may carry are dropped.
 func (s Schedule) carried(p ledger.Proxy) map[string]string {
 	out, size := map[string]string{}, 0
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
@@ -57,7 +57,7 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 	return out
 }
 
-// labelsKey is the same for the same labels; "" for none.
+// labelsKey returns equal keys for equal labels, "" for none.
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

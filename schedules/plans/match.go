@@ -1,4 +1,4 @@
-// The option match: which proxies a schedule is about, with the files of ids it names.
+// The option match: which proxies a schedule covers, with the id files it names.
 
 package plans
 
@@ -53,11 +53,11 @@ func (m Match) check() error {
 
 const idRule = "an id has no blanks around it, and nothing that cannot be seen"
 
-// listable reports whether a list may name an id. With blanks or invisible characters it
-// would be no proxy's id, and an exception would have no effect.
+// listable reports whether a list may name an id. An id with blanks or invisible
+// characters would match no proxy, and an exception would have no effect.
 func listable(id string) bool { return command.ValidID(id) && strings.TrimSpace(id) == id }
 
-// instantOf reads a day or an instant; the zero time for "".
+// instantOf parses a day or an instant; "" gives the zero time.
 func instantOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -69,15 +69,13 @@ func instantOf(text string) (time.Time, error) {
 	return at, err
 }
 
-// Single reports whether the match depends on more of a proxy than what many have in
-// common.
+// Single reports whether the match depends on fields that differ for each proxy.
 func (m Match) Single() bool {
 	return len(m.Labels) > 0 || m.StartsFrom != "" || m.StartsBefore != "" ||
 		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
 }
 
-// Fields are the columns that the match depends on, of those that many proxies have in
-// common.
+// Fields returns the columns of the match that many proxies share.
 func (m Match) Fields() (names []string) {
 	for name, list := range map[string][]string{
 		"country_code": m.CountryCode, "region": m.Region, "line_name": m.LineName, "ip_type": m.IPType, "protocol": m.Protocol, "status": m.Status,
@@ -89,11 +87,11 @@ func (m Match) Fields() (names []string) {
 	return names
 }
 
-// idLists are what the files of a Match held when they were read.
+// Lists holds the ids of a Match's files when they were read.
 type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
 
-// ReadLists reads the files of a match. A file that cannot be read stops the
-// plan: a sweep without its exceptions would pay for them.
+// ReadLists reads the files of a match. An unreadable file stops the plan: without its
+// exceptions a run would pay for them.
 func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err error) {
 	for _, f := range []struct {
 		field, name string
@@ -119,10 +117,9 @@ func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err e
 	return l, nil
 }
 
-// listed are the ids of a file, one a line. Ids are opaque, and an exception that was read
-// as another id would be paid for: a line is an id as it is, a comment, which begins
-// with #, or refused, as a file in UTF-16 is. Some editors begin a file with a byte order
-// mark, which belongs to no id.
+// listed returns the ids of a file, one a line. A misread exception would be paid for,
+// so a line is exactly an id, a comment starting with #, or refused (as in a UTF-16
+// file). A byte order mark at the beginning is skipped.
 func listed(text string) (ids []string, err error) {
 	n, first := 0, map[string]int{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
@@ -147,19 +144,19 @@ func listed(text string) (ids []string, err error) {
 	return ids, nil
 }
 
-// Named are the ids that the match and its files name, in any order.
+// Named returns the ids that the match and its files name, in any order.
 func (m Match) Named(l Lists) []string {
 	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
-// Filter is a Match made ready for a million proxies.
+// Filter is a Match prepared for a million proxies.
 type Filter struct {
 	Match
 	only, except map[string]bool
 	from, before time.Time
 }
 
-// Filter is the match with the ids of its files.
+// Filter returns the match with the ids of its files.
 func (m Match) Filter(l Lists) *Filter {
 	f := &Filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
 	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
@@ -173,23 +170,23 @@ func (m Match) Filter(l Lists) *Filter {
 	return f
 }
 
-// About reports whether the schedule is about this proxy, its exceptions aside.
+// About reports whether the schedule covers this proxy, ignoring its exceptions.
 func (f *Filter) About(p ledger.Proxy) bool { return f.matches(p, false) }
 
-// Undecided reports whether the schedule might be about this proxy, if members that the
-// match names were text (trap 65).
+// Undecided reports whether the schedule might cover this proxy if the matched members
+// were text (trap 65).
 func (f *Filter) Undecided(p ledger.Proxy) bool {
 	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
 	return notText && !f.matches(p, false) && f.matches(p, true)
 }
 
-// anyOf reports whether a list holds a value, or is empty; lenient lets what is not text
-// pass.
+// anyOf reports whether a list is empty or holds a value. lenient accepts values that
+// are not text.
 func anyOf(list []string, value string, lenient bool) bool {
 	return len(list) == 0 || slices.Contains(list, value) || lenient && value == upstream.NotText
 }
 
-// matches compares a proxy with the match; lenient is that of anyOf.
+// matches compares a proxy with the match; for lenient see anyOf.
 func (f *Filter) matches(p ledger.Proxy, lenient bool) bool {
 	anyOf := func(list []string, value string) bool { return anyOf(list, value, lenient) }
 	country := anyOf(f.CountryCode, p.CountryCode) || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
@@ -215,7 +212,7 @@ func (f *Filter) started(at *time.Time) bool {
 // Fits reports whether the schedule may renew this proxy.
 func (f *Filter) Fits(p ledger.Proxy) bool { return f.About(p) && !f.except[p.ProxyID] }
 
-// Set names the fields of the match that narrow it.
+// Set names the fields of the match that are set.
 func (m Match) Set() (names []string) {
 	for _, f := range []struct {
 		name string

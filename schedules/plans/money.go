@@ -1,4 +1,4 @@
-// The limits of a plan (budgets and the wallet), and what falls short of them.
+// The limits of a plan (budgets and the wallet), and their shortfalls.
 
 package plans
 
@@ -12,17 +12,17 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Limit is money that a plan must not go over.
+// Limit is a money limit of a plan.
 type Limit struct {
-	Reason  string // of what it leaves out
-	Cents   int64  // what it is
-	Room    int64  // what is left of it
+	Reason  string // reason of what it skips
+	Cents   int64  // amount
+	Room    int64  // amount left
 	missing fact.Sum
-	refused fact.Sum  // what the provider refused for want of money, whatever the wallet showed
-	first   time.Time // when the first that it leaves out expires
-	left    int       // how many it leaves out
-	listed  int       // how many of these by their list price
-	no      int       // how many of these the provider refused
+	refused fact.Sum  // what the provider refused for lack of money
+	first   time.Time // nearest expiry among the skipped
+	left    int       // number skipped
+	listed  int       // of these, at a list price
+	no      int       // of these, refused by the provider
 }
 
 // Shortfall is what one limit leaves out of a plan.
@@ -37,8 +37,8 @@ type Shortfall struct {
 	FirstLostAt time.Time  `json:"first_lost_at" doc:"'first_lost_at' is when the first of them expires."`
 }
 
-// Limits are those of the schedule, the account and the wallet, in the order in which they are named
-// when a proxy is over several of them.
+// Limits returns the limits of the schedule, the account and the wallet. If a proxy
+// exceeds several, the first is named.
 func (in *Inputs) Limits() (all []*Limit) {
 	s := in.Schedule
 	for _, b := range []struct {
@@ -62,7 +62,7 @@ func (in *Inputs) Limits() (all []*Limit) {
 	return all
 }
 
-// limitOf is the limit with this reason; nil where the plan has none.
+// limitOf returns the limit with this reason, nil without one.
 func (p *planner) limitOf(why string) *Limit {
 	for _, l := range p.limits {
 		if l.Reason == why {
@@ -72,8 +72,8 @@ func (p *planner) limitOf(why string) *Limit {
 	return nil
 }
 
-// over is the first limit that a cost goes over, nil when none does. A price
-// that is not known needs some room too: an empty wallet learns nothing.
+// over returns the first limit that a cost exceeds, nil if none. An unknown price needs
+// some room too: an empty wallet cannot reveal it.
 func over(limits []*Limit, cost Price) *Limit {
 	for _, l := range limits {
 		if l.takes(cost) > l.Room || (!cost.Cents.Known() && l.Room <= 0) {
@@ -83,8 +83,8 @@ func over(limits []*Limit, cost Price) *Limit {
 	return nil
 }
 
-// takes is what a cost takes from the limit. A list price does not count against the wallet:
-// the provider knows its price and refuses what the wallet does not hold.
+// takes returns how much of the limit a cost uses. A list price does not count against
+// the wallet, because the provider checks its own price.
 func (l *Limit) takes(cost Price) int64 {
 	if l.Reason == ReasonWallet {
 		return cost.Cents.Or(0)
@@ -94,7 +94,7 @@ func (l *Limit) takes(cost Price) int64 {
 
 func (l *Limit) leaveOut(one tooDear) {
 	if l.left == 0 {
-		l.first = one.proxy.ExpiresAt.UTC() // the nearest comes first
+		l.first = one.proxy.ExpiresAt.UTC() // nearest expiry first
 	}
 	l.left++
 	if one.cost.list.Known() {
@@ -108,7 +108,7 @@ func (l *Limit) leaveOut(one tooDear) {
 	l.missing = l.missing.Add(one.cost.counts())
 }
 
-// shortfalls are what the limits left out. What is left of a limit counts: it
+// shortfalls returns what the limits skipped. It subtracts the rest of a limit, which
 // was too little for the next proxy.
 func shortfalls(limits []*Limit) []Shortfall {
 	all := []Shortfall{}
@@ -124,22 +124,22 @@ func shortfalls(limits []*Limit) []Shortfall {
 	return all
 }
 
-// LimitNames are those of the limits, by the reason of what they leave out.
+// LimitNames maps the reason of a skip to its limit's name.
 var LimitNames = map[string]string{
 	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonLimit: "daily_limit_cents", ReasonWallet: "the wallet",
 }
 
-// HeldCodes say which limit a plan waits for, by the same reason.
+// HeldCodes maps the same reasons to the code of the limit that a plan waits for.
 var HeldCodes = map[string]fact.SweepHeldCode{
 	ReasonBudget: fact.SweepHeldBudget, ReasonDay: fact.SweepHeldDay, ReasonMonth: fact.SweepHeldMonth, ReasonLimit: fact.SweepHeldDailyLimit, ReasonWallet: fact.SweepHeldWallet,
 }
 
-// Limit names the limit and its amount.
+// Limit formats the limit's name and amount.
 func (x Shortfall) Limit(currency string) string {
 	return fmt.Sprintf("%s (%s)", LimitNames[x.Reason], fact.Amount(x.LimitCents, currency))
 }
 
-// Missing is by how much the limit is too low.
+// Missing returns how much must be added to the limit.
 func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), Lacks: x.Unpriced} }
 
 // ListedText says how many of the proxies count at their list price; "" for none.
@@ -160,19 +160,19 @@ func (x Shortfall) Text(currency string) string {
 		x.Limit(currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339), again)
 }
 
-// tooDear is a proxy that a limit leaves out.
+// tooDear is a proxy that a limit skips.
 type tooDear struct {
 	proxy   ledger.Proxy
 	cost    Price
 	tooLow  *Limit
-	refused bool // by the provider, whatever is left of the limit
+	refused bool // refused by the provider, whatever is left of the limit
 }
 
-// reasonDear is put into the words of its limit by missing.
+// reasonDear marks a skip; missing replaces it with the limit's reason.
 const reasonDear = "too dear"
 
-// missing leaves out what was too dear. No more of it is missing than its group
-// lacks: the rest would not be renewed with all the money there is.
+// missing skips the proxies that were too dear. A group misses no more than it lacks:
+// the rest would not be renewed anyway.
 func (p *planner) missing() {
 	keep := p.in.Schedule.Keep
 	for _, one := range p.dear {

@@ -1,4 +1,4 @@
-// What offers ask for.
+// List prices of offers.
 
 package plans
 
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ListPrice is what an offer of the proxy's kind asks for so many days, the dearest of
-// several; not known where none does.
+// ListPrice returns the highest price that offers ask for the proxy's kind and a number
+// of days, unknown if none matches.
 func ListPrice(offers []upstream.Offer, p ledger.Proxy, days int64) (cents fact.Cents) {
 	for _, o := range offers {
 		if o.Region == p.Region && offersLike(o, p, days) {
@@ -27,26 +27,26 @@ func ListFilter(p ledger.Proxy, days int64) upstream.OfferFilter {
 }
 
 // offersLike reports whether an offer sells proxies of the same country, line, type and
-// protocol for so many days, and names a price.
+// protocol for this many days, and has a price.
 func offersLike(o upstream.Offer, p ledger.Proxy, days int64) bool {
 	return strings.EqualFold(o.CountryCode, p.CountryCode) && o.LineName == p.LineName && o.IPType == p.IPType && o.Protocol == p.Protocol &&
 		slices.Contains(o.DurationDays, days) && o.UnitPriceCents != nil && *o.UnitPriceCents >= 0
 }
 
-// offerCost is what one proxy of an offer costs. Whether a unit price is for the base
-// duration is not given: the dearer counts.
+// offerCost returns the cost of one proxy of an offer. The API does not say whether a
+// unit price covers the base duration, so the higher reading counts.
 func offerCost(o upstream.Offer, days int64) int64 {
 	return max(*o.UnitPriceCents, fact.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 }
 
-// SetList notes a list price, where one is known.
+// SetList sets a known list price.
 func (x *Included) SetList(price fact.Cents) {
 	if price.Known() {
 		x.ListPriceCents, x.PriceFrom = price.Or(0), PriceList
 	}
 }
 
-// SumListed adds up the list prices, and counts them.
+// SumListed returns the sum and the number of the list prices.
 func SumListed(all []Included) (cents int64, n int) {
 	for _, one := range all {
 		if one.PriceFrom == PriceList {

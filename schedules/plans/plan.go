@@ -1,5 +1,5 @@
-// Make: which of the due proxies are renewed, in what order, and why the others are
-// left out. It is pure.
+// Make decides which due proxies are renewed, in what order, and why others are skipped.
+// It is pure.
 
 package plans
 
@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// unpricedMost is how many renewals of unknown price and outcome a day may have before
-	// no sweep of a limited budget learns another price.
+	// unpricedMost bounds a day's renewals of unknown price and outcome; beyond it no
+	// run with a limited budget tries another unknown price.
 	unpricedMost = 3
-	// maxPlanned bounds the proxies of one slot.
+	// maxPlanned bounds the proxies of one run.
 	maxPlanned = 10_000
 	// maxCommandsBytes leaves room in the fact for its other fields.
 	maxCommandsBytes = ledger.MaxFactBytes - 100<<10
-	// maxListed bounds the proxies that a plan names as left out; all are counted.
+	// MaxListed bounds the skipped proxies that a plan names; all are counted.
 	MaxListed = 1000
 )
 
-// Why a proxy inside the window is not in a plan.
+// Reasons why a due proxy is not in a plan.
 const (
 	ReasonClaimed  = "a renewal of it is open or in review"
 	ReasonTaken    = "this run has renewed it already"
@@ -52,19 +52,19 @@ const (
 	ReasonWallet   = "the wallet is too low"
 	ReasonBeyond   = "beyond what one run can plan: the next one takes it"
 	ReasonBadID    = "its id cannot be put into a command or a request"
-	// ReasonBadExpiry is of an expiry outside the years 1 to 9999 in UTC.
+	// ReasonBadExpiry says that an expiry is outside the years 1 to 9999 in UTC.
 	ReasonBadExpiry = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"
 	ReasonRetired   = "it is retired: `perennial proxies retire --undo` takes it back"
 	ReasonExcepted  = "it is an exception of the schedule"
 	ReasonEnough    = "enough of its group stay without it"
-	// ReasonUnusable is of an entry of the listing, ReasonNotText of a member that the
-	// match names.
+	// ReasonUnusable says that a listing entry is unreadable. ReasonNotText says that a
+	// matched member is no text.
 	ReasonUnusable = "its entry in the provider's list cannot be read"
 	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
 )
 
-// History is what the ledger knows of a proxy's earlier renewals; *ledger.Ledger
-// is one.
+// History is the ledger's knowledge of a proxy's earlier renewals; *ledger.Ledger
+// implements it.
 type History interface {
 	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
 	RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error)
@@ -74,42 +74,41 @@ type History interface {
 	LastPaid(ctx context.Context, like ledger.Proxy) (ledger.Paid, error)
 }
 
-// Inputs are what a plan is made from, beside its history.
+// Inputs are the inputs of a plan besides its history.
 type Inputs struct {
 	Schedule Schedule
 	Lists    Lists           // from the files that the schedule names
-	Now      time.Time       // the provider's time
-	ByHand   bool            // a person asked for the sweep: what the provider refused for want of money is asked again at once
-	Proxies  []ledger.Proxy  // what lives first, the nearest expiry first
-	Claimed  map[string]bool // proxies that an operation holds the right to renew
-	InReview map[string]bool // of Claimed, those that need review
-	// UnderWay is one proxy of each kind of which an operation is about to renew one: what
-	// that costs is known when it has ended.
+	Now      time.Time       // provider's time
+	ByHand   bool            // requested by an operator: retry at once what the provider refused for lack of money
+	Proxies  []ledger.Proxy  // live proxies first, nearest expiry first
+	Claimed  map[string]bool // proxies reserved by an operation
+	InReview map[string]bool // subset of Claimed that needs review
+	// UnderWay has one proxy of each kind that an operation is about to renew. Its cost
+	// is known when it ends.
 	UnderWay []ledger.Proxy
-	Taken    map[string]bool // proxies that this sweep has published before
-	OnItsWay map[string]bool // proxies that an earlier one has, and the runner has not taken in yet
-	// Staying counts, by Keep's groups, the proxies that live longer than the window.
+	Taken    map[string]bool // proxies that this run has already published
+	OnItsWay map[string]bool // published by an earlier run, not yet accepted by the runner
+	// Staying counts, by Keep's groups, the proxies that outlive the window.
 	Staying map[string]int
-	// SpentCents is the estimate of what this sweep has published before: budget
-	// and approval limit are of the whole sweep. SpentTodayCents and
-	// SpentMonthCents are of every sweep of the schedule, this one included.
+	// SpentCents is the estimate that this run has already published: budget and
+	// approval limit apply to the whole run. SpentTodayCents and SpentMonthCents cover
+	// all runs of the schedule, this one included.
 	SpentCents, SpentTodayCents, SpentMonthCents int64
-	// LimitCents is the account's limit of a day, 0 for none, and LimitSpentCents what of it
-	// is spent or on its way.
+	// LimitCents is the account's daily limit, 0 for none. LimitSpentCents is the part
+	// spent or in progress.
 	LimitCents, LimitSpentCents int64
-	// WalletCents is what the provider says the wallet holds, nil when it is not
-	// known; ReservedCents of it are for what is on its way.
+	// WalletCents is the provider's wallet, nil if unknown. ReservedCents of it are for
+	// operations in progress.
 	WalletCents   *int64
 	ReservedCents int64
-	// UnpricedOpen counts today's operations of unknown price that may have executed and
-	// have no outcome.
+	// UnpricedOpen counts today's operations of unknown price and unknown outcome.
 	UnpricedOpen int64
-	Beyond       int // matching proxies that Proxies was cut by
-	// Barred counts, by reason, matching proxies that cannot be renewed now and
-	// are not in Proxies.
+	Beyond       int // matching proxies beyond the cut of Proxies
+	// Barred counts, by reason, matching proxies that cannot be renewed now and are not
+	// in Proxies.
 	Barred map[string]int
 
-	// ListPrice is what an offer asks for a proxy's renewal; nil: no offers are read.
+	// ListPrice returns the list price of a proxy's renewal; nil: no offers are read.
 	ListPrice func(context.Context, ledger.Proxy) fact.Cents
 }
 
@@ -147,23 +146,23 @@ type Plan struct {
 	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the run continues with once this is published."`
 }
 
-// Made is a plan with what its sweep needs beside it.
+// Made is a plan with the data that its run needs.
 type Made struct {
 	Plan
 
-	Planned     []fact.PlannedCommand // what each of its commands is expected to cost
-	Awaited     map[Kind]ledger.Proxy // kinds that wait for the price of their canary, with one proxy of each
-	ForPerson   []fact.ProxyReview    // what was tried often enough
-	SpentBefore int64                 // by the sweep's plans before it, which count for its approval
+	Planned     []fact.PlannedCommand // expected cost of each command
+	Awaited     map[Kind]ledger.Proxy // kinds that wait for their canary's price, with one proxy each
+	ForPerson   []fact.ProxyReview    // proxies given up after too many attempts
+	SpentBefore int64                 // by earlier plans of the run; counts for approval
 }
 
-// Paid reports whether a reason says that a proxy is due by an old expiry alone: its renewal is
-// paid, or published by this run.
+// Paid reports whether a reason says that a proxy's renewal is already paid or
+// published, and only its old expiry makes it due.
 func Paid(reason string) bool {
 	return reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
 }
 
-// Unpaid counts what is due and not paid.
+// Unpaid counts the due proxies that are not paid.
 func (p Plan) Unpaid() int {
 	n := p.Due
 	for reason, count := range p.LeftOutCounts {
@@ -174,26 +173,27 @@ func (p Plan) Unpaid() int {
 	return n
 }
 
-// Estimate is what the plan is expected to cost.
+// Estimate returns the plan's expected cost.
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
 
-// EstimateText is the estimate with list prices where nothing was paid yet.
+// EstimateText formats the estimate, with list prices where nothing was paid yet.
 func (p Plan) EstimateText() string { return EstimateText(p.Included, p.Currency) }
 
-// EstimateText is what proxies are expected to cost, with list prices where nothing was paid yet.
+// EstimateText formats the expected cost of proxies, with list prices where nothing was
+// paid yet.
 func EstimateText(all []Included, currency string) string {
 	sum := SumOf(all)
 	listed, n := SumListed(all)
 	return fact.Sum{Cents: sum.Cents + listed, Lacks: sum.Lacks - n}.ListedText(listed, currency)
 }
 
-// WithListed is the estimate and list prices together.
+// WithListed returns the sum of the estimate and the list prices.
 func (p Plan) WithListed() fact.Sum {
 	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}
 }
 
-// LearnsText says why a plan below the limit of an approval renews proxies of unknown price
-// before the rest is planned; "" where it renews none, or needs an approval itself.
+// LearnsText says why a plan below the approval limit renews proxies of unknown price
+// first; "" if it renews none, or needs approval itself.
 func (p Plan) LearnsText() string {
 	if p.ApproveOverCents == 0 || p.NeedsApproval || p.Left == nil || p.Unpriced == 0 {
 		return ""
@@ -202,7 +202,7 @@ func (p Plan) LearnsText() string {
 		english.PluralWord(p.Unpriced, "1 proxy is renewed", fmt.Sprintf("%d proxies are renewed", p.Unpriced)), fact.Amount(p.ApproveOverCents, p.Currency))
 }
 
-// OverLimit counts what limits of money left out.
+// OverLimit counts the proxies skipped by money limits.
 func (p Plan) OverLimit() (n int) {
 	for _, x := range p.Shortfalls {
 		n += x.Proxies
@@ -222,7 +222,7 @@ type Included struct {
 	Canary         bool       `json:"canary,omitempty" doc:"It is renewed alone, to learn the price of its kind."`
 	Endings        int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts its renewals that ended, at this expiry, without renewing it."`
 
-	labels map[string]string // that its renewal carries
+	labels map[string]string // carried by its renewal
 }
 
 // LeftOut is one proxy inside the window that a plan leaves out, and why.
@@ -238,8 +238,8 @@ type Unusable struct {
 	Reason  string `json:"reason" doc:"Names the field."`
 }
 
-// Make plans a sweep. The same inputs and the same knowledge give the same
-// plan. Errors are those of known.
+// Make plans a run. The same inputs and history give the same plan. It returns the
+// errors of known.
 func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
@@ -280,17 +280,18 @@ type planner struct {
 	staying map[string]int
 	plan    Made
 	dear    []tooDear
-	short   fact.Sum // of dear, what is over budget_cents
-	// last are proxies of unknown price whose renewals have failed: another of their
-	// kind tells the price first, where there is one.
+	short   fact.Sum // part of dear over budget_cents
+	// last holds proxies of unknown price whose renewals failed. If possible, another
+	// one of their kind reveals the price first.
 	last    []ledger.Proxy
 	letLast bool
-	// frugal: money is limited by more than the wallet, which the provider guards.
+	// frugal says that money is limited by more than the wallet, which the provider
+	// checks itself.
 	frugal bool
-	// learning: the price of one that is on its way, or in the plan, is not known, or that
-	// of too many that have no outcome.
+	// learning says that a proxy of unknown price is in progress or in the plan, or that
+	// too many have no outcome.
 	learning bool
-	// firstLeft is the nearest expiry of what the sweep continues with.
+	// firstLeft is the nearest expiry that the run continues with.
 	firstLeft time.Time
 	prices    *Prices
 	canary    map[Kind]bool
@@ -320,7 +321,7 @@ func newPlanner(in Inputs, known History) *planner {
 	if p.staying == nil {
 		p.staying = map[string]int{}
 	}
-	for _, proxy := range in.Proxies { // wherever it is in the list
+	for _, proxy := range in.Proxies { // at any position in the list
 		if p.due(proxy) && in.BeingRenewed(proxy) {
 			p.staying[in.Schedule.Keep.Group(proxy)]++
 		}
@@ -328,12 +329,12 @@ func newPlanner(in Inputs, known History) *planner {
 	return p
 }
 
-// due: a null expiry never is.
+// due reports whether a proxy is due; a null expiry never is.
 func (p *planner) due(proxy ledger.Proxy) bool {
 	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
 
-// add puts one due proxy in or leaves it out.
+// add includes or skips one due proxy.
 func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	if len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned)) && p.in.BarredBy(p.filter, proxy) == "" {
 		p.leaveOut(proxy, ReasonBeyond)
@@ -374,8 +375,8 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 	return nil
 }
 
-// awaitsPrice notes that a proxy is being renewed, where its price is not known yet: its kind
-// waits for what it tells, if no other renewal has told it.
+// awaitsPrice notes that a proxy of unknown price is being renewed. Its kind waits for
+// that price, unless another renewal reveals it.
 func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy, why string) error {
 	if why != ReasonTaken && why != ReasonOnItsWay {
 		return nil
@@ -387,7 +388,7 @@ func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy, why strin
 	return err
 }
 
-// addLast includes or leaves out what add has put aside.
+// addLast includes or skips the proxies that add set aside.
 func (p *planner) addLast(ctx context.Context) error {
 	p.letLast = true
 	for _, proxy := range p.last {
@@ -398,8 +399,8 @@ func (p *planner) addLast(ctx context.Context) error {
 	return nil
 }
 
-// unaffordable says which limit, or which group that is complete, leaves the proxy out. It
-// adds the list price to a cost that is not known, where money is limited.
+// unaffordable returns the limit, or the complete group, that excludes the proxy. If
+// money is limited, it adds the list price to an unknown cost.
 func (p *planner) unaffordable(ctx context.Context, proxy ledger.Proxy, cost *Price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.Group(proxy)] >= keep.AtLeast {
@@ -424,7 +425,7 @@ func (p *planner) unaffordable(ctx context.Context, proxy ledger.Proxy, cost *Pr
 	return reasonDear
 }
 
-// underWay finds out whether something of unknown price is being renewed.
+// underWay finds out whether a renewal of unknown price is in progress.
 func (p *planner) underWay(ctx context.Context) error {
 	for _, like := range p.in.UnderWay {
 		cost, err := p.prices.OfKind(ctx, like)
@@ -452,7 +453,7 @@ func (p *planner) include(proxy ledger.Proxy, cost Price, endings int) {
 	p.plan.Included = append(p.plan.Included, one)
 }
 
-// dueSince is why a proxy is in. It does not change while the plan does not.
+// dueSince returns why a proxy is included. It is stable while the plan is.
 func (p *planner) dueSince(proxy ledger.Proxy) string {
 	if proxy.ExpiresAt.Before(p.in.Now) {
 		return "it has expired and is still listed"
@@ -474,8 +475,8 @@ func (p *planner) leaveOut(proxy ledger.Proxy, why string) {
 	}
 }
 
-// left is what the sweep continues with automatically; nil when there is nothing, or
-// when only another sweep can take it.
+// left returns what the run continues with automatically, nil if nothing or only another
+// run can take it.
 func (p *planner) left() *fact.SweepLeft {
 	counts := p.plan.LeftOutCounts
 	full := counts[ReasonBeyond] > 0 && len(p.plan.Included) > 0
@@ -490,7 +491,7 @@ func (p *planner) left() *fact.SweepLeft {
 	return &x
 }
 
-// noteLeft keeps the nearest expiry of what the sweep continues with.
+// noteLeft keeps the nearest expiry that the run continues with.
 func (p *planner) noteLeft(expires time.Time, why string) {
 	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
 	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
@@ -498,8 +499,8 @@ func (p *planner) noteLeft(expires time.Time, why string) {
 	}
 }
 
-// PlannedProxies are the proxies of a plan's fact, the nearest expiry first, each with what
-// one of its command is expected to cost on average.
+// PlannedProxies returns the proxies of a plan's fact, nearest expiry first, each with
+// the average cost of its command.
 func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 	for n, raw := range f.Commands {
 		var c command.RenewalCommand

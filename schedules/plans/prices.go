@@ -1,4 +1,4 @@
-// What a renewal is expected to cost, by what was last paid.
+// The expected cost of a renewal, by the last price paid.
 
 package plans
 
@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Where a price comes from.
+// Sources of a price.
 const (
 	PriceOwn  = "its own last renewal"
 	PriceKind = "the last renewal of its country, region, line, type and protocol"
@@ -17,23 +17,23 @@ const (
 	PriceNone = "unknown"
 )
 
-// Kind is what proxies of one price have in common.
+// Kind holds the fields that proxies of one price share.
 type Kind struct{ country, region, line, ipType, protocol string }
 
-// KindOf is the kind of a proxy.
+// KindOf returns the kind of a proxy.
 func KindOf(p ledger.Proxy) Kind {
 	return Kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType, protocol: p.Protocol}
 }
 
-// Price is what a renewal for the schedule's duration is expected to cost.
+// Price is the expected cost of a renewal for the schedule's duration.
 type Price struct {
 	Cents fact.Cents
-	From  string     // PriceOwn, PriceKind, PriceList or PriceNone; "" where no schedule renews the proxy
-	list  fact.Cents // what an offer asks, where Cents is not known and a plan has to stay below a limit
+	From  string     // PriceOwn, PriceKind, PriceList or PriceNone; "" without a schedule
+	list  fact.Cents // list price, if Cents is unknown and money is limited
 }
 
-// counts is what the price takes from limits of the schedule and the account: the list price
-// where nothing was paid yet.
+// counts returns what counts against the schedule's and account's limits: the list price
+// if nothing was paid yet.
 func (c Price) counts() fact.Cents {
 	if c.Cents.Known() {
 		return c.Cents
@@ -41,8 +41,8 @@ func (c Price) counts() fact.Cents {
 	return c.list
 }
 
-// PriceOf is what so many days are expected to cost by the newest of what was paid for a
-// proxy itself and for its kind.
+// PriceOf returns the expected cost for a number of days, by the newer price of the
+// proxy itself and of its kind.
 func PriceOf(own, kind ledger.Paid, days int64) Price {
 	switch newest := own.Newest(kind); {
 	case newest.Days == 0:
@@ -54,19 +54,19 @@ func PriceOf(own, kind ledger.Paid, days int64) Price {
 	}
 }
 
-// Prices are what renewals for so many days are expected to cost. It remembers what kinds cost.
+// Prices returns expected costs for a number of days. It caches the prices of kinds.
 type Prices struct {
 	known History
 	days  int64
 	kinds map[Kind]ledger.Paid
 }
 
-// NewPrices are the prices of renewals for so many days.
+// NewPrices makes Prices for a number of days.
 func NewPrices(known History, days int64) *Prices {
 	return &Prices{known: known, days: days, kinds: map[Kind]ledger.Paid{}}
 }
 
-// Of is what a proxy's renewal is expected to cost.
+// Of returns the expected cost of a proxy's renewal.
 func (p *Prices) Of(ctx context.Context, proxy ledger.Proxy) (Price, error) {
 	own, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *Prices) Of(ctx context.Context, proxy ledger.Proxy) (Price, error) {
 	return p.By(ctx, proxy, own)
 }
 
-// By is Of where what was last paid for the proxy itself is at hand.
+// By is Of with the proxy's own last price given.
 func (p *Prices) By(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
 	k := KindOf(proxy)
 	kind, known := p.kinds[k]
@@ -89,7 +89,7 @@ func (p *Prices) By(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (P
 	return PriceOf(own, kind, p.days), nil
 }
 
-// OfKind is what a proxy's renewal is expected to cost by its kind alone.
+// OfKind returns the expected cost of a proxy's renewal by its kind alone.
 func (p *Prices) OfKind(ctx context.Context, proxy ledger.Proxy) (Price, error) {
 	return p.By(ctx, proxy, ledger.Paid{})
 }

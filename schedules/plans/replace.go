@@ -1,4 +1,4 @@
-// The option replace of a schedule, and which order it makes.
+// The option replace of a schedule, and the order that it makes.
 
 package plans
 
@@ -40,8 +40,8 @@ func (p Replace) check() error {
 	return nil
 }
 
-// BestOffer is the cheapest of the same country, line, type and protocol within
-// the ceiling, of the same region if there is one.
+// BestOffer returns the cheapest offer of the same country, line, type and protocol
+// within the ceiling, preferring the same region.
 func BestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (upstream.Offer, bool) {
 	cost := func(o upstream.Offer) int64 { return offerCost(o, days) }
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
@@ -61,8 +61,7 @@ func BestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 	}), true
 }
 
-// ReplacementID is a function of the schedule, the proxy and its expiry: a proxy
-// is replaced once.
+// ReplacementID hashes the schedule, the proxy and its expiry: a proxy is replaced once.
 func ReplacementID(s Schedule, p ledger.Proxy) string {
 	h := fact.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))

@@ -1,4 +1,4 @@
-// The rules of a schedule in words, for people who do not read its configuration.
+// The rules of a schedule in words.
 
 package plans
 
@@ -112,7 +112,7 @@ func idsWords(ids []string, file string) string {
 	return english.WordSeries(all, "and")
 }
 
-// daysOf is a span of time in days where it is whole days, else in hours and minutes.
+// daysOf formats a duration in days if it is whole days, else in hours and minutes.
 func daysOf(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return english.Plural(int(d/day), "day", "")
@@ -120,7 +120,7 @@ func daysOf(d time.Duration) string {
 	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
 }
 
-// cronWords says when a cron fires: the usual ones in words, any other as it is written.
+// cronWords describes the usual crons in words; others stay as written.
 func cronWords(text string) string {
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
 		return "every " + every
@@ -140,8 +140,8 @@ func cronWords(text string) string {
 	return "cron " + text
 }
 
-// timesOf says the fields of a cron that fires by the day of the week or daily; "" for one
-// that takes more than one minute or hour.
+// timesOf describes a cron that runs daily or by weekday; "" if it has more than one
+// minute or hour.
 func timesOf(f []string) string {
 	minute, err := strconv.Atoi(f[0])
 	hour, errHour := strconv.Atoi(f[1])

@@ -27,13 +27,14 @@ type Schedule struct {
 	Account  string `yaml:"account" default:"main" doc:"whose proxies it renews" json:"account"`
 	Cron     string `yaml:"cron" absent:"required" doc:"five fields, six with seconds first, or @hourly, @every 15m" json:"cron"`
 	Timezone string `yaml:"timezone" default:"UTC" doc:"an IANA name" json:"timezone"`
-	// A renewed proxy would be due again at once if it were not shorter than DurationDays.
+	// RenewBefore must be shorter than DurationDays, or a renewed proxy would be due
+	// again at once.
 	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; shorter than the duration" json:"renew_before"`
 	DurationDays int64         `yaml:"duration_days" absent:"required" doc:"a multiple of 30, at most 1080" json:"duration_days"`
 	Match        Match         `yaml:"match" json:"match"`
 	Keep         Keep          `yaml:"keep" json:"keep"`
 	BudgetCents  int64         `yaml:"budget_cents" doc:"the most that one sweep may cost; 0: no limit" json:"budget_cents"`
-	// Days and months are of Timezone.
+	// Days and months are in Timezone.
 	DailyBudgetCents   int64   `yaml:"daily_budget_cents" doc:"the most that the sweeps of a day may cost; 0: no limit" json:"daily_budget_cents"`
 	MonthlyBudgetCents int64   `yaml:"monthly_budget_cents" doc:"the most that the sweeps of a month may cost; 0: no limit" json:"monthly_budget_cents"`
 	ApproveOverCents   int64   `yaml:"approve_over_cents" doc:"a dearer sweep is held until it is approved; 0: none is" json:"approve_over_cents"`
@@ -45,8 +46,8 @@ type Schedule struct {
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// Validate names the first field that cannot work, and the fix. Zero values of
-// Timezone and Chunk mean their defaults.
+// Validate names the first invalid field and the fix. Zero values of Timezone and Chunk
+// mean their defaults.
 func (s Schedule) Validate() error {
 	if !scheduleName.MatchString(s.Name) {
 		return fmt.Errorf("schedule %.80q: name must be 1 to 64 of a-z, 0-9 and -", s.Name)
@@ -89,7 +90,8 @@ func (s Schedule) check() error {
 	return nil
 }
 
-// Late says that what comes due between two slots may expire before the second of them; "" where no two slots are so far apart.
+// Late warns that a proxy may come due and expire between two runs; "" if the runs are
+// close enough.
 func (s Schedule) Late(now time.Time) string {
 	c, err := s.Calendar()
 	if err != nil {
@@ -104,7 +106,8 @@ func (s Schedule) Late(now time.Time) string {
 		s.RenewBefore, from.In(c.Zone).Format(form), until.In(c.Zone).Format(form), until.Sub(from))
 }
 
-// CheckRenames names the first schedule of an account whose earlier name cannot be its own.
+// CheckRenames names the first schedule of an account whose earlier name cannot be its
+// own.
 func CheckRenames(all []Schedule) error {
 	names, was := map[string]bool{}, map[string]string{}
 	for _, s := range all {

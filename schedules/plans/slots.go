@@ -1,4 +1,4 @@
-// The calendar of a schedule: the slots that a cron expression gives in a time zone.
+// The calendar of a schedule: the scheduled times of a cron expression in a time zone.
 
 package plans
 
@@ -17,28 +17,28 @@ import (
 
 const (
 	MaxJitter = 30 * time.Second
-	// everyHour are the bits of cron.SpecSchedule.Hour.
+	// everyHour is the hour bits of cron.SpecSchedule.Hour.
 	everyHour = 1<<24 - 1
-	// maxMissed bounds the slots that one sweep.missed names.
+	// MaxMissed bounds the scheduled times that one sweep.missed names.
 	MaxMissed = 1000
 )
 
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// Calendar gives the slots of one schedule. Slots are instants in UTC on whole
-// seconds. Where the zone's clock changes it does as cron does: a schedule that names its
-// hours fires once in a repeated hour, the first time, and at the end of an hour that does
-// not exist; one that fires in every hour follows elapsed time, in the second of the two
-// hours as well. All its methods are functions of their arguments.
+// Calendar gives the scheduled times of one schedule, as UTC instants on whole seconds.
+// Clock changes follow cron: a schedule that names its hours runs once in a repeated
+// hour, the first time, and at the end of a missing hour. A schedule that runs every
+// hour follows elapsed time, in both repeated hours. All methods are pure.
 type Calendar struct {
 	Name   string
 	Zone   *time.Location
 	spec   cron.Schedule
-	every  time.Duration // of @every, which is aligned to the epoch; else 0
-	hourly bool          // it fires in every hour
+	every  time.Duration // of @every, aligned to the epoch; else 0
+	hourly bool          // runs every hour
 }
 
-// Calendar parses the schedule's cron and timezone; the error names the field and the fix.
+// Calendar parses the schedule's cron and timezone; the error names the field and the
+// fix.
 func (s Schedule) Calendar() (Calendar, error) {
 	if strings.HasPrefix(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "CRON_TZ=") {
 		return Calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
@@ -72,19 +72,19 @@ func (s Schedule) Calendar() (Calendar, error) {
 	return c, nil
 }
 
-// cronSizes are how many values each field of a cron has, from the seconds on.
+// cronSizes is the number of values of each cron field, from seconds on.
 var cronSizes = []struct {
 	field string
 	size  uint64
-	unit  string // of @every; "" where it has none
+	unit  string // unit of @every; "" without one
 }{{"seconds", 60, "s"}, {"minutes", 60, "m"}, {"hours", 24, "h"}, {"days", 31, ""}, {"months", 12, ""}, {"weekdays", 7, ""}}
 
-// cronFields is a cron with 0 for each Sunday that is written as 7. A step over more
-// than its field is refused: */90 in minutes would fire once an hour.
+// cronFields rewrites Sunday from 7 to 0 in a cron. It refuses a step larger than its
+// field: */90 in minutes would run once an hour.
 func cronFields(text string) (string, error) {
 	fields := strings.Fields(text)
 	if strings.HasPrefix(text, "@") || len(fields) < 5 || len(fields) > len(cronSizes) {
-		return text, nil // for the parser to read, or to refuse
+		return text, nil // left to the parser
 	}
 	sizes := cronSizes[len(cronSizes)-len(fields):]
 	for i, field := range fields {
@@ -108,7 +108,7 @@ func cronFields(text string) (string, error) {
 	return strings.Join(fields, " "), nil
 }
 
-// weekdaysTo7 is a part of a field of weekdays that ends with 7 as a list without it.
+// weekdaysTo7 rewrites a weekday range that ends with 7 as a list without it.
 func weekdaysTo7(part string) string {
 	days, by, _ := strings.Cut(part, "/")
 	first, last, is := strings.Cut(days, "-")
@@ -127,8 +127,8 @@ func weekdaysTo7(part string) string {
 	return strings.Join(list, ",")
 }
 
-// Next is the first slot after an instant, in UTC; zero when none comes within
-// five years.
+// Next returns the first scheduled time after an instant, in UTC; zero if none comes
+// within five years.
 func (c Calendar) Next(after time.Time) time.Time {
 	if c.every > 0 {
 		step := int64(c.every / time.Second)
@@ -140,18 +140,18 @@ func (c Calendar) Next(after time.Time) time.Time {
 	return c.nextByClock(after)
 }
 
-// Is reports whether an instant is one of the calendar's slots.
+// Is reports whether an instant is a scheduled time.
 func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
 
-// Between lists the slots after last up to and including now, in order. Of more
-// than 1,000 it gives the latest, and more says that there were others.
+// Between returns the scheduled times after last up to and including now, in order. It
+// returns at most the latest 1,000; more says that there were others.
 func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	slots, fits := c.walk(last, now)
 	if fits {
 		return slots, false
 	}
-	// The longest time before now that holds no more than the bound. Their
-	// number grows with it, so halving finds it in as many steps as it has bits.
+	// Find the longest time before now within the bound. The count grows with the span,
+	// so a binary search works.
 	short, long := time.Duration(0), now.Sub(last)
 	for long-short > time.Second {
 		middle := short + (long-short)/2
@@ -165,18 +165,18 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 }
 
 const (
-	// gapsAhead is how far ahead the distances of slots are looked at: a cron comes round in
-	// a year, and so do the changes of a zone's clock.
+	// gapsAhead is how far ahead gaps are searched: crons and clock changes repeat
+	// within a year.
 	gapsAhead = 400 * fact.Day
-	// gapSteps bounds the search where it has to go by minutes.
+	// gapSteps bounds a search that advances by minutes.
 	gapSteps = 100_000
 )
 
-// Gap is the longest time between two slots after an instant, of those that are longer than
-// some time; zero where none is.
+// Gap returns the longest gap between two scheduled times after an instant, if longer
+// than longer; else zero.
 func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Time) {
-	// Slots that are near one another are passed over: no step begins before a longer gap
-	// and ends after it.
+	// Close scheduled times are skipped: no step starts before a longer gap and ends
+	// after it.
 	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
 	at := c.Next(after)
 	for range gapSteps {
@@ -194,7 +194,7 @@ func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Ti
 	return begin, end
 }
 
-// Before is the last slot before another one; zero where there is none near it.
+// Before returns the previous scheduled time; zero if there is none nearby.
 func (c Calendar) Before(slot time.Time) time.Time {
 	for back := time.Minute; ; back *= 4 {
 		if slots, _ := c.Between(slot.Add(-back), slot.Add(-time.Second)); len(slots) > 0 {
@@ -206,8 +206,8 @@ func (c Calendar) Before(slot time.Time) time.Time {
 	}
 }
 
-// walk lists the slots after last up to now; fits is false when there are more than
-// maxMissed.
+// walk returns the scheduled times after last up to now. fits is false if there are more
+// than MaxMissed.
 func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
 		if len(slots) > MaxMissed {
@@ -218,9 +218,9 @@ func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	return slots, true
 }
 
-// Start is when a slot's sweep begins: the slot and a delay of at most 30 s and
-// a tenth of the interval, which is a hash of schedule and slot, so that many
-// schedules of one minute do not begin together and a restart changes nothing.
+// Start returns when the run of a scheduled time begins. The delay is at most 30 s and a
+// tenth of the interval. It hashes the schedule and the time: schedules of the same
+// minute spread out, and a restart changes nothing.
 func (c Calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {
