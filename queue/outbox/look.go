@@ -27,7 +27,7 @@ const (
 
 // errUndecided reports that a refusal is not explained yet: the refused rows are in
 // progress, or the leader has changed.
-var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be under way")
+var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be in progress")
 
 // look is the state of the checks after refusals of one batch.
 type look struct {
