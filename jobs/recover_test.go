@@ -152,7 +152,7 @@ func TestClocksOfRunnersApartDelayNothingElse(t *testing.T) {
 	}
 }
 
-// TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier: the ten minutes behind a take-over are
+// TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier: the ten minutes after a take-over are
 // not over because the runner that took over had a slow clock.
 func TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier(t *testing.T) {
 	h := idleRig(t)

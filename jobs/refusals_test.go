@@ -128,7 +128,7 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 	if f, _ := refused[0].(fact.CommandRejected); f.Code != "claimed" || f.CommandID != "b" {
 		t.Errorf("%+v", f)
 	}
-	// Behind another content it is looked at again, and leaves no second fact.
+	// After another content it is looked at again, and leaves no second fact.
 	offerAll(t, offer, renewalFor("b", 31), renewalFor("b", 30))
 	if n := len(h.facts("command.rejected")); n != 2 {
 		t.Errorf("%d refusals of two contents", n)

@@ -22,11 +22,11 @@ var _ = flag.Bool("update", false, "write the table of waits into docs/state-mac
 type wait struct {
 	Of     string // operation, order, plan, slot, account, command or event
 	Reason string // the code of its fact, where it has one
-	Ends   string // what ends it by itself; "" where only a person does
+	Ends   string // what ends it automatically; "" where only an operator does
 	Person string // when a person is asked; "" for never
 	Check  string // the check of /readyz that says so; "" for none: the account works on
 	Metric string // the metric that shows it
-	Test   string // the test that comes to it
+	Test   string // the test that reaches it
 }
 
 // Reasons of waits of operations that have no code of their own.

@@ -48,7 +48,7 @@ func sealOf(ctx context.Context, q queryer) (*Head, error) {
 	var h Head
 	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // a ledger that goes on is no error
+		return nil, nil //nolint:nilnil // a ledger that continues is no error
 	}
 	return &h, err
 }

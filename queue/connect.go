@@ -38,7 +38,7 @@ type ConnectConfig struct {
 	CertFile  string    // the client's certificate and
 	KeyFile   string    // its key; optional
 	TLSFirst  bool      // TLS begins before the server sends anything (handshake_first)
-	Domain    string    // of JetStream, for streams behind a leaf node; default: the server's own
+	Domain    string    // of JetStream, where a leaf node leads to the streams; default: the server's own
 	Context   string    // name of a NATS CLI context
 	Name      string    // name of this connection at the server; default "perennial"
 	Wait      bool      // wait for a server that is away or refuses the login; default: an error

@@ -44,7 +44,7 @@ func TestAQueueThatCannotBeMadeInTimeIsSaid(t *testing.T) {
 }
 
 // One command of a person's is accepted at once and worked off at a constant pace, one
-// minute after another. What is said of it at any minute agrees with what happens afterwards:
+// minute after another. What it says at any minute agrees with what happens afterwards:
 // as many proxies expire before their turn as were counted.
 func TestThePaceForetellsWhatExpires(t *testing.T) {
 	t.Parallel()

@@ -69,7 +69,7 @@ type runner struct {
 
 func newRig(t *testing.T, runners int) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "clustertest-") //nolint:usetesting // it is kept behind a failure
+	dir, err := os.MkdirTemp("", "clustertest-") //nolint:usetesting // it is kept after a failure
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func unloaded(script string) action {
 }
 
 // TestBrowserMoneyJourney: a person finds on the pages whether the money is right. The
-// figures are those of the command line, both proofs come to the page by themselves, and a
+// figures are those of the command line, both proofs appear on the page, and a
 // label of the statement leads to its operations.
 func TestBrowserMoneyJourney(t *testing.T) {
 	t.Parallel()

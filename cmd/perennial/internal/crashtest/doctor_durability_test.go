@@ -1,4 +1,4 @@
-// What doctor says of the copies that an outer NATS keeps.
+// What doctor says of the copies that an external NATS keeps.
 
 package crashtest
 
