@@ -30,8 +30,8 @@ type SweepPlanned struct {
 // FactType implements Fact.
 func (SweepPlanned) FactType() string { return "sweep.planned" }
 
-// SweepHeld says that a plan waits for an approval, or a part of it for money: one fact
-// for each limit that the plan exceeds.
+// SweepHeld says that a plan needs approval, or that a limit of money skips a part of it: one
+// fact for each limit that the plan exceeds.
 type SweepHeld struct {
 	accountFact
 	Schedule       string        `json:"schedule" doc:"The name of the schedule."`
@@ -66,8 +66,8 @@ type SweepFinished struct {
 // FactType implements Fact.
 func (SweepFinished) FactType() string { return "sweep.finished" }
 
-// SweepMissed says that slots passed while no runner worked, or the schedule was paused;
-// the next sweep serves all.
+// SweepMissed says that slots passed while no runner worked, or while the schedule was paused.
+// The next run replaces them all.
 type SweepMissed struct {
 	accountFact
 	Schedule string      `json:"schedule" doc:"The name of the schedule."`
@@ -92,7 +92,7 @@ func (f ProxyExpiring) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyExpiring) FactType() string { return "proxy.expiring" }
 
-// ProxyExpired says, once for each expiry, that a proxy's time ran out.
+// ProxyExpired says, once for each expiry, that a proxy has expired.
 type ProxyExpired struct {
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
@@ -104,8 +104,8 @@ func (f ProxyExpired) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyExpired) FactType() string { return "proxy.expired" }
 
-// ProxyGone says that the provider does not know a proxy any more that had not expired: its
-// own read was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
+// ProxyGone says that the provider no longer knows a proxy that had not expired: its own read
+// was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
 type ProxyGone struct {
 	ProxyID   string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"As it was last shown."`

@@ -77,8 +77,8 @@ type RunnerStarted struct {
 // FactType implements Fact.
 func (RunnerStarted) FactType() string { return "runner.started" }
 
-// Planned is an operation as its command's acceptance laid it down: the
-// membership and the key are frozen here.
+// Planned is an operation as its command was accepted: its members and its key
+// are frozen here.
 type Planned struct {
 	OperationID string   `json:"operation_id" doc:"The operation: the command's id, and its part."`
 	Chunk       string   `json:"chunk" doc:"The part of the command, such as 0001."`
@@ -149,7 +149,7 @@ type CommandHeld struct {
 // FactType implements Fact.
 func (CommandHeld) FactType() string { return "command.held" }
 
-// CommandReleased lets a held operation go.
+// CommandReleased allows a held operation to be sent.
 type CommandReleased struct {
 	Ref
 	By        string `json:"by" doc:"The name of the person, as the request gave it."`
@@ -169,7 +169,7 @@ const (
 	CodeCeiling    = "max_total_cents"   // it would cost more than its command's limit
 )
 
-// CommandCancelled withdraws an operation that no attempt may have executed.
+// CommandCancelled cancels an operation that no attempt may have executed.
 type CommandCancelled struct {
 	Ref
 	By     string `json:"by" doc:"The name of the person, as the request gave it."`
@@ -233,8 +233,8 @@ type OperationWaiting struct {
 // FactType implements Fact.
 func (OperationWaiting) FactType() string { return "operation.waiting" }
 
-// OperationReview hands the operation to a person, with what is known. A
-// renewal's lines are booked: unresolved ones to suspense.
+// OperationReview says that the operation needs review, with what is known. A
+// renewal's lines are booked, unresolved ones to suspense.
 type OperationReview struct {
 	Ref
 	Attempt    int64            `json:"attempt" doc:"Which send of the operation it was, from 1."`

@@ -454,7 +454,7 @@ export interface CommandCancelledData {
 }
 
 /**
- * Withdraws an operation that no attempt may have executed.
+ * Cancels an operation that no attempt may have executed.
  */
 export interface CommandCancelled extends CloudEvent {
   /**
@@ -1047,7 +1047,7 @@ export interface CommandReleasedData {
 }
 
 /**
- * Lets a held operation go.
+ * Allows a held operation to be sent.
  */
 export interface CommandReleased extends CloudEvent {
   /**
@@ -2138,7 +2138,7 @@ export interface OperationResolvedData {
     charged_cents?: number;
   }[];
   /**
-   * An operation as its command's acceptance laid it down: the membership and the key are frozen here.
+   * An operation as its command was accepted: its members and its key are frozen here.
    */
   send_again?: {
     /**
@@ -2421,7 +2421,7 @@ export interface OperationReviewData {
 }
 
 /**
- * Hands the operation to a person, with what is known. A renewal's lines are booked: unresolved ones to suspense.
+ * Says that the operation needs review, with what is known. A renewal's lines are booked, unresolved ones to suspense.
  */
 export interface OperationReview extends CloudEvent {
   /**
@@ -3463,7 +3463,7 @@ export interface ProxyExpiredData {
 }
 
 /**
- * Says, once for each expiry, that a proxy's time ran out.
+ * Says, once for each expiry, that a proxy has expired.
  */
 export interface ProxyExpired extends CloudEvent {
   /**
@@ -3567,7 +3567,7 @@ export interface ProxyGoneData {
 }
 
 /**
- * Says that the provider does not know a proxy any more that had not expired: its own read was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
+ * Says that the provider no longer knows a proxy that had not expired: its own read was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
  */
 export interface ProxyGone extends CloudEvent {
   /**
@@ -4923,7 +4923,7 @@ export interface SweepHeldData {
 }
 
 /**
- * Says that a plan waits for an approval, or a part of it for money: one fact for each limit that the plan exceeds.
+ * Says that a plan needs approval, or that a limit of money skips a part of it: one fact for each limit that the plan exceeds.
  */
 export interface SweepHeld extends CloudEvent {
   /**
@@ -4977,7 +4977,7 @@ export interface SweepMissedData {
 }
 
 /**
- * Says that slots passed while no runner worked, or the schedule was paused; the next sweep serves all.
+ * Says that slots passed while no runner worked, or while the schedule was paused. The next run replaces them all.
  */
 export interface SweepMissed extends CloudEvent {
   /**
