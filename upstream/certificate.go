@@ -1,4 +1,4 @@
-// What is wrong with the provider's certificate, in words.
+// Explains what is wrong with the provider's certificate.
 
 package upstream
 
@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// namesShown bounds what is shown of the names of a certificate, in bytes.
+// namesShown bounds how much of a certificate's names is shown, in bytes.
 const namesShown = 200
 
-// providerTrust is how a private authority of the provider becomes known.
+// providerTrust says how to trust a private authority of the provider.
 const providerTrust = "name the file of its authority in account.ca_file, if it is meant to be a private one"
 
-// ProviderCertificate is [CertificateFault] of the provider's certificate.
+// ProviderCertificate is [CertificateFault] for the provider's certificate.
 func ProviderCertificate(err error, now time.Time) (says, do string) {
 	return CertificateFault(err, "the provider's", providerTrust, now)
 }
 
-// CertificateFault says what is wrong with the certificate that a server has shown, and what
-// to do; "" where err is about something else. whose is its owner, as in "the provider's", and
-// trust how an authority that is not known becomes known.
+// CertificateFault says what is wrong with a server's certificate, and what to do; "" if
+// err is about something else. whose names its owner, as in "the provider's". trust says
+// how to trust an unknown authority.
 func CertificateFault(err error, whose, trust string, now time.Time) (says, do string) {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok {

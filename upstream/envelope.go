@@ -13,7 +13,7 @@ import (
 type Envelope struct {
 	Success   bool
 	Code      Code
-	Message   string    // one line of at most 1 KiB; withheld where it looks like credentials
+	Message   string    // one line of at most 1 KiB; withheld if it looks like credentials
 	TraceID   string    // the same, at most 256 bytes
 	Timestamp time.Time // UTC; zero when absent or not a time with a zone
 
@@ -26,9 +26,9 @@ const (
 	fieldErrorsLimit = 8 << 10
 )
 
-// DecodeEnvelope reads one response body. It needs success as a boolean and a
-// non-empty code; message, trace_id and timestamp describe, and may be absent or of any
-// type. The data stays inside and is read by the typed decoders only.
+// DecodeEnvelope reads one response body. It requires a boolean success and a non-empty
+// code. message, trace_id and timestamp are descriptive; each may be absent or of any
+// type. The data stays raw; only the typed decoders read it.
 func DecodeEnvelope(body []byte) (Envelope, error) {
 	o, err := parseObject("", body)
 	if err != nil {
@@ -56,7 +56,7 @@ func (e *Envelope) object() (*object, error) {
 	return parseObject("data", e.data)
 }
 
-// decodeData reads the data of an envelope with a decoder.
+// decodeData decodes the data of an envelope.
 func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, err error) {
 	o, err := e.object()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Code is a stable code of the response envelope (API: Errors). It is an error,
-// so that errors.Is(err, upstream.CodeRateLimited) works on what this package
-// returns. Codes that are not listed here pass through unchanged.
+// Code is a stable code of the response envelope (API: Errors). It is an error, so that
+// errors.Is(err, upstream.CodeRateLimited) works on this package's errors. Unlisted
+// codes pass through unchanged.
 type Code string
 
 // The codes of the API document.
@@ -49,17 +49,17 @@ var knownCodes = []Code{CodeOK, CodeInvalidSignature, CodeStaleTimestamp, CodeRe
 	CodeInvalidPageToken, CodeRateLimited, CodeUnsupportedOperation, CodeProxyEndpointUnavailable,
 	CodeOperationFailed}
 
-// Codes are the codes of the API document.
+// Codes returns the codes of the API document.
 func Codes() []Code { return slices.Clone(knownCodes) }
 
 // Known reports whether the API document lists the code. An unknown code stops
 // automatic retries (API: Errors, client rules).
 func (c Code) Known() bool { return slices.Contains(knownCodes, c) }
 
-// Error is an answer that is not a usable success: a failure envelope, or a
-// response that is no envelope at all (then Code is empty and Failure says what
-// was wrong with it). errors.Is matches it against a [Code]; an HTTP 429 without
-// an envelope matches [CodeRateLimited].
+// Error is a response that is no usable success: a failure envelope, or a response
+// without an envelope. In the latter case Code is empty and Failure says what was wrong.
+// errors.Is matches it against a [Code]; an HTTP 429 without an envelope matches
+// [CodeRateLimited].
 type Error struct {
 	Method, Path string
 	HTTPStatus   int
@@ -72,7 +72,7 @@ type Error struct {
 	Failure      string          // what could not be read; empty for a plain failure envelope
 }
 
-// Error says method, path, code and trace_id on one line.
+// Error returns method, path, code and trace_id on one line.
 func (e *Error) Error() string {
 	what := string(e.Code)
 	if e.Message != "" {
@@ -88,7 +88,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is matches a Code.
+// Is reports whether the target is this error's Code.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	if !ok {
@@ -97,7 +97,7 @@ func (e *Error) Is(target error) bool {
 	return e.Code == code || (code == CodeRateLimited && e.HTTPStatus == 429)
 }
 
-// TransportError is a request that got no response header, or whose body broke
+// TransportError is a request without a response header, or whose response body was cut
 // off. Sent false means that certainly no byte of the request was written.
 type TransportError struct {
 	Method, Path string
@@ -114,5 +114,5 @@ func (e *TransportError) Error() string {
 	return fmt.Sprintf("%s %s: %s: %v", e.Method, e.Path, state, e.Err)
 }
 
-// Unwrap gives the cause, for errors.Is on context and network errors.
+// Unwrap returns the cause, for errors.Is on context and network errors.
 func (e *TransportError) Unwrap() error { return e.Err }

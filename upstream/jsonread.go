@@ -1,7 +1,7 @@
-// Reading of JSON by allow-list: a caller asks an object for the members it knows, each
-// with the rule of its field, and everything else (credentials among it) is never turned
-// into a value. A key that appears twice is an error, and integers are integers. Why the
-// replies are not structs with tags: docs/decisions/0032.
+// Reads JSON by allow-list. A caller asks an object for known members, each with the
+// rule of its field; everything else, including credentials, is never decoded. A
+// duplicate key is an error, and integers must be integers. docs/decisions/0032 says why
+// replies are not structs with tags.
 
 package upstream
 
@@ -39,11 +39,11 @@ func isText(v value) bool {
 	return kindOf(v) == jsontext.KindString || kindOf(v) == jsontext.KindNumber
 }
 
-// lenient leaves it to value to find keys that appear twice, and looks at no text that is
-// never asked for: a fault in one entry of a list is none of the others.
+// lenient leaves duplicate keys to value, and ignores faults in text that is never read:
+// a fault in one list entry does not affect the others.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// as reads a value of one kind; ok is false for null and any other kind.
+// as decodes a value of one kind; ok is false for null and any other kind.
 func as[T any](v value) (out T, ok bool) {
 	if len(v) == 0 || kindOf(v) == jsontext.KindNull || json.Unmarshal(v, &out, lenient) != nil {
 		return *new(T), false
@@ -51,14 +51,14 @@ func as[T any](v value) (out T, ok bool) {
 	return out, true
 }
 
-// object collects the first error of what is asked of it.
+// object collects the first error of its reads.
 type object struct {
 	name    string
 	members map[string]value
 	err     error
 }
 
-// parseObject opens a whole JSON text.
+// parseObject parses a whole JSON text.
 func parseObject(name string, raw []byte) (*object, error) {
 	o := &object{name: name, members: make(map[string]value, 16)}
 	err := json.Unmarshal(raw, &o.members, lenient)
@@ -80,7 +80,7 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// raw gives a member's value; nil when it is absent or null.
+// raw returns a member's value, nil if absent or null.
 func (o *object) raw(key string) value {
 	if v := o.members[key]; kindOf(v) != jsontext.KindNull {
 		return v
@@ -100,7 +100,7 @@ func (o *object) fail(key, why string) {
 	}
 }
 
-// missing lists which of the keys are absent or null.
+// missing returns the keys that are absent or null.
 func (o *object) missing(keys ...string) (out []string) {
 	for _, key := range keys {
 		if o.raw(key) == nil {
@@ -110,14 +110,14 @@ func (o *object) missing(keys ...string) (out []string) {
 	return out
 }
 
-// need is fail for a required member that is absent or null.
+// need fails if a required member is absent or null.
 func (o *object) need(keys ...string) {
 	for _, key := range o.missing(keys...) {
 		o.fail(key, "missing")
 	}
 }
 
-// read gives a member of one kind; the zero value when it is absent, null, or fails.
+// read returns a member of one kind, the zero value if absent, null or invalid.
 func read[T any](o *object, key, kind string) (out T) {
 	v := o.raw(key)
 	if v == nil {
@@ -140,10 +140,10 @@ func (o *object) optionalInt(key string) *int64 { return read[*int64](o, key, "a
 
 func (o *object) boolean(key string) bool { return read[bool](o, key, "a boolean") }
 
-// array gives the elements of a member.
+// array returns the elements of a member.
 func (o *object) array(key string) []value { return read[[]value](o, key, "an array") }
 
-// arrayOf reads an array of one kind, which the plural names; null is none of it.
+// arrayOf reads an array of one kind, named by plural; null is invalid in it.
 func arrayOf[T any](o *object, key, plural string) (out []T) {
 	all := o.array(key)
 	if all != nil {
@@ -169,8 +169,8 @@ func (o *object) id(key string) string {
 	return id
 }
 
-// text reads a string or a number as its text, for fields whose type the
-// document does not give.
+// text reads a string or a number as text, for fields whose type the document does not
+// give.
 func (o *object) text(key string) string {
 	if v := o.raw(key); kindOf(v) == jsontext.KindNumber {
 		return string(v)
@@ -178,12 +178,12 @@ func (o *object) text(key string) string {
 	return o.str(key)
 }
 
-// NotText represents a descriptive member that is neither text nor a number, such as a
+// NotText stands for a descriptive member that is neither text nor a number, such as a
 // list of protocols.
 const NotText = "(not text)"
 
-// described is text for a member that only describes: one of another type does not make
-// the rest unreadable, and is not taken for an absent one.
+// described reads a descriptive member. A wrong type does not fail the object, and does
+// not count as absent.
 func (o *object) described(key string) string {
 	if v := o.raw(key); v != nil && !isText(v) {
 		return NotText
@@ -191,11 +191,11 @@ func (o *object) described(key string) string {
 	return o.text(key)
 }
 
-// loose is described, as it may be kept and shown.
+// loose is described, bounded and printable.
 func (o *object) loose(key string) string { return nameOf(o.described(key), traceLimit) }
 
-// within reads an object member with a function, and keeps its error; nothing when it is
-// absent or null.
+// within reads an object member with a function and keeps its error. It does nothing if
+// the member is absent or null.
 func (o *object) within(key string, read func(*object)) {
 	v := o.raw(key)
 	if v == nil {
@@ -226,7 +226,7 @@ func (o *object) optionalTime(key string) *time.Time {
 	return &t
 }
 
-// looseTime is a time that only describes; nil when it cannot be read.
+// looseTime reads a descriptive time, nil if it cannot be read.
 func (o *object) looseTime(key string) *time.Time {
 	if t, ok := parseTime(o.described(key)); ok {
 		return &t
@@ -234,7 +234,7 @@ func (o *object) looseTime(key string) *time.Time {
 	return nil
 }
 
-// instant is a time that only describes; zero when it cannot be read.
+// instant reads a descriptive time, zero if it cannot be read.
 func (o *object) instant(key string) time.Time {
 	at, _ := parseTime(o.described(key))
 	return at
@@ -273,8 +273,8 @@ func parseClock(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Instants that a year of four digits can write. What is valid with its offset may
-// lie a day outside of them in UTC; there it is the nearest of these.
+// Instants with a four-digit year. A time that is valid with its offset may be a day
+// outside of them in UTC; it becomes the nearest of these.
 var firstInstant, lastInstant = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
 func writable(t time.Time) time.Time {
@@ -297,9 +297,9 @@ func bounded(s string, limit int) string {
 // maxDecimal is the longest decimal string that is read as an amount, in bytes.
 const maxDecimal = 40
 
-// AmountAgrees reports whether a decimal string in the main unit is the same money
-// as an integer count of cents (API: General conventions). A string that was not
-// given agrees with anything; one that is no amount agrees with nothing.
+// AmountAgrees reports whether a decimal string in the main unit equals an integer count
+// of cents (API: General conventions). An absent string agrees with any amount; an
+// invalid one with none.
 func AmountAgrees(amount string, cents int64) bool {
 	if amount == "" {
 		return true
@@ -311,8 +311,8 @@ func AmountAgrees(amount string, cents int64) bool {
 	return err == nil && d.Equal(decimal.New(cents, -2))
 }
 
-// decimal reads a decimal string, or a number, as its text; "" for anything else,
-// which says nothing of the cents beside it.
+// decimal reads a decimal string or a number as text; "" for anything else, which does
+// not contradict the cents.
 func (o *object) decimal(key string) string {
 	if !isText(o.raw(key)) {
 		return ""
@@ -320,17 +320,17 @@ func (o *object) decimal(key string) string {
 	return bounded(o.text(key), maxDecimal+1)
 }
 
-// Unusable is an entry of a list that cannot be read.
+// Unusable is a list entry that cannot be read.
 type Unusable struct {
-	ID       string // opaque; empty where the id itself cannot be read
+	ID       string // opaque; empty if the id itself is unreadable
 	Position int    // in its list or page, from 1
-	// Field is the member that cannot be read; empty where the entry is no object, or a
-	// member appears twice.
+	// Field is the unreadable member; empty if the entry is no object, or a member
+	// appears twice.
 	Field string
 	Why   string // names the field and never its value
 }
 
-// UnusableError ends a complete list of which some entries cannot be read.
+// UnusableError ends a complete list that has unreadable entries.
 type UnusableError struct {
 	First Unusable
 	Count int
@@ -352,7 +352,7 @@ func (e *UnusableError) add(page []Unusable) {
 	e.Count += len(page)
 }
 
-// decodeEach reads an array of objects with one decoder. The member id names an entry.
+// decodeEach decodes an array of objects. The member id names an entry.
 func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items []T, unusable []Unusable) {
 	raws := o.array(key)
 	items = make([]T, 0, len(raws))

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// OfferFilter narrows and quotes offers (API: GET /api/v1/offers). Zero values
+// OfferFilter filters offers and sets the quote (API: GET /api/v1/offers). Zero values
 // are not sent.
 type OfferFilter struct {
 	CountryCode, Region, Line, IPType string
@@ -24,7 +24,7 @@ type Offer struct {
 	BaseDurationDays                                                              int64
 	DurationDays                                                                  []int64
 	MaxQuantity                                                                   *int64
-	CIDRs                                                                         []string // those that are text
+	CIDRs                                                                         []string // the entries that are text
 }
 
 func decodeOffer(o *object) Offer {
@@ -35,7 +35,7 @@ func decodeOffer(o *object) Offer {
 		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"), DurationDays: arrayOf[int64](o, "duration_days", "integers"),
 	}
 	cidrs, _ := as[[]value](o.raw("cidrs"))
-	for _, raw := range cidrs { // their type is not given: what is text is shown
+	for _, raw := range cidrs { // their type is not given: only text is shown
 		if cidr, ok := as[string](raw); ok {
 			out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
 		}
@@ -65,11 +65,11 @@ func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (
 	return getPage(ctx, c, list{path: offersPath, key: "offers", entry: "offer_code"}, f.pairs(), r, decodeOffer)
 }
 
-// Offers goes through all offers that match, page by page with one size and one
-// filter (API: Pagination rules). On invalid_page_token it starts again from the
-// first page, at most three times; an item already seen is not given twice. The
-// first error ends it; ending without one means that a complete pass was made. Entries
-// that cannot be read are left out: *UnusableError comes after all others.
+// Offers iterates over all matching offers, page by page with one size and filter (API:
+// Pagination rules). On invalid_page_token it restarts from the first page, at most
+// three times, without repeating items. The first error ends it; an end without error
+// means a complete pass. Unreadable entries are left out; *UnusableError comes after all
+// others.
 func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.Seq2[Offer, error] {
 	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) })
 }

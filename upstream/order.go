@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// The statuses of an order that the document names (API: Order status). Those of
-// a finished one it does not: decide from Delivery and Refund.
+// The order statuses in the document (API: Order status). It does not list those of
+// finished orders: decide from Delivery and Refund.
 const (
 	OrderPaid      = "paid"
 	OrderProcuring = "procuring"
 )
 
-// The sandbox's scenarios (API: Sandbox scenario header). None: delivered at once.
+// The sandbox's scenarios (API: Sandbox scenario header). Without one, orders are
+// delivered at once.
 const (
 	ScenarioSuccess  = "success"
 	ScenarioDelayed  = "delayed"
@@ -30,7 +31,7 @@ const (
 type OrderRequest struct {
 	DurationDays int64 // positive multiple of 30 that every offer supports
 	Items        []OrderItem
-	CIDRField    string // the API's name for an item's CIDRs; the document does not give it
+	CIDRField    string // the API's name for an item's CIDRs, which the document does not give
 	Scenario     string // sandbox scenario header of CreateOrder, such as ScenarioDelayed; not part of the body
 }
 
@@ -41,10 +42,10 @@ type OrderItem struct {
 	CIDRs     []string // sent under OrderRequest.CIDRField
 }
 
-// OrderBody marshals an order once; the result is what is stored, signed and
-// sent on every attempt. It refuses CIDRs without a name for their field, and
-// what the API's limits refuse: no or more than 50 lines, a quantity below one,
-// more than 2000 in all, a duration that is no positive multiple of 30.
+// OrderBody marshals an order once; the same bytes are stored, signed and sent on every
+// attempt. It refuses CIDRs without a field name, and whatever the API's limits refuse:
+// no or more than 50 lines, a quantity below one, more than 2000 in all, a duration that
+// is no positive multiple of 30.
 func OrderBody(r OrderRequest) ([]byte, error) {
 	if err := checkOrder(r); err != nil {
 		return nil, fmt.Errorf("order: %w", err)
@@ -86,8 +87,8 @@ func checkOrder(r OrderRequest) error {
 	return nil
 }
 
-// CreatedOrder is what the document promises of an order's creation. Totals,
-// delivery and refund are read from the order's detail (trap 21).
+// CreatedOrder is the documented reply to an order's creation. Totals, delivery and
+// refund come from the order's detail (trap 21).
 type CreatedOrder struct {
 	OrderNo          string // opaque; never empty
 	PollAfterSeconds *int64 // nil: null, absent, or malformed (then Reply.Malformed says so)
@@ -104,8 +105,8 @@ func decodeCreatedOrder(o *object, e *Envelope) *CreatedOrder {
 	return out // a bad poll time does not lose the order number
 }
 
-// OrderSummary is an entry of the order list. The document does not give its
-// fields: whatever is absent is zero or nil.
+// OrderSummary is an entry of the order list. The document does not give its fields:
+// absent ones are zero or nil.
 type OrderSummary struct {
 	OrderNo, Status, PaymentStatus, Currency string
 	SubtotalCents, TotalCents                *int64
@@ -126,8 +127,8 @@ type Order struct {
 	SubtotalCents, TotalCents                *int64 // cents; nil when absent or null
 	Total                                    string // decimal string, main unit; "" when absent
 	CreatedAt                                time.Time
-	// Items are the lines, without CIDRs, where each is shown as it was asked for;
-	// nil else: the document does not give their structure.
+	// Items are the lines, without CIDRs, if they have the form of a request; else nil:
+	// the document does not give their structure.
 	Items            []OrderItem
 	Delivery         Delivery
 	PollAfterSeconds *int64  // nil: null or absent: stop polling
@@ -139,7 +140,7 @@ type Order struct {
 	ServerTime time.Time
 }
 
-// Delivery is an order's progress. Present says that all four fields were there.
+// Delivery is an order's progress. Present says that all four fields were present.
 type Delivery struct {
 	ExpectedCount, DeliveredCount int64
 	Complete, Available           bool
@@ -170,7 +171,7 @@ func decodeOrder(o *object) Order {
 	})
 	o.within("refund", func(r *object) {
 		out.Refund = &Refund{Status: r.loose("status"), Destination: r.loose("destination"), AmountCents: r.optionalInt("amount_cents"),
-			Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // what cannot be read proves no refund
+			Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // an unreadable time proves no refund
 	})
 	if out.Delivery.Present && out.Delivery.Available {
 		out.Proxies, out.Unusable = decodeEach(o, "proxies", "proxy_id", decodeProxy)
@@ -178,8 +179,8 @@ func decodeOrder(o *object) Order {
 	return out
 }
 
-// shownItems reads the lines of an order as a request writes them. What they are
-// is not promised, so another structure is no error.
+// shownItems reads an order's lines in the form of a request. The document does not
+// promise that form, so another one is no error.
 func shownItems(o *object) (items []OrderItem) {
 	lines, _ := as[[]value](o.raw("items"))
 	for _, line := range lines {
@@ -210,25 +211,24 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 	})
 }
 
-// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The
-// key of the list is not given: it is the array whose entries carry order_no.
+// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The document
+// does not name the list's key: it is the array whose entries have order_no.
 func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
 	return getPage(ctx, c, list{path: ordersPath, entry: "order_no", members: orderMembers}, nil, r, decodeOrderSummary)
 }
 
-// Orders goes through all order summaries, page by page; see [Client.Offers].
+// Orders iterates over all order summaries, page by page; see [Client.Offers].
 func (c *Client) Orders(ctx context.Context, pageSize int) iter.Seq2[OrderSummary, error] {
 	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) })
 }
 
-// AwaitOrder reads an order until there is nothing more to wait for, and gives
-// its last detail (API: Order status, observed rules 1 and 2): it reads again only
-// while the status is paid or procuring and poll_after_seconds is an integer, and
-// only after that many seconds, at least one. It waits as long as ctx lets it.
+// AwaitOrder reads an order until it is no longer in progress, and returns its last
+// detail (API: Order status, observed rules 1 and 2). It reads again only while the
+// status is paid or procuring and poll_after_seconds is an integer, after that many
+// seconds, at least one. It waits until ctx ends.
 //
-// The order that comes back need not be delivered: read Delivery and Refund. An
-// error ends the waiting, with the last detail that was read; ask again with the
-// same number.
+// The returned order may be undelivered: read Delivery and Refund. An error ends the
+// wait and comes with the last detail; call again with the same number.
 func (c *Client) AwaitOrder(ctx context.Context, orderNo string) (Order, error) {
 	var last Order
 	for {
@@ -246,12 +246,12 @@ func (c *Client) AwaitOrder(ctx context.Context, orderNo string) (Order, error) 
 	}
 }
 
-// maxPollWait keeps an absurd poll_after_seconds within what a timer can hold.
+// maxPollWait bounds poll_after_seconds to what a timer can hold.
 const maxPollWait = 365 * 24 * time.Hour
 
-// InProgress reports whether the order is to be read again after
-// PollAfterSeconds: its status is paid or procuring, and the provider said when.
-// Terminal statuses are not given by the document, so nothing else is concluded.
+// InProgress reports whether to read the order again after PollAfterSeconds: its status
+// is paid or procuring, and the provider gave a time. The document lists no terminal
+// statuses, so any other order is not in progress.
 func (o *Order) InProgress() bool {
 	return o.PollAfterSeconds != nil && (o.Status == OrderPaid || o.Status == OrderProcuring)
 }

@@ -13,8 +13,8 @@ type RenewRequest struct {
 	DurationDays int64    `json:"duration_days"` // positive multiple of 30, at most 1095
 }
 
-// RenewBody marshals a renewal once; the result is what is stored, signed and
-// sent on every attempt.
+// RenewBody marshals a renewal once; the same bytes are stored, signed and sent on every
+// attempt.
 func RenewBody(r RenewRequest) ([]byte, error) {
 	if r.DurationDays <= 0 || r.DurationDays%DayStep != 0 || r.DurationDays > MaxRenewDays {
 		return nil, errors.New("renewal: duration_days must be a positive multiple of 30, at most 1095")
@@ -32,8 +32,8 @@ func RenewBody(r RenewRequest) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// The statuses of a renewal's result (API: Renewal status). Others may come: an
-// unknown one is not to be retried automatically.
+// The statuses of a renewal's result (API: Renewal status). Do not retry automatically
+// on an unknown one.
 const (
 	RenewalCompleted    = "completed"
 	RenewalPartial      = "partial"       // failed items are refunded
@@ -49,9 +49,9 @@ const (
 	LineUnresolved = "unresolved"
 )
 
-// Renewal is a renewal's result (API: Renewal result). Amounts are cents;
-// ChargedCents is already net of refunds. Missing names the fields of the
-// document that were absent or null: their zero means nothing.
+// Renewal is a renewal's result (API: Renewal result). Amounts are cents; ChargedCents
+// is net of refunds. Missing lists the document's fields that were absent or null: their
+// zero means nothing.
 type Renewal struct {
 	Status                                  string
 	TotalCents, ChargedCents, RefundedCents int64

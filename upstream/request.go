@@ -34,7 +34,7 @@ type answer struct {
 	body       []byte
 	err        error // transport or body failure
 	tooLarge   bool
-	took       time.Duration // where requests are observed
+	took       time.Duration // set if requests are observed
 }
 
 // do signs, sends once and reads. It never follows a redirect: it uses the
@@ -84,8 +84,8 @@ func readBounded(resp *http.Response, limit int64) ([]byte, error) {
 	return plain(buf.Bytes(), resp.Header.Get("Content-Encoding"), limit)
 }
 
-// plain is a body without what a proxy between may have done to it (trap 76): compressed
-// it unasked, or begun it with a byte order mark. The limit holds for what it becomes.
+// plain returns a body without the changes of an intermediate proxy (trap 76):
+// unrequested compression, or a byte order mark. The limit applies to the result.
 func plain(body []byte, encoding string, limit int64) ([]byte, error) {
 	if encoding = strings.ToLower(encoding); encoding == "gzip" || encoding == "x-gzip" {
 		unpacked, err := gzip.NewReader(bytes.NewReader(body))
@@ -102,8 +102,8 @@ func plain(body []byte, encoding string, limit int64) ([]byte, error) {
 	return bytes.TrimPrefix(body, []byte("\ufeff")), nil
 }
 
-// request builds and signs. GetBody stays nil and the body is wrapped, so that
-// net/http cannot resend a POST on its own; header names are in canonical form.
+// request builds and signs a request. GetBody stays nil and the body is wrapped, so that
+// net/http cannot resend a POST on its own; header names are canonical.
 func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	escaped := c.basePath + in.path
 	decoded, err := url.PathUnescape(escaped)
@@ -139,8 +139,7 @@ func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	return req.WithContext(ctx), nil
 }
 
-// clean turns a transport error into words that carry neither the secret nor what
-// the server said.
+// clean rewrites a transport error without the secret and the server's text.
 func (c *Client) clean(err error) error {
 	if says, do := ProviderCertificate(err, c.cfg.Clock()); says != "" {
 		err = &unquotedError{says + ": " + do, err}
@@ -151,7 +150,7 @@ func (c *Client) clean(err error) error {
 	return unquoted(err)
 }
 
-// exchange sends one request and reads its envelope; failure says in words why there is none.
+// exchange sends one request and reads its envelope; failure says why there is none.
 func (c *Client) exchange(ctx context.Context, in *call) (a answer, e Envelope, failure string) {
 	a = c.do(ctx, *in)
 	e, failure = c.envelopeOf(a)
@@ -159,8 +158,8 @@ func (c *Client) exchange(ctx context.Context, in *call) (a answer, e Envelope, 
 	return a, e, failure
 }
 
-// err is what stands in the way of a usable success: a failure in words, or what the
-// answer says; nil when nothing does.
+// err returns why an answer is no usable success: the failure, or the envelope's error;
+// nil if it is one.
 func (in *call) err(a *answer, e *Envelope, failure string) error {
 	consistent := e.Success == (e.Code == CodeOK)
 	switch {
@@ -176,7 +175,7 @@ func (in *call) err(a *answer, e *Envelope, failure string) error {
 		TraceID: e.TraceID, Timestamp: e.Timestamp, RetryAfter: a.retryAfter, FieldErrors: e.fieldErrors(), Failure: failure}
 }
 
-// getOne reads the data of one GET.
+// getOne decodes the data of one GET.
 func getOne[T any](ctx context.Context, c *Client, path, query string, decode func(*object, *Envelope) T) (T, error) {
 	var zero T
 	in := call{method: http.MethodGet, path: path, query: query}
@@ -193,7 +192,7 @@ func getOne[T any](ctx context.Context, c *Client, path, query string, decode fu
 
 const malformed = "malformed data: "
 
-// envelopeOf reads an answer's envelope, or says in words why there is none.
+// envelopeOf reads an answer's envelope, or says why there is none.
 func (c *Client) envelopeOf(a answer) (Envelope, string) {
 	switch {
 	case a.tooLarge:
@@ -213,17 +212,17 @@ func (c *Client) envelopeOf(a answer) (Envelope, string) {
 	return e, ""
 }
 
-// RetryAfter is the Retry-After response header (API: Limits). The zero value
-// means that the header was absent.
+// RetryAfter is the Retry-After response header (API: Limits). The zero value means an
+// absent header.
 type RetryAfter struct {
 	Present bool          // the header was there
 	Valid   bool          // it was seconds or an HTTP date
-	Delay   time.Duration // how long to wait from now; a date in the past is 0; saturates, never wraps
+	Delay   time.Duration // wait from now; 0 for a past date; saturates, never wraps
 }
 
-// ParseRetryAfter reads the header's text: whole seconds, or an HTTP date
-// relative to now. Absurdly large values are valid and saturate. Anything else,
-// a negative number too, is present but not valid.
+// ParseRetryAfter parses whole seconds, or an HTTP date relative to now. Very large
+// values are valid and saturate. Anything else, such as a negative number, is present
+// but not valid.
 func ParseRetryAfter(text string, now time.Time) RetryAfter {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -249,7 +248,7 @@ func retryAfterOf(h http.Header, now time.Time) RetryAfter {
 		return RetryAfter{}
 	}
 	longest := RetryAfter{Present: true}
-	for _, v := range values { // several headers: the longest valid one counts
+	for _, v := range values { // of several headers the longest valid one counts
 		if r := ParseRetryAfter(v, now); r.Valid && r.Delay >= longest.Delay {
 			longest = r
 		}

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// newTransport speaks HTTP/1.1 only: one request a connection at a time, so that
-// the bytes a connection has written belong to one request.
+// newTransport returns an HTTP/1.1 transport: one request per connection at a time, so
+// that a connection's written bytes belong to one request.
 func newTransport(roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -40,9 +40,8 @@ func newTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// checkProxyVariables refuses an address of a proxy that cannot be read: net/http would
-// bypass the proxy without an error. The address, which may hold a password, is not
-// repeated.
+// checkProxyVariables refuses an unreadable proxy address: net/http would silently
+// bypass the proxy. The error does not repeat the address, which may contain a password.
 func checkProxyVariables() error {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		text := os.Getenv(name) //nolint:forbidigo // the variables that net/http reads
@@ -69,7 +68,7 @@ func readableProxy(text string) bool {
 	return false
 }
 
-// countingConn counts attempts to write, before they are made.
+// countingConn counts write attempts before they are made.
 type countingConn struct {
 	net.Conn
 	writes atomic.Int64
@@ -80,11 +79,11 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// sentTrace follows one request and answers whether a byte of it may have left.
+// sentTrace follows one request and tells whether a byte of it may have left.
 type sentTrace struct {
 	trace       httptrace.ClientTrace
 	asked       atomic.Bool // the transport reported that it looks for a connection
-	got         atomic.Bool // it got one
+	got         atomic.Bool // it got a connection
 	conn        atomic.Pointer[countingConn]
 	before      atomic.Int64
 	earlierSent atomic.Bool // an earlier connection of this request had written
@@ -118,9 +117,9 @@ func (t *sentTrace) wrote() bool {
 	return counting == nil || counting.writes.Load() != t.before.Load()
 }
 
-// maybeSent judges a round trip that failed. canceled says that the context had
-// ended: the transport then does not wait for its writer, so a connection in
-// hand means that bytes may still leave.
+// maybeSent judges a failed round trip. canceled says that the context had ended: the
+// transport then does not wait for its writer, so with a connection bytes may still
+// leave.
 func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	switch {
 	case t.earlierSent.Load():

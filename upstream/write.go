@@ -39,7 +39,7 @@ type Write struct {
 	Scenario  string    // X-Service-Sandbox-Scenario, such as ScenarioDelayed; orders in a sandbox only
 }
 
-// call is the request of a write; an error says why it must not be sent.
+// call returns the request of a write; an error says why it must not be sent.
 func (w Write) call(env Environment) (call, error) {
 	path, ok := writePaths[w.Kind]
 	switch {
@@ -55,7 +55,7 @@ func (w Write) call(env Environment) (call, error) {
 	return call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}, nil
 }
 
-// Reply is everything known of one POST after it was tried. It decides nothing.
+// Reply is everything known of one POST attempt. It decides nothing.
 type Reply struct {
 	Sent       bool   // false: certainly not one byte of the request was written
 	Failure    string // transport or decoding failure in words, without secrets; "" when the envelope was read
@@ -69,7 +69,7 @@ type Reply struct {
 	RetryAfter RetryAfter
 	Order      *CreatedOrder // a successful order creation whose data could be read
 	Renewal    *Renewal      // a renewal's result, of a success or of the 422
-	Fields     string        // what data.errors says of which field, in words; "" when it says nothing
+	Fields     string        // which fields data.errors names and why; "" if none
 	Malformed  string        // the envelope was read, its data could not (fully) be: why
 }
 
@@ -80,7 +80,7 @@ func (c *Client) Post(ctx context.Context, w Write) Reply {
 	return reply
 }
 
-// post is Post, with what its reply is as an error.
+// post is Post, with the reply's error.
 func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	in, err := w.call(c.environment)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	return r, in.err(&a, &e, failure)
 }
 
-// decode reads the data of a reply to a kind of write.
+// decode decodes the data of a reply to a kind of write.
 func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
 	switch kind {
 	case WriteOrder:
@@ -119,10 +119,10 @@ func hasRenewalStatus(e *Envelope) bool {
 	return err == nil && o.raw("status") != nil
 }
 
-// CreateOrder posts an order and turns its reply into an error or a result; a
-// convenience for programs that keep no record of attempts. Errors are *Error
-// and *TransportError; after either the order may exist unless
-// TransportError.Sent is false: ask again with the same key and request.
+// CreateOrder posts an order and returns a result or an error. It is for programs that
+// keep no record of attempts. Errors are *Error and *TransportError. After either the
+// order may exist, unless TransportError.Sent is false: call again with the same key and
+// request.
 func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (CreatedOrder, error) {
 	body, err := OrderBody(r)
 	if err != nil {
@@ -135,9 +135,9 @@ func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (C
 	return *reply.Order, nil
 }
 
-// Renew posts a renewal. An all-failed renewal (HTTP 422) returns its Renewal
-// together with an *Error of CodeOperationFailed. A nil error does not mean that
-// each proxy was renewed: read the lists (API: renew, rule 1).
+// Renew posts a renewal. An all-failed renewal (HTTP 422) returns its Renewal and an
+// *Error of CodeOperationFailed. A nil error does not mean that every proxy was renewed:
+// read the lists (API: renew, rule 1).
 func (c *Client) Renew(ctx context.Context, key string, r RenewRequest) (Renewal, error) {
 	body, err := RenewBody(r)
 	if err != nil {
@@ -151,10 +151,10 @@ func (c *Client) Renew(ctx context.Context, key string, r RenewRequest) (Renewal
 }
 
 const (
-	DayStep       = 30   // a duration is a multiple of it
+	DayStep       = 30   // durations are multiples of it
 	MaxRenewDays  = 1095 // of one renewal
 	MaxOrderLines = 50
-	MaxQuantity   = 2000 // of an order, and of each of its lines
+	MaxQuantity   = 2000 // per order, and per line
 	// MaxSkew is how far a request's timestamp may be from the provider's clock.
 	MaxSkew = 5 * time.Minute
 )

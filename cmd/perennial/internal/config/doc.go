@@ -1,4 +1,4 @@
-// Package config reads perennial.yaml, the secrets that it names and the variables
-// of the environment (docs/cli.md, docs/install.md). It refuses what it does not know, and
-// says the line, the key and what to write. A key is declared once, by the tags of its field.
+// Package config reads perennial.yaml, the secrets that it names and the environment
+// variables (docs/cli.md, docs/install.md). It refuses unknown keys, and errors name the
+// line, the key and the fix. The tags of a field declare its key once.
 package config

@@ -20,15 +20,15 @@ import (
 	"perennial/schedules/plans"
 )
 
-// key is one key that holds no others, or, without a tag, a structure that has keys.
+// key is a single key or, without a tag, a structure of keys.
 type key struct {
 	path  string
 	tag   reflect.StructTag
 	value reflect.Value
 }
 
-// keys are those of a configuration in the order of their declaration; those of accounts by
-// name. A structure comes after its keys.
+// keys returns the keys of a configuration in declaration order, those of accounts by
+// name. A structure follows its keys.
 func keys(c *Config) []key { return appendKeys(nil, key{value: reflect.ValueOf(c).Elem()}) }
 
 func appendKeys(all []key, k key) []key {
@@ -59,7 +59,7 @@ func appendKeys(all []key, k key) []key {
 	return append(all, k)
 }
 
-// Defaults fills in what the configuration leaves out.
+// Defaults sets the defaults of absent keys.
 func (c *Config) Defaults() {
 	for _, k := range keys(c) {
 		if text := k.tag.Get("default"); text != "" && k.value.IsZero() {
@@ -68,7 +68,7 @@ func (c *Config) Defaults() {
 	}
 }
 
-// outOfBounds are the numbers beyond the bounds of their keys.
+// outOfBounds returns the numbers outside their keys' bounds.
 func (c *Config) outOfBounds() (all []error) {
 	for _, k := range keys(c) {
 		if takes := bounds(k.tag); takes != "" {
@@ -93,10 +93,10 @@ func bounds(tag reflect.StructTag) string {
 	return ""
 }
 
-// anyName is the name of the account of whole.
+// anyName is the account name in whole.
 const anyName = "NAME"
 
-// whole is a configuration that has one of each list whose entries have keys.
+// whole returns a configuration with one entry in each list whose entries have keys.
 func whole() *Config {
 	c := &Config{Accounts: map[string]*Account{anyName: {}}, Schedules: make([]plans.Schedule, 1), Webhooks: make([]Webhook, 1)}
 	c.NATS.Users = []User{{Roles: make([]Role, 1)}}

@@ -14,8 +14,8 @@ import (
 	"perennial/ledger/files"
 )
 
-// SecretOf reads an account's API Secret: from its environment variable, a
-// systemd credential, or its file.
+// SecretOf reads an account's API Secret from its environment variable, a systemd
+// credential, or its file.
 func (c *Config) SecretOf(name string) (string, error) {
 	a := c.Accounts[name]
 	if a.Secret != "" {
@@ -24,15 +24,15 @@ func (c *Config) SecretOf(name string) (string, error) {
 	return readFrom(c, secretPlace{"account " + name, SecretVariable(name), name + ".secret", a.SecretFile}, ParseSecret)
 }
 
-// secretPlace is where a secret is read from: the first that there is.
+// secretPlace lists where a secret may be; the first that exists counts.
 type secretPlace struct {
-	of         string // what has the secret, such as "account main"
-	variable   string // of the environment
-	credential string // of systemd
-	file       string // that the configuration names; may be ""
+	of         string // owner of the secret, such as "account main"
+	variable   string // environment variable
+	credential string // systemd credential
+	file       string // file in the configuration; may be ""
 }
 
-// readFrom reads a secret with parse, whose error repeats nothing of the text.
+// readFrom reads a secret with parse, whose error must not repeat the text.
 func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error)) (secret S, err error) {
 	if text := os.Getenv(from.variable); text != "" {
 		plain, err := files.Text([]byte(text))
@@ -59,8 +59,8 @@ func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error))
 	return secret, err
 }
 
-// namedSecret is the path of a secret file that cannot be read, where it can be no
-// secret: "" for a word that may have been pasted in the place of a path.
+// namedSecret returns the path of an unreadable secret file, "" if the path may be a
+// secret pasted by mistake.
 func namedSecret(path string) string {
 	if Exists(path) || slices.Contains([]string{".secret", ".password", ".txt", ".key"}, filepath.Ext(path)) {
 		return " " + path
@@ -68,7 +68,7 @@ func namedSecret(path string) string {
 	return ""
 }
 
-// SecretVariable is the environment variable of an account's secret.
+// SecretVariable returns the environment variable of an account's secret.
 func SecretVariable(account string) string {
 	return "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(account), "-", "_") + "_SECRET"
 }

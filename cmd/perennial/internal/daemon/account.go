@@ -1,4 +1,4 @@
-// One account of a running process: its ledger, its streams, and its state.
+// One account of a process: its ledger, its streams and its state.
 
 package daemon
 
@@ -22,8 +22,7 @@ import (
 	"perennial/upstream"
 )
 
-// LeaseTTL is for how long a runner that died blocks an account on an external
-// NATS.
+// LeaseTTL is how long a dead runner blocks an account on an external NATS.
 const LeaseTTL = 10 * time.Second
 
 // account is one account with everything that serves it.
@@ -35,16 +34,16 @@ type account struct {
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 	counts *counts
-	recent jobs.ProviderWindow // the requests of the last minutes
+	recent jobs.ProviderWindow // requests of the last minutes
 
 	webhooks    []*webhook.Sink
-	oneLetter   sync.Mutex // one dead letter is looked after at a time
+	oneLetter   sync.Mutex // one dead letter is handled at a time
 	corrections sync.Mutex // a second request to correct a letter finds it gone
 
 	started chan struct{} // closed when it works, or is known not to for now
 	once    sync.Once
 
-	mu sync.Mutex // of current
+	mu sync.Mutex // guards current
 	current
 
 	standby  standbyState
@@ -58,45 +57,45 @@ type account struct {
 
 	checked sync.Mutex
 	last    map[string]check // by name
-	warned  map[string]bool  // the checks that the log says are not ready
+	warned  map[string]bool  // checks logged as not ready
 
-	lastRow atomic.Int64 // the newest row that a probe has seen in the ledger
+	lastRow atomic.Int64 // newest ledger row seen by a probe
 
-	acknowledged uint64 // the newest row that the stream ever had in this process; of run alone
-	shorter      bool   // another runner has more rows, and the stream lost them; of run alone
-	shut         bool   // the ledger is closed, to be made again; of run alone
+	acknowledged uint64 // newest row ever seen on the stream by this process; used by run only
+	shorter      bool   // another runner has rows that the stream lost; used by run only
+	shut         bool   // the ledger is closed, to be rebuilt; used by run only
 	refilled     bool   // what `run --refill-events` asked for is done; of run alone
 
-	backSaid string // the failure that the log said last; of run alone
+	backSaid string // last logged failure; used by run only
 
-	probedStreams time.Time // of probeStreams alone
+	probedStreams time.Time // used by probeStreams only
 
-	publishedLast uint64 // of probeEvents alone
+	publishedLast uint64 // used by probeEvents only
 	publishedBy   *outbox.Outbox
 	publishedAt   time.Time
 }
 
-// current is what the account works with, and what keeps it from work.
+// current is the account's working state, and what keeps it from working.
 type current struct {
-	state      string // why it is not ready; "" when it is
+	state      string // why it is not ready; "" if it is
 	runner     *jobs.Runner
 	sweeper    *schedules.Sweeper
 	outbox     *outbox.Outbox
-	leading    *leading // nil while it does not lead
+	leading    *leading // nil unless it is the leader
 	holding    holding
-	unfollowed string // why a standby cannot follow the account's events; "" when it does
-	unbound    string // why the holder could not read the provider's account; "" when it did
+	unfollowed string // why a standby cannot follow the events; "" if it can
+	unbound    string // why the leader could not read the provider's account; "" if it did
 }
 
-// snapshot is what is current at one moment.
+// snapshot returns a copy of current.
 func (a *account) snapshot() current {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.current
 }
 
-// newAccountHost opens the ledger and makes the streams, so that commands can be
-// published from the first moment.
+// newAccountHost opens the ledger and creates the streams, so that commands can be
+// published at once.
 func newAccountHost(ctx context.Context, h *Host, name string) (*account, error) {
 	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), current: current{state: "starting"}, started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{}}
 	secret, err := h.Config.SecretOf(name)
@@ -125,16 +124,16 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	return a, nil
 }
 
-// Ledger is the account's ledger. It is another one after it was made again from the
-// events, and the one before is closed.
+// Ledger returns the account's ledger. A ledger rebuilt from the events replaces the
+// earlier one, which is closed.
 func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 
-// errTwoNames says that one provider account appears twice in the configuration.
+// errTwoNames says that the configuration has one provider account twice.
 var errTwoNames = errors.New("one provider account has two names")
 
-// mayBind refuses to bind an account to a provider account that is another one's: each would
-// report the other's spending as unexplained. It is asked before a ledger is opened. Where
-// both ledgers are bound, as by a version that looked later, the first name stays.
+// mayBind refuses a provider account that another account uses: each would report the
+// other's spending as unexplained. It is called before a ledger is opened. If both
+// ledgers are already bound, the first name keeps it.
 func (a *account) mayBind(ctx context.Context, want fact.Binding) error {
 	a.host.binding.Lock()
 	defer a.host.binding.Unlock()
@@ -199,13 +198,13 @@ func (a *account) isStarted() bool {
 
 func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }
 
-// exchanged hears of every request to the provider that has ended.
+// exchanged is called at the end of each request to the provider.
 func (a *account) exchanged(x upstream.Exchange) {
 	a.counts.request(x)
 	a.recent.Add(x, time.Now())
 }
 
-// heardLately is how the provider answered in the last minutes.
+// heardLately summarises the provider's answers of the last minutes.
 func (a *account) heardLately() jobs.ProviderRecent {
 	r := a.recent.Recent(time.Now())
 	if skew, heard := a.clockSkew(); heard {

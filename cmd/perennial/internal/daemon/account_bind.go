@@ -1,4 +1,4 @@
-// Waiting for the provider at the start of a turn, until it says whose account this is.
+// Waits for the provider at the start of a turn, until it identifies the account.
 
 package daemon
 
@@ -12,8 +12,7 @@ import (
 	"perennial/upstream"
 )
 
-// bind asks the provider until it answers; only an answer that does not fit is
-// an error.
+// bind asks the provider until it answers. Only a mismatching answer is an error.
 func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
 	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {
@@ -50,12 +49,11 @@ func notBound(err error) string {
 	return "the provider does not answer: " + err.Error()
 }
 
-// longestBindWait is after how long a start asks the provider again, even where its
-// Retry-After was longer.
+// longestBindWait bounds the wait before a start asks the provider again, even if its
+// Retry-After is longer.
 const longestBindWait = 10 * time.Minute
 
-// waitOrResumed waits until the time has passed, or until an operator ends the Retry-After
-// that was in force.
+// waitOrResumed waits for a time, or until an operator ends the Retry-After in force.
 func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
 	end, held := time.Now().Add(d), runner.Throttled()
 	for time.Now().Before(end) && runner.Throttled() == held {

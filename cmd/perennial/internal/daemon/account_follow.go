@@ -1,5 +1,5 @@
-// What a runner does with an account on an external NATS: it follows the account's
-// events until it gets the lease, and leads them while it has it.
+// Leader and standby of an account on an external NATS: a runner follows the account's
+// events until it gets the lease, and leads while it holds it.
 
 package daemon
 
@@ -23,13 +23,13 @@ func (a *account) journalOf(l *ledger.Ledger) journal {
 	return journal{account: a.Name, queue: a.host.Queue, ledger: l, log: a.log}
 }
 
-// lookAgain is how often a runner looks whether it may ask for a lease.
+// lookAgain is how often a runner checks whether it may ask for a lease.
 const lookAgain = time.Second
 
-// awaitLease follows the account's events until the runner has its lease. While it cannot fold
-// an event of a later version, or cannot use the provider and another one can, it does not
-// ask for the lease: a runner that can work must not wait for it. It ends with
-// errLedgerBefore or errLedgerUnusable when the ledger has to be made again first.
+// awaitLease follows the account's events until the runner has its lease. It does not
+// ask for the lease while it cannot fold an event of a later version, or cannot use the
+// provider and another runner can. It returns errLedgerBefore or errLedgerUnusable if
+// the ledger must be rebuilt first.
 func (a *account) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
@@ -56,7 +56,7 @@ func (a *account) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	return nil, context.Cause(ctx)
 }
 
-// ask waits for the account's lease in turn, until changed is closed, or this runner defers.
+// ask waits for the account's lease until changed is closed, or this runner defers.
 func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*lease.Lease, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -77,15 +77,15 @@ func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*lease.Leas
 	})
 }
 
-// followFirst and followMost bound the wait behind a failed attempt to follow; an
-// attempt that has lasted followMost counts as good.
+// followFirst and followMost bound the wait after a failed attempt to follow. An attempt
+// that lasted followMost resets the wait.
 const (
 	followFirst = 250 * time.Millisecond
 	followMost  = 15 * time.Second
 )
 
-// follow folds the account's events until ctx ends, or until rows that it needs are no
-// longer on the stream, which is errLedgerBefore. Why it cannot is shown on /readyz.
+// follow folds the account's events until ctx ends, or returns errLedgerBefore if rows
+// that it needs are no longer on the stream. /readyz shows why it cannot follow.
 func (a *account) follow(ctx context.Context) error {
 	delay := sleep.Growing(followFirst, followMost)
 	for ctx.Err() == nil {
@@ -117,8 +117,8 @@ func (a *account) setUnfollowed(err error) {
 	}
 }
 
-// takeOver brings the ledger to the end of the account's events. Only the holder of the
-// lease calls it.
+// takeOver brings the ledger to the end of the account's events. Only the lease holder
+// calls it.
 func (a *account) takeOver(ctx context.Context) error {
 	a.setState("reading the account's events to their end")
 	if err := a.removeForeign(ctx); err != nil {
@@ -132,9 +132,9 @@ func (a *account) takeOver(ctx context.Context) error {
 	return a.yieldToLongest(ctx)
 }
 
-// lead has what the runner appends published before it is committed, until end. The
-// context that it returns ends, with jobs.ErrLost as its cause, when the lease or the
-// right to append is lost. lease is nil on the embedded server, where none is needed.
+// lead publishes the runner's rows before they are committed, until end is called. The
+// returned context ends with cause jobs.ErrLost when the lease or the right to append is
+// lost. lease is nil on the embedded server, which needs none.
 func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
@@ -150,7 +150,7 @@ func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.O
 		select {
 		case <-leadership.Over():
 			cancel(errors.Join(jobs.ErrLost, leadership.Err()))
-		case <-lease.Lost(): // also while a stop waits for what is in progress
+		case <-lease.Lost(): // also while a stop waits for work in progress
 			cancel(errLeaseLost)
 			leadership.End()
 		}
@@ -163,14 +163,13 @@ func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.O
 	}, nil
 }
 
-// leading is the right to append to the account's history, and what publishes it.
+// leading is the right to append to the account's history, and its publisher.
 type leading struct {
 	*ledger.Leadership
 	outbox *outbox.Outbox
 }
 
-// setLeading notes that the runner leads; nil: it leads no longer, and another one
-// publishes from here on.
+// setLeading notes that the runner leads; nil: another runner publishes from now on.
 func (a *account) setLeading(x *leading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,8 +177,7 @@ func (a *account) setLeading(x *leading) {
 	a.host.announce()
 }
 
-// unacknowledged says that facts wait for the events stream, "" when they do not wait
-// long.
+// unacknowledged says that facts wait too long for the events stream, "" if they do not.
 func (a *account) unacknowledged() string {
 	leading := a.snapshot().leading
 	if leading == nil {
@@ -196,14 +194,14 @@ func (a *account) unacknowledged() string {
 	return text
 }
 
-// slowAfter is how long the events stream may take for facts before /readyz says so.
+// slowAfter is how long facts may wait for the events stream before /readyz reports it.
 const slowAfter = 4 * time.Second
 
-// answersAgain is how many rows, before the end of the stream, have their answers sent
-// again by a runner that begins: the one before may have died after the publication.
+// answersAgain is how many of the stream's last rows have their answers sent again by a
+// new leader. The previous one may have died after publishing them.
 const answersAgain = 2048
 
-// answered is the row after which answers to inboxes are sent.
+// answered returns the row after which answers to inboxes are sent.
 func (a *account) answered(ctx context.Context) (uint64, error) {
 	noted, err := a.Ledger().Published(ctx)
 	if err != nil {

@@ -1,6 +1,5 @@
-// What an account does on an external NATS whose events stream has lost rows that it had
-// acknowledged, as after a power cut of all its servers: the runner whose ledger is the
-// longest publishes them again.
+// An external events stream that lost acknowledged rows, as after a power cut of all its
+// servers. The runner with the longest ledger publishes them again.
 
 package daemon
 
@@ -13,14 +12,14 @@ import (
 	"perennial/queue"
 )
 
-// mayHaveLost is how long behind a new connection, once it carries what runners say, the
-// events stream may turn out to have lost rows; and the longest wait for those words.
+// mayHaveLost is how long after a reconnect the events stream may turn out to have lost
+// rows. It also bounds the wait for other runners' messages.
 const mayHaveLost = time.Minute
 
-// yieldToLongest returns nil where this runner may continue from the end of its ledger, and
-// an error where the events stream has lost rows and another living runner has more of
-// them: from a shorter ledger the history would lack what the other one sent. Only the
-// holder of the lease calls it, with a ledger that has all that is on the stream.
+// yieldToLongest returns nil if this runner may continue from the end of its ledger. It
+// returns an error if the events stream has lost rows and another live runner has more
+// of them: from a shorter ledger the history would lack requests that the other one
+// sent. Only the lease holder calls it, with a ledger that has everything on the stream.
 func (a *account) yieldToLongest(ctx context.Context) error {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
@@ -33,7 +32,7 @@ func (a *account) yieldToLongest(ctx context.Context) error {
 	if err != nil || a.refills() || !lost && known {
 		return err
 	}
-	if lost && found { // else the account moves to this server
+	if lost && found { // otherwise the account moves to this server
 		a.log.Warnf("the events stream ends with row %d and this ledger with row %d: the stream has lost rows that it had acknowledged, as in a power cut of its servers. "+
 			"They are published again from the longest ledger. Commands that were acknowledged just before may be lost too: their publishers have to send them again, under their ids", last.StreamSeq, head)
 	}
@@ -49,9 +48,9 @@ func (a *account) yieldToLongest(ctx context.Context) error {
 	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
 }
 
-// awaitWords returns when every living runner has been heard: when this runner's own words
-// have come back through NATS for as long as another one may be silent. Servers that have
-// just been started may take connections long before they keep anything.
+// awaitWords returns when every live runner has been heard: this runner's own messages
+// have come back through NATS for as long as another may be silent. Freshly started
+// servers may accept connections before they store anything.
 func (a *account) awaitWords(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
 		heard := a.host.peers.heardSince(a.host.reconnected(), time.Now())
@@ -66,12 +65,12 @@ func (a *account) awaitWords(ctx context.Context) error {
 	return nil
 }
 
-// awaitLongest keeps a runner that left the account to a longer ledger from taking the
-// lease again, until that ledger's rows are on the stream or its runner is gone.
+// awaitLongest keeps a runner that yielded to a longer ledger from taking the lease
+// again, until that ledger's rows are on the stream or its runner is gone.
 func (a *account) awaitLongest(ctx context.Context) error {
 	for a.shorter {
 		last, _, err := a.events().LastRow(ctx)
-		if err == nil { // else it is asked again
+		if err == nil { // otherwise it asks again
 			head, _, err := a.Ledger().Head(ctx)
 			if err != nil {
 				return err
@@ -86,7 +85,7 @@ func (a *account) awaitLongest(ctx context.Context) error {
 	return nil
 }
 
-// longest is the living runner beside self with the most rows of an account; "" for none.
+// longest returns the other live runner with the most rows of an account; "" for none.
 func (p *peers) longest(account, self string, now time.Time) (name string, row int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,15 +102,14 @@ func (p *peers) longest(account, self string, now time.Time) (name string, row i
 	return name, row
 }
 
-// echo is how this runner's own word comes back to it: while it does, those of the others
-// come too.
+// echo tracks this runner's own messages coming back. While they do, the other runners'
+// messages arrive too.
 type echo struct {
-	since time.Time // when the first one came; after a gap or a new connection it is another
-	last  time.Time // when the newest one came
+	since time.Time // when the first came; reset by a gap or a new connection
+	last  time.Time // when the newest came
 }
 
-// noteSelf notes this runner's own word, where what was heard last has a new one that was
-// said over the connection.
+// noteSelf notes this runner's own message, if a new one came over the connection.
 func (p *peers) noteSelf(self string, connected, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,8 +123,8 @@ func (p *peers) noteSelf(self string, connected, now time.Time) {
 	p.echo.last = now
 }
 
-// heardSince is since when this runner hears, over a connection, what every runner says,
-// without a gap; zero for one that does not.
+// heardSince returns since when this runner hears all runners over a connection without
+// a gap; zero if it does not.
 func (p *peers) heardSince(connected, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,4 @@
-// What an account has on NATS, each bound to the account.
+// The account's objects on NATS.
 
 package daemon
 
@@ -22,15 +22,15 @@ func (a *account) letters() letters.Letters { return letters.Of(a.js(), a.Name) 
 
 func (a *account) positions() positions.Positions { return positions.Of(a.js(), a.Name) }
 
-// stored is the last listing that a runner stored for those that follow.
+// stored returns the store of the last listing, for standbys.
 func (a *account) stored() objects.Fleet { return objects.FleetOf(a.js(), a.Name) }
 
-// streams are the account's streams as they must be.
+// streams returns the required streams of the account.
 func (a *account) streams() streams.Wanted {
 	return streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}
 }
 
-// takeCommands begins to take the account's commands.
+// takeCommands starts the intake of the account's commands.
 func (a *account) takeCommands(ctx context.Context) (*intake.Intake, error) {
 	return intake.Open(ctx, a.js(), a.Name)
 }

@@ -17,8 +17,8 @@ import (
 	"perennial/queue/outbox"
 )
 
-// run serves the account until ctx ends, or until it must not be served (final).
-// Any other failure is logged, shown on /readyz, and followed by another turn.
+// run serves the account until ctx ends or a final failure. Any other failure is logged,
+// shown on /readyz, and followed by another turn.
 func (a *account) run(ctx context.Context) error {
 	defer a.hasStarted()
 	err := turns(ctx, a.turn, a.notWorking)
@@ -31,8 +31,8 @@ func (a *account) run(ctx context.Context) error {
 	return err
 }
 
-// noteRefused notes as firm what this process saw on a stream that has lost it: the
-// next start has to refuse that stream too.
+// noteRefused makes the note of rows seen on a stream that lost them firm: the next
+// start must refuse that stream too.
 func (a *account) noteRefused(ctx context.Context, err error) {
 	diverged, ok := errors.AsType[*outbox.DivergedError](err)
 	if !ok || diverged.StreamSeq >= a.acknowledged {
@@ -40,14 +40,14 @@ func (a *account) noteRefused(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
 	defer cancel()
-	const firm = true // as after a stop in good order: no crash explains its loss
+	const firm = true // as after an orderly stop: no crash explains the loss
 	if err := a.Ledger().NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
 		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is checked")
 	}
 }
 
-// turns takes one turn after another until ctx ends, or until one ends for good.
-// Between two that failed it waits a little longer each time, 15 s at most.
+// turns runs one turn after another until ctx ends or a turn ends for good. The wait
+// after a failed turn grows up to 15 s.
 func turns(ctx context.Context, turn func(context.Context) error, notWorking func(error)) error {
 	delay := sleep.Growing(turnFirst, turnMost)
 	for ctx.Err() == nil {
@@ -65,22 +65,21 @@ func turns(ctx context.Context, turn func(context.Context) error, notWorking fun
 	return nil
 }
 
-// turnFirst and turnMost bound the wait between two turns of an account that could not
-// be served.
+// turnFirst and turnMost bound the wait after a failed turn.
 const (
 	turnFirst = 250 * time.Millisecond
 	turnMost  = 15 * time.Second
 )
 
-// final reports whether an account may not be served again before an operator acts: the
-// provider's account, or the history on the stream, is not that of its ledger.
+// final reports whether an operator must act before the account is served again: the
+// provider's account, or the stream's history, does not belong to its ledger.
 func final(err error) bool {
 	var binding *jobs.BindingError
 	var diverged *outbox.DivergedError
 	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
 }
 
-// notWorking says why the account does not work at the moment.
+// notWorking notes why the account does not work.
 func (a *account) notWorking(err error) {
 	why := "it ended and is started again"
 	if err != nil {
@@ -95,9 +94,8 @@ func (a *account) notWorking(err error) {
 	a.hasStarted()
 }
 
-// turn serves the account once: when NATS is there, with its streams as they must
-// be. On an external NATS only the holder of the account's lease works, and a lease
-// that is lost ends the turn.
+// turn serves the account once NATS is reachable and its streams are as required. On an
+// external NATS only the lease holder works, and losing the lease ends the turn.
 func (a *account) turn(ctx context.Context) error {
 	if why := a.host.Queue.Down(); why != "" {
 		a.setState(why)
@@ -138,9 +136,8 @@ func (a *account) turn(ctx context.Context) error {
 	}
 }
 
-// waitsForLease is the state of a standby: another runner has the account's lease, and
-// this one follows its events.
-const waitsForLease = "another runner leads the account, and this one is a standby"
+// waitsForLease is the state of a standby.
+const waitsForLease = "another runner holds the account, and this one follows"
 
 // streamsTimeout bounds one check of the account's streams.
 const streamsTimeout = 10 * time.Second

@@ -1,5 +1,5 @@
-// One turn of an account: the provider, the runner, the schedules, the outbox and the
-// service are started, and stopped in order.
+// One turn of an account: it starts the provider, runner, schedules, outbox and service,
+// and stops them in order.
 
 package daemon
 
@@ -25,8 +25,8 @@ import (
 // publishAtEnd is how long a stopping account waits for its last events.
 const publishAtEnd = 10 * time.Second
 
-// serve binds the account to its provider and works. Events continue being
-// published until the last fact is out. lease is nil on the embedded server.
+// serve binds the account to its provider and works. Events are published until the last
+// fact is out. lease is nil on the embedded server.
 func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 	commands, err := a.takeCommands(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 	return a.workAndPublish(ctx, runner, outbox, sweeper)
 }
 
-// newOutbox makes what publishes the journal.
+// newOutbox makes the publisher of the journal.
 func (a *account) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
 	outbox = a.journal().outbox()
 	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), RefillAdvice
@@ -84,7 +84,7 @@ func (a *account) newOutbox(ctx context.Context, held outbox.Held) (outbox *outb
 	return outbox, err
 }
 
-// serveVerbs serves the verbs before the provider answers: an operator can look at a
+// serveVerbs serves the verbs before the provider answers, so that an operator can see a
 // start that waits for a Retry-After, and end the wait.
 func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
 	if err := runner.Load(ctx); err != nil {
@@ -100,13 +100,12 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 	return service.Serve(ctx, a.js(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
-// refills says whether `run --refill-events` is still to be done.
+// refills reports whether `run --refill-events` is still to be done.
 func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
 
-// checkHistory compares the end of the events stream with the ledger before
-// anything is written or sent: a stream that is ahead, or differs, belongs to a
-// ledger that knows of sends that this one does not.
-// For a stream that lost what it held see queue.Held.
+// checkHistory compares the end of the events stream with the ledger before anything is
+// written or sent. A stream that is ahead or differs belongs to a ledger with requests
+// that this one does not know. For a stream that lost data see queue.Held.
 func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error) {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
@@ -146,8 +145,8 @@ func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error
 	}
 }
 
-// checkBegin refuses an events stream that has lost more of its first events than
-// this ledger knows to have been removed.
+// checkBegin refuses an events stream that lost more of its first events than this
+// ledger knows to be removed.
 func (a *account) checkBegin(ctx context.Context) error {
 	state, err := a.events().State(ctx)
 	if err != nil {
@@ -175,7 +174,7 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbo
 		if publishing.Err() == nil {
 			stopWork(err) // history and ledger differ: nothing more is sent
 		}
-		stopPublishing() // published must not wait for what it will not publish
+		stopPublishing() // published must not wait for what is never published
 		close(published)
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
@@ -211,19 +210,18 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbo
 	return err
 }
 
-// streamsEvery is how often the account's streams are looked at.
+// streamsEvery is how often the account's streams are checked.
 const streamsEvery = 10 * time.Second
 
-// keepStreams makes a stream again that was deleted (the outbox decides
-// whether the events are filled again from the ledger) and says through /readyz what is wrong with one
-// whose settings another program changed.
+// keepStreams recreates a deleted stream; the outbox decides whether to refill it from
+// the ledger. It reports on /readyz a stream whose settings another program changed.
 func (a *account) keepStreams(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, streamsEvery); err != nil {
 			return err
 		}
 		if a.host.Queue.Down() != "" {
-			continue // the check of NATS says it, and nothing is known of the streams
+			continue // the NATS check reports it; the streams' state is unknown
 		}
 		err := a.ensureStreams(ctx)
 		switch {
@@ -239,7 +237,7 @@ func (a *account) keepStreams(ctx context.Context) error {
 // consumersEvery is how often the account's consumers are compared with its stream.
 const consumersEvery = time.Minute
 
-// keepConsumers makes consumers again that would never deliver a command of the stream.
+// keepConsumers recreates consumers that would never deliver a command of the stream.
 func (a *account) keepConsumers(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
@@ -251,11 +249,11 @@ func (a *account) keepConsumers(ctx context.Context) error {
 	}
 }
 
-// noteEvery is how often the ledger notes how far it was published.
+// noteEvery is how often the ledger notes how far it is published.
 const noteEvery = time.Minute
 
 // keepNote notes in the ledger how far the outbox has published: at the first
-// acknowledgement, and from then on regularly.
+// acknowledgement, then regularly.
 func (a *account) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
 		return err
@@ -268,11 +266,11 @@ func (a *account) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	}
 }
 
-// stillRunning is notePublished's stopped while the account works.
+// stillRunning is the stopped argument of notePublished while the account works.
 const stillRunning = false
 
-// notePublished notes how far the outbox has published; stopped says that the account
-// stops in good order after it.
+// notePublished notes how far the outbox has published. stopped says that the account
+// then stops in order.
 func (a *account) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()
 	if seq == 0 {
@@ -297,7 +295,7 @@ func (a *account) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	a.notePublished(ctx, outbox, err == nil)
 }
 
-// askEvery is how often a provider without other traffic is asked.
+// askEvery is how often an otherwise idle provider is asked.
 const askEvery = 5 * time.Second
 
 func (a *account) newRunner(ctx context.Context, commands *intake.Intake, counted *following) *jobs.Runner {
@@ -318,7 +316,7 @@ func (a *account) newRunner(ctx context.Context, commands *intake.Intake, counte
 	})
 }
 
-// deadLetter puts what is no command on the stream for it.
+// deadLetter publishes an invalid message on the stream of dead letters.
 func (a *account) deadLetter(ctx context.Context, dead letters.Dead) error {
 	err := a.letters().Store(ctx, dead)
 	if err == nil {

@@ -1,4 +1,4 @@
-// Answers to inboxes of commands that had come before: what they came to, when they end.
+// Answers to the inboxes of duplicate commands: the outcome, when the command ends.
 
 package daemon
 
@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// The inboxes that wait at once: in all, of one user, and for one command of it. An outer
-// server does not tell whose an inbox is: there the client counts as the user.
+// Bounds on waiting inboxes: in all, per user, and per command of a user. An external
+// server does not tell the user of an inbox; there the client counts as the user.
 const (
 	mostAnswering   = 1000
 	mostOfUser      = mostAnswering / 4
@@ -26,29 +26,29 @@ const (
 	answeringSwept  = time.Second // between two scans for inboxes without a listener
 )
 
-// answering are the places of inboxes that wait. They are forgotten with the runner: a
-// client that asks again is answered again.
+// answering holds the places of waiting inboxes. They are lost with the runner: a client
+// that asks again is answered again.
 type answering struct {
 	mu     sync.Mutex
 	places map[answerPlace]*holder
-	lost   int // inboxes without a place since the last line
+	lost   int // inboxes without a place since the last log line
 	logged time.Time
 	swept  time.Time
 }
 
 type answerPlace struct{ inbox, command string }
 
-// away has the places of inboxes whose client has not come back yet, or never does.
+// away holds the places of inboxes whose client has not come back.
 const away = "-"
 
-// holder is whose a place is, and what ends it.
+// holder is the owner of a place, and what ends it.
 type holder struct {
 	user string
 	end  context.CancelFunc
 }
 
-// answerEnd sends what a command that had come before came to, at once or when it ends.
-// Only an inbox that waits takes a place.
+// answerEnd sends the outcome of a duplicate command, at once or when it ends. Only a
+// waiting inbox takes a place.
 func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 	if a.answerFinished(ctx, inbox, id) {
 		return
@@ -81,8 +81,8 @@ func (a *account) answerFinished(ctx context.Context, inbox, id string) bool {
 	return true
 }
 
-// listeners are the users who wait at an inbox. An outer server does not tell: there it is
-// the client, and whether it still listens is not known.
+// listeners returns the users who listen on an inbox. An external server does not tell:
+// there it returns the client, which may no longer listen.
 func (a *account) listeners(inbox string) []string {
 	if a.host.Embedded == nil {
 		return []string{clientOf(inbox)}
@@ -90,19 +90,20 @@ func (a *account) listeners(inbox string) []string {
 	return a.host.Embedded.Listeners(inbox)
 }
 
-// nuidPrefix is how many characters of its inboxes the clients of NATS draw once a process.
+// nuidPrefix is the length of the inbox prefix that NATS clients draw once per process.
 const nuidPrefix = 12
 
-// clientOf is what the inboxes of one client have in common: the user's inbox prefix, as in
-// _INBOX.ann.…, or the beginning that its library draws once. A client that draws each inbox
-// again escapes it, so that it keeps accidents apart and no attacks.
+// clientOf returns the common part of a client's inboxes: the user's inbox prefix, as in
+// _INBOX.ann.…, or the prefix that its library draws once. A client that draws each
+// inbox anew evades this; it limits accidents, not attacks.
 func clientOf(inbox string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(inbox, "_INBOX."), ".")
 	return first[:min(len(first), nuidPrefix)]
 }
 
-// take gives an inbox a place until it leaves, or no client listens to it and others need
-// its place. It is false where it has one, and where there is none, which is logged.
+// take gives an inbox a place until it leaves, or until it has no listener and others
+// need the place. It returns false if the inbox has a place already, or if none is free,
+// which is logged.
 func (x *answering) take(p answerPlace, h *holder, listeners func(inbox string) []string, log *logrus.Entry) bool {
 	users := listeners(p.inbox)
 	x.mu.Lock()
@@ -148,7 +149,7 @@ func (x *answering) take(p answerPlace, h *holder, listeners func(inbox string) 
 	return false
 }
 
-// full reports whether all, a user or its command has as many places as it may have.
+// full reports whether all places, or those of the user or command, are taken.
 func (x *answering) full(user, command string) bool {
 	own, same := 0, 0
 	for other, of := range x.places {
@@ -165,7 +166,7 @@ func (x *answering) leave(p answerPlace, h *holder) {
 	h.end()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.places[p] == h { // the inbox may have lost its place, and have another one
+	if x.places[p] == h { // the inbox may have lost this place and have another
 		delete(x.places, p)
 	}
 }

@@ -1,5 +1,5 @@
-// An account that its runners lend to a command, such as `ledger archive`: it is handed
-// over to the command as to another runner, and taken back when the command ends.
+// Accounts lent to a command, such as `ledger archive`. The leader hands the account
+// over to the command and takes it back when the command ends.
 
 package daemon
 
@@ -18,24 +18,23 @@ import (
 	"perennial/queue/nodes"
 )
 
-// borrowWithin is how long a holder may take to hand an account over to a command.
+// borrowWithin is how long a leader may take to hand an account over to a command.
 const borrowWithin = 2 * time.Minute
 
 // Borrower is a command that needs an account for itself.
 type Borrower struct {
 	Queue   *queue.Queue
 	Account string
-	Name    string // by which the runners know it; no other process has it
+	Name    string // its name for the runners; no other process has it
 
 	started time.Time
 	mu      sync.Mutex
 	holds   bool
 }
 
-// Borrow has the holder of the account hand it over, and returns with the lease; where no
-// runner has the account, at once. giveBack ends it. The holder finishes what is in progress
-// first; one that does not hand over in two minutes keeps the account, and the error says
-// who that is.
+// Borrow has the leader hand the account over, and returns with the lease; at once if no
+// runner leads. giveBack returns the account. The leader first finishes its work in
+// progress. If it does not hand over in two minutes, the error names it.
 func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack func(context.Context), err error) {
 	taken, err = lease.New(b.Queue.JetStream(), 1).TryAcquire(ctx, b.Account, b.Name, LeaseTTL)
 	if _, held := errors.AsType[*lease.HeldError](err); !held {
@@ -48,7 +47,7 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
-		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // else its word runs out
+		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // otherwise its message expires
 	}
 	limited, cancel := context.WithTimeout(ctx, borrowWithin)
 	defer cancel()
@@ -66,8 +65,8 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	}, nil
 }
 
-// announce tells the runners that the command wants the account, or has it, until ctx ends. Of a
-// command that was killed the word runs out.
+// announce tells the runners until ctx ends that the command wants or has the account.
+// If the command is killed, the message expires.
 func (b *Borrower) announce(ctx context.Context) {
 	for {
 		b.mu.Lock()
@@ -76,7 +75,7 @@ func (b *Borrower) announce(ctx context.Context) {
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
 		if text, err := json.Marshal(n); err == nil {
-			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // what NATS refuses is said again
+			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // a failure is retried with the next message
 		}
 		cancel()
 		if sleep.For(ctx, time.Second) != nil {

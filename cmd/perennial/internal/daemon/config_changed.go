@@ -10,15 +10,15 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-// reread is the configuration file as it was looked at last. Its zero value has not looked.
+// reread caches the last read of the configuration file. Its zero value is ready to use.
 type reread struct {
 	mu     sync.Mutex
-	at     time.Time // the file's modification time then
+	at     time.Time // the file's modification time at that read
 	config *config.Config
 	err    error
 }
 
-// read reads the file again where it was modified.
+// read reads the file again if it was modified.
 func (r *reread) read(file string) (*config.Config, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -33,9 +33,8 @@ func (r *reread) read(file string) (*config.Config, error) {
 	return r.config, r.err
 }
 
-// configChanged says what has become of an account in the configuration file since this
-// runner read it; "" where its settings and schedules are the same. Nothing of the file is in
-// effect before a restart.
+// configChanged says how the file's settings and schedules of an account differ from
+// those in use; "" if they do not. The file takes effect at a restart.
 func (h *Host) configChanged(account string) string {
 	if h.Config.File == "" {
 		return ""

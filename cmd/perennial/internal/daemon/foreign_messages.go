@@ -1,5 +1,5 @@
-// What `run --refill-events` does with an events stream that has a message which the outbox did
-// not publish, or has lost its first events.
+// How `run --refill-events` repairs an events stream that has foreign messages or lost
+// its first events.
 
 package daemon
 
@@ -12,11 +12,10 @@ import (
 	"perennial/queue/streams"
 )
 
-// removeForeign makes the events stream again where others have published on it, or have
-// removed its first events, and everything else on it is this ledger's, whose rows are proved
-// first: the outbox then publishes all again. One that
-// holds what this ledger does not know is left as it is, and is an error: the ledger
-// may be the old one. Only `run --refill-events` asks for it.
+// removeForeign recreates the events stream if it has foreign messages or lost its first
+// events, and everything else on it is proved to be this ledger's. The outbox then
+// publishes all rows again. A stream with rows unknown to this ledger is left as it is
+// and is an error: the ledger may be outdated. Only `run --refill-events` calls it.
 func (a *account) removeForeign(ctx context.Context) error {
 	if !a.refills() {
 		return nil
@@ -46,8 +45,8 @@ func (a *account) removeForeign(ctx context.Context) error {
 	return a.ensureStreams(ctx)
 }
 
-// foreignMessages counts the messages of the events stream that are no rows in their place. A row
-// that this ledger does not have is an error.
+// foreignMessages counts the messages of the events stream that are not rows in their
+// place. A row that this ledger lacks is an error.
 func (a *account) foreignMessages(ctx context.Context) (n int, err error) {
 	own := &Source{Ledger: a.Ledger()}
 	for e, err := range a.events().History(ctx, 1) {

@@ -1,5 +1,5 @@
-// How a runner hands accounts over to the runners that should hold them: by draining, as
-// at its own end, one account at a time.
+// How a runner hands accounts over to the runners that should lead them: it drains one
+// account at a time, as at its own end.
 
 package daemon
 
@@ -15,31 +15,31 @@ import (
 )
 
 const (
-	// handOverEvery is how often the placement is looked at.
+	// handOverEvery is how often the placement is checked.
 	handOverEvery = time.Second
-	// settles is for how long a runner has to be there, and an account held, before the
+	// settles is how long a runner must be known, and an account held, before the
 	// account is handed over.
 	settles = 3 * time.Second
-	// handOverMost is how long a hand-over may take: the drain, the last events, and the
-	// receiver's answer. Then it counts as failed.
+	// handOverMost bounds a handover: the drain, the last events, and the receiver's
+	// answer. After it the handover has failed.
 	handOverMost = time.Minute
-	// againFirst and againMost bound the wait behind a hand-over that failed, before the
-	// next one to that runner, and after any, before the same account is handed over by
-	// the same runner again for the sake of even shares. It doubles each time.
+	// againFirst and againMost bound the wait after a failed handover to a runner, and
+	// the wait before the same runner hands the same account over again to balance
+	// shares. It doubles each time.
 	againFirst = 5 * time.Second
 	againMost  = time.Minute
-	// forgets is how long behind such a wait the next one is a first one.
+	// forgets is how long after such a wait the next one starts at againFirst.
 	forgets = 10 * againMost
 )
 
-// holding is the time in which a runner has an account's lease. The zero value is that it
-// has none.
+// holding is the time in which a runner holds an account's lease. The zero value holds
+// none.
 type holding struct {
 	since  time.Time
-	giveUp func() // drains, and gives the lease back
+	giveUp func() // drains, and returns the lease
 }
 
-// errHandedOver ends the work on an account as a stop of the runner does.
+// errHandedOver ends the work on an account like a stop of the runner.
 var errHandedOver = fmt.Errorf("the account is handed over: %w", context.Canceled)
 
 func (a *account) setHolding(x holding) {
@@ -51,19 +51,19 @@ func (a *account) setHolding(x holding) {
 
 func (a *account) holds() bool { return !a.snapshot().holding.since.IsZero() }
 
-// handing is a hand-over that is in progress.
+// handing is a handover in progress.
 type handing struct {
 	account, to string
 	began       time.Time
 }
 
-// pause is a time in which something is not tried again.
+// pause is a time without further attempts.
 type pause struct {
 	until time.Time
 	delay time.Duration
 }
 
-// longer is the pause that follows p.
+// longer returns the next, longer pause.
 func (p pause) longer(now time.Time) pause {
 	if now.Sub(p.until) > forgets {
 		p.delay = 0
@@ -72,25 +72,25 @@ func (p pause) longer(now time.Time) pause {
 	return pause{until: now.Add(delay), delay: delay}
 }
 
-// mover decides when an account is handed over. Its zero value is ready.
+// mover decides when an account is handed over. Its zero value is ready to use.
 type mover struct {
 	now    *handing
-	wished map[string]string // of the look before: node by account
-	failed map[string]pause  // by node: it did not take what it was given
+	wished map[string]string // at the previous check: node by account
+	failed map[string]pause  // by node: it did not take its account
 	moved  map[string]pause  // by account: it was handed over
 }
 
-// wish is an account that another runner should hold.
+// wish is an account that another runner should lead.
 type wish struct {
 	account, to string
 	pinned      bool
 	held        time.Time // since when this runner holds it
-	came        time.Time // when the other one was first heard of
-	ready       bool      // the other one lives, and could run the account at once
+	came        time.Time // when the other runner was first heard of
+	ready       bool      // the other runner could lead the account at once
 }
 
-// choose is the hand-over to begin now, nil for none: one that was wished at the look
-// before too, to a runner that is there for a while and took what it was given last.
+// choose returns the handover to begin now, nil for none. It was wished at the previous
+// check too, and its receiver is known for a while and took its last account.
 func (m *mover) choose(wishes []wish, now time.Time) *handing {
 	before := m.wished
 	m.wished = map[string]string{}
@@ -122,8 +122,8 @@ func (m *mover) may(w wish, now time.Time) bool {
 	return w.pinned || now.Sub(w.held) >= settles && !now.Before(m.moved[w.account].until)
 }
 
-// end notes what became of the hand-over that is in progress: a runner took the account, the
-// receiver that was meant or one that was preferred meanwhile, or none did.
+// end notes the result of the handover in progress: a runner took the account, or none
+// did.
 func (m *mover) end(took bool, now time.Time) {
 	if m.failed == nil {
 		m.failed, m.moved = map[string]pause{}, map[string]pause{}
@@ -158,8 +158,8 @@ func (h *Host) handOvers(ctx context.Context) {
 	}
 }
 
-// lookAtHandOver ends a hand-over that is in progress: another runner says that it has the
-// account, or this one has taken it back, or it takes too long.
+// lookAtHandOver ends a handover in progress when another runner holds the account, this
+// one has taken it back, or it takes too long.
 func (h *Host) lookAtHandOver(m *mover, now time.Time) {
 	if m.now == nil {
 		return
@@ -189,8 +189,8 @@ func (h *Host) wishes(now time.Time) []wish {
 	return h.peers.wishes(h.standing(), held, now)
 }
 
-// wishes are the accounts of own that other runners should hold. held says since when it
-// holds which account.
+// wishes returns the accounts of own that other runners should lead. held maps the held
+// accounts to their start.
 func (p *peers) wishes(own placement.Node, held map[string]time.Time, now time.Time) (all []wish) {
 	placed := p.place(own, "", now)
 	for account, since := range held {

@@ -23,14 +23,14 @@ import (
 	"perennial/queue/streams"
 )
 
-// probes are what an account is asked for /readyz.
+// probes are the probes of an account for /readyz.
 type probes struct{ *account }
 
-// check is one thing that an account depends on.
+// check is the state of one dependency of an account.
 type check struct {
 	Name   string    `json:"name"`
 	OK     bool      `json:"ok"`
-	Since  time.Time `json:"since"` // since when it is so
+	Since  time.Time `json:"since"` // start of the current state
 	Detail string    `json:"detail,omitempty"`
 }
 
@@ -50,21 +50,21 @@ const (
 	needsBooks    = "books"
 )
 
-// Intervals and timeouts of the probes. What /readyz says is true within the sum of an
-// interval and its timeout.
+// Intervals and timeouts of the probes. /readyz lags by at most an interval and its
+// timeout.
 const (
 	probeEvery    = time.Second
 	probeTimeout  = 3 * time.Second
-	behindAfter   = 5 * time.Second  // events that are not published
+	behindAfter   = 5 * time.Second  // for unpublished events
 	healAgain     = 10 * time.Second // between two restarts of the embedded server
-	settingsEvery = 10 * time.Second // the settings of streams and consumers are compared
+	settingsEvery = 10 * time.Second // comparison of stream and consumer settings
 )
 
-// probed is what the host's probes have found; "" is well.
+// probed holds the results of the host's probes; "" is healthy.
 type probed struct {
 	mu      sync.Mutex
 	found   map[string]string
-	writing time.Time // since when a probe of the disk has not come back; zero: none is out
+	writing time.Time // start of a disk probe that has not returned; zero: none
 }
 
 func (p *probed) set(name string, err error) {
@@ -88,8 +88,8 @@ func (p *probed) get(name string) string {
 	return p.found[name]
 }
 
-// watch probes what the accounts depend on until ctx ends, and says in the log what
-// changed. Each probe has its own loop: one that hangs holds up no other.
+// watch probes the accounts' dependencies until ctx ends, and logs changes. Each probe
+// has its own loop, so that a hanging probe blocks no other.
 func (h *Host) watch(ctx context.Context) {
 	var loops sync.WaitGroup
 	every := func(probe func(context.Context)) {
@@ -136,16 +136,16 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 	}
 }
 
-// probeStreams asks whether the account's streams answer, and whether the events stream
-// still has what it acknowledged; on a standby every few times only, for there is one for
-// each account and runner.
+// probeStreams checks that the account's streams answer, and that the events stream
+// still has what it acknowledged. A standby checks less often, because there is one per
+// account and runner.
 func (a probes) probeStreams(ctx context.Context) {
 	if a.role() == roleStandby && time.Since(a.probedStreams) < standbyEvery {
 		return
 	}
 	a.probedStreams = time.Now()
 	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error {
-		if why := a.host.Queue.Down(); why != "" { // of the connection, and not of a stream
+		if why := a.host.Queue.Down(); why != "" { // a fault of the connection, not of a stream
 			return errors.New(why)
 		}
 		had := a.onStream(ctx)
@@ -163,11 +163,12 @@ func (a probes) probeStreams(ctx context.Context) {
 	})
 }
 
-// lostFront says that the events stream lacks first events that no archiving removed, by a
-// ledger that has all that is on it; "" where it does not, or that cannot be read.
+// lostFront says that the events stream lacks first events that no archiving removed.
+// The ledger must have everything on the stream. It returns "" if none are missing, or
+// this cannot be read.
 func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 	head, _, err := a.Ledger().Head(ctx)
-	if err != nil || uint64(head) < last { // the row that says so may be among those to come
+	if err != nil || uint64(head) < last { // the row that records the removal may be still to come
 		return ""
 	}
 	begin, err := a.Ledger().EventsBegin(ctx)
@@ -179,7 +180,8 @@ func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 		why, queue.EventsStream(a.Name), RefillAdvice)
 }
 
-// probeLedger looks whether the ledger's file is still there and whole, and notes its newest row.
+// probeLedger checks that the ledger's file exists and is intact, and notes its newest
+// row.
 func (a probes) probeLedger(ctx context.Context) error {
 	if err := a.unusable(); err != nil {
 		return err
@@ -190,9 +192,9 @@ func (a probes) probeLedger(ctx context.Context) error {
 	return nil
 }
 
-// probeSettings compares the settings of the account's streams and consumers, which an
-// administrator may have changed, with what they must be. What does not answer is found
-// by probeStreams.
+// probeSettings compares the settings of the account's streams and consumers with the
+// required ones; an administrator may have changed them. probeStreams finds those that
+// do not answer.
 func (a probes) probeSettings(ctx context.Context) {
 	var wrong error
 	if a.role() == roleActive {
@@ -209,8 +211,8 @@ func (a probes) probeSettings(ctx context.Context) {
 	a.host.probed.set(needsSettings+a.Name, wrong)
 }
 
-// onStream is the newest row of which this runner knows that the events stream has
-// acknowledged it; 0 where it knows of none, as when the ledger cannot be read.
+// onStream returns the newest row that the events stream has acknowledged to this
+// runner's knowledge; 0 if none is known.
 func (a probes) onStream(ctx context.Context) uint64 {
 	outbox := a.snapshot().outbox
 	switch {
@@ -226,7 +228,7 @@ func (a probes) onStream(ctx context.Context) uint64 {
 	return uint64(max(head, 0))
 }
 
-// probeDisk writes a small file beside the ledgers and syncs it.
+// probeDisk writes and syncs a small file next to the ledgers.
 func (h *Host) probeDisk(context.Context) {
 	h.probed.mu.Lock()
 	h.probed.writing = time.Now()
@@ -241,8 +243,8 @@ func (h *Host) probeDisk(context.Context) {
 	h.probed.mu.Unlock()
 }
 
-// writeProbe writes a page beside the one of the last time: a full disk takes an
-// empty file, and a page in the place of one that it has.
+// writeProbe writes a page next to the previous one. A full disk would still accept an
+// empty file or an overwritten page.
 func writeProbe(path string) error {
 	beside := path + ".new"
 	f, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o600)
@@ -259,8 +261,8 @@ func writeProbe(path string) error {
 	return err
 }
 
-// heal restarts an embedded server that has stopped storing because of its disk,
-// once the disk works again.
+// heal restarts an embedded server that stopped storing because of its disk, once the
+// disk works again.
 func (h *Host) heal(context.Context) {
 	if h.Embedded == nil {
 		return
@@ -277,8 +279,8 @@ func (h *Host) heal(context.Context) {
 	}
 }
 
-// probeEvents looks whether facts go out: a head that is ahead of the stream for a
-// while means that they do not, whatever the stream says.
+// probeEvents checks that facts are published: a head that stays ahead of the stream
+// means that they are not.
 func (a probes) probeEvents(ctx context.Context) {
 	outbox := a.snapshot().outbox
 	if outbox == nil {
@@ -303,8 +305,8 @@ func (a probes) probeEvents(ctx context.Context) {
 	a.host.probed.set(needsEvents+a.Name, behind)
 }
 
-// checks looks at everything that the account depends on, notes since when it is
-// as it is, and logs what changed.
+// checks checks all dependencies of the account, notes since when each state lasts, and
+// logs changes.
 func (a *account) checks() []check {
 	now := time.Now().UTC()
 	started := a.isStarted()
@@ -318,7 +320,7 @@ func (a *account) checks() []check {
 		if c.Since = now; known && last.OK == c.OK {
 			c.Since = last.Since
 		}
-		if c.OK == a.warned[c.Name] && (started || c.Name != needsAccount) { // a start that is on its way is no fault
+		if c.OK == a.warned[c.Name] && (started || c.Name != needsAccount) { // a start in progress is no fault
 			a.warned[c.Name] = !c.OK
 			log := a.log.WithField("check", c.Name)
 			if c.OK {
@@ -332,7 +334,7 @@ func (a *account) checks() []check {
 	return all
 }
 
-// look says of each thing that the account depends on what is wrong with it.
+// look returns the state of each dependency of the account.
 func (a *account) look() []check {
 	x := a.snapshot()
 	state, runner, sweeper := x.state, x.runner, x.sweeper
@@ -351,7 +353,7 @@ func (a *account) look() []check {
 		{Name: needsDisk, Detail: cmp.Or(a.ledgerFailing(), p.get(needsDisk))},
 		{Name: needsAccount, Detail: state},
 	}
-	if standby { // what the runner last heard of the provider is another one's by now
+	if standby { // its last answer of the provider is out of date
 		return append(out, check{Name: needsProvider, Detail: a.proof.refusal()})
 	}
 	if runner != nil && a.role() == roleActive {
@@ -377,16 +379,15 @@ func (a *account) ledgerFailing() string {
 	return ""
 }
 
-// unusable says that an error is of a ledger file that is gone or damaged, or of a directory that another
-// process has: a check
-// of its own says so, and when it has ended.
+// unusable reports whether an error is about a lost or damaged ledger file, or a
+// directory locked by another process. A separate check reports these.
 func unusable(err error) bool {
 	_, lost := errors.AsType[*ledger.LostError](err)
 	_, damaged := errors.AsType[*ledger.DamagedError](err)
 	return lost || damaged || errors.Is(err, datadir.ErrLocked)
 }
 
-// notReady is why the account does not work, a line for each reason; "" when it does.
+// notReady returns why the account does not work, one line per reason; "" if it works.
 func (a *account) notReady() string {
 	var lines []string
 	for _, c := range a.checks() {
@@ -397,7 +398,8 @@ func (a *account) notReady() string {
 	return strings.Join(lines, "\n")
 }
 
-// role is active while the runner may append to the account's history, else standby.
+// role returns active while the runner may append to the account's history, else
+// standby.
 func (a *account) role() string {
 	if a.host.Embedded == nil && a.snapshot().leading == nil {
 		return roleStandby
@@ -405,7 +407,7 @@ func (a *account) role() string {
 	return roleActive
 }
 
-// The roles of a runner for an account.
+// Roles of a runner for an account.
 const (
 	roleActive  = "active"
 	roleStandby = "standby"
@@ -420,7 +422,7 @@ func pausedText(all []ledger.Pause) string {
 	return strings.Join(lines, "\n")
 }
 
-// UntilText says when a pause ends automatically, "" when it does not.
+// UntilText says when a pause ends automatically, "" if it does not.
 func UntilText(x ledger.Pause) string {
 	if x.Until == nil {
 		return ""

@@ -1,4 +1,4 @@
-// A ledger made from its account's events stream, where that begins after a snapshot.
+// Builds a ledger from a snapshot and the account's events stream.
 
 package daemon
 
@@ -21,7 +21,7 @@ import (
 	"perennial/queue/objects"
 )
 
-// Bodies are the events themselves, as they were published.
+// Bodies yields the event bodies as they were published.
 func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for e, err := range received {
@@ -32,9 +32,9 @@ func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	}
 }
 
-// VouchedSnapshot is what a ledger begins with where the account's stream does not begin
-// with event 1: the newest snapshot beside it that one of its events vouches for, with
-// what opens it. It is nil where the stream begins with event 1, or has none.
+// VouchedSnapshot returns the newest snapshot that one of the stream's events vouches
+// for, and a function that opens it. A ledger starts from it if the stream does not
+// begin with event 1. It returns nil if the stream does, or has no such snapshot.
 func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	state, err := events.Of(q.JetStream(), account).State(ctx)
 	if err != nil || state.First <= 1 {
@@ -57,9 +57,9 @@ func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledg
 	return nil, nil, nil
 }
 
-// openLedger opens the account's ledger at the start. On an external NATS one that ends
-// before the events stream begins is made from the snapshot beside it; where that cannot
-// be done yet, each turn tries it.
+// openLedger opens the account's ledger at the start. On an external NATS, a ledger that
+// ends before the events stream begins is rebuilt from the snapshot; if that fails, each
+// turn retries it.
 func (a *account) openLedger(ctx context.Context) error {
 	l, err := ledger.Open(ctx, a.ledgerConfig())
 	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Config.NATS.External() {
@@ -84,9 +84,10 @@ func (a *account) ledgerConfig() ledger.Config {
 		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.counts.committed}
 }
 
-// makeLedger makes a ledger that ends before the events stream begins, as an empty one
-// does, from a snapshot and the events after it; the old file is moved aside. Any other
-// ledger, and one that no snapshot goes with, stays. Nothing may write the ledger meanwhile.
+// makeLedger rebuilds a ledger that ends before the events stream begins, such as an
+// empty one, from a snapshot and the later events. The old file is moved aside. Any
+// other ledger, or one without a matching snapshot, stays. Nothing may write the ledger
+// meanwhile.
 func (a *account) makeLedger(ctx context.Context) error {
 	if err := a.leaveUnusable(ctx); err != nil {
 		return err
@@ -118,7 +119,7 @@ func (a *account) makeLedger(ctx context.Context) error {
 			return a.Ledger().Close()
 		},
 	}.Run(ctx)
-	if err = errors.Join(err, a.openAgain(ctx)); err != nil { // opened also after a failure
+	if err = errors.Join(err, a.openAgain(ctx)); err != nil { // opened after a failure too
 		return fmt.Errorf("make the ledger: %w", err)
 	}
 	a.log.WithFields(logrus.Fields{"was_seq": head, "snapshot_seq": snapshot.Seq, "events": out.Events, "replaced": out.Replaced}).
@@ -126,11 +127,11 @@ func (a *account) makeLedger(ctx context.Context) error {
 	return nil
 }
 
-// errLedgerUnusable says that the ledger's file is gone or damaged, and has to be made again.
+// errLedgerUnusable says that the ledger's file is lost or damaged, and must be rebuilt.
 var errLedgerUnusable = errors.New("the ledger cannot be used, and is made again from the events stream")
 
-// unusable is why the ledger cannot be used, nil while it can. On a NATS server outside of the
-// process it names no way back: there is nothing for a person to do.
+// unusable returns why the ledger cannot be used, nil if it can. On an external NATS it
+// advises nothing, because the ledger is rebuilt automatically.
 func (a *account) unusable() error {
 	err := a.Ledger().Unusable()
 	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Embedded == nil {
@@ -142,7 +143,7 @@ func (a *account) unusable() error {
 	return err
 }
 
-// watchLedger calls end with the reason once nothing may be written to the ledger.
+// watchLedger calls end with the reason once the ledger is no longer writable.
 func (a *account) watchLedger(ctx context.Context, end func(error)) {
 	for sleep.For(ctx, probeEvery) == nil {
 		if err := a.unusable(); err != nil {
@@ -152,9 +153,9 @@ func (a *account) watchLedger(ctx context.Context, end func(error)) {
 	}
 }
 
-// leaveUnusable moves a ledger aside whose file is gone or damaged, so that an empty one takes
-// its place and follows the events stream, on which every row was before it was committed. A
-// stream that has lost rows which this ledger had is no source: then the file stays for a person.
+// leaveUnusable moves a lost or damaged ledger aside. An empty one replaces it and
+// follows the events stream, which has every row before it is committed. If the stream
+// lost rows of this ledger, the file stays for an operator.
 func (a *account) leaveUnusable(ctx context.Context) error {
 	if a.shut {
 		return nil
@@ -163,7 +164,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 	if why == nil {
 		return nil
 	}
-	if !errors.Is(why, errLedgerUnusable) { // another process has the directory, and works on the file
+	if !errors.Is(why, errLedgerUnusable) { // another process has locked the directory and uses the file
 		return fmt.Errorf("the ledger is not touched: %w", why)
 	}
 	last, _, err := a.events().LastRow(ctx)
@@ -191,7 +192,7 @@ func (a *account) moveLedgerAside(why error) error {
 	return err
 }
 
-// openAgain opens the ledger where it is shut.
+// openAgain opens the ledger if it is closed.
 func (a *account) openAgain(ctx context.Context) error {
 	if !a.shut {
 		return nil

@@ -1,4 +1,4 @@
-// The names of a runner: as a node, and as the holder of leases.
+// The names of a runner: as a node, and as a lease holder.
 
 package daemon
 
@@ -14,13 +14,12 @@ import (
 	"syscall"
 )
 
-// bootID is a file of Linux that differs from one start of a machine to the next, and
-// from machine to machine.
+// bootID is a Linux file that differs for each boot and machine.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// nodeOf names the runner of a data directory for people and for the placement of
-// accounts: the machine, and the directory's path on it. It stays over a restart of the
-// machine, so that what a person has given to the runner remains its own.
+// nodeOf names the runner of a data directory for people and for the placement: the
+// machine and the directory's path. It survives a reboot, so that accounts given to the
+// runner by an operator remain its own.
 func nodeOf(dir string) string {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -29,12 +28,12 @@ func nodeOf(dir string) string {
 	return hostname() + "-" + digest(path)[:8]
 }
 
-// name is a runner's name among the others. Where another runner goes by the same one,
-// it becomes the name of the holder, which no two runners have.
+// name is a runner's name among the others. If another runner has the same, it becomes
+// the unique name of the lease holder.
 type name struct {
 	mu   sync.Mutex
 	node string
-	said bool // the runner's own word was heard
+	said bool // the runner's own message was heard
 }
 
 func (n *name) get() string {
@@ -43,9 +42,9 @@ func (n *name) get() string {
 	return n.node
 }
 
-// note looks at what all runners said last. It reports whether the name had to change:
-// another holder has written over the runner's own word. A word from before that is of
-// the machine's last start, and runs out.
+// note checks the last messages of all runners, and reports whether the name had to
+// change because another holder overwrote the runner's own message. An earlier message
+// is from the machine's last boot and expires.
 func (n *name) note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,11 +61,11 @@ func (n *name) note(all []Node, holder string) (changed bool) {
 	return false
 }
 
-// holderOf names the runner of a data directory, whose lock this process has, as the
-// holder of leases: a process that is started again there has the lease of the one that
-// died, and need not wait until it has run out. After the node's name stand the start of
-// the machine and the directory's place in it, so that a copy of the directory, or of the
-// machine, is another holder. Where that cannot be read, the name is of this process alone.
+// holderOf names the runner of a locked data directory as a lease holder. A restarted
+// process gets the lease of its dead predecessor without waiting for its expiry. The
+// name includes the boot and the directory's inode, so that a copy of the directory or
+// machine is another holder. If these cannot be read, the name is unique to this
+// process.
 func holderOf(dir string) string {
 	boot, err := os.ReadFile(bootID)
 	place, statErr := placeOf(dir)
@@ -76,12 +75,12 @@ func holderOf(dir string) string {
 	return nodeOf(dir) + "-" + digest(strings.TrimSpace(string(boot)), place)[:16]
 }
 
-// digest is a hash of the parts, in hexadecimal.
+// digest returns a hash of the parts, in hexadecimal.
 func digest(parts ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, " "))))
 }
 
-// ProcessHolder names this process and no other.
+// ProcessHolder returns a name unique to this process.
 func ProcessHolder() string {
 	return fmt.Sprintf("%s-%d-%08x", hostname(), os.Getpid(), rand.Uint32())
 }
@@ -94,7 +93,7 @@ func hostname() string {
 	return name
 }
 
-// placeOf is the device and the inode of a directory.
+// placeOf returns the device and inode of a directory.
 func placeOf(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -33,49 +33,49 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// embeddedAddress represents the sandbox of the same process in the ledger's
-// binding: its port differs from run to run.
+// embeddedAddress is the address of the in-process sandbox in the ledger's binding,
+// because its port changes with each run.
 const embeddedAddress = "sandbox:embedded"
 
-// Host is one `perennial run`: NATS, the accounts, and what serves them.
+// Host is one `perennial run`: NATS, the accounts and their servers.
 type Host struct {
 	Config    *config.Config
 	log       *logrus.Logger
 	lock      *datadir.Lock
-	name      name   // its name among the runners
-	holder    string // the name under which leases are held
-	instance  string // of this process alone: InstanceHeader
+	name      name   // among the runners
+	holder    string // lease holder name
+	instance  string // of this process, in InstanceHeader
 	Embedded  *embedded.Server
-	local     roles.User // of the program's own commands, where the embedded server has users
+	local     roles.User // user of the program's own commands, if the embedded server has users
 	Queue     *queue.Queue
 	leases    *lease.Leases
 	Sandbox   *sandbox.Server
 	Accounts  []*account
 	damaged   []damagedAccount
-	binding   sync.Mutex    // one account is bound after the other
+	binding   sync.Mutex    // accounts are bound one at a time
 	turns     *ledger.Turns // of the accounts' writers
 	HTTP      *httpHost
 	meter     *meter
 	tracer    *tracer                      // nil: no traces are sent
-	metadata  map[string]map[string]string // what $SRV.INFO shows of each verb of the accounts' services
+	metadata  map[string]map[string]string // shown in $SRV.INFO for each verb of the accounts' services
 	probed    probed
 	reread    reread
-	peers     peers         // on an external NATS: the other runners
-	changed   chan struct{} // what this runner says of itself has changed
+	peers     peers         // the other runners, on an external NATS
+	changed   chan struct{} // this runner's own state has changed
 	stopping  atomic.Bool
 	connected atomic.Pointer[time.Time] // when NATS was reached again; nil: it was never away
 	started   time.Time
-	healed    time.Time // when the embedded server was last started again; heal's alone
+	healed    time.Time // last restart of the embedded server; used by heal only
 }
 
-// damagedAccount is an account of this runner alone whose ledger is damaged: it has to be
-// restored, and the runner started again.
+// damagedAccount stands for an account with a damaged ledger and no other runner. The
+// ledger must be restored and the runner restarted.
 type damagedAccount struct {
 	name  string
 	check check
 }
 
-// ReadyLine is what `run` prints once it is ready.
+// ReadyLine is the output of `run` once it is ready.
 type ReadyLine struct {
 	NATS     string   `json:"nats"`
 	HTTP     string   `json:"http"`
@@ -85,9 +85,8 @@ type ReadyLine struct {
 	Control  string   `json:"control,omitempty"`
 }
 
-// gcPercent lets garbage grow to twice what is in use, instead of once: the
-// runner keeps little for long and makes much, so that for some 30 MiB under
-// full load it saves one microsecond in sixteen. GOGC overrules it.
+// gcPercent lets garbage grow to twice the live heap, instead of once. It saves one
+// microsecond in sixteen for some 30 MiB under full load. GOGC overrides it.
 const gcPercent = 200
 
 // Start starts everything that listens. Call Run, then Close.
@@ -126,7 +125,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.leases = lease.New(h.Queue.JetStream(), h.replicas())
-	if len(h.Config.Accounts) > 1 { // half of the cores: what else a command needs is done beside the writers
+	if len(h.Config.Accounts) > 1 { // half of the cores: other work of a command runs beside the writers
 		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}
 	for _, name := range h.Config.AccountNames() {
@@ -150,7 +149,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 	return h.writeRunFile()
 }
 
-// startSandbox serves the API in this process and makes it the account's provider.
+// startSandbox serves the API in this process as the account's provider.
 func (h *Host) startSandbox(ctx context.Context) error {
 	var err error
 	h.Sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
@@ -205,12 +204,12 @@ func (h *Host) connect() error {
 	return err
 }
 
-// TooManyCopies is the error of replicas that the embedded server cannot keep.
+// TooManyCopies returns the error for more replicas than the embedded server can keep.
 func TooManyCopies(account string, replicas int) error {
 	return fmt.Errorf("accounts.%s.replicas is %d, and the embedded NATS server is one: set it to 1, or nats.url to the servers of a cluster", account, replicas)
 }
 
-// reconnected is when NATS was last reached again, zero where it was never away.
+// reconnected returns when NATS was last reached again, zero if it was never away.
 func (h *Host) reconnected() time.Time {
 	if at := h.connected.Load(); at != nil {
 		return *at
@@ -218,8 +217,8 @@ func (h *Host) reconnected() time.Time {
 	return time.Time{}
 }
 
-// refuseAnonymous refuses a NATS that lets in every client that reaches it, where a
-// production account's money could be spent through it.
+// refuseAnonymous refuses a NATS server without authentication for a production account,
+// whose money any client could spend.
 func (h *Host) refuseAnonymous() error {
 	name := h.Config.Production()
 	if h.Embedded != nil || name == "" || !h.Queue.Anonymous() {
@@ -267,14 +266,14 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	group.Wait()
 	select {
-	case <-ctx.Done(): // it was asked to stop
+	case <-ctx.Done(): // a stop was requested
 		return nil
 	default:
 		return errors.Join(stopped...)
 	}
 }
 
-// serveBrokers answers the subscribers of every configured account until stop.
+// serveBrokers serves the subscribers of every configured account until stop is called.
 func (h *Host) serveBrokers() (stop func(), err error) {
 	var stops []func() error
 	stop = func() {
@@ -318,8 +317,8 @@ func (h *Host) Close() {
 	}
 }
 
-// startTimeout is how long `run` waits before it says that it is ready, for
-// accounts that another runner holds.
+// startTimeout is how long `run` waits for accounts that another runner leads before it
+// reports ready.
 const startTimeout = 5 * time.Second
 
 // WaitStarted returns when every account works, or is known not to for now.
@@ -337,7 +336,7 @@ func (h *Host) WaitStarted(ctx context.Context) {
 	}
 }
 
-// Ready is what `run` prints once it is ready.
+// Ready returns the output of `run` once it is ready.
 func (h *Host) Ready() ReadyLine {
 	line := ReadyLine{NATS: h.NATSURL(), HTTP: h.HTTP.URL(), Data: h.Config.DataDir, Accounts: h.Config.AccountNames()}
 	if h.Sandbox != nil {
@@ -346,7 +345,7 @@ func (h *Host) Ready() ReadyLine {
 	return line
 }
 
-// NATSURL is the address at which clients connect.
+// NATSURL returns the client address of NATS.
 func (h *Host) NATSURL() string {
 	if h.Embedded != nil {
 		return h.Embedded.URL()
@@ -354,29 +353,29 @@ func (h *Host) NATSURL() string {
 	return h.Queue.URL()
 }
 
-// RunFile is where a running host leaves its addresses, for the commands that
-// are called in the same directory.
+// RunFile returns the file in which a running host leaves its addresses, for commands in
+// the same directory.
 func RunFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
 // RunAddresses is the content of [RunFile]: the ready line, and the login of the
-// program's commands where the embedded server has users. The password is of this run
-// alone.
+// program's commands if the embedded server has users. The password is valid for this
+// run only.
 type RunAddresses struct {
 	ReadyLine
-	Instance string `json:"instance"` // what /livez answers in [InstanceHeader]
+	Instance string `json:"instance"` // /livez answers it in [InstanceHeader]
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 }
 
-// InstanceHeader is the response header of /livez that names the process. After a kill its
-// file stays, and its ports may belong to another installation: an address in the file
-// counts only if the process that answers is the one that wrote it.
+// InstanceHeader is the response header of /livez that identifies the process. A killed
+// process leaves its file, and another installation may get its ports: an address in the
+// file is valid only if the answering process wrote it.
 const InstanceHeader = "Perennial-Instance"
 
 func (h *Host) writeRunFile() error {
 	text, err := json.Marshal(RunAddresses{h.Ready(), h.instance, h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
 	if err == nil {
-		// A link that stands there is replaced, and not written to.
+		// An existing link is replaced, not followed.
 		err = files.Write(RunFile(h.Config.DataDir), 0o600, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-// The HTTP server: health, metrics and the dashboard.
+// The HTTP server: health, metrics and the web UI.
 
 package daemon
 
@@ -20,8 +20,8 @@ import (
 	"perennial/ledger/connlimit"
 )
 
-// httpHost serves health, metrics and the dashboard. None of them shows a
-// credential: the ledger they read from holds none.
+// httpHost serves health, metrics and the web UI. None shows a credential: the ledger
+// holds none.
 type httpHost struct {
 	host     *Host
 	server   *http.Server
@@ -29,8 +29,8 @@ type httpHost struct {
 	listener net.Listener
 }
 
-// maxHTTPConnections bounds the open connections, event streams included, of which people may
-// have 200. A new one beyond it takes the place of an idle one, so that health is answered.
+// maxHTTPConnections bounds open connections, including up to 200 event streams. A new
+// one beyond it replaces an idle one, so that health stays reachable.
 const maxHTTPConnections = 512
 
 func startHTTP(h *Host) (*httpHost, error) {
@@ -55,7 +55,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s.pages = pages
-	root := http.NewServeMux() // what is not a page is guarded here, and pages by themselves
+	root := http.NewServeMux() // pages guard themselves; everything else is guarded here
 	for _, path := range []string{"/livez", "/readyz", "/nodes", "/metrics"} {
 		root.Handle(path, s.guarded(mux))
 	}
@@ -76,10 +76,9 @@ func startHTTP(h *Host) (*httpHost, error) {
 	return s, nil
 }
 
-// guarded refuses a page that is asked for under a name that is not this machine's: a
-// site may have its own name point here, and its scripts would read what the page
-// shows. Health alone is answered under any name, without its reasons. Pages are not
-// cached and not framed.
+// guarded refuses a page requested under a foreign host name: a site could point its own
+// name here, and its scripts could read the page. Only health is served under any name,
+// without reasons. Pages are not cached or framed.
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""
@@ -112,8 +111,8 @@ func (s *httpHost) close() {
 	s.pages.Close()
 }
 
-// livez is 200 unless a part of the process is stuck: only another start helps then, and
-// what was in progress continues after it.
+// livez returns 200 unless a part of the process is stuck, which only a restart can fix.
+// Work in progress continues after it.
 func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(InstanceHeader, s.host.instance)
 	for _, a := range s.host.Accounts {
@@ -126,12 +125,12 @@ func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// stuckAfter is for how long one commit, or one batch of commands on its way into the
-// ledger, may take: a writer gives up waiting for another process's lock after seconds.
+// stuckAfter is how long one commit, or one batch of accepted commands, may take. A
+// writer stops waiting for another process's lock after seconds.
 const stuckAfter = 2 * time.Minute
 
-// stuck says which part of the account does not continue, "" when none is stuck. Commands that
-// wait for NATS are not: they continue when it is there again.
+// stuck returns which part of the account is stuck, "" if none. Commands that wait for
+// NATS are not stuck.
 func (a *account) stuck(now time.Time) string {
 	if since := a.Ledger().WorkingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
 		return "the ledger's writer is at one commit since " + since.UTC().Format(time.RFC3339)
@@ -159,8 +158,8 @@ type accountReadiness struct {
 	Checks  []check `json:"checks"`
 }
 
-// readyz is 200 when every account works, else 503 with the reasons of each, which
-// are left out under a name that is not served.
+// readyz returns 200 if every account works, else 503 with the reasons. A foreign host
+// name gets no reasons.
 func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	out, text := Readiness{Ready: true}, strings.Builder{}
 	for _, a := range s.host.Accounts {

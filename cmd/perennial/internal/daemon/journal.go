@@ -1,5 +1,5 @@
-// The events stream as the journal of a ledger: where NATS is another server, a row is a
-// fact once it is on the stream, and every runner of the account folds what is there.
+// The events stream as a ledger's journal on an external NATS: a row is a fact once it
+// is on the stream, and every runner of the account folds the stream.
 
 package daemon
 
@@ -19,7 +19,7 @@ import (
 	"perennial/queue/outbox"
 )
 
-// journal is an account's events stream with the ledger that follows it.
+// journal is an account's events stream and the ledger that follows it.
 type journal struct {
 	account string
 	queue   *queue.Queue
@@ -28,11 +28,11 @@ type journal struct {
 }
 
 // errLedgerBefore says that rows between the ledger's end and the stream's first event
-// are in no place that the ledger could fold them from.
+// are not available to fold.
 var errLedgerBefore = errors.New("the ledger ends before the events stream begins")
 
-// missing says whether rows between the ledger's end, head, and the stream's first event
-// are no longer on the stream. A stream that is not there misses nothing.
+// missing reports whether rows between the ledger's head and the stream's first event
+// are no longer on the stream. A missing stream lacks nothing.
 func (j journal) missing(ctx context.Context) (head int64, missing bool, err error) {
 	if head, _, err = j.ledger.Head(ctx); err != nil {
 		return head, false, err
@@ -44,7 +44,7 @@ func (j journal) missing(ctx context.Context) (head int64, missing bool, err err
 	return head, err == nil && state.First > uint64(head)+1, err
 }
 
-// allThere is errLedgerBefore where missing says so.
+// allThere returns errLedgerBefore if rows are missing.
 func (j journal) allThere(ctx context.Context) error {
 	head, missing, err := j.missing(ctx)
 	if missing {
@@ -53,8 +53,8 @@ func (j journal) allThere(ctx context.Context) error {
 	return err
 }
 
-// follow folds what the stream holds and what comes, until ctx ends (its error), or
-// until a row cannot be folded. folded hears of every commit; nil: nothing does.
+// follow folds the stream until ctx ends, which it returns, or a row cannot be folded.
+// folded, if not nil, is called at every commit.
 func (j journal) follow(ctx context.Context, folded func()) error {
 	if err := j.allThere(ctx); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (j journal) follow(ctx context.Context, folded func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, read := make(chan ledger.Row, ledger.PublishMost), make(chan error, 1)
-	// The reader is not waited for: after a lost server the library may take its time,
-	// and the caller may hold the account's lease already.
+	// Do not wait for the reader: after a lost server the library may be slow, and the
+	// caller may already hold the account's lease.
 	go func() {
 		defer close(rows)
 		read <- j.read(ctx, uint64(head)+1, rows)
@@ -94,7 +94,7 @@ func (j journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) 
 	return ctx.Err()
 }
 
-// fold commits rows as they come, all that wait together, until rows is closed.
+// fold commits rows in groups as they arrive, until rows is closed.
 func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()) error {
 	for {
 		var group []ledger.Row
@@ -122,12 +122,12 @@ func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()
 	}
 }
 
-// forkAdvice is what to do where another runner continues from a history that this ledger
-// does not have.
+// forkAdvice says what to do if another runner continues from a history that this ledger
+// lacks.
 const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
 	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"
 
-// restoredAdvice is that of a ledger that was restored without the stream.
+// restoredAdvice is the advice for a ledger that was restored without the stream.
 const restoredAdvice = "the ledger was restored from a backup at %s while the events stream could not be reached, and the stream holds more. Nothing is sent from it\n" +
 	"stop this runner and run `perennial ledger restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
 
@@ -140,7 +140,7 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 	case !ok || broken.Check != "chain":
 		return err
 	}
-	if missing := j.allThere(ctx); missing != nil { // they went while they were read
+	if missing := j.allThere(ctx); missing != nil { // removed during the read
 		return missing
 	}
 	advice := forkAdvice
@@ -154,8 +154,8 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 	}, headErr)
 }
 
-// row is the journal row of a message of the stream. One that no runner published ends
-// the account.
+// row returns the journal row of a message. A message that no runner published ends the
+// account.
 func (j journal) row(e events.Event, err error) (ledger.Row, error) {
 	if err != nil {
 		return ledger.Row{}, err
@@ -166,13 +166,13 @@ func (j journal) row(e events.Event, err error) (ledger.Row, error) {
 	return ledger.ReadEvent(e.Data)
 }
 
-// foreignEvent is the error of a message that is no row of the journal.
+// foreignEvent returns the error for a message that is no row of the journal.
 func foreignEvent(account string, e events.Event) error {
 	return &outbox.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
 		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 }
 
-// foldToEnd folds what the stream holds now, as its leader knows it.
+// foldToEnd folds the stream up to its current end, as its leader knows it.
 func (j journal) foldToEnd(ctx context.Context) error {
 	last, found, err := events.Of(j.queue.JetStream(), j.account).LastRow(ctx)
 	if err != nil || !found {
@@ -200,16 +200,16 @@ func (j journal) foldToEnd(ctx context.Context) error {
 	return err
 }
 
-// outbox publishes what the ledger holds: before it is committed where the stream is the
-// journal that the ledger follows, and after it elsewhere.
+// outbox returns the outbox: it publishes rows before they are committed if the stream
+// is the ledger's journal, otherwise after.
 func (j journal) outbox() *outbox.Outbox {
 	x := outbox.New(j.queue.JetStream(), j.account, &Source{Ledger: j.ledger, Account: j.account})
 	x.Before = j.ledger.Follows()
 	return x
 }
 
-// lead lets the ledger append, as the outbox publishes each group's rows first. Before,
-// it publishes what the ledger holds after the stream's end: rows of a time when its own
+// lead lets the ledger append while the outbox publishes each group's rows first. It
+// first publishes the ledger's rows beyond the stream's end, from a time when its own
 // file was the journal.
 func (j journal) lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leadership, error) {
 	last, _, err := events.Of(j.queue.JetStream(), j.account).LastRow(ctx)
@@ -239,19 +239,19 @@ func (j journal) lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leade
 	})
 }
 
-// Alone is a ledger that a command writes while no runner has the account: the caller
-// holds the data directory's lock and, where NATS is another server, the account's lease.
+// Alone is a ledger that a command writes while no runner leads the account. The caller
+// holds the data directory's lock and, on an external NATS, the account's lease.
 type Alone struct {
 	Path, Account string
-	Queue         *queue.Queue // nil where the ledger's own file is the journal
+	Queue         *queue.Queue // nil if the ledger's own file is the journal
 	Log           *logrus.Entry
 
 	ledger     *ledger.Ledger
 	leadership *ledger.Leadership
 }
 
-// Open opens the ledger to be written. Where NATS is another server, it has all that is
-// on the events stream, and what it holds beyond is published.
+// Open opens the ledger for writing. On an external NATS, it folds the whole events
+// stream and publishes the ledger's rows beyond it.
 func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	x.ledger, err = ledger.Open(ctx, ledger.Config{Path: x.Path, Clock: time.Now, Follows: x.Queue != nil})
 	if err != nil || x.Queue == nil {
@@ -267,7 +267,7 @@ func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	return x.ledger, nil
 }
 
-// Close closes what Open has opened.
+// Close closes what Open opened.
 func (x *Alone) Close() error {
 	if x.leadership != nil {
 		x.leadership.End()

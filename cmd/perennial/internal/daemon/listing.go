@@ -1,6 +1,6 @@
-// The proxies as the holder of an account last listed and read them. They are a cache and
-// no fact, so the journal does not carry them: the holder stores them after each listing,
-// and from time to time what was read since, and the runners that follow take them over.
+// Carries the proxies from the leader to the standbys, as last listed and read. They are
+// a cache, not facts, so the journal does not have them. The leader stores them after
+// each listing and later the changes; the standbys load them.
 
 package daemon
 
@@ -18,23 +18,22 @@ import (
 )
 
 const (
-	// listingEvery is how often a runner looks whether there is a new listing to store or
-	// to take over.
+	// listingEvery is how often a runner checks for a new listing to store or load.
 	listingEvery = 10 * time.Second
-	// listingTimeout bounds the carrying of one listing.
+	// listingTimeout bounds the transfer of one listing.
 	listingTimeout = 10 * time.Minute
-	// listingPage is how many proxies are read, or stored, at once.
+	// listingPage is how many proxies are read or stored at once.
 	listingPage = 1000
-	// changesLeast is the least time between two storings of one listing with what was read
-	// since, and changesShare how often the time that a storing took has to fit in between:
-	// a runner spends no more than that part of its time on it.
+	// changesLeast is the minimum interval between two stores of one listing with
+	// changes. changesShare bounds the share of time: the last store's duration must fit
+	// that many times in between.
 	changesLeast = 20 * time.Second
 	changesShare = 200
-	// listingFormat is the version of what is stored. Another one is left alone.
+	// listingFormat is the version of the stored format. Another version is ignored.
 	listingFormat = 1
 )
 
-// listingHeader is the first line of what is stored. A line for each proxy follows.
+// listingHeader is the first line of a stored listing. One line per proxy follows.
 type listingHeader struct {
 	Format   int           `json:"format"`
 	Finished time.Time     `json:"finished_at"` // of the listing
@@ -43,15 +42,15 @@ type listingHeader struct {
 	Lost     int           `json:"lost,omitempty"` // of Known
 }
 
-// carriedListing is what a runner stored, or took over, last.
+// carriedListing is the listing last stored or loaded.
 type carriedListing struct {
 	finished time.Time     // of the listing
 	asOf     time.Time     // of the newest read in it
 	at       time.Time     // when it was stored
-	took     time.Duration // the storing
+	took     time.Duration // duration of the store
 }
 
-// carryListing stores or takes over listings, as the runner's role is, until ctx ends.
+// carryListing stores or loads listings, according to the runner's role, until ctx ends.
 func (a *account) carryListing(ctx context.Context) {
 	var carried carriedListing
 	said := ""
@@ -94,14 +93,14 @@ func (a *account) carryOnce(ctx context.Context, carried *carriedListing) error 
 	return nil
 }
 
-// due reports whether the ledger's proxies may be stored: they were listed again, or the
-// last storing is so long ago that what was read since may follow.
+// due reports whether the ledger's proxies may be stored: there is a new listing, or the
+// last store is old enough to add the changes.
 func (c *carriedListing) due(finished, now time.Time) bool {
 	return !finished.Equal(c.finished) || now.Sub(c.at) >= max(changesLeast, changesShare*c.took)
 }
 
-// storeListing stores what the ledger has of every proxy after a complete listing, unless
-// nothing was listed or read since it was stored last.
+// storeListing stores every proxy of the ledger after a complete listing, unless nothing
+// has changed since the last store.
 func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carried *carriedListing) error {
 	asOf, err := a.Ledger().LastSeen(ctx)
 	if err != nil {
@@ -150,10 +149,10 @@ func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.
 	}
 }
 
-// takeListing takes over what is stored, as a listing pass of its own: what is not in it has
-// gone. No expiry of it counts as seen, for a fact about it may come later: who takes the
-// account over reads a proxy again before it pays for it. It ends with ErrLeads when the
-// runner begins to hold the account.
+// takeListing loads the stored listing as a listing pass of its own: proxies missing
+// from it are gone. Its expiries do not count as read, because a later fact may change
+// them: a new leader reads a proxy before it pays for it. It returns ErrLeads once the
+// runner leads the account.
 func (a *account) takeListing(ctx context.Context, pass int64) error {
 	content, err := a.stored().Read(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Metrics that are read of each account when they are asked for. What is counted as it
-// happens is in metrics_counted.go.
+// Metrics read from each account at scrape time. metrics_counted.go has those counted as
+// events happen.
 
 package daemon
 
@@ -18,11 +18,10 @@ import (
 	"perennial/schedules"
 )
 
-// metrics reads every account's ledger when it is scraped.
+// metrics reads every account's ledger at each scrape.
 type metrics struct{ host *Host }
 
-// metric is the declaration of a metric, of which its collector and its row in
-// docs/monitor.md are made.
+// metric declares a metric; its collector and its row in docs/monitor.md derive from it.
 type metric struct {
 	name, kind, help string
 	labels           []string
@@ -32,7 +31,7 @@ func declare(name, kind, help string, labels []string) metric {
 	return metric{"perennial_" + name, kind, help, append([]string{"account"}, labels...)}
 }
 
-// measure is a metric that is read: a gauge, or a counter that the ledger keeps.
+// measure is a metric that is read: a gauge, or a counter in the ledger.
 type measure struct {
 	metric
 	*prometheus.Desc
@@ -134,7 +133,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// setter gives a measure its value.
+// setter sets the value of a measure.
 type setter func(m measure, value float64, labels ...string)
 
 func (set setter) at(m measure, t time.Time, labels ...string) {
@@ -148,7 +147,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// measureHealth shows what the account depends on.
+// measureHealth sets the metrics of the account's dependencies.
 func (a *account) measureHealth(ctx context.Context, set setter) {
 	ready := true
 	for _, c := range a.checks() {
@@ -186,7 +185,7 @@ func (a *account) measureHealth(ctx context.Context, set setter) {
 // spentOver is the time over which spending is averaged.
 const spentOver = 7 * 24 * time.Hour
 
-// measureBooks shows the money.
+// measureBooks sets the metrics of money.
 func (a *account) measureBooks(ctx context.Context, set setter) error {
 	l := a.Ledger()
 	b, err := l.Balance(ctx, a.Name)
@@ -224,8 +223,8 @@ func (a *account) measureBooks(ctx context.Context, set setter) error {
 	return nil
 }
 
-// missing is by how much the provider's wallet was below what the books allow when the two
-// were last compared: what the books have and the wallet has not pays for nothing.
+// missing returns by how much the provider's wallet was below what the books allow at
+// the last comparison. This part of the ledger balance cannot pay for anything.
 func (a *account) missing() int64 {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -237,7 +236,7 @@ func (a *account) missing() int64 {
 	return 0
 }
 
-// measureState shows operations, and how far the account is with the provider and the
+// measureState sets the metrics of operations, and of progress with the provider and the
 // events stream.
 func (a *account) measureState(ctx context.Context, set setter) error {
 	l := a.Ledger()
@@ -279,8 +278,8 @@ func (a *account) measureState(ctx context.Context, set setter) error {
 	return nil
 }
 
-// clockSkew is how far this machine's clock is ahead of the provider's; heard is false
-// where no reply has shown it.
+// clockSkew returns how far this machine's clock is ahead of the provider's; heard is
+// false until a reply shows it.
 func (a *account) clockSkew() (skew time.Duration, heard bool) {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -289,16 +288,16 @@ func (a *account) clockSkew() (skew time.Duration, heard bool) {
 	return runner.ClockSkew()
 }
 
-// spans are the values of proxies_expiring's label, in order.
+// spans are the label values of proxies_expiring, in order.
 var spans = []struct {
 	name string
 	time.Duration
 }{{"0s", 0}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"3d", 72 * time.Hour}, {"7d", 168 * time.Hour}, {"30d", 720 * time.Hour}, {"any", 1 << 62}}
 
-// measureFleet counts proxies by the time that they have left, on the provider's clock.
+// measureFleet counts proxies by remaining time, on the provider's clock.
 func (a *account) measureFleet(ctx context.Context, set setter) error {
 	if last, err := a.Ledger().Listing(ctx); err != nil || last.Finished.IsZero() {
-		return err // what was not listed is not known, and not none
+		return err // without a listing the count is unknown, not zero
 	}
 	now := time.Now()
 	if skew, heard := a.clockSkew(); heard {
@@ -333,7 +332,7 @@ func (a *account) measureFleet(ctx context.Context, set setter) error {
 	return nil
 }
 
-// measureSweeps shows each schedule of the account that this runner has.
+// measureSweeps sets the metrics of the account's schedules in this runner.
 func (a *account) measureSweeps(ctx context.Context, set setter) error {
 	sweeper := a.snapshot().sweeper
 	if sweeper == nil {
@@ -377,7 +376,7 @@ func (a *account) measureSweeps(ctx context.Context, set setter) error {
 	}
 	removed, err := sweeper.Removed(ctx)
 	for _, x := range removed {
-		if x.Plan != "" { // it can be approved, and the alert goes by its state
+		if x.Plan != "" { // it can be approved; the alert uses its state
 			set(sweepState, 1, x.Schedule, schedules.StateHeld)
 		}
 	}

@@ -1,5 +1,5 @@
-// Metrics that are counted as things happen, from the start of the process on: requests,
-// facts, commits, and how long commands take.
+// Metrics counted since the process started: requests, facts, commits and the duration
+// of commands.
 
 package daemon
 
@@ -16,8 +16,7 @@ import (
 	"perennial/upstream"
 )
 
-// meter holds what is counted for all accounts of the process. Its zero value is not ready:
-// use newMeter.
+// meter holds the counters of all accounts. Use newMeter; its zero value is not ready.
 type meter struct {
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
@@ -42,9 +41,9 @@ type meter struct {
 	declared []metric
 }
 
-// Upper bounds of histograms: of a request, whose client gives up after 60 seconds; of a
-// command, which may wait for money or for a person; of a commit, in seconds; of what one
-// commit holds.
+// Upper bounds of histograms, in seconds: requests, which time out after 60; commands,
+// which may wait for money or an operator; commits. The last is the number of writes in
+// a commit.
 var (
 	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	commandBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400}
@@ -101,7 +100,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// counts is what is counted for one account.
+// counts holds the counters of one account.
 type counts struct {
 	account string
 	tracer  *tracer // nil: no traces are sent
@@ -111,8 +110,8 @@ type counts struct {
 	byType                 map[string]prometheus.Counter
 }
 
-// of makes an account's counters, at 0 where their labels are known: a rate of what has not
-// happened yet is 0, and not absent.
+// of makes an account's counters, at 0 for known labels: the rate of an event that has
+// not happened is 0, not absent.
 func (m *meter) of(account string) *counts {
 	c := &counts{account: account, meter: m, byType: map[string]prometheus.Counter{},
 		commitTook: m.commitSeconds.WithLabelValues(account), commitHeld: m.commitWrites.WithLabelValues(account)}
@@ -139,8 +138,8 @@ func (m *meter) of(account string) *counts {
 	return c
 }
 
-// requestsAtZero makes what alerts take a rate of: requests without an answer, and refusals
-// of writes, which are so few that the first of a kind has to count.
+// requestsAtZero creates the counters whose rate alerts use: unanswered requests, and
+// refused writes. These are so rare that the first must count.
 func (c *counts) requestsAtZero(route string) {
 	for _, outcome := range []string{outcomeUnknown, outcomeNotSent} {
 		c.requests.WithLabelValues(c.account, route, codeLabel(""), outcome)
@@ -155,8 +154,8 @@ func (c *counts) requestsAtZero(route string) {
 	}
 }
 
-// schedule makes the counters of a schedule, at 0: the first sweep that leaves proxies out
-// may be the last one before they expire.
+// schedule creates a schedule's counters at 0: the first run that skips proxies may be
+// the last before they expire.
 func (c *counts) schedule(name string) {
 	for _, code := range fact.SweepHeldCodes {
 		c.leftOut.WithLabelValues(c.account, name, string(code))
@@ -197,8 +196,8 @@ func (c *counts) request(x upstream.Exchange) {
 	seconds.Observe(x.Took.Seconds())
 }
 
-// exemplary reports whether a trace id may be an exemplar: OpenMetrics allows 128
-// characters for all of its labels.
+// exemplary reports whether a trace id fits into an exemplar: OpenMetrics allows 128
+// characters for all labels.
 func exemplary(traceID string) bool {
 	if traceID == "" || len(traceID) > 64 {
 		return false
@@ -211,7 +210,7 @@ func exemplary(traceID string) bool {
 	return true
 }
 
-// webhook counts the attempts of a webhook, from 0 on.
+// webhook counts a webhook's attempts, from 0.
 func (c *counts) webhook(name string) func(webhook.Reply) {
 	seconds := c.webhookSeconds.WithLabelValues(c.account, name)
 	for _, outcome := range webhook.Outcomes() {
@@ -223,7 +222,7 @@ func (c *counts) webhook(name string) func(webhook.Reply) {
 	}
 }
 
-// codeLabel is a code of the API's document, "other", or "none".
+// codeLabel returns a code of the API document, "other", or "none".
 func codeLabel(code string) string {
 	switch {
 	case code == "":

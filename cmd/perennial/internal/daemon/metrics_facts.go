@@ -1,5 +1,4 @@
-// Counting, and saying in the log, what the account's journal says: facts by type, and how
-// long commands take.
+// Counts and logs the account's journal: facts by type, and the duration of commands.
 
 package daemon
 
@@ -25,37 +24,37 @@ const (
 	attemptAgain = "again"
 )
 
-// factsAtOnce is how many rows are counted at once; sooner or later all of the newest are.
+// factsAtOnce is how many rows are read at once.
 const factsAtOnce = 1000
 
-// takenMost bounds how many commands are remembered until they end.
+// takenMost bounds the commands remembered until they end.
 const takenMost = 1 << 16
 
-// following counts the facts that an account appends in one turn.
+// following counts the facts of an account in one turn.
 type following struct {
 	counts *counts
 	ledger *ledger.Ledger
 	outbox *outbox.Outbox
 
 	mu    sync.Mutex
-	taken map[string]arrived // commands that came in this turn and have not ended
-	ended []ended            // and those whose end is not published yet, in order
+	taken map[string]arrived // commands of this turn that have not ended
+	ended []ended            // commands whose end is not published yet, in order
 	more  chan struct{}      // ended has grown
 
 	traces chan traced // commands whose traces are to be sent
 
 	log      *logrus.Entry
-	accepted map[string]int64 // by command: the time of its row; of count alone
-	held     time.Time        // until when the provider asked to wait; of count alone
+	accepted map[string]int64 // by command: the time of its row; used by count only
+	held     time.Time        // end of the last Retry-After; used by count only
 }
 
-// arrived is a command as it came.
+// arrived is a command and its arrival.
 type arrived struct {
 	kind      fact.Kind
 	published time.Time
 }
 
-// ended is a command that has ended: its row is published with seq.
+// ended is a finished command; seq is its last row.
 type ended struct {
 	arrived
 
@@ -68,7 +67,7 @@ func (c *counts) following(l *ledger.Ledger, log *logrus.Entry) *following {
 	return &following{counts: c, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan traced, tracedMost), accepted: map[string]int64{}}
 }
 
-// take remembers when a command was published.
+// take stores when a command was published.
 func (f *following) take(id string, kind fact.Kind, published time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +76,7 @@ func (f *following) take(id string, kind fact.Kind, published time.Time) {
 	}
 }
 
-// start counts the rows after one until stop is called.
+// start counts the rows after a sequence until stop is called.
 func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	f.outbox = outbox
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +88,7 @@ func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	}
 }
 
-// run counts the rows after one until ctx ends.
+// run counts the rows after a sequence until ctx ends.
 func (f *following) run(ctx context.Context, after int64) {
 	var published sync.WaitGroup
 	defer published.Wait()
@@ -112,7 +111,7 @@ func (f *following) run(ctx context.Context, after int64) {
 	}
 }
 
-// awaitPublished measures commands until the end of each is on the events stream.
+// awaitPublished measures commands until their end is on the events stream.
 func (f *following) awaitPublished(ctx context.Context) {
 	for {
 		f.mu.Lock()
@@ -136,7 +135,7 @@ func (f *following) awaitPublished(ctx context.Context) {
 	}
 }
 
-// count counts a row. What is frequent is counted without its data being decoded.
+// count counts a row. It decodes no data of frequent types.
 func (f *following) count(ctx context.Context, r ledger.Row) {
 	c := f.counts
 	if n, ok := c.byType[r.Type]; ok {
@@ -163,7 +162,7 @@ func (f *following) count(ctx context.Context, r ledger.Row) {
 	}
 }
 
-// finished measures a command that has ended.
+// finished measures a finished command.
 func (f *following) finished(ctx context.Context, r ledger.Row) {
 	id := r.Operation
 	f.mu.Lock()
@@ -182,7 +181,7 @@ func (f *following) finished(ctx context.Context, r ledger.Row) {
 	}
 	at, began := f.accepted[id]
 	delete(f.accepted, id)
-	if !known || !began { // it came in an earlier turn, or it was refused and never accepted
+	if !known || !began { // it came in an earlier turn, or was refused and never accepted
 		command, err := f.ledger.Command(ctx, id)
 		if err != nil {
 			return
@@ -192,7 +191,7 @@ func (f *following) finished(ctx context.Context, r ledger.Row) {
 	f.counts.settleSeconds.WithLabelValues(f.counts.account, string(came.kind)).Observe(max(float64(r.Time-at)/1e6, 0))
 }
 
-// countRare counts what is said in a fact's data.
+// countRare counts what is in a fact's data.
 func (f *following) countRare(r ledger.Row, x fact.Fact) {
 	c := f.counts
 	switch x := x.(type) {
@@ -221,8 +220,7 @@ func (f *following) countRare(r ledger.Row, x fact.Fact) {
 	}
 }
 
-// logFact logs a fact that a person should hear of, so that a day can be followed in the log:
-// pauses, sweeps and findings are said where they happen.
+// logFact logs facts for operators. Pauses, runs and findings are logged elsewhere.
 func (f *following) logFact(x fact.Fact) {
 	switch x := x.(type) {
 	case fact.RunnerStarted:

@@ -14,8 +14,8 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-// metricsTokenOf reads the token of http.metrics_token_file, "" where none is configured.
-// The file is read each time, so that another token counts at once.
+// metricsTokenOf returns a reader of http.metrics_token_file; "" if none is configured.
+// It reads the file each time, so that a new token is valid at once.
 func metricsTokenOf(c *config.Config) func() (string, error) {
 	if c.HTTP.MetricsTokenFile == "" {
 		return func() (string, error) { return "", nil }
@@ -30,8 +30,8 @@ func metricsTokenOf(c *config.Config) func() (string, error) {
 	}
 }
 
-// behindToken answers those who send the token, in the Authorization header as a bearer
-// token; every request where no token file is configured; none while the file cannot be
+// behindToken serves requests with the bearer token in the Authorization header. It
+// serves every request if no token file is configured, and none while the file cannot be
 // read.
 func behindToken(token func() (string, error), log *logrus.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func behindToken(token func() (string, error), log *logrus.Logger, next http.Han
 	})
 }
 
-// bearerOf is the bearer token of a request, "" for none, or several.
+// bearerOf returns a request's bearer token, "" for none or several.
 func bearerOf(r *http.Request) string {
 	all := r.Header.Values("Authorization")
 	if len(all) != 1 {
@@ -63,7 +63,7 @@ func bearerOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// sameToken compares in a time that says nothing of either.
+// sameToken compares two tokens in constant time.
 func sameToken(have, want string) bool {
 	a, b := sha256.Sum256([]byte(have)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1

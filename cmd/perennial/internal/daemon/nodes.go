@@ -1,4 +1,4 @@
-// What a runner says of itself for `perennial runners`, and what it heard of the others.
+// This runner's own state for `perennial runners`, and the other runners' states.
 
 package daemon
 
@@ -47,13 +47,13 @@ type NodeAccount struct {
 	Settings string `json:"settings,omitempty"`
 }
 
-// node is what this runner says of itself.
+// node returns this runner's state.
 func (h *Host) node(ctx context.Context) Node {
 	n := Node{Node: h.name.get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Address: h.Queue.LocalAddress(), HTTPPort: h.HTTP.port(),
 		Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
 	for _, a := range h.Accounts {
 		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun(), Settings: h.Config.SettingsOf(a.Name)}
-		one.Head, _, _ = a.Ledger().Head(ctx) // 0 where it cannot be read: /readyz says why
+		one.Head, _, _ = a.Ledger().Head(ctx) // 0 if unreadable: /readyz says why
 		if one.Role == roleStandby {
 			one.Lag, _ = a.standby.read()
 		}
@@ -62,36 +62,35 @@ func (h *Host) node(ctx context.Context) Node {
 	return n
 }
 
-// nodeEvery is how often a runner says that it lives.
+// nodeEvery is the interval of a runner's heartbeat.
 const nodeEvery = nodes.NodeLife / 3
 
-// sayAgain is how long a runner waits before it says at once what has changed.
+// sayAgain is how long a runner waits before it sends a change.
 const sayAgain = 100 * time.Millisecond
 
-// announce has the runner say at once what has changed.
+// announce sends this runner's changed state soon.
 func (h *Host) announce() {
 	select {
 	case h.changed <- struct{}{}:
-	default: // it is to say it already
+	default: // already requested
 	}
 }
 
-// keepNode says on an external NATS that this runner lives, and what it does, until ctx
-// ends.
+// keepNode sends this runner's state on an external NATS until ctx ends.
 func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.get()) // else its word runs out
+		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.get()) // otherwise its message expires
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, nodeEvery)
 		text, err := json.Marshal(h.node(limited))
 		if err == nil {
-			err = nodes.Post(limited, h.Queue.JetStream(), h.name.get(), text, h.replicas()) // that NATS is away is the matter of a check
+			err = nodes.Post(limited, h.Queue.JetStream(), h.name.get(), text, h.replicas()) // a check reports that NATS is away
 		}
 		cancel()
-		if err != nil { // the others wait for this word once NATS is back
+		if err != nil { // the others wait for this message once NATS is back
 			err = sleep.For(ctx, watchAgain)
 		} else {
 			err = h.awaitChange(ctx)
@@ -102,7 +101,7 @@ func (h *Host) keepNode(ctx context.Context) {
 	}
 }
 
-// awaitChange returns when it is time to say again what the runner does.
+// awaitChange returns when it is time to send the state again.
 func (h *Host) awaitChange(ctx context.Context) error {
 	if err := sleep.For(ctx, sayAgain); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (h *Host) awaitChange(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Nodes are the living runners, in the order of their names.
+// Nodes returns the live runners, by name.
 func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	said, err := nodes.All(ctx, q.JetStream())
 	if err != nil {
@@ -125,7 +124,7 @@ func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	return nodesSaid(said)
 }
 
-// nodesSaid reads what runners say of themselves, in the order of their names.
+// nodesSaid decodes the runners' states, by name.
 func nodesSaid(said [][]byte) ([]Node, error) {
 	all := make([]Node, 0, len(said))
 	for _, text := range said {
@@ -139,13 +138,14 @@ func nodesSaid(said [][]byte) ([]Node, error) {
 	return all, nil
 }
 
-// OtherSettings says of each account which runners have other settings or schedules of it
-// than the active one, or than the first where none is active. A handover would change what
-// is renewed. Runners of other versions are not compared: their settings have other fields.
+// OtherSettings returns, for each account, the runners whose settings or schedules
+// differ from the leader's, or from the first runner's without a leader. A handover to
+// them would change what is renewed. Runners of other versions are not compared: their
+// settings have other fields.
 func OtherSettings(nodes []Node) (lines []string) {
 	type claim struct{ node, version, settings string }
 	first, others := map[string]claim{}, map[string][]string{}
-	for _, active := range []bool{true, false} { // the active runners first
+	for _, active := range []bool{true, false} { // leaders first
 		for _, n := range nodes {
 			for _, x := range n.Accounts {
 				is, known := first[x.Account]
@@ -165,10 +165,10 @@ func OtherSettings(nodes []Node) (lines []string) {
 	return lines
 }
 
-// OtherSettingsAdvice is what to do about [OtherSettings].
+// OtherSettingsAdvice says what to do about [OtherSettings].
 const OtherSettingsAdvice = "give all runners the same accounts and schedules in perennial.yaml, and start those that differ again: a handover would change what is renewed"
 
-// living are the living runners, or this one where there can be no other.
+// living returns the live runners, or only this one on the embedded server.
 func (h *Host) living(ctx context.Context) ([]Node, error) {
 	if h.Embedded != nil {
 		return []Node{h.node(ctx)}, nil

@@ -1,5 +1,5 @@
-// A runner that is older than what is on the account's events: it stays a standby, says so,
-// and leaves the lease to runners that can fold what is there.
+// A runner older than the account's events: it stays a standby, reports it, and leaves
+// the lease to runners that can fold them.
 
 package daemon
 
@@ -14,11 +14,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// laterError says that a later version of the program wrote a row that this one cannot fold.
+// laterError says that a later version of the program wrote a row that this one cannot
+// fold.
 type laterError struct {
 	seq     int64
 	unknown *fact.UnknownError
-	version string // of the runner that began last, "" where it is not known or is this one's
+	version string // of the last started runner, "" if unknown or the same as this one's
 }
 
 func (e *laterError) Error() string {
@@ -32,8 +33,8 @@ func (e *laterError) Error() string {
 
 func (e *laterError) Unwrap() error { return e.unknown }
 
-// foldBefore folds the rows before the one of a later version, at seq, and returns what is
-// to be said of that one.
+// foldBefore folds the rows before the unknown one at seq, and returns the error for
+// that one.
 func (j journal) foldBefore(ctx context.Context, rows []ledger.Row, seq int64, unknown *fact.UnknownError) error {
 	if n := seq - rows[0].Seq; n > 0 {
 		if err := j.ledger.Fold(ctx, rows[:n]); err != nil {
@@ -47,16 +48,16 @@ func (j journal) foldBefore(ctx context.Context, rows []ledger.Row, seq int64, u
 	return &laterError{seq: seq, unknown: unknown, version: version}
 }
 
-// outdated is whether the runner has met a row of a later version that it cannot fold. Its
-// zero value has not.
+// outdated says whether the runner met a row of a later version that it cannot fold. Its
+// zero value says no.
 type outdated struct {
 	mu      sync.Mutex
-	why     string        // "" while all could be folded
-	changed chan struct{} // closed when why changes; nil: none looks
+	why     string        // "" while all rows could be folded
+	changed chan struct{} // closed when why changes; nil without a waiter
 }
 
-// note notes what a fold came to: nil says that rows were folded. An error that is not of a
-// later version says nothing of it.
+// note notes the result of a fold; nil means that rows were folded. Errors other than
+// laterError are ignored.
 func (o *outdated) note(err error) {
 	later, ok := errors.AsType[*laterError](err)
 	if err != nil && !ok {
@@ -78,8 +79,8 @@ func (o *outdated) note(err error) {
 	}
 }
 
-// look is why the runner is outdated, "" where it is not, and what is closed when that
-// changes.
+// look returns why the runner is outdated, "" if it is not, and a channel that closes
+// when that changes.
 func (o *outdated) look() (why string, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +90,7 @@ func (o *outdated) look() (why string, changed <-chan struct{}) {
 	return o.why, o.changed
 }
 
-// isLater reports whether an error is of a row of a later version.
+// isLater reports whether an error is about a row of a later version.
 func isLater(err error) bool {
 	_, ok := errors.AsType[*laterError](err)
 	return ok

@@ -1,4 +1,4 @@
-// The pages: how package web reads an account and asks its verbs.
+// Connects package web to the accounts and their verbs.
 
 package daemon
 
@@ -25,10 +25,11 @@ import (
 	"perennial/upstream"
 )
 
-// KeyFile is where a data directory keeps the key that signs sessions and one-time links.
+// KeyFile returns the file with the key that signs sessions and one-time links.
 func KeyFile(dataDir string) string { return filepath.Join(dataDir, "web.key") }
 
-// LoginCode is a code that signs a person in to the pages of the runner of a data directory.
+// LoginCode returns a code that signs a person in to the web UI of a data directory's
+// runner.
 func LoginCode(dataDir string, p web.Person) (string, error) {
 	key, err := web.Key(KeyFile(dataDir), false)
 	if err != nil {
@@ -37,7 +38,7 @@ func LoginCode(dataDir string, p web.Person) (string, error) {
 	return web.Link(key, p, time.Now()), nil
 }
 
-// newPages makes the pages of all accounts.
+// newPages makes the web UI of all accounts.
 func newPages(h *Host) (*web.Server, error) {
 	key, err := web.Key(KeyFile(h.Config.DataDir), true)
 	if err != nil {
@@ -63,7 +64,7 @@ func newPages(h *Host) (*web.Server, error) {
 	}), nil
 }
 
-// pageAccount is an account as the pages see it.
+// pageAccount adapts an account for the web UI.
 type pageAccount struct{ *account }
 
 // AccountName implements web.Account.
@@ -102,9 +103,9 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 	return letterShown(l), err
 }
 
-// Requeue implements web.Account: what the runner would refuse is refused here, and the
-// journal names who publishes before the command is on its stream. The verb publishes no
-// content, so that NATS users who may ask it cannot publish either.
+// Requeue implements web.Account. It refuses what the runner would refuse, and the
+// journal names the publisher before the command is on its stream. The verb publishes no
+// content, so that NATS users who may call it cannot publish through it.
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()
@@ -139,7 +140,7 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 	return nil
 }
 
-// webhooksOf are the webhooks of an account as the pages look after them.
+// webhooksOf adapts an account's webhooks for the web UI.
 type webhooksOf struct{ *account }
 
 // Webhooks implements web.Account.
@@ -150,7 +151,7 @@ func (p webhooksOf) List(ctx context.Context) ([]webhook.Status, error) {
 	return WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
 }
 
-// named is one of them that is configured.
+// named returns a configured webhook.
 func (p webhooksOf) named(name string) (config.Webhook, error) {
 	w, ok := p.host.Config.Webhook(name)
 	if !ok || w.Account != p.Name {
@@ -193,7 +194,7 @@ func letterShown(l letters.Letter) web.Letter {
 	return web.Letter{Seq: l.Seq, Published: l.Dead.Published, Subject: l.Dead.Subject, Reason: l.Dead.Reason, Bytes: len(l.Dead.Data), Text: l.Dead.Text()}
 }
 
-// runnersShown are the living runners as a page shows them.
+// runnersShown returns the live runners for a page.
 func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
 	all, err := h.living(ctx)
 	shown := make([]web.Runner, 0, len(all))
@@ -224,7 +225,7 @@ func (p pageAccount) Reveal(ctx context.Context, proxyID string) (all []web.Cred
 	return all, nil
 }
 
-// Ask implements web.Account: the runner that has the account answers, wherever it is.
+// Ask implements web.Account: the account's leader answers, on any machine.
 func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {

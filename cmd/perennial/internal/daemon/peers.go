@@ -1,4 +1,4 @@
-// What a runner knows of the others, and which of them should hold which account.
+// What a runner knows of the others, and which should lead which account.
 
 package daemon
 
@@ -16,39 +16,40 @@ import (
 )
 
 const (
-	// lateAfter is how old a runner's word may be for it to be given an account: one word
-	// may be missing a little.
+	// lateAfter is the maximum age of a runner's heartbeat for it to be given an
+	// account: one may be a little late.
 	lateAfter = nodeEvery + 2*time.Second
-	// fewRows is how far behind a standby may be that is given an account.
+	// fewRows is the maximum lag of a standby that is given an account.
 	fewRows = 1000
-	// watchAgain is how soon the buckets are read again where they could not be, or are
-	// not there.
+	// watchAgain is how soon the buckets are read again after a failure, or if they do
+	// not exist.
 	watchAgain = time.Second
 )
 
-// peers are what the runners of the configuration have said, as this one heard it.
+// peers holds the last states of the configuration's runners.
 type peers struct {
 	mu    sync.Mutex
 	heard map[string]heardNode // by name
 	pins  map[string]string    // node by account
 	echo  echo
-	other string // what the log has said of runners with other settings
+	other string // what was logged about runners with other settings
 }
 
-// heardNode is a runner's last word. Times are of this machine: clocks may differ.
+// heardNode is a runner's last state. Times are this machine's, because clocks may
+// differ.
 type heardNode struct {
 	Node
-	first time.Time // when this start of it was first heard of
-	last  time.Time // when this word came
+	first time.Time // when this start of it was first heard
+	last  time.Time // when this state came
 }
 
-// followPeers hears the other runners until ctx ends.
+// followPeers receives the other runners' states until ctx ends.
 func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
-			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a bucket made again is found
-			_ = watch(limited)                                          // that NATS is away is the matter of a check
+			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // finds a recreated bucket
+			_ = watch(limited)                                          // a check reports that NATS is away
 			ended := limited.Err() != nil
 			cancel()
 			if !ended {
@@ -78,7 +79,7 @@ func (h *Host) followPeers(ctx context.Context) {
 	both.Wait()
 }
 
-// note keeps what all runners said last. It returns what is new in [OtherSettings].
+// note stores the last states of all runners. It returns what is new in [OtherSettings].
 func (p *peers) note(all []Node, now time.Time) (other string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +111,8 @@ func (p *peers) setPins(pins map[string]string) {
 	p.pins = pins
 }
 
-// given are the nodes to which a person has given an account, and before those the
-// commands that borrow one. It needs peers.mu.
+// given returns the nodes by account that operators have chosen, and first the commands
+// that borrow accounts. The caller holds peers.mu.
 func (p *peers) given(now time.Time) map[string]string {
 	given := make(map[string]string, len(p.pins))
 	maps.Copy(given, p.pins)
@@ -125,14 +126,14 @@ func (p *peers) given(now time.Time) map[string]string {
 	return given
 }
 
-// givenTo is the node that an account was given to, "" for none.
+// givenTo returns the node that an account was given to, "" for none.
 func (p *peers) givenTo(account string, now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.given(now)[account]
 }
 
-// runner is the last word of a living runner.
+// runner returns the last state of a live runner.
 func (p *peers) runner(node string, now time.Time) (n heardNode, living bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +144,7 @@ func (p *peers) runner(node string, now time.Time) (n heardNode, living bool) {
 // lives reports whether a runner may be given accounts.
 func (n heardNode) lives(now time.Time) bool { return !n.Stopping && now.Sub(n.last) < lateAfter }
 
-// holder is another living runner that says it has an account's lease, "" where none does.
+// holder returns another live runner that holds an account's lease, "" for none.
 func (p *peers) holder(account, self string, now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,15 +156,15 @@ func (p *peers) holder(account, self string, now time.Time) string {
 	return ""
 }
 
-// leaves reports whether an account that is free should be another runner's than own.
-// The runner that held it has given it back or is lost: it is not the one.
+// leaves reports whether another runner than own should lead a free account. Its last
+// leader has returned or lost it, and does not count as its leader.
 func (p *peers) leaves(own placement.Node, account string, now time.Time) bool {
 	to := p.place(own, account, now)[account]
 	return to != "" && to != own.Name
 }
 
-// place is the placement of all accounts on this runner and the other living ones. free is
-// an account that none of them holds, whatever they say; "" for none.
+// place returns the placement of all accounts on this and the other live runners. free
+// is an account that counts as held by none; "" for none.
 func (p *peers) place(own placement.Node, free string, now time.Time) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +182,7 @@ func (p *peers) place(own placement.Node, free string, now time.Time) map[string
 	return placement.Of(nodes, accounts, p.given(now))
 }
 
-// placed is what a runner said, as the placement takes it.
+// placed converts a runner's state for the placement.
 func (n heardNode) placed() placement.Node {
 	out := placement.Node{Name: n.Node.Node}
 	for _, x := range n.Accounts {
@@ -195,7 +196,7 @@ func (n heardNode) placed() placement.Node {
 	return out
 }
 
-// standing is this runner itself, as the placement takes it.
+// standing returns this runner's own state for the placement.
 func (h *Host) standing() placement.Node {
 	out := placement.Node{Name: h.name.get()}
 	for _, a := range h.Accounts {
@@ -211,7 +212,7 @@ func (h *Host) standing() placement.Node {
 	return out
 }
 
-// couldRun says of a standby that it could run the account at once.
+// couldRun reports whether a standby could lead the account at once.
 func (a *account) couldRun() bool {
 	return a.snapshot().state == waitsForLease && a.standby.close(fewRows) && a.proof.isGood() && a.notReady() == ""
 }

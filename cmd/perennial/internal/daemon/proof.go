@@ -1,6 +1,6 @@
-// Whether a runner can use the provider: the key, the clock and the way there are of each
-// machine. A runner that follows proves it, and one that holds an account and cannot leaves
-// it to one that can.
+// Whether a runner can use the provider: each machine has its own key, clock and network
+// path. A standby proves it, and a leader that cannot use the provider yields to one
+// that can.
 
 package daemon
 
@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// proveEvery is how often a runner that follows reads the provider's account, where
-	// few follow.
+	// proveEvery is how often a standby reads the provider's account, if there are few.
 	proveEvery = 10 * time.Second
-	// proveShare is the part of the account's rate that all of them together may take.
+	// proveShare is the share of the account's rate for all standbys together.
 	proveShare = 0.05
-	// proveTimeout bounds one such read.
+	// proveTimeout bounds one read.
 	proveTimeout = 5 * time.Second
 )
 
-// provesEvery is how often each of the runners that follow an account reads the
-// provider's account, rate being the account's requests a second, 0 for no limit.
+// provesEvery returns how often each standby of an account reads the provider's account.
+// rate is the account's requests per second, 0 for no limit.
 func provesEvery(followers int, rate float64) time.Duration {
 	if rate <= 0 {
 		return proveEvery
@@ -36,21 +35,21 @@ func provesEvery(followers int, rate float64) time.Duration {
 	return max(proveEvery, time.Duration(float64(followers)/(rate*proveShare)*float64(time.Second)))
 }
 
-// unservedFor is how long a holder may be without the provider before it leaves the
-// account: by then every runner that follows has asked the provider again.
+// unservedFor is how long a leader may be without the provider before it leaves the
+// account. By then every standby has asked the provider again.
 func unservedFor(every time.Duration) time.Duration { return 2 * every }
 
-// proof is whether the provider can be used from here. The zero value is not known.
+// proof says whether this runner can use the provider. The zero value is unknown.
 type proof struct {
 	mu      sync.Mutex
 	good    bool
-	why     string // it cannot be used; "" while that is not known
-	refused bool   // by an answer, and not by silence
+	why     string // why not; "" while unknown or usable
+	refused bool   // by a reply, not by silence
 	since   time.Time
 }
 
-// note notes why the provider cannot be used, "" where it can. refused says that it has
-// answered so.
+// note notes why the provider cannot be used, "" if it can. refused says that a reply
+// says so.
 func (p *proof) note(why string, refused bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,15 +65,15 @@ func (p *proof) isGood() bool {
 	return p.good
 }
 
-// failing is why the provider cannot be used, and since when; "" while it can, or that is
-// not known.
+// failing returns why the provider cannot be used, and since when; "" if it can or this
+// is unknown.
 func (p *proof) failing() (why string, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.why, p.since
 }
 
-// refusal is the provider's answer that it does not let this runner in.
+// refusal returns the provider's reply that refuses this runner.
 func (p *proof) refusal() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,11 +83,11 @@ func (p *proof) refusal() string {
 	return "another runner holds the account, and this one could not run it: " + p.why
 }
 
-// proven is what one read of the provider's account came to.
+// proven is the result of one read of the provider's account.
 type proven struct {
-	why     string        // this runner could not run the account; "" where it could
-	refused bool          // an answer of the API says so
-	rest    time.Duration // the provider is not to be asked again before
+	why     string        // why this runner could not lead the account; "" if it could
+	refused bool          // a reply of the API says so
+	rest    time.Duration // until then the provider must not be asked
 }
 
 // prove reads the provider's account and compares it with the ledger's.
@@ -98,9 +97,9 @@ func (a *account) prove(ctx context.Context) proven {
 	account, err := a.Client.Account(ctx)
 	failed, answered := errors.AsType[*upstream.Error](err)
 	switch {
-	case errors.Is(err, upstream.CodeRateLimited) && failed.Code == "": // of whatever stands before the API
+	case errors.Is(err, upstream.CodeRateLimited) && failed.Code == "": // from something in front of the API
 		return proven{why: notBound(err), rest: decide.ThrottleDelay(failed.RetryAfter, 0)}
-	case errors.Is(err, upstream.CodeRateLimited): // which it says to a key that it knows
+	case errors.Is(err, upstream.CodeRateLimited): // only a known key gets this reply
 		return proven{rest: decide.ThrottleDelay(failed.RetryAfter, 0)}
 	case answered:
 		return proven{why: notBound(err), refused: failed.Code != "" && failed.HTTPStatus/100 == 4}
@@ -108,7 +107,7 @@ func (a *account) prove(ctx context.Context) proven {
 		return proven{why: notBound(err)}
 	}
 	b, err := a.Ledger().Binding(ctx)
-	if err != nil { // none yet; that a ledger cannot be read is the matter of a check
+	if err != nil { // no binding yet; a check reports an unreadable ledger
 		return proven{}
 	}
 	if b.AccountID != account.AccountID || b.Environment != string(a.Client.Environment()) || b.BaseURL != a.Client.BaseURL() {
@@ -118,12 +117,11 @@ func (a *account) prove(ctx context.Context) proven {
 	return proven{}
 }
 
-// resting is for how long the provider has asked the account's runners not to ask, as the
-// journal says.
+// resting returns how long the account's Retry-After in the journal still lasts.
 func (a *account) resting(ctx context.Context, now time.Time) time.Duration {
 	pauses, err := a.Ledger().Pauses(ctx)
 	if err != nil {
-		return 0 // that a ledger cannot be read is the matter of a check
+		return 0 // a check reports an unreadable ledger
 	}
 	for _, x := range pauses {
 		if x.Scope == decide.ScopeAccount && x.Cause == decide.CauseThrottled && x.Until != nil {
@@ -133,13 +131,13 @@ func (a *account) resting(ctx context.Context, now time.Time) time.Duration {
 	return 0
 }
 
-// provesEvery is how often this runner, where it follows, reads the provider's account.
+// provesEvery returns how often this runner, as a standby, reads the provider's account.
 func (a *account) provesEvery(now time.Time) time.Duration {
 	return provesEvery(a.host.peers.followers(a.Name, a.host.name.get(), now), a.config.RatePerSecond)
 }
 
-// keepProof keeps the proof of the account up to date until ctx ends. A Retry-After, one of
-// its own or one in the journal, is waited out; meanwhile what was proved holds.
+// keepProof updates the account's proof until ctx ends. It waits out a Retry-After, its
+// own or the journal's; meanwhile the last proof holds.
 func (a *account) keepProof(ctx context.Context) {
 	var next time.Time
 	for {
@@ -149,7 +147,7 @@ func (a *account) keepProof(ctx context.Context) {
 			a.proof.note(a.unserved(), false, now)
 			next = time.Time{}
 		case now.Before(next):
-		case a.resting(ctx, now) > 0: // a person may end it
+		case a.resting(ctx, now) > 0: // an operator may end it
 		default:
 			found := a.prove(ctx)
 			if ctx.Err() == nil && !a.holds() {
@@ -163,7 +161,7 @@ func (a *account) keepProof(ctx context.Context) {
 	}
 }
 
-// unserved is why the holder of the account cannot use the provider, "" while it can.
+// unserved returns why the account's leader cannot use the provider, "" if it can.
 func (a *account) unserved() string {
 	x := a.snapshot()
 	if x.unbound != "" || x.runner == nil {
@@ -186,21 +184,21 @@ func (a *account) setUnbound(why string) {
 	a.unbound = why
 }
 
-// leaves reports whether the holder of the account cannot use the provider for so long
-// that a runner that can should have it.
+// leaves reports whether the leader could not use the provider for so long that a
+// capable standby should take over.
 func (a *account) leaves(now time.Time) bool {
 	why, since := a.proof.failing()
 	return why != "" && now.Sub(since) >= unservedFor(a.provesEvery(now))
 }
 
-// defers reports whether this runner cannot use the provider, and another one that follows
-// the account can: then this one does not ask for the lease.
+// defers reports whether this runner cannot use the provider but another standby can. It
+// then does not ask for the lease.
 func (a *account) defers() bool {
 	why, _ := a.proof.failing()
 	return why != "" && a.host.peers.ready(a.Name, a.host.name.get(), time.Now())
 }
 
-// ready reports whether a living runner beside self follows the account and could run it.
+// ready reports whether another live standby could lead the account.
 func (p *peers) ready(account, self string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,12 +215,12 @@ func (p *peers) ready(account, self string, now time.Time) bool {
 	return false
 }
 
-// followers is how many living runners follow an account beside its holder, self
-// counted; 1 at least.
+// followers returns the number of live standbys of an account, including self; at least
+// 1.
 func (p *peers) followers(account, self string, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	others := 0 // as many as follow: self follows where another holds it
+	others := 0 // equals the standbys: self is one if another runner leads
 	for name, n := range p.heard {
 		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && !x.Borrows }) {
 			others++

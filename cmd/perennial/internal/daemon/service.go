@@ -20,17 +20,17 @@ import (
 	"perennial/queue/service"
 )
 
-// answers are what an account answers to the verbs of its service.
+// answers implements the verbs of an account's service.
 type answers struct{ *account }
 
 // CodeNotFound is the error code of an id that the account does not know.
 const CodeNotFound = "not_found"
 
-// CodeUnconfirmed is the error code of a change that looks like a slip: the request has to
-// say that it is meant.
+// CodeUnconfirmed is the error code of a change that looks like a mistake and needs
+// confirmation.
 const CodeUnconfirmed = "unconfirmed"
 
-// hashAt is the hash of an id, "" where the list has none.
+// hashAt returns the hash of an id, "" if the list has none.
 func hashAt(hashes []string, i int) string {
 	if len(hashes) == 0 {
 		return ""
@@ -38,7 +38,7 @@ func hashAt(hashes []string, i int) string {
 	return hashes[i]
 }
 
-// verbs are the verbs of the account's service with their handlers.
+// verbs returns the verbs of the account's service with their handlers.
 func (a answers) verbs() []service.Verb {
 	return []service.Verb{
 		serve(verbs.Status, a.status),
@@ -87,12 +87,12 @@ func (a answers) status(ctx context.Context, q verbs.OperatorRequest) (inspect.C
 }
 
 const (
-	lettersLooked = 1000 // dead letters that are looked through for an id
+	lettersLooked = 1000 // dead letters searched for an id
 	lettersWithin = 2 * time.Second
 )
 
-// inLetter is the error for an id that only a dead letter has: why the command was refused,
-// and where it is. nil for none. Letters that cannot be read say nothing of the id.
+// inLetter returns the error for an id that only a dead letter has: why the command was
+// refused, and where it is; nil for none. Unreadable letters are ignored.
 func (a answers) inLetter(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
@@ -108,7 +108,7 @@ func (a answers) inLetter(ctx context.Context, id string) error {
 	return nil
 }
 
-// InLetter says why a command became a dead letter, and how to see it.
+// InLetter says why a command became a dead letter, and how to show it.
 func InLetter(id string, seq uint64, reason string) string {
 	return fmt.Sprintf("command %.80q was refused: %s; see it with `perennial dead-letters show %d`, and requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
 }
@@ -138,7 +138,7 @@ func (a answers) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Cha
 	return verbs.Changed{Changed: n}, err
 }
 
-// bound refuses a verb that needs the provider's account before that was read.
+// bound refuses a verb that needs the provider's account before it was read.
 func (a answers) bound(v service.Verb) service.Verb {
 	do := v.Handle
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
@@ -150,7 +150,7 @@ func (a answers) bound(v service.Verb) service.Verb {
 	return v
 }
 
-// changing adapts a person's change of operations.
+// changing adapts an operator's change of operations to a verb.
 func changing(do func(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error)) func(context.Context, verbs.OperatorRequest) (verbs.Changed, error) {
 	return func(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
 		id, as := q.Of()
@@ -166,17 +166,17 @@ func (a answers) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Changed
 	return changing(a.runner.Retry)(ctx, q.OperatorRequest)
 }
 
-// asked is the name under which a change is made: that of the request, else the NATS
-// user that asks.
+// asked returns the name under which a change is made: the request's, else the NATS
+// user's.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
 
-// signed refuses a change without a name or a reason, and gives it its name.
+// signed refuses a change without a name or a reason, and sets its name.
 func signed(ctx context.Context, by *string, reason string) error {
 	*by = asked(ctx, *by)
 	return desk.CheckSigned(*by, reason)
 }
 
-// changeOne makes a change in a person's name.
+// changeOne makes a change in an operator's name.
 func changeOne(ctx context.Context, by *string, reason string, change func() error) (verbs.Changed, error) {
 	err := signed(ctx, by, reason)
 	if err == nil {
@@ -188,7 +188,7 @@ func changeOne(ctx context.Context, by *string, reason string, change func() err
 	return verbs.Changed{Changed: 1}, nil
 }
 
-// states gives the states of commands; an unknown id is left out.
+// states returns the states of commands; unknown ids are left out.
 func (a answers) states(ctx context.Context, q verbs.StatesRequest) (map[string]string, error) {
 	if len(q.IDs) > verbs.MaxStates {
 		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), verbs.MaxStates)}

@@ -1,5 +1,5 @@
-// What the runner that has an account answers now. Where it does not answer at once, a page
-// shows what it said before, with its time.
+// Questions to the runner that leads an account. If it does not answer at once, a page
+// shows its last answer with the time.
 
 package web
 
@@ -12,24 +12,24 @@ import (
 	"perennial/schedules"
 )
 
-// askWithin bounds what a page waits for of a runner.
+// askWithin bounds how long a page waits for a runner.
 const askWithin = 3 * time.Second
 
-// ErrNoAnswer is the error of Account.Ask where the question may have been taken and was
-// not answered in time: a change may have been made, or may be yet.
+// ErrNoAnswer is returned by Account.Ask if the request may have been received but was
+// not answered in time. A change may have been made, or may still be.
 var ErrNoAnswer = errors.New("the runner has not answered in time")
 
-// ErrUnconfirmed is the error of Account.Ask for a change that looks like a slip: it is done
-// when the question says that it is meant.
+// ErrUnconfirmed is returned by Account.Ask for a change that looks like a mistake. It
+// is made once the request confirms it.
 var ErrUnconfirmed = errors.New("this has to be confirmed")
 
-// ask asks a verb of an account's service.
+// ask calls a verb of an account's service.
 func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question Q) (answer A, err error) {
 	err = a.Ask(ctx, v.Name, question, &answer)
 	return answer, err
 }
 
-// askNow is a runner's answer to a verb that changes nothing.
+// askNow returns a runner's answer to a verb that changes nothing.
 func askNow[T any](ctx context.Context, s *Server, a Account, v verbs.Verb[struct{}, T]) Made[T] {
 	return figureOf(ctx, s.figures, v.Name+" "+a.AccountName(), 0, answerOf(a, v))
 }
@@ -47,13 +47,13 @@ func answerOf[T any](a Account, v verbs.Verb[struct{}, T]) func(context.Context)
 	}
 }
 
-// sweeps is the state of an account's schedules; problem says why that is not known.
+// sweeps returns the state of an account's schedules; problem says why it is unknown.
 func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string) {
 	made := askNow(ctx, s, a, verbs.Sweeps)
 	return made.Value, made.problem()
 }
 
-// problem says why there is no answer of now; "" where there is one.
+// problem returns why there is no current answer; "" if there is one.
 func (m Made[T]) problem() string {
 	switch {
 	case m.Err != "":

@@ -1,4 +1,4 @@
-// Changes that a person makes: each asks the verb that the command line asks.
+// Operators' changes: each calls the same verb as the command line.
 
 package web
 
@@ -22,10 +22,10 @@ import (
 	"perennial/schedules"
 )
 
-// change is one kind of change: from a form to what is done, and to the command that does
-// the same.
+// change is one kind of change: how its form becomes an action, and the equivalent
+// command.
 type change struct {
-	does     string // as a person reads it, before it is done
+	does     string // for people, before the change
 	takes    takes
 	timeout  time.Duration // default askWithin
 	unsigned bool          // it changes nothing that is kept, and needs no reason
@@ -34,16 +34,16 @@ type change struct {
 // takes reads the form of a change.
 type takes func(form func(string) string) (do deed, command []string, err error)
 
-// deed makes a change; said is what the page adds to that it is done.
+// deed makes a change; said is added to the page's confirmation.
 type deed func(ctx context.Context, a Account, by signature) (said string, err error)
 
-// signature is in whose name a change is made, why, and when.
+// signature is who makes a change, why and when.
 type signature struct {
 	name, reason string
 	at           time.Time
 }
 
-// asks is a deed that asks a verb.
+// asks returns a deed that calls a verb.
 func asks(verb verbs.Spec, question map[string]any) deed {
 	return func(ctx context.Context, a Account, by signature) (string, error) {
 		question["by"], question["reason"] = by.name, by.reason
@@ -55,7 +55,7 @@ func asks(verb verbs.Spec, question map[string]any) deed {
 	}
 }
 
-// changeAnswer is what verbs that change something answer, each a part of it.
+// changeAnswer combines the answers of verbs that change something.
 type changeAnswer struct {
 	Changed     *int              `json:"changed"`
 	Warning     string            `json:"warning"`
@@ -66,7 +66,7 @@ type changeAnswer struct {
 	State       string            `json:"state"`
 }
 
-// said is what was changed; the error says that nothing was.
+// said describes what was changed; the error says that nothing was.
 func (x changeAnswer) said() (string, error) {
 	switch {
 	case x.Changed != nil && *x.Changed == 0 && x.Warning != "":
@@ -83,7 +83,7 @@ func (x changeAnswer) said() (string, error) {
 	return x.Warning, nil
 }
 
-// byID is a change of what one field names.
+// byID is a change of the object that one field names.
 func byID(verb verbs.Spec, field string, command ...string) takes {
 	return func(form func(string) string) (deed, []string, error) {
 		id := form("id")
@@ -115,7 +115,7 @@ func ofCommand(verb verbs.Spec) takes {
 	}
 }
 
-// changes are by the last part of their address.
+// changes maps the last part of the address to its change.
 var changes = map[string]change{
 	"release":         {does: "release a command", takes: ofCommand(verbs.Release.Spec)},
 	"cancel":          {does: "cancel a command", takes: ofCommand(verbs.Cancel.Spec)},
@@ -238,7 +238,7 @@ func correct(form func(string) string) (deed, []string, error) {
 	return asks(verbs.Record.Spec, q), command, nil
 }
 
-// confirmView is the second step of an answer that looks like a slip.
+// confirmView is the confirmation of an answer that looks like a mistake.
 type confirmView struct {
 	Change        string // the last part of its address
 	Why           string
@@ -251,8 +251,8 @@ type confirmView struct {
 	Back          string
 }
 
-// answerAgain shows an answer that was not taken: as a second step where it looks like a
-// slip, else in its form with the reason.
+// answerAgain shows an answer that was not accepted: as a confirmation if it looks like
+// a mistake, else in its form with the reason.
 func (s *Server) answerAgain(q accountRequest, form func(string) string, why error) {
 	typed := answerForm{form("answer"), form("amount"), form("order"), form("line"), form("reason"), why.Error()}
 	if !errors.Is(why, ErrUnconfirmed) {
@@ -291,7 +291,7 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 	s.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
 }
 
-// correctAgain shows a correction that looks like a slip as a second step.
+// correctAgain asks for confirmation of a correction that looks like a mistake.
 func (s *Server) correctAgain(q accountRequest, form func(string) string, why error) {
 	b, err := q.account.Ledger().Balance(q.Context(), q.account.AccountName())
 	if err != nil {
@@ -307,14 +307,13 @@ func (s *Server) correctAgain(q accountRequest, form func(string) string, why er
 	s.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
 }
 
-// unlikely is why an answer has to be confirmed, without the flag that confirms it on the
-// command line.
+// unlikely returns why an answer needs confirmation, without the command line's flag.
 func unlikely(why error) string {
 	text, _, _ := strings.Cut(strings.TrimPrefix(why.Error(), ErrUnconfirmed.Error()+": "), ". ")
 	return text
 }
 
-// centsOf reads an amount as a person writes one: 12, 12.3 or 12.34.
+// centsOf parses an amount: 12, 12.3 or 12.34.
 func centsOf(text string) (int64, error) {
 	amount := regexp.MustCompile(`^([0-9]{1,15})(?:\.([0-9]{1,2}))?$`).FindStringSubmatch(text)
 	if amount == nil {
@@ -387,7 +386,7 @@ func (s *Server) change(q accountRequest) {
 	s.page(q.to, q.Request, "changed", code, v)
 }
 
-// again shows a form again whose change was not made, with the reason, where its page does.
+// again shows the form of a failed change again, with the reason, if its page can.
 // understood says that the form could be read.
 func (s *Server) again(q accountRequest, form func(string) string, understood bool, why error) bool {
 	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
@@ -404,7 +403,7 @@ func (s *Server) again(q accountRequest, form func(string) string, understood bo
 	return true
 }
 
-// signed adds to a command in whose name a change is made, and why.
+// signed adds the operator's name and reason to a command.
 func (c change) signed(command []string, by, reason string) []string {
 	if c.unsigned {
 		return command
@@ -412,7 +411,7 @@ func (c change) signed(command []string, by, reason string) []string {
 	return append(command, "--by", by, "--reason", reason)
 }
 
-// do makes a change in the name of who is signed in.
+// do makes a change in the name of the signed-in person.
 func (s *Server) do(ctx context.Context, q accountRequest, c change, do deed, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()
@@ -420,7 +419,7 @@ func (s *Server) do(ctx context.Context, q accountRequest, c change, do deed, re
 	return do(ctx, q.account, signature{q.session.Name, reason, s.Clock()})
 }
 
-// shell is a command as it can be pasted.
+// shell quotes a command so that it can be pasted.
 func shell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -1,5 +1,6 @@
-// Figures that take long to make, such as a sum over every entry: they are made in the
-// background, once for all who ask, and a page shows the last ones with their time.
+// Figures that take long to compute, such as a sum over every entry. They are computed
+// in the background, once for all requests. A page shows the last values with their
+// time.
 
 package web
 
@@ -12,27 +13,27 @@ import (
 )
 
 const (
-	// figureWait is how long a page waits for a figure that was never made.
+	// figureWait is how long a page waits for a figure without a value.
 	figureWait = 25 * time.Millisecond
-	// answerWait is how long a page waits for the first answer of a runner, from when it was asked.
+	// answerWait is how long a page waits for a runner's first answer.
 	answerWait = time.Second
-	// figureWithin bounds the making of one.
+	// figureWithin bounds the computation of a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare bounds the time that is spent on one figure: a hundredth.
+	// figureShare bounds the share of time spent on one figure: a hundredth.
 	figureShare = 100
 	// quick is what needs no pause, and brief what is made again after briefly at the latest.
 	quick   = 20 * time.Millisecond
 	brief   = 500 * time.Millisecond
 	briefly = 5 * time.Second
-	// failedShare is the same after a failure, which may be over.
+	// failedShare is the share after a failure, which may be transient.
 	failedShare = 3
 	// figureKept is how long a figure is kept after the last request for it.
 	figureKept = 15 * time.Minute
-	// figuresAtOnce is how many are made at the same time.
+	// figuresAtOnce is how many figures are computed concurrently.
 	figuresAtOnce = 2
 )
 
-// figures are the values that were made, by name.
+// figures holds the computed values, by name.
 type figures struct {
 	clock func() time.Time
 	ctx   context.Context //nolint:containedctx // of the process: a figure outlives the page that asked first
@@ -70,21 +71,21 @@ func (f *figures) close() {
 	f.work.Wait()
 }
 
-// edition is how often pages heard that one had been made.
+// edition returns how many figures with waiting pages were completed.
 func (f *figures) edition() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.told
 }
 
-// next is closed when the next figure has been made.
+// next returns a channel that closes when the next figure is completed.
 func (f *figures) next() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.more
 }
 
-// Made is a figure as a page shows it.
+// Made is a figure for a page.
 type Made[T any] struct {
 	Value T
 	At    time.Time // when it had been made; zero: it has not been yet
@@ -95,12 +96,12 @@ type Made[T any] struct {
 // Known reports whether there is a value.
 func (m Made[T]) Known() bool { return !m.At.IsZero() }
 
-// Pending reports whether the page has to be looked at again for a value.
+// Pending reports whether the page must reload for a value.
 func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
-// figureOf is the figure of a name, which make makes: at most so old, unless its making takes
-// more than a hundredth of that time. An older one is returned while a new one is made;
-// where there is none, or it is to be of now (fresh is 0), it waits a little.
+// figureOf returns a figure at most fresh old, or older if its computation takes more
+// than a hundredth of that time. It returns an old value while a new one is computed.
+// Without a value, or with fresh 0 (now), it waits briefly.
 func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
 	f.mu.Lock()
@@ -136,8 +137,8 @@ func madeOf[T any](one *figure) Made[T] {
 	return out
 }
 
-// peek returns the figure of a name as it is, without making it; asked is false where
-// the figure was never begun.
+// peek returns the figure without computing it; asked is false if it was never
+// requested.
 func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,8 +190,8 @@ func (one *figure) pause() time.Duration {
 	return figureShare * one.took
 }
 
-// expire has the figures of an account made again at their next request, whatever that takes: a
-// person has changed something.
+// expire has an account's figures recomputed at their next request, whatever that costs,
+// because somebody changed something.
 func (f *figures) expire(account string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,5 +1,5 @@
-// Where a webhook continues: at its stored position, or where a history that was cut after
-// it still agrees.
+// Where a webhook continues: at its stored position, or at the last point that a cut
+// history still shares with it.
 
 package webhook
 
@@ -11,15 +11,15 @@ import (
 	"perennial/queue/positions"
 )
 
-// Where a webhook that has no position begins.
+// Where a webhook without a position begins.
 const (
-	FromNow   = "now"   // with what happens from its first start on
-	FromStart = "start" // with the first event that the stream holds
+	FromNow   = "now"   // with events after its first start
+	FromStart = "start" // with the first event on the stream
 )
 
-// open reads the position, or makes it, and finds the place after which events are read.
+// open reads or creates the position, and finds the event to continue after.
 func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64, err error) {
-	s.written.Store(0) // a bucket that was made again begins with revision 1
+	s.written.Store(0) // a recreated bucket begins with revision 1
 	p, revision, err = s.Positions.Load(ctx)
 	if err != nil {
 		return p, 0, err
@@ -40,8 +40,8 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin is the position of a webhook that has none. One that this process has known was
-// taken away with its bucket, and continues.
+// begin returns the first position of a webhook. A position that this process knew was
+// lost with its bucket; it is restored.
 func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	if s.last != nil {
 		s.Log.Warn("the webhook's position is gone from NATS, and is written again")
@@ -64,20 +64,21 @@ func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	return p, nil
 }
 
-// place is the position at which the account's history still is what was delivered. Behind
-// a restore that lost rows, others have their sequences: what follows the newest mark that
-// both have in common is delivered, as each row's hash names all before it.
+// place returns the position up to which the account's history equals what was
+// delivered. After a restore that lost rows, other events have their sequences. Delivery
+// continues after the newest common mark, because each row's hash covers all earlier
+// ones.
 func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
 		return p, err
 	}
 	agrees := func(m positions.Mark) (bool, error) {
-		if m.Seq == 0 || m.Hash == "" { // it names nothing
+		if m.Seq == 0 || m.Hash == "" { // an empty mark
 			return true, nil
 		}
 		hash, found, err := s.Events.HashAt(ctx, m.Seq)
-		if err == nil && !found { // removed by an archive: nothing says that it was another one
+		if err == nil && !found { // removed by an archive: no sign of another history
 			return m.Seq <= last, nil
 		}
 		return hash == m.Hash, err
@@ -97,7 +98,7 @@ func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Posit
 	return s.cutTo(p, positions.Mark{}), nil
 }
 
-// cutTo goes back to a mark: what was delivered after it is of another history.
+// cutTo returns to a mark: what was delivered after it belongs to another history.
 func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position {
 	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
 		Warn("the account's history is another one after this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
@@ -105,8 +106,8 @@ func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position 
 	return positions.Position{Mark: m, Read: m, Marks: marks}
 }
 
-// marksBehind keeps of older marks, and a new one, the oldest of each power of two of
-// distances: some forty reach back over any journal.
+// marksBehind keeps the oldest mark of each power of two of distance. Some forty reach
+// back over any journal.
 func marksBehind(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark
 	taken := map[int]bool{}
