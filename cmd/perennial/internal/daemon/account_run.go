@@ -137,7 +137,7 @@ func (a *account) turn(ctx context.Context) error {
 }
 
 // waitsForLease is the state of a standby.
-const waitsForLease = "another runner holds the account, and this one follows"
+const waitsForLease = "another runner leads the account, and this one is a standby"
 
 // streamsTimeout bounds one check of the account's streams.
 const streamsTimeout = 10 * time.Second
