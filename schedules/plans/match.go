@@ -15,7 +15,7 @@ import (
 )
 
 // Match narrows a schedule to some proxies. An empty field matches all; what is
-// set has to match altogether.
+// set has to match.
 type Match struct {
 	CountryCode []string `yaml:"country_code" absent:"all" doc:"in either case" json:"country_code,omitempty"`
 	Region      []string `yaml:"region" absent:"all" doc:"as the provider writes it" json:"region,omitempty"`

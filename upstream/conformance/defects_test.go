@@ -44,7 +44,7 @@ func (x *exchange) renewal() bool {
 // succeed turns a refusal into a success.
 func (x *exchange) succeed() { x.status, x.body["success"], x.body["code"] = 200, true, "ok" }
 
-// charge takes cents from the wallet behind the API's back.
+// charge takes cents from the wallet without the API.
 func (x *exchange) charge(cents int64) {
 	body := fmt.Sprintf(`{"account_id":"acc_sandbox","environment":"sandbox","add_cents":%d}`, -cents)
 	resp, err := http.Post(x.w.server.ControlURL()+"/wallet", "application/json", strings.NewReader(body))

@@ -65,7 +65,7 @@ func TestOneDatabaseIsOfOneSandbox(t *testing.T) {
 	}
 }
 
-// A database of before nonces were kept opens, populated as it is.
+// A database from before nonces were kept opens with its data.
 func TestADatabaseWithoutNoncesOpens(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, inDir(dir, nil))

@@ -50,7 +50,7 @@ func inReferee(t *testing.T, path string, answered []written) {
 
 const stormWorkers = 8
 
-// A sandbox with a database is killed again and again, with clients at work and
+// A sandbox with a database is killed repeatedly, with clients at work and
 // while it recovers. In the end nothing that was answered is missing, no key is
 // charged twice, referee and state agree to the cent, and no nonce of a former
 // life is taken again.
@@ -147,7 +147,7 @@ func expiries(t *testing.T, c *child) map[string]time.Time {
 	return out
 }
 
-// finished waits until no order is under way and gives their numbers.
+// finished waits until no order is in progress and returns their numbers.
 func finished(t *testing.T, client *upstream.Client) map[string]bool {
 	t.Helper()
 	for {

@@ -46,7 +46,7 @@ func (m *model) looks(w upstream.Write, now time.Time) (code upstream.Code, trac
 }
 
 // drawWrite makes up a write under one of a few keys, with what the model says
-// that carrying it out comes to, and what it changes.
+// about its result, and what it changes.
 func drawWrite(t *rapid.T, m *model, now time.Time) (w upstream.Write, code upstream.Code, apply func()) {
 	key := rapid.SampledFrom([]string{"k1", "k2", "k3", "k4"}).Draw(t, "key")
 	days := rapid.SampledFrom([]int64{30, 60, 90, 120, 31, 0}).Draw(t, "days")

@@ -132,7 +132,7 @@ func TestTheRefereeKnowsBeforeAnyFault(t *testing.T) {
 	}
 }
 
-// Records outlive a crash with their age: an interrupted one for ever, a
+// Records outlive a crash with their age: an interrupted one indefinitely, a
 // completed one for the rest of its 24 hours.
 func TestRecordsOutliveACrash(t *testing.T) {
 	dir, crashed := t.TempDir(), t.TempDir()

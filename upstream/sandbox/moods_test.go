@@ -117,7 +117,7 @@ func (h *rig) refereeBalance() int64 {
 	return cents
 }
 
-// secondPage asks for the page behind the first one.
+// secondPage asks for the page after the first one.
 func (h *rig) secondPage(target string) func(int) *seen {
 	return func(int) *seen {
 		first := h.send(get(target))

@@ -19,7 +19,7 @@ type written struct {
 	proxies          []string
 }
 
-// storm is many clients of one sandbox that is killed again and again: each repeats a
+// storm is many clients of one sandbox that is killed repeatedly: each repeats a
 // write under its key until it is answered.
 type storm struct {
 	t *testing.T
