@@ -1,4 +1,4 @@
-// What is told of each request to those who count requests.
+// The report of each request to Config.Observe.
 
 package upstream
 
@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Exchange is one request as it ended. It holds nothing that the provider could fill with
-// a text of its own, but for a trace id.
+// Exchange describes one finished request. Apart from the trace id it holds no text that
+// the provider controls.
 type Exchange struct {
-	// Route is the method and the path with its ids as {id}, such as
-	// "GET /api/v1/orders/{id}" (API: Endpoints).
+	// Route is the method and path, with {id} for ids, such as "GET /api/v1/orders/{id}"
+	// (API: Endpoints).
 	Route string
-	// Code is the envelope's, where the API document lists it; "other" for any other one,
-	// and "" where no envelope was read.
+	// Code is the envelope's code, or "other" if the API document does not list it. It is
+	// "" without an envelope.
 	Code       string
-	HTTPStatus int // 0: no response came
+	HTTPStatus int // 0: no response
 	Sent       bool
 	TraceID    string
 	Took       time.Duration
 }
 
-// codeOther represents codes that the API document does not list.
+// codeOther replaces codes that the API document does not list.
 const codeOther = "other"
 
-// observe tells Config.Observe of a request.
+// observe reports a request to Config.Observe.
 func (c *Client) observe(in *call, a *answer, e *Envelope, read bool) {
 	if c.cfg.Observe == nil {
 		return
@@ -46,7 +46,7 @@ var routes = []string{
 	"GET " + proxiesPath, "GET " + proxiesPath + "/{id}", "POST " + ordersPath, "POST " + renewPath,
 }
 
-// routeOf is the endpoint of a request.
+// routeOf returns the route of a request.
 func routeOf(method, path string) string {
 	if route := method + " " + path; slices.Contains(routes, route) {
 		return route
@@ -54,5 +54,5 @@ func routeOf(method, path string) string {
 	return method + " " + path[:strings.LastIndexByte(path, '/')] + "/{id}"
 }
 
-// Routes are all values of Exchange.Route.
+// Routes returns all values of Exchange.Route.
 func Routes() []string { return slices.Clone(routes) }

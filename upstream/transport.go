@@ -1,4 +1,4 @@
-// The HTTP transport, which counts what it has written.
+// The HTTP transport, which counts the bytes it has written.
 
 package upstream
 
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// newTransport speaks HTTP/1.1 only: one request a connection at a time, so that
-// the bytes a connection has written belong to one request.
+// newTransport returns a transport for HTTP/1.1 only. A connection carries one request at
+// a time, and the bytes written belong to that request.
 func newTransport(roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -40,9 +40,9 @@ func newTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// checkProxyVariables refuses an address of a proxy that cannot be read: net/http would
-// bypass the proxy without an error. The address, which may hold a password, is not
-// repeated.
+// checkProxyVariables refuses proxy addresses in the environment that cannot be parsed.
+// net/http would bypass the proxy without an error. The error does not repeat the address,
+// which may hold a password.
 func checkProxyVariables() error {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		text := os.Getenv(name) //nolint:forbidigo // the variables that net/http reads
@@ -69,7 +69,7 @@ func readableProxy(text string) bool {
 	return false
 }
 
-// countingConn counts attempts to write, before they are made.
+// countingConn counts write attempts before they are made.
 type countingConn struct {
 	net.Conn
 	writes atomic.Int64
@@ -80,14 +80,14 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// sentTrace follows one request and answers whether a byte of it may have left.
+// sentTrace follows one request and records whether a byte of it may have left.
 type sentTrace struct {
 	trace       httptrace.ClientTrace
-	asked       atomic.Bool // the transport reported that it looks for a connection
-	got         atomic.Bool // it got one
+	asked       atomic.Bool // the transport asked for a connection
+	got         atomic.Bool // it got a connection
 	conn        atomic.Pointer[countingConn]
 	before      atomic.Int64
-	earlierSent atomic.Bool // an earlier connection of this request had written
+	earlierSent atomic.Bool // an earlier connection of this request has written
 }
 
 func newSentTrace() *sentTrace {
@@ -118,15 +118,15 @@ func (t *sentTrace) wrote() bool {
 	return counting == nil || counting.writes.Load() != t.before.Load()
 }
 
-// maybeSent judges a round trip that failed. canceled says that the context had
-// ended: the transport then does not wait for its writer, so a connection in
-// hand means that bytes may still leave.
+// maybeSent reports whether a failed round trip may have sent a byte. canceled means that
+// the context had ended. The transport then does not wait for its writer, and an open
+// connection may still send bytes.
 func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	switch {
 	case t.earlierSent.Load():
 		return true
 	case !t.got.Load():
-		return !ownTransport && !t.asked.Load() // a foreign transport that reports nothing
+		return !ownTransport && !t.asked.Load() // a custom transport without traces
 	case canceled:
 		return true
 	}
