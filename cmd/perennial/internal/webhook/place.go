@@ -1,5 +1,4 @@
-// Where a webhook continues: at its stored position, or where a history that was cut after
-// it still agrees.
+// The place where a webhook's delivery continues, also after its history was cut.
 
 package webhook
 
@@ -11,15 +10,15 @@ import (
 	"perennial/queue/positions"
 )
 
-// Where a webhook that has no position begins.
+// Where a new webhook begins.
 const (
-	FromNow   = "now"   // with what happens from its first start on
-	FromStart = "start" // with the first event that the stream holds
+	FromNow   = "now"   // with events from its first start on
+	FromStart = "start" // with the first event in the stream
 )
 
-// open reads the position, or makes it, and finds the place after which events are read.
+// open reads or creates the position, and finds the place from which to read events.
 func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64, err error) {
-	s.written.Store(0) // a bucket that was made again begins with revision 1
+	s.written.Store(0) // a recreated bucket begins with revision 1
 	p, revision, err = s.Positions.Load(ctx)
 	if err != nil {
 		return p, 0, err
@@ -40,8 +39,8 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin is the position of a webhook that has none. One that this process has known was
-// taken away with its bucket, and continues.
+// begin returns the position of a webhook without a stored one. A position that this
+// process knows was lost with its bucket, and delivery continues there.
 func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	if s.last != nil {
 		s.Log.Warn("the webhook's position is gone from NATS, and is written again")
@@ -64,20 +63,20 @@ func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	return p, nil
 }
 
-// place is the position at which the account's history still is what was delivered. Behind
-// a restore that lost rows, others have their sequences: what follows the newest mark that
-// both have in common is delivered, as each row's hash names all before it.
+// place returns the position up to which the account's history is the one delivered. After
+// a restore that lost rows, new rows reuse their sequences. Delivery then continues after
+// the newest common mark. A row's hash covers all rows before it.
 func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
 		return p, err
 	}
 	agrees := func(m positions.Mark) (bool, error) {
-		if m.Seq == 0 || m.Hash == "" { // it names nothing
+		if m.Seq == 0 || m.Hash == "" { // an empty mark
 			return true, nil
 		}
 		hash, found, err := s.Events.HashAt(ctx, m.Seq)
-		if err == nil && !found { // removed by an archive: nothing says that it was another one
+		if err == nil && !found { // archived: no sign of another history
 			return m.Seq <= last, nil
 		}
 		return hash == m.Hash, err
@@ -97,7 +96,7 @@ func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Posit
 	return s.cutTo(p, positions.Mark{}), nil
 }
 
-// cutTo goes back to a mark: what was delivered after it is of another history.
+// cutTo goes back to a mark. Events delivered after it belong to another history.
 func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position {
 	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
 		Warn("the account's history is another one after this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
@@ -105,8 +104,8 @@ func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position 
 	return positions.Position{Mark: m, Read: m, Marks: marks}
 }
 
-// marksBehind keeps of older marks, and a new one, the oldest of each power of two of
-// distances: some forty reach back over any journal.
+// marksBehind thins out the older marks. It keeps the oldest mark of each power-of-two
+// distance, and about forty marks cover any journal.
 func marksBehind(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark
 	taken := map[int]bool{}

@@ -1,4 +1,4 @@
-// One session of a sink: events come in, attempts go out, the position is written.
+// One session of a sink: it reads events, makes attempts and writes the position.
 
 package webhook
 
@@ -15,47 +15,48 @@ import (
 )
 
 const (
-	// The waits between attempts for one event: full jitter, doubling from retryFirst on.
+	// The wait between attempts for one event has full jitter and doubles from retryFirst
+	// up to retryMost.
 	retryFirst, retryMost = time.Second, 5 * time.Minute
-	// retryLeast keeps the luck of the jitter from sending at once.
+	// retryLeast is the shortest wait, however small the jitter.
 	retryLeast = 50 * time.Millisecond
-	// saveEvery is how often the position is written at most.
+	// saveEvery is the shortest interval between writes of the position.
 	saveEvery = time.Second
 	// stopGrace is how long a stopping sink waits for attempts in progress.
 	stopGrace = 5 * time.Second
-	// stuckAfter is how many attempts for one event fail before the log says so.
+	// stuckAfter is the number of failed attempts for one event before a log entry.
 	stuckAfter = 3
 )
 
-// errHistory says that an event does not follow the one before it.
+// errHistory reports an event that does not follow the previous one.
 var errHistory = errors.New("the account's history was changed while it was read")
 
-// attempt is one that has ended.
+// attempt is a finished attempt.
 type attempt struct {
 	event *event
 	reply Reply
 }
 
-// saved is a position that was written.
+// saved is the result of writing a position.
 type saved struct {
 	revision uint64
 	err      error
 }
 
-// round is the state of one session; all of it belongs to the goroutine of run.
+// round is the state of one session. Only the goroutine of run uses it.
 type round struct {
 	*Sink
 
 	window  *window
-	resumed positions.Position // what the session began with
-	skip    map[uint64]bool    // events up to resumed.Read that are undelivered; the others are delivered
+	resumed positions.Position // position at the start of the session
+	skip    map[uint64]bool    // undelivered events up to resumed.Read; the others are delivered
 
 	send     context.Context //nolint:containedctx // of the attempts, which outlive a stop for a moment
 	cut      context.CancelFunc
 	attempts chan attempt
 	sending  int
-	repeats  int       // of them, not the first attempts for their events
-	quiet    time.Time // until when the endpoint asked for none
+	repeats  int       // retries among them
+	quiet    time.Time // the endpoint asked for no attempts until then
 	stuck    int       // events with stuckAfter attempts
 
 	stored   positions.Position
@@ -75,7 +76,7 @@ func newRound(s *Sink, p positions.Position, revision uint64) *round {
 	return r
 }
 
-// run delivers until ctx ends or the session has to begin again.
+// run delivers events until ctx ends or the session must restart.
 func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-chan error) (err error) {
 	r.send, r.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.cut()
@@ -116,7 +117,8 @@ func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-cha
 	return err
 }
 
-// take takes an event that was read. One without a row's sequence is a stranger's.
+// take accepts an event from the stream. An event without a journal sequence was published
+// by another program.
 func (r *round) take(e events.Event) error {
 	mark, before := positions.Mark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
 	if e.StreamSeq > before.Seq+1 {
@@ -139,7 +141,7 @@ func (r *round) take(e events.Event) error {
 	return nil
 }
 
-// dispatch begins as many attempts as may be in progress.
+// dispatch starts attempts, up to the concurrency limit.
 func (r *round) dispatch() {
 	now := r.Clock()
 	for r.sending < r.Concurrency && !r.quiet.After(now) {
@@ -154,10 +156,11 @@ func (r *round) dispatch() {
 	}
 }
 
-// roomForRepeat: half of the slots are for first attempts.
+// roomForRepeat reports whether a retry may start. Half of the slots are kept for first
+// attempts.
 func (r *round) roomForRepeat() bool { return r.repeats < (r.Concurrency+1)/2 }
 
-// attempted takes the reply to an attempt.
+// attempted handles the reply to an attempt.
 func (r *round) attempted(a attempt) error {
 	if r.sending--; a.event.attempts > 0 {
 		r.repeats--
@@ -186,7 +189,7 @@ func (r *round) attempted(a attempt) error {
 	if a.reply.Outcome == RateLimited || a.reply.Status == statusUnavailable {
 		r.quiet = later(r.quiet, now.Add(a.reply.RetryAfter))
 	}
-	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // what often held a slot for long waits for longer
+	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // after long attempts, wait longer
 	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x), held)), a.reply.Reason)
 	if x.attempts == stuckAfter {
 		if r.stuck++; r.stuck == 1 {
@@ -196,7 +199,7 @@ func (r *round) attempted(a attempt) error {
 	return nil
 }
 
-// statusUnavailable is the other status whose Retry-After is of the endpoint as a whole.
+// statusUnavailable, like 429, has a Retry-After for the whole endpoint.
 const statusUnavailable = 503
 
 func later(a, b time.Time) time.Time {
@@ -206,7 +209,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// delay is the wait before the next attempt for an event.
+// delay returns the wait before the next attempt for an event.
 func (r *round) delay(x *event) time.Duration {
 	if x.delays == nil {
 		x.delays = sleep.Doubling(retryFirst, retryMost)
@@ -214,7 +217,7 @@ func (r *round) delay(x *event) time.Duration {
 	return max(time.Duration(r.Random()*float64(x.delays.Next())), retryLeast)
 }
 
-// untilNext is how long nothing is due.
+// untilNext returns the time until the next attempt is due.
 func (r *round) untilNext() time.Duration {
 	next := r.Clock().Add(time.Hour)
 	if r.dirty && !r.saving {
@@ -224,7 +227,7 @@ func (r *round) untilNext() time.Duration {
 	if len(r.window.fresh)+len(r.window.proven) > 0 {
 		due = r.quiet
 	} else if !r.roomForRepeat() {
-		due = time.Time{} // the end of an attempt makes room
+		due = time.Time{} // wait for an attempt to end
 	}
 	if r.sending < r.Concurrency && !due.IsZero() && later(due, r.quiet).Before(next) {
 		next = later(due, r.quiet)
@@ -232,15 +235,15 @@ func (r *round) untilNext() time.Duration {
 	return max(next.Sub(r.Clock()), time.Millisecond)
 }
 
-// position is what is to be stored; ok is false before the session has read what the one
-// before it had: less would be known of what is delivered.
+// position returns the position to store. ok is false until the session has read up to its
+// resumed position. An earlier write would forget which events are delivered.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = marksBehind(r.stored.Marks, r.stored.Mark, p.Seq)
 	return p, p.Read.Seq >= r.resumed.Read.Seq
 }
 
-// save begins to write the position, where it is time.
+// save starts writing the position if it is due.
 func (r *round) save(ctx context.Context) {
 	now := r.Clock()
 	if !r.dirty || r.saving || now.Before(r.nextSave) {
@@ -273,7 +276,7 @@ func (r *round) wasSaved(x saved) error {
 	return r.moved()
 }
 
-// moved is ErrWebhookMoved when another client has written the position.
+// moved returns ErrWebhookMoved if another client has written the position.
 func (r *round) moved() error {
 	if !r.saving && r.written.Load() > r.revision {
 		return positions.ErrMoved
@@ -285,8 +288,9 @@ func (r *round) show() {
 	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
 }
 
-// end takes the replies of what is in progress, begins nothing more, and writes the position.
-// stopped says why a later start alone continues; "": any run does.
+// end waits for the attempts in progress, starts no new ones, and writes the position.
+// stopped is the reason if only a later start continues delivery. "" means that any run
+// does.
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()
@@ -298,7 +302,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 			}
 		case x := <-r.saves:
 			if r.wasSaved(x) != nil {
-				return // it is another's now
+				return // another client owns the position now
 			}
 		}
 	}
@@ -317,7 +321,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 	r.last = &p
 }
 
-// abandon ends what is in progress without waiting for replies.
+// abandon cancels the attempts in progress without waiting for replies.
 func (r *round) abandon() {
 	r.cut()
 	for r.sending > 0 {

@@ -1,5 +1,4 @@
-// The secrets that events are signed with, and the headers that carry the signatures
-// (Standard Webhooks, "Signature scheme").
+// The signing secrets, and the signature headers (Standard Webhooks, "Signature scheme").
 
 package webhook
 
@@ -24,18 +23,19 @@ const (
 
 const (
 	secretPrefix = "whsec_"
-	// secretLeast and secretMost bound a key, in bytes, as Standard Webhooks asks for.
+	// secretLeast and secretMost are the key lengths that Standard Webhooks allows, in
+	// bytes.
 	secretLeast, secretMost = 24, 64
-	// secretsMost is how many secrets sign at once: the new one and the old one.
+	// secretsMost is the number of secrets that sign at once: the new and the old one.
 	secretsMost = 2
 )
 
-// Secrets are the keys that sign each event: one, or two while receivers change over to a
-// new one. They print as nothing.
+// Secrets are the keys that sign each event. There are two while receivers change to a new
+// one. Secrets never print.
 type Secrets struct{ keys [][]byte }
 
-// ParseSecrets reads one or two secrets, separated by spaces or lines. The error repeats
-// nothing of the text.
+// ParseSecrets parses one or two secrets, separated by white space. Its errors never
+// repeat the text.
 func ParseSecrets(text []byte) (Secrets, error) {
 	words := strings.Fields(string(text))
 	if len(words) == 0 {
@@ -57,14 +57,14 @@ func ParseSecrets(text []byte) (Secrets, error) {
 	return s, nil
 }
 
-// String names no secret.
+// String returns the number of secrets, never their values.
 func (s Secrets) String() string { return fmt.Sprintf("(%d secrets, not shown)", len(s.keys)) }
 
-// GoString names no secret.
+// GoString returns the same as String.
 func (s Secrets) GoString() string { return s.String() }
 
-// sign sets the headers of one attempt: the id is the event's, and the same in every
-// attempt; time and signatures are of this one.
+// sign sets the headers of one attempt. Every attempt has the event's id. Time and
+// signatures belong to this attempt.
 func (s Secrets) sign(header http.Header, id string, at time.Time, body []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(s.keys))

@@ -1,5 +1,5 @@
-// What was read and not delivered: which event is sent next, and how far everything is
-// delivered. It is state alone: nothing here waits or is asked.
+// The window of undelivered events. It decides which event is sent next and how far all
+// events are delivered. It never waits and makes no calls.
 
 package webhook
 
@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// windowEvents and windowBytes bound what is undelivered at once. When it is as much,
-	// nothing more is read, and everything waits for what does not get through.
+	// windowEvents and windowBytes limit the undelivered events. At the limit the sink
+	// reads no more until some are delivered.
 	windowEvents = 1000
 	windowBytes  = 32 << 20
 )
 
-// event is one that is to be delivered.
+// event is an event to deliver.
 type event struct {
 	positions.Mark
 
 	id    string
-	order string // events of one order are sent one after the other
-	prev  string // the hash of the event before it in the journal
+	order string // events with the same order are sent one after the other
+	prev  string // hash of the previous journal row
 	at    time.Time
 	body  []byte
 
 	attempts int
-	delays   *sleep.Backoff // nil before the first attempt that failed
+	delays   *sleep.Backoff // nil before the first failed attempt
 	place    *list.Element
 }
 
-// parse reads what a delivery needs of an event. Events of one command are of one order, so
-// that command.finished comes behind those of its operations; those of no command are
-// ordered by what they are about, such as a proxy, or by the account.
+// parse extracts what delivery needs from an event. All events of a command share one
+// order, which puts command.finished after its operations' events. Other events are
+// ordered by their subject, such as a proxy, or by the account.
 func parse(e events.Event) (*event, error) {
 	var of struct {
 		ID      string    `json:"id"`
@@ -63,23 +63,23 @@ func parse(e events.Event) (*event, error) {
 	return x, nil
 }
 
-// lane holds the undelivered events of one order; the first is the one to be sent.
+// lane holds the undelivered events of one order. The first is sent next.
 type lane struct {
 	events []*event
-	due    time.Time // of the first, when it waits
+	due    time.Time // when the first event is due, if it waits
 }
 
-// window is everything that is undelivered, and how far was read.
+// window holds all undelivered events and the read position.
 type window struct {
 	read        positions.Mark
 	undelivered *list.List // of *event, in the journal's order
 	bytes       int
 	lanes       map[string]*lane
-	fresh       []*lane // of which nothing was sent yet
-	proven      []*lane // whose last attempt delivered, so that the next one probably does
-	waiting     waiting // whose first failed, and waits for a time
-	repeats     []*lane // whose first has waited; the fewer attempts, the earlier
-	turn        int     // counts what next returned
+	fresh       []*lane // lanes without an attempt so far
+	proven      []*lane // lanes whose last attempt succeeded: the next one probably does too
+	waiting     waiting // lanes whose first event failed and waits
+	repeats     []*lane // lanes due for a retry, fewest attempts first
+	turn        int     // number of events returned by next
 	lastError   string
 }
 
@@ -89,10 +89,10 @@ func newWindow(read positions.Mark) *window {
 
 func (w *window) full() bool { return w.undelivered.Len() >= windowEvents || w.bytes >= windowBytes }
 
-// pass notes an event that is not to be delivered.
+// pass records an event that needs no delivery.
 func (w *window) pass(read positions.Mark) { w.read = read }
 
-// add takes an event that is to be delivered.
+// add adds an event to deliver.
 func (w *window) add(x *event) {
 	w.read = x.Mark
 	x.place = w.undelivered.PushBack(x)
@@ -107,10 +107,9 @@ func (w *window) add(x *event) {
 	}
 }
 
-// next is the event that is sent next, nil where none is due. It is the first of its order,
-// and no other of that order is returned before it was delivered. First attempts go before
-// repeats, and repeats only where there is room for them: events that hang would take every
-// slot from those that do not.
+// next returns the event to send next, or nil if none is due. An order has one event in
+// progress at a time. First attempts go before retries. Retries also need room, because
+// slow ones would take every slot.
 func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	for len(w.waiting) > 0 && !w.waiting[0].due.After(now) {
 		if l, ok := heap.Pop(&w.waiting).(*lane); ok {
@@ -122,7 +121,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	switch newest := w.turn%2 == 1 && len(w.waiting)+len(w.repeats) > 0; {
 	case len(w.proven) > 0 && (w.turn%4 > 0 || len(w.fresh) == 0):
 		from = &w.proven
-	case newest && len(w.fresh) > 0: // by turns: many new commands that hang keep the next one waiting for one attempt
+	case newest && len(w.fresh) > 0: // every other turn: many slow commands delay a new one by one attempt
 		at = len(w.fresh) - 1
 	case len(w.fresh) > 0:
 	case roomForRepeat && len(w.repeats) > 0:
@@ -136,7 +135,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	return x
 }
 
-// nextDue is when the next event that waits is due; zero where none waits.
+// nextDue returns when the next waiting event is due, or zero if none waits.
 func (w *window) nextDue() time.Time {
 	switch {
 	case len(w.repeats) > 0:
@@ -147,7 +146,7 @@ func (w *window) nextDue() time.Time {
 	return time.Time{}
 }
 
-// delivered takes an event out that next returned.
+// delivered removes a delivered event.
 func (w *window) delivered(x *event) {
 	w.undelivered.Remove(x.place)
 	w.bytes -= len(x.body)
@@ -160,14 +159,14 @@ func (w *window) delivered(x *event) {
 	w.proven = append(w.proven, l)
 }
 
-// failed has an event that next returned sent again, not before a time.
+// failed schedules a retry of an event.
 func (w *window) failed(x *event, due time.Time, why string) {
 	l := w.lanes[x.order]
 	l.due, w.lastError = due, why
 	heap.Push(&w.waiting, l)
 }
 
-// oldest is the time of the oldest undelivered event, zero where there is none.
+// oldest returns the time of the oldest undelivered event, or zero if there is none.
 func (w *window) oldest() time.Time {
 	if first, ok := w.first(); ok {
 		return first.at
@@ -184,7 +183,7 @@ func (w *window) first() (*event, bool) {
 	return x, ok
 }
 
-// position is how far everything is delivered, and what after it is not.
+// position returns how far all events are delivered, and the undelivered ones after that.
 func (w *window) position() positions.Position {
 	p := positions.Position{Mark: w.read, Read: w.read}
 	if first, ok := w.first(); ok {
@@ -201,7 +200,7 @@ func (w *window) position() positions.Position {
 	return p
 }
 
-// waiting are lanes by the time at which their first event is due.
+// waiting is a heap of lanes by due time.
 type waiting []*lane
 
 func (w waiting) Len() int           { return len(w) }
