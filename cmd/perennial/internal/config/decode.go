@@ -1,4 +1,4 @@
-// One strict pass over the YAML tree of the file, by the fields of Config.
+// Strict decoding of the YAML file into the fields of Config.
 
 package config
 
@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// maxValues bounds what aliases can make of a file of MaxConfigBytes.
+	// maxValues limits how many values aliases can make of a file of MaxConfigBytes.
 	maxValues = 1 << 19
-	// maxFaults bounds how many faults one error names.
+	// maxFaults limits the faults in one error.
 	maxFaults = 20
 )
 
-// decoder reads a tree into a structure and collects every fault. A field is a key if it has
-// the tag yaml.
+// decoder decodes a YAML tree into a structure and collects every fault. A field with the
+// tag yaml is a key.
 type decoder struct {
-	lines  map[string]int // of the keys in the file, by path, such as schedules[0].cron
+	lines  map[string]int // line of each key in the file, by path, such as schedules[0].cron
 	faults []fault
-	values int // that were read so far
+	values int // values read so far
 }
 
-// fault is one thing wrong in the file; line is 0 for what is missing.
+// fault is one error in the file. line is 0 for a missing key.
 type fault struct {
 	line int
 	says string
@@ -44,12 +44,12 @@ func (d *decoder) faultf(n *yaml.Node, format string, args ...any) {
 	d.faults = append(d.faults, fault{n.Line, fmt.Sprintf(format, args...)})
 }
 
-// check is a failed check of keys, whose words begin with the path of one.
+// check adds the errors of a failed check. Each begins with the path of a key.
 func (d *decoder) check(err error) {
 	d.faults = append(d.faults, fault{d.lineOf(err.Error()), err.Error()})
 }
 
-// err names the faults in the order of the file, nil for none.
+// err returns the faults in the order of the file, or nil.
 func (d *decoder) err(path string) error {
 	if len(d.faults) == 0 {
 		return nil
@@ -71,8 +71,8 @@ func (d *decoder) err(path string) error {
 	return invalid("configuration %s has %d faults:\n  %s", path, len(d.faults), strings.Join(said, "\n  "))
 }
 
-// lineOf is the line of the key with whose path the words begin, or of what holds it; 0
-// where neither is in the file.
+// lineOf returns the line of the key whose path begins the text, or of the nearest key
+// that contains it. It returns 0 if neither is in the file.
 func (d *decoder) lineOf(words string) int {
 	path, _, _ := strings.Cut(words, " ")
 	path = strings.TrimSuffix(path, ":")
@@ -82,7 +82,8 @@ func (d *decoder) lineOf(words string) int {
 	return d.lines[path]
 }
 
-// document reads the first document of a text; a second one would have no effect.
+// document decodes the first YAML document. A second one would have no effect, and is
+// refused.
 func (d *decoder) document(text []byte, into any) error {
 	var first, second yaml.Node
 	from := yaml.NewDecoder(bytes.NewReader(text))
@@ -99,8 +100,8 @@ func (d *decoder) document(text []byte, into any) error {
 	return nil
 }
 
-// read sets v to what the node holds. An empty value is as good as none, except where a whole
-// number is expected: an empty limit must not be no limit.
+// read sets v to the node's value. An empty value counts as absent, except for a whole
+// number: an empty limit must not mean no limit.
 func (d *decoder) read(n *yaml.Node, v reflect.Value, path string) {
 	n = target(n)
 	switch {
@@ -132,7 +133,8 @@ func (d *decoder) read(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// count reports whether a node may be read: aliases can make gigabytes of a small file.
+// count counts a node and reports whether it may be read. Aliases can expand a small file
+// to gigabytes.
 func (d *decoder) count(n *yaml.Node) bool {
 	most := d.values <= maxValues
 	if d.values += 1 + len(n.Content); most && d.values > maxValues {
@@ -172,8 +174,8 @@ func under(path, key string) string { return strings.TrimPrefix(path+"."+key, ".
 
 type pair struct{ key, value *yaml.Node }
 
-// pairs are the keys of a mapping: its own, then those that are merged in (<<), of which the
-// first counts. within holds the mappings that are being merged.
+// pairs returns the keys of a mapping: its own, then merged ones (<<). The first of a name
+// counts. within holds the mappings being merged.
 func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []pair) {
 	seen, merged := map[string]int{}, []*yaml.Node(nil)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -211,8 +213,8 @@ func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []
 	return all
 }
 
-// scalar reads a single value that is no whole number. What a faulty one holds is not
-// repeated, a time aside: it may be a secret in the wrong place.
+// scalar decodes a single value that is not a whole number. Its errors repeat no value
+// except a time, because it may be a secret in the wrong place.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	tag := n.ShortTag()
 	switch t := v.Type(); {
@@ -236,7 +238,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	d.faultf(n, "%s must be %s, and is %s", path, kindOf(v.Type()), cmp.Or(tagKinds[tag], "something else"))
 }
 
-// duration refuses a time without a unit, which Go would take as nanoseconds.
+// duration refuses a time without a unit, which Go would read as nanoseconds.
 func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
 	span, err := time.ParseDuration(n.Value)
 	switch {
@@ -249,9 +251,9 @@ func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// plainInteger is how a whole number is written in the configuration. YAML takes
-// 0200000 as octal, 1e4 and 700.00 as numbers and 1_000 as 1000: an amount that an operator
-// and the parser may read differently must not decide what is spent.
+// plainInteger matches a whole number in the configuration. YAML reads 0200000 as octal,
+// 1e4 and 700.00 as numbers and 1_000 as 1000. An amount that a person and the parser may
+// read differently must not decide what is spent.
 var plainInteger = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 func isInteger(t reflect.Type) bool {
@@ -275,8 +277,8 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// unknown refuses a key that nothing reads, with the one that may have been meant: a misspelt
-// limit must not cost money.
+// unknown refuses an unknown key and suggests the nearest known one. A misspelt limit must
+// not cost money.
 func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	var here []string
 	near := ""
@@ -301,8 +303,8 @@ func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	d.faultf(key, "%q %s: the keys here are %s", key.Value, is, strings.Join(here, ", "))
 }
 
-// Nearest is the first known word that is spelt most like this one, "" where each differs
-// in as many letters as within, or more.
+// Nearest returns the first known word with the fewest different letters. It returns "" if
+// every word differs in within letters or more.
 func Nearest(word string, known []string, within int) (nearest string) {
 	for _, k := range known {
 		if d := levenshtein.ComputeDistance(word, k); d < within {
@@ -312,12 +314,12 @@ func Nearest(word string, known []string, within int) (nearest string) {
 	return nearest
 }
 
-// tagKinds are what a value of the file can be, by its tag in YAML.
+// tagKinds describes YAML tags as the kinds of values in the file.
 var tagKinds = map[string]string{
 	"!!str": "a text", "!!timestamp": "a text", "!!int": "a whole number", "!!float": "a number", "!!bool": "true or false", "!!map": "a mapping of keys", "!!seq": "a list",
 }
 
-// kindOf is what a key takes.
+// kindOf describes the values that a key accepts.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

@@ -1,4 +1,4 @@
-// The errors of a configuration that cannot be used.
+// Configuration errors.
 
 package config
 
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Error is a configuration, or a file that it names, that cannot be used. It
-// says what is wrong, where, and what to do.
+// Error is a configuration, or a file that it names, that cannot be used. It says what is
+// wrong, where, and what to do.
 type Error struct{ err error }
 
 func (e *Error) Error() string { return e.err.Error() }
@@ -17,7 +17,7 @@ func (e *Error) Unwrap() error { return e.err }
 
 func invalid(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
 
-// NotConfiguredError is an account that the configuration does not have.
+// NotConfiguredError is a named account that is not configured.
 type NotConfiguredError struct {
 	account string
 	have    []string

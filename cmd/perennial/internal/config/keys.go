@@ -20,15 +20,15 @@ import (
 	"perennial/schedules/plans"
 )
 
-// key is one key that holds no others, or, without a tag, a structure that has keys.
+// key is a key that holds a value. Without a tag it is a structure that holds keys.
 type key struct {
 	path  string
 	tag   reflect.StructTag
 	value reflect.Value
 }
 
-// keys are those of a configuration in the order of their declaration; those of accounts by
-// name. A structure comes after its keys.
+// keys returns a configuration's keys in the order of declaration, accounts by name. A
+// structure comes after its keys.
 func keys(c *Config) []key { return appendKeys(nil, key{value: reflect.ValueOf(c).Elem()}) }
 
 func appendKeys(all []key, k key) []key {
@@ -59,16 +59,16 @@ func appendKeys(all []key, k key) []key {
 	return append(all, k)
 }
 
-// Defaults fills in what the configuration leaves out.
+// Defaults sets the keys that the configuration leaves out.
 func (c *Config) Defaults() {
 	for _, k := range keys(c) {
 		if text := k.tag.Get("default"); text != "" && k.value.IsZero() {
-			_ = yaml.Unmarshal([]byte(text), k.value.Addr().Interface()) // a test reads each
+			_ = yaml.Unmarshal([]byte(text), k.value.Addr().Interface()) // a test parses each default
 		}
 	}
 }
 
-// outOfBounds are the numbers beyond the bounds of their keys.
+// outOfBounds returns an error for each number outside its key's bounds.
 func (c *Config) outOfBounds() (all []error) {
 	for _, k := range keys(c) {
 		if takes := bounds(k.tag); takes != "" {
@@ -93,10 +93,10 @@ func bounds(tag reflect.StructTag) string {
 	return ""
 }
 
-// anyName is the name of the account of whole.
+// anyName is the account name in the result of whole.
 const anyName = "NAME"
 
-// whole is a configuration that has one of each list whose entries have keys.
+// whole returns a configuration with one entry in each list whose entries have keys.
 func whole() *Config {
 	c := &Config{Accounts: map[string]*Account{anyName: {}}, Schedules: make([]plans.Schedule, 1), Webhooks: make([]Webhook, 1)}
 	c.NATS.Users = []User{{Roles: make([]Role, 1)}}
