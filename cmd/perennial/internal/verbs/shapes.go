@@ -1,4 +1,4 @@
-// What verbs take and answer, where no other package has the type.
+// Request and answer types of verbs that no other package declares.
 
 package verbs
 
@@ -17,8 +17,8 @@ import (
 	"perennial/schedules"
 )
 
-// OperatorRequest is an operator's change of one command or operation. ID is of either,
-// and one of the other two says which is meant: older commands may have an operation's id.
+// OperatorRequest is an operator's change of one command or operation. ID may name either,
+// and CommandID or OperationID names one kind. Older commands may share an operation's id.
 type OperatorRequest struct {
 	ID          string `json:"id,omitempty" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
@@ -28,7 +28,7 @@ type OperatorRequest struct {
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// Check refuses a request of several ids.
+// Check refuses a request with several ids.
 func (q OperatorRequest) Check() error {
 	if named := []string{q.ID, q.CommandID, q.OperationID}; len(slices.DeleteFunc(named, func(id string) bool { return id == "" })) > 1 {
 		return errors.New("say one of id, command_id and operation_id")
@@ -36,14 +36,14 @@ func (q OperatorRequest) Check() error {
 	return nil
 }
 
-// RetryRequest asks again for what ended with nothing charged.
+// RetryRequest asks to retry an operation or command that ended without a charge.
 type RetryRequest struct {
 	OperatorRequest
 
 	UnlessRepeated bool `json:"unless_repeated,omitempty" doc:"'unless_repeated' refuses what was cancelled, what was asked again before, and a renewal whose proxy a later command renews."`
 }
 
-// Named is the request of an id that is of what as says.
+// Named returns the request with an id of the given kind.
 func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	switch as {
 	case inspect.AsCommand:
@@ -56,7 +56,7 @@ func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	return q
 }
 
-// Of is the id that the request names, and what it is of.
+// Of returns the request's id and its kind.
 func (q OperatorRequest) Of() (id string, as inspect.As) {
 	switch {
 	case q.CommandID != "":
@@ -67,7 +67,7 @@ func (q OperatorRequest) Of() (id string, as inspect.As) {
 	return q.ID, ""
 }
 
-// ListRequest asks for operations. Without All it is for those that have not ended.
+// ListRequest asks for operations. Without All it returns only those that have not ended.
 type ListRequest struct {
 	All    bool              `json:"all" doc:"Also what has ended."`
 	Limit  int               `json:"limit" doc:"How many at most."`
@@ -77,10 +77,10 @@ type ListRequest struct {
 	Since  time.Time         `json:"since,omitzero" doc:"From when on."`
 }
 
-// Check refuses a limit that would be read as none.
+// Check refuses a negative limit, which would mean none.
 func (q ListRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// notNegative refuses a number that would otherwise be read as if it were left out.
+// notNegative refuses a negative number, which would be read as absent.
 func notNegative(field string, n int) error {
 	if n < 0 {
 		return fmt.Errorf("%s is %d and must be 0 or more", field, n)
@@ -88,26 +88,26 @@ func notNegative(field string, n int) error {
 	return nil
 }
 
-// MaxListed is how many operations one request may list.
+// MaxListed limits the operations of one list request.
 const MaxListed = 10_000
 
-// StatesRequest asks for the state of commands. Hashes, beside the ids, asks for the
-// state of that content; Messages, the hashes of the messages as they were published,
-// also finds what the intake refused as it read it (jobs.StateOf).
+// StatesRequest asks for the state of commands. With Hashes it asks for the state of
+// commands with that content. With Messages, the hashes of the published messages, it also
+// finds commands refused on arrival (jobs.StateOf).
 type StatesRequest struct {
 	IDs      []string `json:"ids" doc:"The ids of the commands."`
 	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command, to ask for the state of that content."`
 	Messages []string `json:"messages,omitempty" doc:"SHA-256 of each message as it was published, to find what was refused as it was read."`
 }
 
-// RecordAnswer is a record as it is booked.
+// RecordAnswer is a booked record.
 type RecordAnswer struct {
 	Seq   int64  `json:"seq" doc:"Its row of the journal, by which it is taken back."`
 	Kind  string `json:"kind" doc:"Top-up, external, charge or refund."`
 	Cents int64  `json:"cents" doc:"The amount, above 0."`
 }
 
-// Changed is the answer to a verb that changes something: how much it changed.
+// Changed is the answer to a verb that changes something. It says how much changed.
 type Changed struct {
 	Changed     int           `json:"changed" doc:"How much was changed: 0 where there was nothing to change."`
 	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
@@ -116,10 +116,10 @@ type Changed struct {
 	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the wallet of the book after an answer to a review."`
 }
 
-// MaxStates is how many commands one request may ask about.
+// MaxStates limits the commands of one states request.
 const MaxStates = 1000
 
-// AccountView is the account as `accounts show` prints it.
+// AccountView is the account as shown by `accounts show`.
 type AccountView struct {
 	Account      string                  `json:"account" doc:"The short name of the account."`
 	AccountID    string                  `json:"account_id" doc:"The provider's id of the account."`
@@ -144,20 +144,20 @@ type DeadRequest struct {
 	Seq    uint64 `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
 	By     string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
-	// The asker, who may publish, publishes it and removes the letter.
+	// The caller, who may publish, publishes the command and removes the letter.
 	ContentHash string `json:"content_hash,omitempty" doc:"Of a corrected command, which is not published by the verb: the SHA-256 in hex, which is noted."`
 }
 
-// ProxiesRequest asks for the proxies after one of them, in the order of their ids.
+// ProxiesRequest asks for the proxies after a given one, ordered by id.
 type ProxiesRequest struct {
 	After string `json:"after,omitempty" doc:"How many lines were read before."`
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
 }
 
-// Check refuses a limit that would be read as none.
+// Check refuses a negative limit, which would mean none.
 func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// ProxiesAnswer is one page.
+// ProxiesAnswer is one page of proxies.
 type ProxiesAnswer struct {
 	Proxies []ListedProxy `json:"proxies" doc:"How many proxies."`
 	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; left out on the last one."`
@@ -168,7 +168,7 @@ type ProxyRequest struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 }
 
-// MostRenewals is how many renewals a ProxyAnswer has.
+// MostRenewals limits the renewals in a ProxyAnswer.
 const MostRenewals = 10
 
 // ProxyAnswer is what the ledger knows of one proxy.
@@ -180,8 +180,8 @@ type ProxyAnswer struct {
 	Currency string                   `json:"currency,omitempty" doc:"Of the amounts."`
 }
 
-// ListedProxy is a proxy without what is known to be out of date: an expiry from before its
-// last renewal is left out.
+// ListedProxy is a proxy without outdated values. An expiry from before its last renewal
+// is left out.
 type ListedProxy struct {
 	ledger.Proxy
 
@@ -189,7 +189,7 @@ type ListedProxy struct {
 	ExpiredBeforeRenewalAt *time.Time `json:"expired_before_renewal_at,omitempty" doc:"'expired_before_renewal_at' is the expiry that a renewal which no read has shown yet began from."`
 }
 
-// Listed is a proxy as the ledger has it, without what is out of date.
+// Listed converts a proxy of the ledger, without outdated values.
 func Listed(p ledger.Proxy) ListedProxy {
 	if !p.Unread() {
 		return ListedProxy{Proxy: p, SeenAt: &p.SeenAt}
@@ -199,7 +199,7 @@ func Listed(p ledger.Proxy) ListedProxy {
 	return ListedProxy{Proxy: p, ExpiredBeforeRenewalAt: before}
 }
 
-// RetireRequest takes proxies out of every sweep, or back in.
+// RetireRequest retires proxies, or makes them renewable again.
 type RetireRequest struct {
 	ProxyIDs []string `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	By       string   `json:"by" doc:"The name of the person, as the request gave it."`
@@ -207,42 +207,42 @@ type RetireRequest struct {
 	Undo     bool     `json:"undo,omitempty" doc:"Take the proxies back in."`
 }
 
-// MaxRetired bounds the proxies of one request.
+// MaxRetired limits the proxies of one request.
 const MaxRetired = 1000
 
-// RevealRequest notes that a person reads a proxy's credentials.
+// RevealRequest records that a person reads a proxy's credentials.
 type RevealRequest struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// WaitRequest asks how a command ended, and waits until it has. Without a time the answer
+// WaitRequest waits until a command has ended, and asks how. Without a time the answer
 // comes at once.
 type WaitRequest struct {
 	ID             string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"At most an hour."`
 }
 
-// WaitAnswer is the data of the command's last command.finished, once it has ended.
+// WaitAnswer is the data of the command's last command.finished, if it has ended.
 type WaitAnswer struct {
 	Finished bool                  `json:"finished" doc:"The command has ended."`
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
-// LinesRequest asks for the lines of a command after the first so many.
+// LinesRequest asks for a command's lines, after skipping some.
 type LinesRequest struct {
 	ID    string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	After int    `json:"after,omitempty" doc:"How many lines were read before."`
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
 }
 
-// Check refuses numbers that would be read as none.
+// Check refuses negative numbers, which would mean none.
 func (q LinesRequest) Check() error {
 	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
 }
 
-// Summary is an account at a glance. What is not known is null.
+// Summary is an account at a glance. Unknown values are null.
 type Summary struct {
 	Account       string         `json:"account" doc:"The short name of the account."`
 	Ready         bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
@@ -257,7 +257,7 @@ type Summary struct {
 	Books         Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
 }
 
-// Needs counts what needs a person. A count that is not known is null, and not in Total.
+// Needs counts what needs an operator. An unknown count is null and not in Total.
 type Needs struct {
 	Total           int64  `json:"total" doc:"The sum of the others."`
 	Reviews         int64  `json:"reviews" doc:"Operations whose outcome is not known."`
@@ -273,24 +273,24 @@ type Needs struct {
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
 
-// PageRefused is no page: what was refused is listed one by one.
+// PageRefused stands for no page: refused commands are listed one by one.
 const PageRefused = "refused"
 
-// RefusedFor is how long a refused command needs a person.
+// RefusedFor is how long a refused command is listed as needing an operator.
 const RefusedFor = 24 * time.Hour
 
 // Need is one count of Needs that is not 0.
 type Need struct {
 	Count     int64
-	One, More string // what is counted
-	Command   string // shows them
-	Page      string // shows them, with a parameter perhaps
+	One, More string // the counted things, singular and plural
+	Command   string // command that shows them
+	Page      string // page that shows them, perhaps with a parameter
 }
 
-// Text is the count with what is counted.
+// Text returns the count with its noun.
 func (n Need) Text() string { return english.Plural(int(n.Count), n.One, n.More) }
 
-// Parts are what needs a person, of what is known.
+// Parts returns the known counts that are not 0.
 func (n Needs) Parts() (parts []Need) {
 	for _, p := range []struct {
 		count *int64
@@ -316,7 +316,7 @@ func (n Needs) Parts() (parts []Need) {
 	return parts
 }
 
-// Sum is the total.
+// Sum returns the total.
 func (n Needs) Sum() (total int64) {
 	for _, p := range n.Parts() {
 		total += p.Count
@@ -324,7 +324,8 @@ func (n Needs) Sum() (total int64) {
 	return total
 }
 
-// Expiring counts the listed proxies. Each count includes those before it, but for Expired.
+// Expiring counts the listed proxies. Apart from Expired, each count includes the ones
+// before it.
 type Expiring struct {
 	Expired    int64     `json:"expired" doc:"Already expired, and still listed."`
 	Day        int64     `json:"day" doc:"Within 24 hours."`
@@ -344,7 +345,7 @@ type Runway struct {
 	Unpriced  int    `json:"unpriced,omitempty" doc:"Renewals of the forecast whose price is not known."`
 }
 
-// Books is the money of an account by its ledger.
+// Books is an account's money according to its ledger.
 type Books struct {
 	Currency      string     `json:"currency" doc:"Of the amounts."`
 	WalletCents   int64      `json:"wallet_cents" doc:"What the wallet holds by the ledger."`
@@ -354,7 +355,7 @@ type Books struct {
 	ChangedSince  bool       `json:"changed_since,omitempty" doc:"Money was booked after that comparison."`
 }
 
-// SweepRequest names a schedule, or a plan.
+// SweepRequest names a schedule or a plan.
 type SweepRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
 	Plan     string `json:"plan,omitempty" doc:"The hash of the plan."`
@@ -362,7 +363,7 @@ type SweepRequest struct {
 	Reason   string `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }
 
-// SchedulePauseRequest pauses a schedule, or resumes it.
+// SchedulePauseRequest pauses or resumes a schedule.
 type SchedulePauseRequest struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
 	Until    *time.Time `json:"until,omitempty" doc:"Of a pause: when it ends automatically."`
@@ -370,7 +371,7 @@ type SchedulePauseRequest struct {
 	Reason   string     `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }
 
-// ForecastRequest asks for some days of one schedule, or of all.
+// ForecastRequest asks for a forecast of one schedule or all.
 type ForecastRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
 	Days     int    `json:"days" doc:"How many days, from today."`
