@@ -1,16 +1,16 @@
-// Package placement decides which of the living runners should hold which account. It is
-// a pure function: every runner computes the same answer from the same heartbeats, and
-// nothing has to be agreed on.
+// Package placement decides which runner should hold which account. It is a pure function:
+// every runner computes the same answer from the same heartbeats, without coordination.
 //
-// What it promises:
-//   - A pin of a person wins while the node that it names is able to run the account.
-//   - An account stays where it is held, unless evenness needs it elsewhere.
-//   - No node holds two accounts more than another one that could take one of them.
-//     Where every node can run every account, the shares are even to within one.
-//   - As few accounts as possible move: those of a node that is lost, and what a node that
-//     came needs for an even share.
-//   - Between nodes with equal shares an account's preferred order decides (rendezvous
-//     hashing over the names), so that no node is favoured.
+// It promises:
+//
+//   - A person's pin wins while the named node can run the account.
+//   - An account stays with its holder unless balance requires a move.
+//   - No node holds two accounts more than another node that could take one of them.
+//     If every node can run every account, the shares differ by at most one.
+//   - As few accounts as possible move: those of a lost node, and those that a new
+//     node needs for an even share.
+//   - Between nodes with equal shares, each account has its own order of preference
+//     (rendezvous hashing over the names). No node is favoured.
 package placement
 
 import (
@@ -21,14 +21,14 @@ import (
 	"slices"
 )
 
-// Node is a living runner.
+// Node is a live runner.
 type Node struct {
 	Name  string
-	Holds []string // accounts that it runs now
-	Ready []string // accounts that it could run at once, and does not
+	Holds []string // accounts it runs now
+	Ready []string // accounts it could run at once but does not
 }
 
-// plan is a placement that is being made.
+// plan is a placement in progress.
 type plan struct {
 	nodes  []string                   // sorted
 	able   map[string]map[string]bool // account → nodes that could hold it
@@ -37,8 +37,8 @@ type plan struct {
 	load   map[string]int // node → accounts
 }
 
-// Of names the node that should hold each account. An account that no node is able to run
-// is left out. pins are nodes by account. The order of nodes and accounts does not matter.
+// Of returns the node that should hold each account. It leaves out an account that no node
+// can run. pins maps accounts to nodes. The order of nodes and accounts does not matter.
 func Of(nodes []Node, accounts []string, pins map[string]string) map[string]string {
 	accounts = slices.Compact(slices.Sorted(slices.Values(accounts)))
 	p := newPlan(nodes, accounts)
@@ -58,7 +58,7 @@ func Of(nodes []Node, accounts []string, pins map[string]string) map[string]stri
 			p.put(a, p.leastLoaded(a))
 		}
 	}
-	for p.even() { // each step makes the sum of the squared shares smaller
+	for p.even() { // each step reduces the sum of the squared shares
 	}
 	return p.holder
 }
@@ -80,7 +80,7 @@ func newPlan(nodes []Node, accounts []string) *plan {
 	return p
 }
 
-// put gives an account to a node, "" for none.
+// put assigns an account to a node, or to none for "".
 func (p *plan) put(account, node string) {
 	if was := p.holder[account]; was != "" {
 		p.load[was]--
@@ -92,8 +92,8 @@ func (p *plan) put(account, node string) {
 	p.load[node]++
 }
 
-// stays is the node that holds an account. Heartbeats of different moments may name two:
-// then it is the preferred one of them.
+// stays returns the node that holds an account. If heartbeats of different times name two,
+// it returns the preferred one.
 func (p *plan) stays(nodes []Node, account string) string {
 	var holders []string
 	for _, n := range nodes {
@@ -107,8 +107,8 @@ func (p *plan) stays(nodes []Node, account string) string {
 	return slices.MinFunc(holders, func(a, b string) int { return prefer(account, a, b) })
 }
 
-// leastLoaded is the node with the smallest share that can run an account, the preferred
-// one of several; "" where none can.
+// leastLoaded returns the node with the smallest share that can run an account, or "". The
+// account's preference breaks ties.
 func (p *plan) leastLoaded(account string) string {
 	able := slices.Collect(maps.Keys(p.able[account]))
 	if len(able) == 0 {
@@ -119,8 +119,8 @@ func (p *plan) leastLoaded(account string) string {
 	})
 }
 
-// even moves one account to a node that has two fewer than the account's holder, and
-// reports whether there was one.
+// even moves one account to a node with at least two fewer accounts than its holder. It
+// reports whether it moved one.
 func (p *plan) even() bool {
 	byLoad := slices.SortedFunc(slices.Values(p.nodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(a, b))
@@ -134,8 +134,8 @@ func (p *plan) even() bool {
 	return false
 }
 
-// takes is the account that a node should take from one that has two more: from the one
-// with the largest share, that which prefers this node most; "" for none.
+// takes returns the account that a node should take from a node with two more, or "". It
+// takes from the largest share the account that most prefers this node.
 func (p *plan) takes(to string) string {
 	best := ""
 	for _, a := range slices.Sorted(maps.Keys(p.holder)) {
@@ -149,13 +149,13 @@ func (p *plan) takes(to string) string {
 	return best
 }
 
-// prefer orders two nodes as an account prefers them.
+// prefer compares two nodes by an account's preference.
 func prefer(account, a, b string) int {
 	return cmp.Or(cmp.Compare(weight(account, b), weight(account, a)), cmp.Compare(a, b))
 }
 
-// weight is how much an account prefers a node: the hash of both names, which no other
-// node changes.
+// weight is an account's preference for a node: a hash of both names, independent of other
+// nodes.
 func weight(account, node string) uint64 {
 	sum := sha256.Sum256([]byte(node + "\x00" + account))
 	return binary.BigEndian.Uint64(sum[:8])
