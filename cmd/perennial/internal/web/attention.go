@@ -1,5 +1,5 @@
-// What needs a person: one list with one action each, on the overview and on its own page,
-// and its number, which every page's navigation shows.
+// The list of what needs an operator, each entry with one action. The overview and a page
+// of its own show it, and the navigation shows its count.
 
 package web
 
@@ -16,12 +16,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// needsListed is how many reviews are listed one by one.
+// needsListed limits the reviews that are listed one by one.
 const needsListed = 10
 
-// need is one thing that needs a person, and where the person acts.
+// need is one thing that needs an operator, and where to act on it.
 type need struct {
-	Level   string // the colour of its state: review or held
+	Level   string // colour of its state: review or held
 	Kind    string
 	Subject string
 	Text    string
@@ -29,20 +29,20 @@ type need struct {
 	To      string // the address
 }
 
-// attentionView is everything that needs a person.
+// attentionView lists everything that needs an operator.
 type attentionView struct {
 	Needs    []need
-	Unknown  bool // the runner does not answer: only what the ledger knows is listed
+	Unknown  bool // the runner does not answer: only the ledger's entries are listed
 	Paused   []ledger.Pause
 	Currency string
 }
 
-// glance is the account as its runner sums it up.
+// glance returns the runner's summary of the account.
 func (s *Server) glance(ctx context.Context, a Account) Made[verbs.Summary] {
 	return askNow(ctx, s, a, verbs.AtAGlance)
 }
 
-// badge is the number of things that need a person; "?" where no runner says it, "" for none.
+// badge returns the number of things that need an operator, "?" if unknown, "" for none.
 func (s *Server) badge(ctx context.Context, a Account) string {
 	made := s.glance(ctx, a)
 	switch {
@@ -63,7 +63,8 @@ func (s *Server) attention(q accountRequest) {
 	s.show(q, "attention", "Needs attention", v)
 }
 
-// needs lists what needs a person: reviews and plans one by one, everything else by its count.
+// needs lists what needs an operator. Reviews and plans are listed one by one, everything
+// else as counts.
 func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err error) {
 	name, glance := a.AccountName(), s.glance(ctx, a)
 	v.Unknown = glance.problem() != ""
@@ -95,7 +96,7 @@ func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err err
 	return v, nil
 }
 
-// planText is what the last plan of a schedule renews, and for how much.
+// planText describes what a schedule's last plan renews, and its price.
 func planText(ctx context.Context, a Account, schedule, currency string) string {
 	last, err := a.Ledger().LastSlot(ctx, schedule)
 	if err != nil {
@@ -108,7 +109,7 @@ func planText(ctx context.Context, a Account, schedule, currency string) string 
 	return fmt.Sprintf("The plan needs approval: %s, %s due.", cost.Text(currency), english.Plural(int(due), "proxy", "proxies"))
 }
 
-// pageOf is where a part of what needs a person is shown.
+// pageOf returns the address of the page for one kind of need.
 func pageOf(account string, p verbs.Need) string {
 	switch p.Page {
 	case "proxies":
@@ -122,7 +123,7 @@ func pageOf(account string, p verbs.Need) string {
 	return to(account, p.Page)
 }
 
-// addRefused adds the commands that were refused lately.
+// addRefused adds the recently refused commands.
 func (v *attentionView) addRefused(ctx context.Context, a Account, now time.Time) error {
 	rows, err := a.Ledger().Rejections(ctx, now.Add(-verbs.RefusedFor), needsListed)
 	for _, r := range rows {

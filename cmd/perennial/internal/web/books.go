@@ -1,4 +1,4 @@
-// The books of an account in a word, for the overview and the page of the money.
+// The state of an account's books, for the overview and the money page.
 
 package web
 
@@ -9,16 +9,16 @@ import (
 	"perennial/ledger/fact"
 )
 
-// booksView is the ledger's wallet beside the provider's.
+// booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
 	Balance  ledger.Balance
-	Compared *jobs.LastReconciliation // nil: its runner does not say
-	Changed  bool                     // money was booked since they were compared
-	Differed bool                     // they did when they were compared last, in an earlier run too
-	Agreed   bool                     // they did then
+	Compared *jobs.LastReconciliation // nil: the runner gives none
+	Changed  bool                     // money was booked since the last reconciliation
+	Differed bool                     // the last reconciliation found a difference, also in an earlier run
+	Agreed   bool                     // the last reconciliation found no difference
 }
 
-// booksOf is a balance with what the runner says of it.
+// booksOf combines a balance with the runner's answers.
 func booksOf(b ledger.Balance, glance Made[verbs.Summary], shown Made[verbs.AccountView]) booksView {
 	v := booksView{Balance: b}
 	if glance.problem() == "" {
@@ -31,7 +31,8 @@ func booksOf(b ledger.Balance, glance Made[verbs.Summary], shown Made[verbs.Acco
 	return v
 }
 
-// BooksLevel is the colour of the books: green only while what was compared is what is booked.
+// BooksLevel returns the colour of the books. It is green only if nothing was booked since
+// a reconciliation that agreed.
 func (b booksView) BooksLevel() string {
 	switch {
 	case b.Balance.WalletCents < 0 || b.Compared != nil && (b.Compared.Findings > 0 && !b.Compared.Agrees() || b.Compared.At.IsZero() && b.Differed):
@@ -44,7 +45,7 @@ func (b booksView) BooksLevel() string {
 	return "ok"
 }
 
-// verdictBefore is that of the last comparison, which was before this run.
+// verdictBefore returns the verdict of the last reconciliation of an earlier run.
 func (b booksView) verdictBefore() string {
 	switch {
 	case b.Differed:
@@ -57,8 +58,8 @@ func (b booksView) verdictBefore() string {
 	return "Not compared yet"
 }
 
-// BooksVerdict says whether they agree. A difference is unexplained where nothing open can
-// be its cause, and unconfirmed where what is in review or pending can.
+// BooksVerdict says whether the books agree. A difference is unconfirmed if an open review
+// or pending operation can explain it, otherwise unexplained.
 func (b booksView) BooksVerdict() string {
 	c := b.Compared
 	amount := func(cents int64) string { return fact.Amount(max(cents, -cents), b.Balance.Currency) }

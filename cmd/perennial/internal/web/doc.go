@@ -1,15 +1,16 @@
-// Package web is the page of `perennial run`: what expires, what it costs, what needs a
-// person, whether the money is right, and the changes that a person makes of it. It
+// Package web is the web UI of `perennial run`. It shows what expires, what it costs, what
+// needs an operator and whether the books agree, and lets operators make changes. It
 // promises:
 //
-//   - Nothing is shown and nothing is changed without a login: a one-time link, or a token
-//     of the tokens file. Roles bound what a person sees and changes.
-//   - A change is the verb of the account's service that the command line asks, with the
-//     person's name: it is a fact, and the page shows the command that does the same.
-//   - Every page is whole without JavaScript, and asks no other server for anything.
-//   - No credential of a proxy is on any page, since the ledger that it reads has none, but
-//     in the answer to an operator who asks for those of one proxy, once, after a fact.
+//   - Nothing is shown or changed without a login by one-time link or by a token of
+//     the tokens file. Roles limit what a person sees and changes.
+//   - A change calls the same verb as the command line, with the person's name. The
+//     journal records it, and the page shows the equivalent command.
+//   - Every page works without JavaScript, and loads nothing from other servers.
+//   - Pages never contain proxy credentials, because the ledger has none. The only
+//     exception is one answer to an operator who reveals a proxy's credentials, after a
+//     journal entry.
 //
-// It reads ledgers and asks verbs through the interfaces of this package; the daemon wires
-// it.
+// The package reads ledgers and calls verbs through its own interfaces. The daemon
+// provides them.
 package web

@@ -1,4 +1,4 @@
-// What stands before every page: names, headers, other sites, and the login.
+// Checks before every page: host name, headers, cross-site requests, and login.
 
 package web
 
@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// cookieName is the session cookie of an address: cookies do not tell ports apart, so that two
-// runners on one machine would sign each other's people out.
+// cookieName returns the session cookie's name for a host. It includes the port, because
+// browsers share cookies between ports and two runners on one machine would sign each
+// other's users out.
 func cookieName(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -21,9 +22,9 @@ func cookieName(host string) string {
 	return "perennial_session_" + port
 }
 
-// guarded refuses what is asked for under a name that is not served (a site may have its
-// own name point here, and its scripts would read the pages), and what another site has a
-// browser send. Pages are not cached, not framed, and load nothing from elsewhere.
+// guarded refuses requests for unknown host names and requests from other sites. A site
+// could point its own name here and read the pages with scripts. Pages are not cached, not
+// framed, and load nothing from elsewhere.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,13 +52,12 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// maxForm bounds what a form may hold.
+// maxForm limits the size of a form.
 const maxForm = 64 << 10
 
-// current is the session of a request: of the person whom a trusted proxy names, whatever
-// the cookie says, else that of the cookie. One that a token began lasts while the token's
-// entry is in the file, and its person is who that entry says now. An error refuses the
-// request.
+// current returns the session of a request. A person named by a trusted proxy takes
+// precedence over the cookie. A session begun with a token lasts while the token is in the
+// file, and has the entry's current person. An error refuses the request.
 func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
 		if err != nil {
@@ -65,7 +65,7 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 		}
 		return s.sessions.identified(p), true, nil
 	}
-	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of this domain may have set one too
+	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of this domain may also have set one
 		if x, ok = s.sessions.read(cookie.Value); ok {
 			break
 		}
@@ -78,8 +78,8 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 	return x, ok, nil
 }
 
-// signedIn is a handler for people who are signed in; others get to the login. A change
-// needs the form token of the session besides.
+// signedIn wraps a handler for signed-in people and redirects others to the login. A
+// change also needs the session's form token.
 func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x, ok, err := s.current(r)
@@ -99,8 +99,8 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 	}
 }
 
-// MayRead reports whether a request for figures of every account, which a program reads,
-// comes with a session, or with a one-time link's code as its bearer token.
+// MayRead reports whether a program may read figures of every account. The request needs a
+// session, or a one-time link's code as bearer token.
 func (s *Server) MayRead(r *http.Request) bool {
 	p := Person{Accounts: []string{""}}
 	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -113,8 +113,8 @@ func (s *Server) MayRead(r *http.Request) bool {
 	return len(p.Accounts) == 0
 }
 
-// notTaken refuses a request whose identity header is doubled, or names a person who is not
-// in http.identity.people.
+// notTaken refuses a request with a doubled identity header, or for a person not in
+// http.identity.people.
 func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")
 	code := http.StatusForbidden
@@ -124,7 +124,7 @@ func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.fail(w, r, session{}, code, "The proxy in front names who you are, and you do not get in: "+err.Error()+". Nothing was changed.", nil)
 }
 
-// setCookie gives the browser a session, or takes it away.
+// setCookie sets or removes the session cookie.
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	c := &http.Cookie{ //nolint:gosec // Secure wherever the browser is not on this machine
 		Name: cookieName(r.Host), Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -136,6 +136,6 @@ func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	http.SetCookie(w, c)
 }
 
-// secure reports whether the browser came by TLS, or from beyond this machine, where it
-// has to.
+// secure reports whether the cookie must be Secure: the browser used TLS, or is on another
+// machine.
 func secure(r *http.Request) bool { return r.TLS != nil || !isLoopback(r.Host) }
