@@ -17,8 +17,8 @@ import (
 	"perennial/schedules"
 )
 
-// OperatorRequest is an operator's change of one command or operation. ID may name either,
-// and CommandID or OperationID names one kind. Older commands may share an operation's id.
+// OperatorRequest is an operator's change of one command or operation. ID is of either,
+// and one of the other two says which is meant: older commands may have an operation's id.
 type OperatorRequest struct {
 	ID          string `json:"id,omitempty" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
@@ -36,7 +36,7 @@ func (q OperatorRequest) Check() error {
 	return nil
 }
 
-// RetryRequest asks to retry an operation or command that ended without a charge.
+// RetryRequest asks again for what ended with nothing charged.
 type RetryRequest struct {
 	OperatorRequest
 
@@ -67,7 +67,7 @@ func (q OperatorRequest) Of() (id string, as inspect.As) {
 	return q.ID, ""
 }
 
-// ListRequest asks for operations. Without All it returns only those that have not ended.
+// ListRequest asks for operations. Without All it is for those that have not ended.
 type ListRequest struct {
 	All    bool              `json:"all" doc:"Also what has ended."`
 	Limit  int               `json:"limit" doc:"How many at most."`
@@ -91,23 +91,23 @@ func notNegative(field string, n int) error {
 // MaxListed limits the operations of one list request.
 const MaxListed = 10_000
 
-// StatesRequest asks for the state of commands. With Hashes it asks for the state of
-// commands with that content. With Messages, the hashes of the published messages, it also
-// finds commands refused on arrival (jobs.StateOf).
+// StatesRequest asks for the state of commands. Hashes, beside the ids, asks for the
+// state of that content; Messages, the hashes of the messages as they were published,
+// also finds what the intake refused as it read it (jobs.StateOf).
 type StatesRequest struct {
 	IDs      []string `json:"ids" doc:"The ids of the commands."`
 	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command, to ask for the state of that content."`
 	Messages []string `json:"messages,omitempty" doc:"SHA-256 of each message as it was published, to find what was refused as it was read."`
 }
 
-// RecordAnswer is a booked record.
+// RecordAnswer is a record as it is booked.
 type RecordAnswer struct {
 	Seq   int64  `json:"seq" doc:"Its row of the journal, by which it is taken back."`
 	Kind  string `json:"kind" doc:"Top-up, external, charge or refund."`
 	Cents int64  `json:"cents" doc:"The amount, above 0."`
 }
 
-// Changed is the answer to a verb that changes something. It says how much changed.
+// Changed is the answer to a verb that changes something: how much it changed.
 type Changed struct {
 	Changed     int           `json:"changed" doc:"How much was changed: 0 where there was nothing to change."`
 	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
@@ -119,7 +119,7 @@ type Changed struct {
 // MaxStates limits the commands of one states request.
 const MaxStates = 1000
 
-// AccountView is the account as shown by `accounts show`.
+// AccountView is the account as `accounts show` prints it.
 type AccountView struct {
 	Account      string                  `json:"account" doc:"The short name of the account."`
 	AccountID    string                  `json:"account_id" doc:"The provider's id of the account."`
@@ -148,7 +148,7 @@ type DeadRequest struct {
 	ContentHash string `json:"content_hash,omitempty" doc:"Of a corrected command, which is not published by the verb: the SHA-256 in hex, which is noted."`
 }
 
-// ProxiesRequest asks for the proxies after a given one, ordered by id.
+// ProxiesRequest asks for the proxies after one of them, in the order of their ids.
 type ProxiesRequest struct {
 	After string `json:"after,omitempty" doc:"How many lines were read before."`
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
@@ -157,7 +157,7 @@ type ProxiesRequest struct {
 // Check refuses a negative limit, which would mean none.
 func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// ProxiesAnswer is one page of proxies.
+// ProxiesAnswer is one page.
 type ProxiesAnswer struct {
 	Proxies []ListedProxy `json:"proxies" doc:"How many proxies."`
 	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; left out on the last one."`
@@ -180,8 +180,8 @@ type ProxyAnswer struct {
 	Currency string                   `json:"currency,omitempty" doc:"Of the amounts."`
 }
 
-// ListedProxy is a proxy without outdated values. An expiry from before its last renewal
-// is left out.
+// ListedProxy is a proxy without what is known to be out of date: an expiry from before its
+// last renewal is left out.
 type ListedProxy struct {
 	ledger.Proxy
 
@@ -199,7 +199,7 @@ func Listed(p ledger.Proxy) ListedProxy {
 	return ListedProxy{Proxy: p, ExpiredBeforeRenewalAt: before}
 }
 
-// RetireRequest retires proxies, or makes them renewable again.
+// RetireRequest takes proxies out of every sweep, or back in.
 type RetireRequest struct {
 	ProxyIDs []string `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	By       string   `json:"by" doc:"The name of the person, as the request gave it."`
@@ -210,27 +210,27 @@ type RetireRequest struct {
 // MaxRetired limits the proxies of one request.
 const MaxRetired = 1000
 
-// RevealRequest records that a person reads a proxy's credentials.
+// RevealRequest notes that a person reads a proxy's credentials.
 type RevealRequest struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// WaitRequest waits until a command has ended, and asks how. Without a time the answer
+// WaitRequest asks how a command ended, and waits until it has. Without a time the answer
 // comes at once.
 type WaitRequest struct {
 	ID             string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"At most an hour."`
 }
 
-// WaitAnswer is the data of the command's last command.finished, if it has ended.
+// WaitAnswer is the data of the command's last command.finished, once it has ended.
 type WaitAnswer struct {
 	Finished bool                  `json:"finished" doc:"The command has ended."`
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
-// LinesRequest asks for a command's lines, after skipping some.
+// LinesRequest asks for the lines of a command after the first so many.
 type LinesRequest struct {
 	ID    string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	After int    `json:"after,omitempty" doc:"How many lines were read before."`
@@ -242,7 +242,7 @@ func (q LinesRequest) Check() error {
 	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
 }
 
-// Summary is an account at a glance. Unknown values are null.
+// Summary is an account at a glance. What is not known is null.
 type Summary struct {
 	Account       string         `json:"account" doc:"The short name of the account."`
 	Ready         bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
@@ -257,7 +257,7 @@ type Summary struct {
 	Books         Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
 }
 
-// Needs counts what needs an operator. An unknown count is null and not in Total.
+// Needs counts what needs a person. A count that is not known is null, and not in Total.
 type Needs struct {
 	Total           int64  `json:"total" doc:"The sum of the others."`
 	Reviews         int64  `json:"reviews" doc:"Operations whose outcome is not known."`
@@ -324,8 +324,7 @@ func (n Needs) Sum() (total int64) {
 	return total
 }
 
-// Expiring counts the listed proxies. Apart from Expired, each count includes the ones
-// before it.
+// Expiring counts the listed proxies. Each count includes those before it, but for Expired.
 type Expiring struct {
 	Expired    int64     `json:"expired" doc:"Already expired, and still listed."`
 	Day        int64     `json:"day" doc:"Within 24 hours."`
@@ -345,7 +344,7 @@ type Runway struct {
 	Unpriced  int    `json:"unpriced,omitempty" doc:"Renewals of the forecast whose price is not known."`
 }
 
-// Books is an account's money according to its ledger.
+// Books is the money of an account by its ledger.
 type Books struct {
 	Currency      string     `json:"currency" doc:"Of the amounts."`
 	WalletCents   int64      `json:"wallet_cents" doc:"What the wallet holds by the ledger."`
@@ -355,7 +354,7 @@ type Books struct {
 	ChangedSince  bool       `json:"changed_since,omitempty" doc:"Money was booked after that comparison."`
 }
 
-// SweepRequest names a schedule or a plan.
+// SweepRequest names a schedule, or a plan.
 type SweepRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
 	Plan     string `json:"plan,omitempty" doc:"The hash of the plan."`
@@ -363,7 +362,7 @@ type SweepRequest struct {
 	Reason   string `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }
 
-// SchedulePauseRequest pauses or resumes a schedule.
+// SchedulePauseRequest pauses a schedule, or resumes it.
 type SchedulePauseRequest struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
 	Until    *time.Time `json:"until,omitempty" doc:"Of a pause: when it ends automatically."`
@@ -371,7 +370,7 @@ type SchedulePauseRequest struct {
 	Reason   string     `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }
 
-// ForecastRequest asks for a forecast of one schedule or all.
+// ForecastRequest asks for some days of one schedule, or of all.
 type ForecastRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
 	Days     int    `json:"days" doc:"How many days, from today."`
