@@ -1,4 +1,4 @@
-// The account and its wallet.
+// The account and wallet endpoints.
 
 package upstream
 
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Account is the account of the key (API: Account). The document does not give
-// its field types: account_id may come as text or number and is kept as text.
+// Account is the account that owns the API key (API: Account). The document gives no field
+// types. AccountID holds text or a number, as text.
 type Account struct {
 	AccountID, Email, Status string
 	EmailVerified            bool

@@ -1,4 +1,4 @@
-// Explains what is wrong with the provider's certificate.
+// Explanations of TLS certificate errors for operators.
 
 package upstream
 
@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// namesShown bounds how much of a certificate's names is shown, in bytes.
+// namesShown limits the certificate names in an explanation, in bytes.
 const namesShown = 200
 
-// providerTrust says how to trust a private authority of the provider.
+// providerTrust tells the operator how to trust a private authority of the provider.
 const providerTrust = "name the file of its authority in account.ca_file, if it is meant to be a private one"
 
-// ProviderCertificate is [CertificateFault] for the provider's certificate.
+// ProviderCertificate explains an error of the provider's certificate. See
+// [CertificateFault].
 func ProviderCertificate(err error, now time.Time) (says, do string) {
 	return CertificateFault(err, "the provider's", providerTrust, now)
 }
 
-// CertificateFault says what is wrong with a server's certificate, and what to do; "" if
-// err is about something else. whose names its owner, as in "the provider's". trust says
-// how to trust an unknown authority.
+// CertificateFault explains why a server's certificate was rejected and what to do. It
+// returns "" if err is not a certificate error. whose names the owner, as in "the
+// provider's". trust is the advice for an unknown authority.
 func CertificateFault(err error, whose, trust string, now time.Time) (says, do string) {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok {

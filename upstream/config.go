@@ -1,4 +1,4 @@
-// The client's configuration, and the addresses and environments that it accepts.
+// The client's configuration, and the checks of addresses and App IDs.
 
 package upstream
 
@@ -27,25 +27,25 @@ type Config struct {
 	BaseURL   string                                     // https://…, or http:// to a loopback address only
 	AppID     string                                     // begins with live_app_ or sbx_app_
 	Secret    string                                     // the API Secret; never printed
-	SignPort  bool                                       // whether the signed host includes the port (the document does not say); default: no
+	SignPort  bool                                       // include the port in the signed host (the document leaves it open); default: no
 	UserAgent string                                     // default "perennial/1"
 	Timeout   time.Duration                              // of one whole request; default 60 s
 	MaxBody   int64                                      // largest response body in bytes; default 16 MiB
 	Clock     func() time.Time                           // default: the system's clock
 	Nonce     func() string                              // default: 128 random bits in hexadecimal
-	Wait      func(context.Context, time.Duration) error // of AwaitOrder; default: a timer that ctx ends
-	Roots     *x509.CertPool                             // roots that the server's certificate is checked with, unless Transport is set; default: the system's
-	Transport http.RoundTripper                          // default: an own HTTP/1.1 transport with keep-alive
-	Observe   func(Exchange)                             // called when a request has ended; default: it is not called
+	Wait      func(context.Context, time.Duration) error // used by AwaitOrder; default: a timer that stops when ctx ends
+	Roots     *x509.CertPool                             // trusted authorities, unless Transport is set; default: the system's
+	Transport http.RoundTripper                          // default: HTTP/1.1 with keep-alive, owned by the client
+	Observe   func(Exchange)                             // called after each request; default: none
 }
 
-// String names the address and the App ID, never the secret.
+// String returns the address and the App ID, never the secret.
 func (c Config) String() string { return describe(c.BaseURL, c.AppID) }
 
 // Format keeps every fmt verb from printing the secret.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
-// MarshalJSON returns String as JSON.
+// MarshalJSON returns the same text as String.
 func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // Environment is one of the API's two environments.
@@ -62,7 +62,7 @@ const (
 	sandboxPrefix = "sbx_app_"
 )
 
-// EnvironmentOf returns the environment of an App ID.
+// EnvironmentOf returns the environment that an App ID belongs to.
 func EnvironmentOf(appID string) (Environment, error) {
 	switch {
 	case strings.HasPrefix(appID, livePrefix):
@@ -73,20 +73,20 @@ func EnvironmentOf(appID string) (Environment, error) {
 	return "", fmt.Errorf("must begin with %s (production) or %s (sandbox)", livePrefix, sandboxPrefix)
 }
 
-// Client calls one environment with one key.
+// Client calls one environment with one API key.
 type Client struct {
 	cfg          Config        // with defaults, and without the secret
-	secret       func() string // a function: fmt prints unexported fields, but not what a function holds
+	secret       func() string // a function, because fmt prints unexported fields but not closures
 	base         *url.URL
 	basePath     string
 	signedHost   string
 	environment  Environment
 	ownTransport bool
-	sizes        byPath[int]     // largest accepted page sizes; 0: the size is left out
-	keys         byPath[listKey] // names of lists that were identified with certainty
+	sizes        byPath[int]     // largest page sizes known to work; 0: send no size
+	keys         byPath[listKey] // array names that were certainly the list
 }
 
-// byPath stores what was learned about each endpoint.
+// byPath stores what the client has learned about each endpoint.
 type byPath[T any] struct{ all sync.Map }
 
 func (b *byPath[T]) of(path string) (known T, ok bool) {
@@ -99,8 +99,8 @@ func (b *byPath[T]) of(path string) (known T, ok bool) {
 
 func (b *byPath[T]) learn(path string, v T) { b.all.Store(path, v) }
 
-// New checks the configuration and makes a Client. It refuses an App ID with an
-// unknown prefix, an empty secret, and plain http to anything but loopback.
+// New checks the configuration and returns a Client. It refuses an App ID with an unknown
+// prefix, an empty secret, and plain http to anything but loopback.
 func New(cfg Config) (*Client, error) {
 	base, err := parseBase(cfg.BaseURL)
 	if err != nil {
@@ -150,8 +150,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// CheckBaseURL returns what is wrong with a provider's address, or nil. It does not
-// repeat an address that may contain a password.
+// CheckBaseURL returns an error if the provider's address is unusable. The error never
+// repeats a part that may hold a password.
 func CheckBaseURL(raw string) error {
 	_, err := parseBase(raw)
 	return err
@@ -172,13 +172,13 @@ func parseBase(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Private reports whether requests to an address cannot be read on their way: it is
-// https, or http to this machine.
+// Private reports whether the connection to an address is protected from eavesdropping. It
+// must be https, or http to a loopback address.
 func Private(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
 }
 
-// HasPort reports whether an address has a valid port, or none.
+// HasPort reports whether the address has no port, or a valid one.
 func HasPort(u *url.URL) bool {
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	return u.Port() == "" || err == nil && port > 0
@@ -197,8 +197,8 @@ func signedHost(u *url.URL, withPort bool) string {
 	return host
 }
 
-// headerSafe refuses text that a header cannot carry unchanged. net/http and servers
-// trim spaces at its ends, so " k" and "k" would be one idempotency key.
+// headerSafe reports whether a header carries the string unchanged. net/http and servers
+// trim spaces at the ends, which would make " k" and "k" the same idempotency key.
 func headerSafe(s string) bool {
 	if strings.Trim(s, " ") != s {
 		return false
@@ -213,11 +213,11 @@ func headerSafe(s string) bool {
 
 func randomNonce() string {
 	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails: it ends the program instead
+	_, _ = rand.Read(raw[:]) // never fails: it crashes the program instead
 	return hex.EncodeToString(raw[:])
 }
 
-// Environment returns the environment of the App ID's prefix (API: Credentials).
+// Environment returns the environment given by the App ID's prefix (API: Credentials).
 func (c *Client) Environment() Environment { return c.environment }
 
 // AppID returns the public half of the key.
@@ -226,16 +226,16 @@ func (c *Client) AppID() string { return c.cfg.AppID }
 // BaseURL returns the address that the client calls.
 func (c *Client) BaseURL() string { return c.base.Scheme + "://" + c.base.Host + c.basePath }
 
-// String names the address and the App ID, never the secret.
+// String returns the address and the App ID, never the secret.
 func (c *Client) String() string { return describe(c.BaseURL(), c.cfg.AppID) }
 
 // Format keeps every fmt verb from printing the secret.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
-// MarshalJSON returns String as JSON.
+// MarshalJSON returns the same text as String.
 func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// Close drops idle connections of the client's own transport.
+// Close closes the idle connections of the client's own transport.
 func (c *Client) Close() {
 	if t, ok := c.cfg.Transport.(*http.Transport); ok && c.ownTransport {
 		t.CloseIdleConnections()

@@ -1,4 +1,4 @@
-// The response envelope.
+// Decoding of the response envelope.
 
 package upstream
 
@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Envelope is the frame of every response (API: Response envelope).
+// Envelope is the outer object of every response (API: Response envelope).
 type Envelope struct {
 	Success   bool
 	Code      Code
 	Message   string    // one line of at most 1 KiB; withheld if it looks like credentials
-	TraceID   string    // the same, at most 256 bytes
-	Timestamp time.Time // UTC; zero when absent or not a time with a zone
+	TraceID   string    // like Message, but at most 256 bytes
+	Timestamp time.Time // UTC; zero if absent or not a time with a zone
 
-	data value // raw value of data; nil when absent or null; may hold credentials
+	data value // raw data; nil if absent or null; may hold credentials
 }
 
 const (
@@ -26,9 +26,9 @@ const (
 	fieldErrorsLimit = 8 << 10
 )
 
-// DecodeEnvelope reads one response body. It requires a boolean success and a non-empty
-// code. message, trace_id and timestamp are descriptive; each may be absent or of any
-// type. The data stays raw; only the typed decoders read it.
+// DecodeEnvelope decodes one response body. success must be a boolean and code non-empty.
+// message, trace_id and timestamp may be absent or of any type. Only the typed decoders
+// read the data.
 func DecodeEnvelope(body []byte) (Envelope, error) {
 	o, err := parseObject("", body)
 	if err != nil {
@@ -56,7 +56,7 @@ func (e *Envelope) object() (*object, error) {
 	return parseObject("data", e.data)
 }
 
-// decodeData decodes the data of an envelope.
+// decodeData decodes an envelope's data with the given decoder.
 func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, err error) {
 	o, err := e.object()
 	if err != nil {
@@ -66,7 +66,8 @@ func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, e
 	return out, o.err
 }
 
-// fieldErrors copies data.errors of a validation failure, bounded.
+// fieldErrors returns a copy of data.errors of a validation failure, up to
+// fieldErrorsLimit.
 func (e *Envelope) fieldErrors() json.RawMessage {
 	if e.Success || e.data == nil {
 		return nil

@@ -1,4 +1,4 @@
-// The codes of the response envelope, and the errors of the client.
+// The codes of the response envelope, and the client's errors.
 
 package upstream
 
@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Code is a stable code of the response envelope (API: Errors). It is an error, so that
-// errors.Is(err, upstream.CodeRateLimited) works on this package's errors. Unlisted
-// codes pass through unchanged.
+// Code is a stable code of the response envelope (API: Errors). It is an error, for use as
+// in errors.Is(err, upstream.CodeRateLimited). Unknown codes pass through unchanged.
 type Code string
 
 // The codes of the API document.
@@ -39,7 +38,7 @@ const (
 	CodeOperationFailed          Code = "operation_failed"
 )
 
-// Error makes a Code usable as an errors.Is target.
+// Error lets a Code be the target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
 var knownCodes = []Code{CodeOK, CodeInvalidSignature, CodeStaleTimestamp, CodeReplayedNonce,
@@ -56,23 +55,23 @@ func Codes() []Code { return slices.Clone(knownCodes) }
 // automatic retries (API: Errors, client rules).
 func (c Code) Known() bool { return slices.Contains(knownCodes, c) }
 
-// Error is a response that is no usable success: a failure envelope, or a response
-// without an envelope. In the latter case Code is empty and Failure says what was wrong.
-// errors.Is matches it against a [Code]; an HTTP 429 without an envelope matches
-// [CodeRateLimited].
+// Error is a response that is not a usable success. It is either a failure envelope or a
+// response without an envelope. Without an envelope Code is empty and Failure gives the
+// reason. errors.Is matches an Error against its [Code]. An HTTP 429 without an envelope
+// matches [CodeRateLimited].
 type Error struct {
 	Method, Path string
 	HTTPStatus   int
-	Code         Code            // empty: the response was not an envelope of the document
-	Message      string          // the provider's words, bounded
+	Code         Code            // empty: the response had no valid envelope
+	Message      string          // the provider's message, bounded
 	TraceID      string          // for the provider's support
-	Timestamp    time.Time       // the provider's clock; zero when not given
+	Timestamp    time.Time       // the provider's clock; zero if absent
 	RetryAfter   RetryAfter      // the response header
 	FieldErrors  json.RawMessage // data.errors of a validation_error, as sent, bounded
-	Failure      string          // what could not be read; empty for a plain failure envelope
+	Failure      string          // what could not be read; empty for a failure envelope
 }
 
-// Error returns method, path, code and trace_id on one line.
+// Error returns the method, path, code and trace_id on one line.
 func (e *Error) Error() string {
 	what := string(e.Code)
 	if e.Message != "" {
@@ -88,7 +87,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is reports whether the target is this error's Code.
+// Is reports whether target is the error's Code.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	if !ok {
@@ -97,8 +96,8 @@ func (e *Error) Is(target error) bool {
 	return e.Code == code || (code == CodeRateLimited && e.HTTPStatus == 429)
 }
 
-// TransportError is a request without a response header, or whose response body was cut
-// off. Sent false means that certainly no byte of the request was written.
+// TransportError is a request without a response header, or with an incomplete body. Sent
+// is false only if no byte of the request was written.
 type TransportError struct {
 	Method, Path string
 	Sent         bool
@@ -114,5 +113,5 @@ func (e *TransportError) Error() string {
 	return fmt.Sprintf("%s %s: %s: %v", e.Method, e.Path, state, e.Err)
 }
 
-// Unwrap returns the cause, for errors.Is on context and network errors.
+// Unwrap returns the cause, for errors.Is with context and network errors.
 func (e *TransportError) Unwrap() error { return e.Err }

@@ -1,7 +1,7 @@
-// Reads JSON by allow-list. A caller asks an object for known members, each with the
-// rule of its field; everything else, including credentials, is never decoded. A
-// duplicate key is an error, and integers must be integers. docs/decisions/0032 says why
-// replies are not structs with tags.
+// Decoding of JSON by allow-list. A decoder asks an object only for the members that it
+// knows. Everything else, credentials included, is never decoded. A duplicate key is an
+// error. An integer must be written as one. docs/decisions/0032 says why replies are not
+// decoded into tagged structs.
 
 package upstream
 
@@ -18,12 +18,12 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// value is one JSON value as it was sent.
+// value is one raw JSON value.
 type value []byte
 
-var errTwice = errors.New("a key appears twice") // without its name: in a broken reply it may be a secret
+var errTwice = errors.New("a key appears twice") // no key name: in a broken reply it may be a secret
 
-// UnmarshalJSONFrom keeps a value, and refuses a second one for the same key.
+// UnmarshalJSONFrom stores a value and refuses a second one for the same key.
 func (v *value) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if *v != nil {
 		return errTwice
@@ -39,11 +39,11 @@ func isText(v value) bool {
 	return kindOf(v) == jsontext.KindString || kindOf(v) == jsontext.KindNumber
 }
 
-// lenient leaves duplicate keys to value, and ignores faults in text that is never read:
-// a fault in one list entry does not affect the others.
+// lenient lets value detect duplicate keys and skips the validation of unread text. A
+// fault in one list entry then does not affect the others.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// as decodes a value of one kind; ok is false for null and any other kind.
+// as decodes a value as T. ok is false for null and for any other type.
 func as[T any](v value) (out T, ok bool) {
 	if len(v) == 0 || kindOf(v) == jsontext.KindNull || json.Unmarshal(v, &out, lenient) != nil {
 		return *new(T), false
@@ -51,14 +51,14 @@ func as[T any](v value) (out T, ok bool) {
 	return out, true
 }
 
-// object collects the first error of its reads.
+// object decodes members by name and keeps the first error.
 type object struct {
 	name    string
 	members map[string]value
 	err     error
 }
 
-// parseObject parses a whole JSON text.
+// parseObject parses a whole JSON text as an object.
 func parseObject(name string, raw []byte) (*object, error) {
 	o := &object{name: name, members: make(map[string]value, 16)}
 	err := json.Unmarshal(raw, &o.members, lenient)
@@ -80,7 +80,7 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// raw returns a member's value, nil if absent or null.
+// raw returns a member's value, or nil if it is absent or null.
 func (o *object) raw(key string) value {
 	if v := o.members[key]; kindOf(v) != jsontext.KindNull {
 		return v
@@ -88,12 +88,12 @@ func (o *object) raw(key string) value {
 	return nil
 }
 
-// fieldError is a member that cannot be read.
+// fieldError is a member that cannot be decoded.
 type fieldError struct{ field, why string }
 
 func (e *fieldError) Error() string { return e.field + " is " + e.why }
 
-// fail keeps the first error; it names the field and never its value.
+// fail keeps the first error. It names the field, never its value.
 func (o *object) fail(key, why string) {
 	if o.err == nil {
 		o.err = named(o.name, &fieldError{key, why})
@@ -110,14 +110,14 @@ func (o *object) missing(keys ...string) (out []string) {
 	return out
 }
 
-// need fails if a required member is absent or null.
+// need fails for each required member that is absent or null.
 func (o *object) need(keys ...string) {
 	for _, key := range o.missing(keys...) {
 		o.fail(key, "missing")
 	}
 }
 
-// read returns a member of one kind, the zero value if absent, null or invalid.
+// read decodes a member as T. It returns zero if the member is absent, null or invalid.
 func read[T any](o *object, key, kind string) (out T) {
 	v := o.raw(key)
 	if v == nil {
@@ -132,18 +132,18 @@ func read[T any](o *object, key, kind string) (out T) {
 
 func (o *object) str(key string) string { return read[string](o, key, "a string") }
 
-// integer reads a whole number of at most 64 bits. A fraction or an exponent is
-// malformed: 1.0 cents is not an integer count.
+// integer decodes a 64-bit integer. A fraction or an exponent is malformed, even 1.0.
 func (o *object) integer(key string) int64 { return read[int64](o, key, "a 64-bit integer") }
 
 func (o *object) optionalInt(key string) *int64 { return read[*int64](o, key, "a 64-bit integer") }
 
 func (o *object) boolean(key string) bool { return read[bool](o, key, "a boolean") }
 
-// array returns the elements of a member.
+// array returns the elements of an array member.
 func (o *object) array(key string) []value { return read[[]value](o, key, "an array") }
 
-// arrayOf reads an array of one kind, named by plural; null is invalid in it.
+// arrayOf decodes an array of T. Its error calls the elements by plural. A null element is
+// malformed.
 func arrayOf[T any](o *object, key, plural string) (out []T) {
 	all := o.array(key)
 	if all != nil {
@@ -160,7 +160,7 @@ func arrayOf[T any](o *object, key, plural string) (out []T) {
 	return out
 }
 
-// id reads a string that must not be empty.
+// id decodes a string that must not be empty.
 func (o *object) id(key string) string {
 	id := o.str(key)
 	if id == "" {
@@ -169,7 +169,7 @@ func (o *object) id(key string) string {
 	return id
 }
 
-// text reads a string or a number as text, for fields whose type the document does not
+// text decodes a string or a number as text, for fields whose type the document does not
 // give.
 func (o *object) text(key string) string {
 	if v := o.raw(key); kindOf(v) == jsontext.KindNumber {
@@ -178,12 +178,12 @@ func (o *object) text(key string) string {
 	return o.str(key)
 }
 
-// NotText stands for a descriptive member that is neither text nor a number, such as a
-// list of protocols.
+// NotText replaces a descriptive member that is neither text nor a number, such as a list
+// of protocols.
 const NotText = "(not text)"
 
-// described reads a descriptive member. A wrong type does not fail the object, and does
-// not count as absent.
+// described is text for a descriptive member. A member of another type becomes NotText,
+// and does not make the rest unreadable.
 func (o *object) described(key string) string {
 	if v := o.raw(key); v != nil && !isText(v) {
 		return NotText
@@ -191,10 +191,10 @@ func (o *object) described(key string) string {
 	return o.text(key)
 }
 
-// loose is described, bounded and printable.
+// loose is described, bounded and made safe to store and show.
 func (o *object) loose(key string) string { return nameOf(o.described(key), traceLimit) }
 
-// within reads an object member with a function and keeps its error. It does nothing if
+// within decodes an object member with a function and keeps its error. It does nothing if
 // the member is absent or null.
 func (o *object) within(key string, read func(*object)) {
 	v := o.raw(key)
@@ -211,8 +211,8 @@ func (o *object) within(key string, read func(*object)) {
 	}
 }
 
-// optionalTime reads an ISO 8601 time with a zone as UTC; nil when absent, null
-// or empty. A time without a zone is malformed.
+// optionalTime decodes an ISO 8601 time with a zone as UTC. It returns nil if the member
+// is absent, null or empty. A time without a zone is malformed.
 func (o *object) optionalTime(key string) *time.Time {
 	s := o.str(key)
 	if s == "" {
@@ -226,7 +226,7 @@ func (o *object) optionalTime(key string) *time.Time {
 	return &t
 }
 
-// looseTime reads a descriptive time, nil if it cannot be read.
+// looseTime decodes a descriptive time. It returns nil if the time cannot be read.
 func (o *object) looseTime(key string) *time.Time {
 	if t, ok := parseTime(o.described(key)); ok {
 		return &t
@@ -234,7 +234,7 @@ func (o *object) looseTime(key string) *time.Time {
 	return nil
 }
 
-// instant reads a descriptive time, zero if it cannot be read.
+// instant decodes a descriptive time. It returns zero if the time cannot be read.
 func (o *object) instant(key string) time.Time {
 	at, _ := parseTime(o.described(key))
 	return at
@@ -257,8 +257,8 @@ func parseTime(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// ISO 8601 also writes the end of a day as 24:00:00 and a leap second, which ends a day
-// in UTC, as :60 (trap 65). time.Parse refuses both.
+// ISO 8601 permits 24:00:00 for the end of a day, and :60 for a leap second, which ends a
+// day in UTC (trap 65). time.Parse refuses both.
 var (
 	endOfDay   = regexp.MustCompile(`^(.*T)24(:?00(?::?00(?:[.,]0+)?)?(?:Z|[+-].*))$`)
 	leapSecond = regexp.MustCompile(`^(.*T\d\d:?\d\d:?)60((?:[.,]\d+)?(?:Z|[+-].*))$`)
@@ -273,8 +273,8 @@ func parseClock(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Instants with a four-digit year. A time that is valid with its offset may be a day
-// outside of them in UTC; it becomes the nearest of these.
+// The first and last instants with a four-digit year. A valid time with an offset may lie
+// up to a day outside in UTC. It becomes the nearest of the two.
 var firstInstant, lastInstant = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
 func writable(t time.Time) time.Time {
@@ -294,25 +294,24 @@ func bounded(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// maxDecimal is the longest decimal string that is read as an amount, in bytes.
+// maxDecimal limits a decimal amount, in bytes.
 const maxDecimal = 40
 
-// AmountAgrees reports whether a decimal string in the main unit equals an integer count
-// of cents (API: General conventions). An absent string agrees with any amount; an
-// invalid one with none.
+// AmountAgrees reports whether a decimal string in the main unit equals a number of cents
+// (API: General conventions). An empty string agrees with any number. An invalid amount
+// agrees with none.
 func AmountAgrees(amount string, cents int64) bool {
 	if amount == "" {
 		return true
 	}
-	if len(amount) > maxDecimal || strings.ContainsAny(amount, "eE") { // an exponent costs its size to compare
+	if len(amount) > maxDecimal || strings.ContainsAny(amount, "eE") { // comparing an exponent costs as much as its size
 		return false
 	}
 	d, err := decimal.NewFromString(amount)
 	return err == nil && d.Equal(decimal.New(cents, -2))
 }
 
-// decimal reads a decimal string or a number as text; "" for anything else, which does
-// not contradict the cents.
+// decimal decodes a decimal string or a number as text. It returns "" for anything else.
 func (o *object) decimal(key string) string {
 	if !isText(o.raw(key)) {
 		return ""
@@ -320,23 +319,23 @@ func (o *object) decimal(key string) string {
 	return bounded(o.text(key), maxDecimal+1)
 }
 
-// Unusable is a list entry that cannot be read.
+// Unusable is a list entry that cannot be decoded.
 type Unusable struct {
-	ID       string // opaque; empty if the id itself is unreadable
+	ID       string // opaque; empty if the id itself cannot be read
 	Position int    // in its list or page, from 1
-	// Field is the unreadable member; empty if the entry is no object, or a member
-	// appears twice.
+	// Field is the member that cannot be read. It is empty if the entry is no object or
+	// has a duplicate key.
 	Field string
-	Why   string // names the field and never its value
+	Why   string // names the field, never its value
 }
 
-// UnusableError ends a complete list that has unreadable entries.
+// UnusableError reports the entries that could not be decoded, after a complete list.
 type UnusableError struct {
 	First Unusable
 	Count int
 }
 
-// Error names the first entry.
+// Error describes the first entry.
 func (e *UnusableError) Error() string {
 	what := fmt.Sprintf("entry %d", e.First.Position)
 	if e.First.ID != "" {
@@ -352,7 +351,7 @@ func (e *UnusableError) add(page []Unusable) {
 	e.Count += len(page)
 }
 
-// decodeEach decodes an array of objects. The member id names an entry.
+// decodeEach decodes an array of objects. The member id identifies an entry.
 func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items []T, unusable []Unusable) {
 	raws := o.array(key)
 	items = make([]T, 0, len(raws))

@@ -1,4 +1,4 @@
-// Observation of finished requests, for metrics.
+// The report of each request to Config.Observe.
 
 package upstream
 
@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Exchange is one finished request. Except for a trace id it contains no text of the
-// provider's.
+// Exchange describes one finished request. Apart from the trace id it holds no text that
+// the provider controls.
 type Exchange struct {
-	// Route is the method and the path with {id} for ids, such as "GET
-	// /api/v1/orders/{id}" (API: Endpoints).
+	// Route is the method and path, with {id} for ids, such as "GET /api/v1/orders/{id}"
+	// (API: Endpoints).
 	Route string
-	// Code is the envelope's code if the API document lists it, "other" for any other,
-	// and "" without an envelope.
+	// Code is the envelope's code, or "other" if the API document does not list it. It is
+	// "" without an envelope.
 	Code       string
-	HTTPStatus int // 0: no response came
+	HTTPStatus int // 0: no response
 	Sent       bool
 	TraceID    string
 	Took       time.Duration
 }
 
-// codeOther represents codes that the API document does not list.
+// codeOther replaces codes that the API document does not list.
 const codeOther = "other"
 
 // observe reports a request to Config.Observe.

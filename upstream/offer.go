@@ -1,4 +1,4 @@
-// The offers.
+// The offer endpoints.
 
 package upstream
 
@@ -8,23 +8,23 @@ import (
 	"strconv"
 )
 
-// OfferFilter filters offers and sets the quote (API: GET /api/v1/offers). Zero values
-// are not sent.
+// OfferFilter selects offers and sets the quantity and duration to price (API: GET
+// /api/v1/offers). Zero values are not sent.
 type OfferFilter struct {
 	CountryCode, Region, Line, IPType string
 	Quantity, DurationDays            int64
 }
 
-// Offer is one purchasable product line, priced for the filter's quantity and
-// duration (API: Offer). It reserves nothing.
+// Offer is one product line, priced for the filter's quantity and duration (API: Offer).
+// It reserves nothing.
 type Offer struct {
 	OfferCode, Name, CountryCode, CountryName, Region, LineName, IPType, Protocol string
-	UnitPriceCents                                                                *int64 // cents; nil when absent
+	UnitPriceCents                                                                *int64 // cents; nil if absent
 	UnitPrice                                                                     string // decimal string, main unit
 	BaseDurationDays                                                              int64
 	DurationDays                                                                  []int64
 	MaxQuantity                                                                   *int64
-	CIDRs                                                                         []string // the entries that are text
+	CIDRs                                                                         []string // only entries that are text
 }
 
 func decodeOffer(o *object) Offer {
@@ -35,7 +35,7 @@ func decodeOffer(o *object) Offer {
 		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"), DurationDays: arrayOf[int64](o, "duration_days", "integers"),
 	}
 	cidrs, _ := as[[]value](o.raw("cidrs"))
-	for _, raw := range cidrs { // their type is not given: only text is shown
+	for _, raw := range cidrs { // the document gives no type: keep the text entries
 		if cidr, ok := as[string](raw); ok {
 			out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
 		}
@@ -65,11 +65,11 @@ func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (
 	return getPage(ctx, c, list{path: offersPath, key: "offers", entry: "offer_code"}, f.pairs(), r, decodeOffer)
 }
 
-// Offers iterates over all matching offers, page by page with one size and filter (API:
-// Pagination rules). On invalid_page_token it restarts from the first page, at most
-// three times, without repeating items. The first error ends it; an end without error
-// means a complete pass. Unreadable entries are left out; *UnusableError comes after all
-// others.
+// Offers iterates over all matching offers, with the same page size and filter for every
+// page (API: Pagination rules). After invalid_page_token it restarts from the first page,
+// at most three times, and skips items already returned. The first error ends the
+// iteration. No error means that the list is complete. Unreadable entries are left out and
+// reported at the end as one *UnusableError.
 func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.Seq2[Offer, error] {
 	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) })
 }

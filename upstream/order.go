@@ -1,4 +1,4 @@
-// The body of an order, an order's detail, and waiting until one is finished.
+// Order requests, order details, and waiting for an order.
 
 package upstream
 
@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// The order statuses in the document (API: Order status). It does not list those of
-// finished orders: decide from Delivery and Refund.
+// The order statuses that the document names (API: Order status). It does not name the
+// final ones. Use Delivery and Refund to decide.
 const (
 	OrderPaid      = "paid"
 	OrderProcuring = "procuring"
 )
 
-// The sandbox's scenarios (API: Sandbox scenario header). Without one, orders are
+// The sandbox's scenarios (API: Sandbox scenario header). Without one the order is
 // delivered at once.
 const (
 	ScenarioSuccess  = "success"
@@ -29,28 +29,28 @@ const (
 
 // OrderRequest is the multi-region body of an order (API: POST /api/v1/orders).
 type OrderRequest struct {
-	DurationDays int64 // positive multiple of 30 that every offer supports
+	DurationDays int64 // positive multiple of 30, supported by every offer
 	Items        []OrderItem
-	CIDRField    string // the API's name for an item's CIDRs, which the document does not give
-	Scenario     string // sandbox scenario header of CreateOrder, such as ScenarioDelayed; not part of the body
+	CIDRField    string // the API's name for an item's CIDRs; not in the document
+	Scenario     string // CreateOrder's sandbox scenario header, such as ScenarioDelayed; not in the body
 }
 
 // OrderItem is one line of an order.
 type OrderItem struct {
 	OfferCode string
 	Quantity  int64
-	CIDRs     []string // sent under OrderRequest.CIDRField
+	CIDRs     []string // sent as OrderRequest.CIDRField
 }
 
-// OrderBody marshals an order once; the same bytes are stored, signed and sent on every
-// attempt. It refuses CIDRs without a field name, and whatever the API's limits refuse:
-// no or more than 50 lines, a quantity below one, more than 2000 in all, a duration that
-// is no positive multiple of 30.
+// OrderBody encodes an order once. Every attempt stores, signs and sends these bytes. It
+// refuses CIDRs without a CIDRField, and orders beyond the API's limits. An order has 1 to
+// 50 lines, at most 2000 proxies, quantities of at least one and a positive multiple of 30
+// days.
 func OrderBody(r OrderRequest) ([]byte, error) {
 	if err := checkOrder(r); err != nil {
 		return nil, fmt.Errorf("order: %w", err)
 	}
-	items := make([]map[string]any, 0, len(r.Items)) // map keys marshal in sorted order
+	items := make([]map[string]any, 0, len(r.Items)) // map keys are encoded in sorted order
 	for _, it := range r.Items {
 		line := map[string]any{"offer_code": it.OfferCode, "quantity": it.Quantity}
 		if len(it.CIDRs) > 0 {
@@ -87,11 +87,11 @@ func checkOrder(r OrderRequest) error {
 	return nil
 }
 
-// CreatedOrder is the documented reply to an order's creation. Totals, delivery and
-// refund come from the order's detail (trap 21).
+// CreatedOrder holds the fields that the document promises for a created order. Totals,
+// delivery and refund come from the order's detail (trap 21).
 type CreatedOrder struct {
 	OrderNo          string // opaque; never empty
-	PollAfterSeconds *int64 // nil: null, absent, or malformed (then Reply.Malformed says so)
+	PollAfterSeconds *int64 // nil: null, absent, or malformed (see Reply.Malformed)
 	TraceID          string
 	ServerTime       time.Time
 }
@@ -102,11 +102,11 @@ func decodeCreatedOrder(o *object, e *Envelope) *CreatedOrder {
 		return nil
 	}
 	out.PollAfterSeconds = o.optionalInt("poll_after_seconds")
-	return out // a bad poll time does not lose the order number
+	return out // keep the order number if the poll time is bad
 }
 
-// OrderSummary is an entry of the order list. The document does not give its fields:
-// absent ones are zero or nil.
+// OrderSummary is an entry of the order list. The document does not give its fields.
+// Absent ones are zero or nil.
 type OrderSummary struct {
 	OrderNo, Status, PaymentStatus, Currency string
 	SubtotalCents, TotalCents                *int64
@@ -120,39 +120,39 @@ func decodeOrderSummary(o *object) OrderSummary {
 	}
 }
 
-// Order is an order's detail (API: Order) without payment method, lines and
-// credentials.
+// Order is an order's detail (API: Order) without payment method and credentials.
 type Order struct {
 	OrderNo, Status, PaymentStatus, Currency string
-	SubtotalCents, TotalCents                *int64 // cents; nil when absent or null
-	Total                                    string // decimal string, main unit; "" when absent
+	SubtotalCents, TotalCents                *int64 // cents; nil if absent or null
+	Total                                    string // decimal string, main unit; "" if absent
 	CreatedAt                                time.Time
-	// Items are the lines, without CIDRs, if they have the form of a request; else nil:
-	// the document does not give their structure.
+	// Items are the lines without CIDRs, if the provider echoes them as the request had
+	// them. Otherwise nil: the document gives no structure.
 	Items            []OrderItem
 	Delivery         Delivery
-	PollAfterSeconds *int64  // nil: null or absent: stop polling
+	PollAfterSeconds *int64  // nil (null or absent): stop polling
 	Refund           *Refund // nil: null or absent
 	Proxies          []Proxy // nil unless Delivery.Available (API: Order, last rule)
-	// Unusable are the delivered proxies that cannot be read; Proxies has the others.
+	// Unusable holds the delivered proxies that cannot be decoded. Proxies holds the
+	// others.
 	Unusable   []Unusable
 	TraceID    string
 	ServerTime time.Time
 }
 
-// Delivery is an order's progress. Present says that all four fields were present.
+// Delivery is an order's delivery progress. Present is true if all four fields were given.
 type Delivery struct {
 	ExpectedCount, DeliveredCount int64
 	Complete, Available           bool
 	Present                       bool
 }
 
-// Refund is an order's refund object; only it proves a refund (trap 19).
+// Refund is an order's refund object, the only proof of a refund (trap 19).
 type Refund struct {
 	Status, Destination string
-	AmountCents         *int64 // cents; nil when absent or null
+	AmountCents         *int64 // cents; nil if absent or null
 	Currency            string
-	RefundedAt          *time.Time // nil when absent, null or no time
+	RefundedAt          *time.Time // nil if absent, null or unreadable
 }
 
 func decodeOrder(o *object) Order {
@@ -179,8 +179,8 @@ func decodeOrder(o *object) Order {
 	return out
 }
 
-// shownItems reads an order's lines in the form of a request. The document does not
-// promise that form, so another one is no error.
+// shownItems decodes the lines of an order in the request's format. The document promises
+// no format, and another one is not an error.
 func shownItems(o *object) (items []OrderItem) {
 	lines, _ := as[[]value](o.raw("items"))
 	for _, line := range lines {
@@ -212,23 +212,24 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 }
 
 // OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The document
-// does not name the list's key: it is the array whose entries have order_no.
+// does not name the list. It is the array whose entries have order_no.
 func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
 	return getPage(ctx, c, list{path: ordersPath, entry: "order_no", members: orderMembers}, nil, r, decodeOrderSummary)
 }
 
-// Orders iterates over all order summaries, page by page; see [Client.Offers].
+// Orders iterates over all order summaries. See [Client.Offers].
 func (c *Client) Orders(ctx context.Context, pageSize int) iter.Seq2[OrderSummary, error] {
 	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) })
 }
 
-// AwaitOrder reads an order until it is no longer in progress, and returns its last
-// detail (API: Order status, observed rules 1 and 2). It reads again only while the
-// status is paid or procuring and poll_after_seconds is an integer, after that many
-// seconds, at least one. It waits until ctx ends.
+// AwaitOrder polls an order until polling ends and returns its last detail (API: Order
+// status, observed rules 1 and 2). It polls while the status is paid or procuring and
+// poll_after_seconds is an integer. It waits that many seconds between polls, at least
+// one. ctx bounds the total wait.
 //
-// The returned order may be undelivered: read Delivery and Refund. An error ends the
-// wait and comes with the last detail; call again with the same number.
+// The returned order may not be delivered: check Delivery and Refund. An error ends the
+// wait and comes with the last detail read. The caller may call again with the same
+// number.
 func (c *Client) AwaitOrder(ctx context.Context, orderNo string) (Order, error) {
 	var last Order
 	for {
@@ -246,12 +247,12 @@ func (c *Client) AwaitOrder(ctx context.Context, orderNo string) (Order, error) 
 	}
 }
 
-// maxPollWait bounds poll_after_seconds to what a timer can hold.
+// maxPollWait limits poll_after_seconds to a duration that a timer can hold.
 const maxPollWait = 365 * 24 * time.Hour
 
-// InProgress reports whether to read the order again after PollAfterSeconds: its status
-// is paid or procuring, and the provider gave a time. The document lists no terminal
-// statuses, so any other order is not in progress.
+// InProgress reports whether to poll the order again after PollAfterSeconds. The status
+// must be paid or procuring, and PollAfterSeconds given. The document names no final
+// statuses, and InProgress concludes nothing else.
 func (o *Order) InProgress() bool {
 	return o.PollAfterSeconds != nil && (o.Status == OrderPaid || o.Status == OrderProcuring)
 }

@@ -1,4 +1,4 @@
-// Pages of lists: their size, the name of their array, and the end of a list.
+// Pagination: page sizes, finding the list in a reply, and the end of a list.
 
 package upstream
 
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Page is one page of a list (API: Page). Unreadable entries are in Unusable, the others
-// in Items.
+// Page is one page of a list (API: Page). Items holds the decoded entries, Unusable the
+// others.
 type Page[T any] struct {
 	Items         []T
 	Unusable      []Unusable
@@ -27,19 +27,19 @@ type Page[T any] struct {
 	ServerTime    time.Time
 }
 
-// PageRequest asks for one page. Size 0 lets the provider choose. If the provider
-// refuses a size, smaller ones are tried, then none.
+// PageRequest asks for one page. With Size 0 the provider chooses. If the provider refuses
+// a size, the client tries smaller ones and finally none.
 type PageRequest struct {
 	Size  int
 	Token string
 }
 
-// list describes one of the provider's lists: its key if given, the member that names
-// its entries, and their other members.
+// list describes one of the provider's lists: the key of its array if known, the member
+// that identifies an entry, and the entries' other members.
 type list struct {
 	path, key, entry string
 	members          []string
-	shown            bool // the document shows its entries
+	shown            bool // the document shows the members of an entry
 }
 
 func readPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
@@ -71,15 +71,14 @@ func decodePage[T any](keys *byPath[listKey], o *object, e *Envelope, list list,
 }
 
 const (
-	maxRestarts    = 3  // of a walk, each from the first page
+	maxRestarts    = 3  // in one walk, each from the first page
 	maxBarrenPages = 16 // consecutive pages without a new id
 )
 
-// ErrPageLoop says that the pages of a list never end: they bring no new id, whatever
-// their tokens.
+// ErrPageLoop reports a list that does not end: its pages bring no new ids.
 var ErrPageLoop = errors.New("upstream: the pages of a list repeat")
 
-// Entry is an entry of a provider's list.
+// Entry is an item of a list.
 type Entry interface {
 	Offer | OrderSummary | Proxy
 	id() string
@@ -89,9 +88,9 @@ func (o Offer) id() string        { return o.OfferCode }
 func (o OrderSummary) id() string { return o.OrderNo }
 func (p Proxy) id() string        { return p.ProxyID }
 
-// Pages walks through one list. It has the request for the next page, and tells a
-// growing list from a repeating one: progress is new ids, not new tokens. Ids are kept
-// as 64-bit hashes, because a list may have a million.
+// Pages walks through one list. It holds the request for the next page, and detects a list
+// that repeats. Progress means new ids, not new tokens. It keeps 64-bit hashes of ids,
+// because a list may have a million.
 type Pages[T Entry] struct {
 	PageRequest
 
@@ -101,7 +100,7 @@ type Pages[T Entry] struct {
 
 var idSeed = maphash.MakeSeed()
 
-// note reports whether an id is new to this walk.
+// note records an id and reports whether it is new to this walk.
 func (p *Pages[T]) note(id string) bool {
 	if p.seen == nil {
 		p.seen = map[uint64]struct{}{}
@@ -115,8 +114,8 @@ func (p *Pages[T]) note(id string) bool {
 	return isNew
 }
 
-// Restarts reports whether the walk restarts after this error, at most three times, and
-// then requests the first page. Pages that are read again may have no new id.
+// Restarts reports whether the walk restarts after this error, at most three times. It
+// then resets the request to the first page. Pages read again may contain no new id.
 func (p *Pages[T]) Restarts(err error) bool {
 	if !RestartsList(err) || p.Token == "" || p.restarts == maxRestarts {
 		return false
@@ -126,8 +125,8 @@ func (p *Pages[T]) Restarts(err error) bool {
 	return true
 }
 
-// Follow advances to the next page; more is false at the end of the list. It returns
-// ErrPageLoop if the list does not end.
+// Follow moves to the page after this one. more is false at the end of the list. It
+// returns ErrPageLoop if the list does not end.
 func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
 	p.read++
 	for _, item := range page.Items {
@@ -151,7 +150,7 @@ func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
 	return true, nil
 }
 
-// walk follows the pages of one list.
+// walk iterates over the items of one list.
 func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -184,18 +183,17 @@ func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2
 	}
 }
 
-// smallerPages are tried in turn if the provider refuses a size. The document does not
-// give the largest sizes of orders and proxies (API: GET /api/v1/orders), and the one of
-// offers may be wrong. Finally the size is left out, which every provider accepts (trap
-// 53).
+// smallerPages are the sizes to try after the provider refuses one. The document gives no
+// maximum for orders and proxies (API: GET /api/v1/orders), and its maximum for offers may
+// be wrong. The last try sends no size, which no provider can refuse (trap 53).
 var smallerPages = []int{100, 50, 0}
 
-// ErrPageSize says that a page size was refused in the middle of a list, where the token
-// is bound to it. The list restarts with a smaller size.
+// ErrPageSize reports a page size that was refused in the middle of a list. The token is
+// bound to the size, and the list restarts with a smaller one.
 var ErrPageSize = errors.New("upstream: the page size was refused in the middle of a list")
 
-// RestartsList reports whether a list must be read again from its first page: its page
-// token is invalid, or not valid for this size (API: Pagination rules).
+// RestartsList reports whether a list must be read again from its first page. Its page
+// token has expired, or is not valid for this size (API: Pagination rules).
 func RestartsList(err error) bool {
 	return errors.Is(err, CodeInvalidPageToken) || errors.Is(err, ErrPageSize)
 }
@@ -209,8 +207,8 @@ func smallerPage(than int) int {
 	return 0
 }
 
-// getPage reads one page, of the requested size or the largest that the provider
-// accepts. A request refused at every size has another fault.
+// getPage reads one page of the requested size, or of the largest size that the provider
+// accepts. If the provider refuses every size, the cause is not the size.
 func getPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
 	if most, known := c.sizes.of(list.path); known {
 		r.Size = min(r.Size, most)
@@ -234,8 +232,8 @@ func getPage[T any](ctx context.Context, c *Client, list list, pairs []string, r
 	}
 }
 
-// Members of an entry in the document, besides its id (API: Proxy item, Order). They
-// distinguish the list from other arrays about its entries.
+// Members of an entry that the document shows, besides its id (API: Proxy item, Order).
+// They tell the list from another array about the same items.
 var (
 	proxyMembers = []string{
 		"status", "host", "port", "protocol", "username", "password", "connection", "socks5_uri", "ip_type", "country_code", "region", "line_name",
@@ -247,16 +245,16 @@ var (
 	}
 )
 
-// listKey is the name of an array that may be the list, and how many of the document's
-// members its entries have.
+// listKey is the name of an array that may be the list. It counts the documented members
+// that its entries have.
 type listKey struct {
 	name    string
 	members int
 }
 
-// arrays groups the arrays of an answer by their entries.
+// arrays groups the arrays of a reply by the kind of their entries.
 type arrays struct {
-	lists  []listKey // their entries have the list's id member
+	lists  []listKey // entries have the list's id member
 	empty  []string
 	others []string
 }
@@ -277,8 +275,8 @@ func arraysOf(o *object, l list) (out arrays) {
 	return out
 }
 
-// likeness counts the document's members, null or not, in the first entry that has the
-// id member.
+// likeness counts the documented members, null or not, of the first entry that has the id
+// member.
 func (l list) likeness(entries []value) (members int, carried bool) {
 	for _, raw := range entries {
 		entry, err := parseObject("", raw)
@@ -295,8 +293,8 @@ func (l list) likeness(entries []value) (members int, carried bool) {
 	return 0, false
 }
 
-// best returns the array whose entries have the most of the document's members. alone is
-// false if there is none, or a tie.
+// best returns the array whose entries have the most documented members. alone is false if
+// there is none, or a tie.
 func (a arrays) best() (best listKey, alone bool) {
 	for _, one := range a.lists {
 		switch {
@@ -309,8 +307,9 @@ func (a arrays) best() (best listKey, alone bool) {
 	return best, alone
 }
 
-// may reports whether the array of a known name is the list. If it is empty, no other
-// array may match as well: an empty list means that every proxy is gone.
+// may reports whether the array with a name learned earlier is the list. If that array is
+// empty, no other array may resemble the list as much. An empty list means that every
+// proxy is gone.
 func (a arrays) may(known, best listKey) bool {
 	if slices.Contains(a.empty, known.name) {
 		return known.members > best.members
@@ -318,11 +317,12 @@ func (a arrays) may(known, best listKey) bool {
 	return known.members >= best.members && slices.ContainsFunc(a.lists, func(one listKey) bool { return one.name == known.name })
 }
 
-// keyIn finds the list's array by its entries (trap 30). The document does not name the
-// lists of orders and proxies, and answers may gain other arrays with the same ids. The
-// list is the array most like the document; in a tie, the one of the known name. An
-// empty list may be any empty array. A reply without an array is an error: as an empty
-// list it would mean that every proxy is gone.
+// keyIn finds the array whose entries have the list's id member (trap 30). The document
+// does not name the lists of orders and proxies. A reply may gain other arrays whose
+// entries also name a proxy or an order. keyIn picks the array that most resembles the
+// document. In a tie it picks the name learned earlier. An empty list may be any empty
+// array. A reply without any array is an error: read as an empty list, it would mean that
+// every proxy is gone.
 func (l list) keyIn(o *object, names *byPath[listKey]) (string, error) {
 	known, _ := names.of(l.path)
 	all := arraysOf(o, l)

@@ -1,4 +1,4 @@
-// Proxies without their credentials, and the credentials, which never print.
+// Proxies without credentials, and credentials that never print.
 
 package upstream
 
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Proxy is a delivered proxy without its connection data. It has no fields for host,
-// port, username, password, connection and socks5_uri, so decoding drops them (trap 41).
-// A descriptive member that is no text is NotText.
+// Proxy is a delivered proxy without its connection data. It has no fields for host, port,
+// username, password, connection and socks5_uri, and they are dropped while decoding (trap
+// 41). A descriptive member of another type is NotText.
 type Proxy struct {
 	ProxyID, Status                                 string
 	IPType, CountryCode, Region, LineName, Protocol string
-	StartsAt                                        *time.Time // UTC; nil when null, or no time
-	ExpiresAt                                       *time.Time // UTC; nil when null: never due
+	StartsAt                                        *time.Time // UTC; nil if null or unreadable
+	ExpiresAt                                       *time.Time // UTC; nil if null: never due
 }
 
 func decodeProxy(o *object) Proxy {
@@ -37,30 +37,30 @@ func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
 	}
 	return getOne(ctx, c, path, "", func(o *object, _ *Envelope) Proxy {
 		p := decodeProxy(o)
-		if p.ProxyID != proxyID { // paying for another proxy's expiry must not happen
+		if p.ProxyID != proxyID { // otherwise another proxy's expiry would decide a payment
 			o.fail("proxy_id", "is not the one that was asked for")
 		}
 		return p
 	})
 }
 
-// ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The document does
-// not name the list's key: it is the array whose entries have proxy_id and are most like
-// proxy items.
+// ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The document does not
+// name the list. It is the array whose entries have proxy_id and most resemble proxy
+// items.
 func (c *Client) ProxiesPage(ctx context.Context, r PageRequest) (Page[Proxy], error) {
 	return getPage(ctx, c, list{path: proxiesPath, entry: "proxy_id", members: proxyMembers, shown: true}, nil, r, decodeProxy)
 }
 
-// Proxies iterates over all proxies, page by page; see [Client.Offers].
+// Proxies iterates over all proxies. See [Client.Offers].
 func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, error] {
 	return walk(pageSize, func(r PageRequest) (Page[Proxy], error) { return c.ProxiesPage(ctx, r) })
 }
 
-// InPath reports whether a request path can name an item by this id: "", "." and ".."
+// InPath reports whether an id can be a segment of a request's path. "", "." and ".."
 // would name another resource.
 func InPath(id string) bool { return id != "" && id != "." && id != ".." }
 
-// itemPath escapes an opaque id once.
+// itemPath returns the path of an item, with its opaque id escaped once.
 func itemPath(collection, id string) (string, error) {
 	if !InPath(id) {
 		return "", fmt.Errorf("upstream: %w", ErrBadID)
@@ -68,12 +68,12 @@ func itemPath(collection, id string) (string, error) {
 	return collection + "/" + EscapeSegment(id), nil
 }
 
-// ErrBadID says that no path can carry the identifier; nothing was sent.
+// ErrBadID reports an id that cannot be in a path. No request was sent.
 var ErrBadID = errors.New("identifier is empty or a path step")
 
-// Credentials are the connection data of one proxy. They print as "[redacted]" in every
-// way Go prints; only the accessors return them. Never store or log them (API: Proxy
-// item).
+// Credentials are the connection data of one proxy. They print as "[redacted]" with every
+// fmt verb and encoder. Only the accessors return the values. Never store or log them
+// (API: Proxy item).
 type Credentials struct{ read func() credentials } // a function: fmt follows pointers in unexported fields
 
 type credentials struct {
@@ -95,11 +95,11 @@ func (c Credentials) Username() string { return c.get().username }
 // Password returns the proxy's password.
 func (c Credentials) Password() string { return c.get().password }
 
-// Connection returns the raw connection data, whose structure the document does not
-// give: a string's text, or the JSON of anything else.
+// Connection returns the raw connection data, a string's text or the JSON of anything
+// else. The document does not give its structure.
 func (c Credentials) Connection() string { return c.get().connection }
 
-// SOCKS5URI returns the ready-made URI; it contains the password.
+// SOCKS5URI returns the SOCKS5 URI, which contains the password.
 func (c Credentials) SOCKS5URI() string { return c.get().socks5URI }
 
 func (c Credentials) get() credentials {
@@ -125,7 +125,7 @@ func (c Credentials) MarshalJSON() ([]byte, error) { return []byte(`"` + redacte
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Reveal reads one proxy's credentials from the provider (API: GET
-// /api/v1/proxies/{proxy_id}). Only this function decodes them.
+// /api/v1/proxies/{proxy_id}). No other function of this package decodes credentials.
 func (c *Client) Reveal(ctx context.Context, proxyID string) (Credentials, error) {
 	path, err := itemPath(proxiesPath, proxyID)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The body of a renewal, and its result.
+// Renewal requests and results.
 
 package upstream
 
@@ -13,8 +13,7 @@ type RenewRequest struct {
 	DurationDays int64    `json:"duration_days"` // positive multiple of 30, at most 1095
 }
 
-// RenewBody marshals a renewal once; the same bytes are stored, signed and sent on every
-// attempt.
+// RenewBody encodes a renewal once. Every attempt stores, signs and sends these bytes.
 func RenewBody(r RenewRequest) ([]byte, error) {
 	if r.DurationDays <= 0 || r.DurationDays%DayStep != 0 || r.DurationDays > MaxRenewDays {
 		return nil, errors.New("renewal: duration_days must be a positive multiple of 30, at most 1095")
@@ -32,8 +31,8 @@ func RenewBody(r RenewRequest) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// The statuses of a renewal's result (API: Renewal status). Do not retry automatically
-// on an unknown one.
+// The statuses of a renewal's result (API: Renewal status). There may be others. Do not
+// retry automatically after an unknown one.
 const (
 	RenewalCompleted    = "completed"
 	RenewalPartial      = "partial"       // failed items are refunded
@@ -41,23 +40,23 @@ const (
 	RenewalFailed       = "failed"        // all items failed; comes with HTTP 422
 )
 
-// The states of a line item (API: Renewal result). An unresolved one is neither
-// spent nor refunded.
+// The states of a line item (API: Renewal result). An unresolved item is neither spent nor
+// refunded.
 const (
 	LineSucceeded  = "succeeded"
 	LineFailed     = "failed"
 	LineUnresolved = "unresolved"
 )
 
-// Renewal is a renewal's result (API: Renewal result). Amounts are cents; ChargedCents
-// is net of refunds. Missing lists the document's fields that were absent or null: their
-// zero means nothing.
+// Renewal is a renewal's result (API: Renewal result). Amounts are in cents. ChargedCents
+// is net of refunds. Missing names documented fields that were absent or null; ignore
+// their zero values.
 type Renewal struct {
 	Status                                  string
 	TotalCents, ChargedCents, RefundedCents int64
 	Successful, Failed, Unresolved          []string
 	LineItems                               []RenewalLine
-	Unusable                                []Unusable // line items that cannot be read; LineItems has the others
+	Unusable                                []Unusable // line items that cannot be decoded; LineItems holds the others
 	Missing                                 []string
 }
 
@@ -66,7 +65,7 @@ type RenewalLine struct {
 	ProxyID, Status                          string
 	DurationDays                             int64
 	AmountCents, ChargedCents, RefundedCents int64
-	Amount                                   string // decimal string, main unit; "" when absent
+	Amount                                   string // decimal string, main unit; "" if absent
 	Missing                                  []string
 }
 

@@ -1,4 +1,4 @@
-// One request: signed, sent once and read to its end.
+// Sending of one request: sign, send once, read the whole reply.
 
 package upstream
 
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// call is one request before it is signed. path is escaped, query canonical.
+// call is one unsigned request. path is escaped and query is canonical.
 type call struct {
 	method, path, query string
 	body                []byte
@@ -26,7 +26,7 @@ type call struct {
 	key, scenario       string
 }
 
-// answer is one response, read to its end.
+// answer is one response, read completely.
 type answer struct {
 	sent       bool
 	status     int
@@ -37,8 +37,8 @@ type answer struct {
 	took       time.Duration // set if requests are observed
 }
 
-// do signs, sends once and reads. It never follows a redirect: it uses the
-// transport directly.
+// do signs and sends a request once and reads the reply. It uses the transport directly
+// and never follows a redirect.
 func (c *Client) do(ctx context.Context, in call) (out answer) {
 	if c.cfg.Observe != nil {
 		began := c.cfg.Clock()
@@ -84,8 +84,8 @@ func readBounded(resp *http.Response, limit int64) ([]byte, error) {
 	return plain(buf.Bytes(), resp.Header.Get("Content-Encoding"), limit)
 }
 
-// plain returns a body without the changes of an intermediate proxy (trap 76):
-// unrequested compression, or a byte order mark. The limit applies to the result.
+// plain undoes what an intermediary may have done to a body: unrequested compression, or a
+// byte order mark (trap 76). limit applies to the result.
 func plain(body []byte, encoding string, limit int64) ([]byte, error) {
 	if encoding = strings.ToLower(encoding); encoding == "gzip" || encoding == "x-gzip" {
 		unpacked, err := gzip.NewReader(bytes.NewReader(body))
@@ -102,8 +102,8 @@ func plain(body []byte, encoding string, limit int64) ([]byte, error) {
 	return bytes.TrimPrefix(body, []byte("\ufeff")), nil
 }
 
-// request builds and signs a request. GetBody stays nil and the body is wrapped, so that
-// net/http cannot resend a POST on its own; header names are canonical.
+// request builds and signs a request. GetBody is nil and the body is wrapped to keep
+// net/http from resending a POST. Header names are in canonical form.
 func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	escaped := c.basePath + in.path
 	decoded, err := url.PathUnescape(escaped)
@@ -139,7 +139,7 @@ func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	return req.WithContext(ctx), nil
 }
 
-// clean rewrites a transport error without the secret and the server's text.
+// clean removes the secret and the server's text from a transport error.
 func (c *Client) clean(err error) error {
 	if says, do := ProviderCertificate(err, c.cfg.Clock()); says != "" {
 		err = &unquotedError{says + ": " + do, err}
@@ -150,7 +150,8 @@ func (c *Client) clean(err error) error {
 	return unquoted(err)
 }
 
-// exchange sends one request and reads its envelope; failure says why there is none.
+// exchange sends one request and decodes its envelope. failure says why there is no
+// envelope.
 func (c *Client) exchange(ctx context.Context, in *call) (a answer, e Envelope, failure string) {
 	a = c.do(ctx, *in)
 	e, failure = c.envelopeOf(a)
@@ -158,8 +159,8 @@ func (c *Client) exchange(ctx context.Context, in *call) (a answer, e Envelope, 
 	return a, e, failure
 }
 
-// err returns why an answer is no usable success: the failure, or the envelope's error;
-// nil if it is one.
+// err returns nil for a usable success. Otherwise it returns the failure or the envelope
+// as an error.
 func (in *call) err(a *answer, e *Envelope, failure string) error {
 	consistent := e.Success == (e.Code == CodeOK)
 	switch {
@@ -175,7 +176,7 @@ func (in *call) err(a *answer, e *Envelope, failure string) error {
 		TraceID: e.TraceID, Timestamp: e.Timestamp, RetryAfter: a.retryAfter, FieldErrors: e.fieldErrors(), Failure: failure}
 }
 
-// getOne decodes the data of one GET.
+// getOne sends one GET and decodes its data.
 func getOne[T any](ctx context.Context, c *Client, path, query string, decode func(*object, *Envelope) T) (T, error) {
 	var zero T
 	in := call{method: http.MethodGet, path: path, query: query}
@@ -192,7 +193,7 @@ func getOne[T any](ctx context.Context, c *Client, path, query string, decode fu
 
 const malformed = "malformed data: "
 
-// envelopeOf reads an answer's envelope, or says why there is none.
+// envelopeOf decodes the envelope of an answer, or says why there is none.
 func (c *Client) envelopeOf(a answer) (Envelope, string) {
 	switch {
 	case a.tooLarge:
@@ -212,17 +213,17 @@ func (c *Client) envelopeOf(a answer) (Envelope, string) {
 	return e, ""
 }
 
-// RetryAfter is the Retry-After response header (API: Limits). The zero value means an
-// absent header.
+// RetryAfter is the Retry-After response header (API: Limits). The zero value means that
+// the header was absent.
 type RetryAfter struct {
-	Present bool          // the header was there
+	Present bool          // the header was given
 	Valid   bool          // it was seconds or an HTTP date
-	Delay   time.Duration // wait from now; 0 for a past date; saturates, never wraps
+	Delay   time.Duration // wait from now; 0 for a past date; saturates on overflow
 }
 
-// ParseRetryAfter parses whole seconds, or an HTTP date relative to now. Very large
-// values are valid and saturate. Anything else, such as a negative number, is present
-// but not valid.
+// ParseRetryAfter parses whole seconds, or an HTTP date relative to now. Very large values
+// are valid and saturate. Anything else, such as a negative number, is present but not
+// valid.
 func ParseRetryAfter(text string, now time.Time) RetryAfter {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -248,7 +249,7 @@ func retryAfterOf(h http.Header, now time.Time) RetryAfter {
 		return RetryAfter{}
 	}
 	longest := RetryAfter{Present: true}
-	for _, v := range values { // of several headers the longest valid one counts
+	for _, v := range values { // the longest valid header counts
 		if r := ParseRetryAfter(v, now); r.Valid && r.Delay >= longest.Delay {
 			longest = r
 		}

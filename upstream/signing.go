@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// CanonicalQuery rewrites a raw query as the API signs it (API: Canonical string). It
-// decodes every key and value and percent-encodes it by RFC 3986 with upper-case
-// hexadecimal. It then sorts by encoded key and value, in the document's order, and
-// keeps repeats. A "+" stays a plus, as in RFC 3986. A "%" that starts no escape is
-// literal.
+// CanonicalQuery rewrites a raw query in the form that the API signs (API: Canonical
+// string). It decodes each key and value and encodes them again by RFC 3986, with
+// upper-case hexadecimal. It then sorts by encoded key and value, the order that the
+// document gives. Repeated keys stay. A "+" is a plus sign, as in RFC 3986. A "%" that
+// starts no escape is literal.
 func CanonicalQuery(rawQuery string) string {
 	var pairs [][2]string
 	for part := range strings.SplitSeq(rawQuery, "&") {
@@ -35,29 +35,29 @@ func CanonicalQuery(rawQuery string) string {
 }
 
 // CanonicalString joins the seven signed lines (API: Canonical string). path is the
-// escaped path exactly as sent, canonicalQuery comes from [CanonicalQuery], bodySHA256
-// from [BodyHash]. The method becomes upper case, the host lower case.
+// escaped path as sent, canonicalQuery comes from [CanonicalQuery], bodySHA256 from
+// [BodyHash]. It converts the method to upper case and the host to lower case.
 func CanonicalString(method, host, path, canonicalQuery, timestamp, nonce, bodySHA256 string) string {
 	return strings.Join([]string{strings.ToUpper(method), strings.ToLower(host), path, canonicalQuery, timestamp, nonce, bodySHA256}, "\n")
 }
 
-// BodyHash returns the lower-case hexadecimal SHA-256 of the raw body, line seven of the
-// canonical string.
+// BodyHash returns the lower-case hexadecimal SHA-256 of the raw body, the seventh line of
+// the canonical string.
 func BodyHash(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])
 }
 
-// Sign returns the lower-case hexadecimal HMAC-SHA256 of the canonical string under the
-// API Secret (API: Authentication).
+// Sign returns the lower-case hexadecimal HMAC-SHA256 of the canonical string, keyed with
+// the API Secret (API: Authentication).
 func Sign(secret, canonical string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(canonical))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// EscapeSegment percent-encodes one opaque identifier, once, as a path segment. Only RFC
-// 3986 unreserved characters stay.
+// EscapeSegment percent-encodes one opaque id as a path segment, once. Only RFC 3986
+// unreserved characters stay as they are.
 func EscapeSegment(id string) string {
 	return strings.ReplaceAll(url.QueryEscape(id), "+", "%20")
 }

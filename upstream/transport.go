@@ -1,4 +1,4 @@
-// The HTTP transport, which counts what it has written.
+// The HTTP transport, which counts the bytes it has written.
 
 package upstream
 
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// newTransport returns an HTTP/1.1 transport: one request per connection at a time, so
-// that a connection's written bytes belong to one request.
+// newTransport returns a transport for HTTP/1.1 only. A connection carries one request at
+// a time, and the bytes written belong to that request.
 func newTransport(roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -40,8 +40,9 @@ func newTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// checkProxyVariables refuses an unreadable proxy address: net/http would silently
-// bypass the proxy. The error does not repeat the address, which may contain a password.
+// checkProxyVariables refuses proxy addresses in the environment that cannot be parsed.
+// net/http would bypass the proxy without an error. The error does not repeat the address,
+// which may hold a password.
 func checkProxyVariables() error {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		text := os.Getenv(name) //nolint:forbidigo // the variables that net/http reads
@@ -79,14 +80,14 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// sentTrace follows one request and tells whether a byte of it may have left.
+// sentTrace follows one request and records whether a byte of it may have left.
 type sentTrace struct {
 	trace       httptrace.ClientTrace
-	asked       atomic.Bool // the transport reported that it looks for a connection
+	asked       atomic.Bool // the transport asked for a connection
 	got         atomic.Bool // it got a connection
 	conn        atomic.Pointer[countingConn]
 	before      atomic.Int64
-	earlierSent atomic.Bool // an earlier connection of this request had written
+	earlierSent atomic.Bool // an earlier connection of this request has written
 }
 
 func newSentTrace() *sentTrace {
@@ -117,15 +118,15 @@ func (t *sentTrace) wrote() bool {
 	return counting == nil || counting.writes.Load() != t.before.Load()
 }
 
-// maybeSent judges a failed round trip. canceled says that the context had ended: the
-// transport then does not wait for its writer, so with a connection bytes may still
-// leave.
+// maybeSent reports whether a failed round trip may have sent a byte. canceled means that
+// the context had ended. The transport then does not wait for its writer, and an open
+// connection may still send bytes.
 func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	switch {
 	case t.earlierSent.Load():
 		return true
 	case !t.got.Load():
-		return !ownTransport && !t.asked.Load() // a foreign transport that reports nothing
+		return !ownTransport && !t.asked.Load() // a custom transport without traces
 	case canceled:
 		return true
 	}

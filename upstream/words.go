@@ -1,4 +1,5 @@
-// Sanitises server text for storage and display: one line, printable, without
+// Sanitising of server text for storage and display: one printable line without
+// credentials. A sentence is cut where a word such as "password" precedes possible
 // credentials.
 
 package upstream
@@ -14,10 +15,10 @@ import (
 	"unicode/utf8"
 )
 
-// A server's text ends up in journals, logs and terminals. It is kept as one line of
-// printable text. It is dropped if it looks like proxy credentials: an address with a
-// user part, host:port:user:password, or a field called password. withoutCredentials
-// removes credentials from sentences.
+// credentialShapes matches the usual forms of proxy credentials: a URL with user info,
+// host:port:user:password, or a field called password. Text with a match is withheld
+// completely, because it would reach journals, logs and terminals. withoutCredentials
+// handles credentials in sentences.
 var credentialShapes = regexp.MustCompile(`(?i)[a-z0-9+.-]+://[^\s/@]*@|` +
 	`[^\s:@]+:[0-9]{2,5}:[^\s:]+:\S+|` +
 	`[^\s:@]+:[^\s@]+@[^\s@]+:[0-9]{2,5}|` +
@@ -25,15 +26,15 @@ var credentialShapes = regexp.MustCompile(`(?i)[a-z0-9+.-]+://[^\s/@]*@|` +
 
 const (
 	withheldWords = "(withheld: it looks like credentials)"
-	withheldCode  = "unreadable_code" // no code has this meaning, so it needs review
+	withheldCode  = "unreadable_code" // means nothing to any decision, and needs review
 )
 
-// wordsOf sanitises a server's text.
+// wordsOf sanitises a sentence from a server.
 func wordsOf(s string, limit int) string {
 	return bounded(withoutCredentials(nameOf(s, len(s))), limit)
 }
 
-// nameOf sanitises a server's text that is no sentence.
+// nameOf sanitises server text that is not a sentence.
 func nameOf(s string, limit int) string {
 	if strings.ContainsAny(s, ":=") && credentialShapes.MatchString(s) {
 		return withheldWords
@@ -41,7 +42,7 @@ func nameOf(s string, limit int) string {
 	return bounded(strings.TrimSpace(strings.Map(visible, s)), limit)
 }
 
-// visible drops characters that end a line, move a cursor or reverse text.
+// visible replaces runes that end a line, move the cursor or reverse text.
 func visible(r rune) rune {
 	if r == utf8.RuneError || !unicode.IsPrint(r) {
 		return ' '
@@ -49,7 +50,7 @@ func visible(r rune) rune {
 	return r
 }
 
-// codeOf keeps a text that may be a code, including future ones.
+// codeOf returns the code if its characters are plausible. Unknown codes pass.
 func codeOf(s string) Code {
 	for _, r := range s {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.' {
@@ -59,8 +60,8 @@ func codeOf(s string) Code {
 	return Code(bounded(s, 128))
 }
 
-// unquotedError is an error without its quotes: net/http quotes what it could not read,
-// which may be any part of a broken reply.
+// unquotedError is an error without its quoted text. net/http quotes what it could not
+// read, which may be any part of a broken reply.
 type unquotedError struct {
 	text  string
 	cause error
@@ -77,14 +78,14 @@ func unquoted(err error) error {
 	return &unquotedError{strings.TrimRight(text, " :") + " (what it said is withheld)", err}
 }
 
-// A sentence can name a credential without punctuation: "the password hunter2 is too
-// weak". After a credential word, a text is kept while it continues with listed plain
-// words: any other may be the credential.
+// credentialWord matches words that may introduce a credential, as in "the password
+// hunter2 is too weak". Text after such a word is kept only while it consists of
+// plainWords. Any other word may be the credential.
 var credentialWord = regexp.MustCompile(`(?i)password|passwd|passphrase|passcode|user[ _-]*name|credential|secret|connection[ _-]*(string|data|details)|` +
 	`api[ _-]*key|密码|密碼|口令|用户名|用戶名|账号|帳號|密钥|密鑰|凭证|凭据|令牌|` +
 	`(^|[^a-z])(pass|pwd|pw|user|login|token|auth|authorization|bearer)([^a-z]|$)`)
 
-// plainWords are the words of refusals about credentials.
+// plainWords are the words of usual messages about credentials.
 var plainWords = strings.Fields(`a an the is are was were be been being has have had do does did must may might can cannot could should shall will
 would not no nor none and or but if of for in on at to by with without from into as than then too also only very again already still yet this
 that these those it its your their our each any all one both either neither same other another there here which when while where about
@@ -103,16 +104,16 @@ const (
 	withheldRest = "(the rest is withheld: it may be credentials)"
 )
 
-// withoutCredentials removes possible credentials near a credential word: before it each
-// word that is not in the dictionary, after it everything from the first word that is
-// not plain.
+// withoutCredentials removes possible credentials around a credential word. Before the
+// word it withholds every word that is not in the dictionary. After it, it cuts the text
+// at the first word that is not plain.
 func withoutCredentials(s string) string {
 	at := credentialWord.FindStringIndex(s)
 	if at == nil {
 		return s
 	}
 	word, rest := s[at[0]:at[1]], s[at[1]:]
-	if word[len(word)-1] == ' ' { // the separator belongs to the rest
+	if word[len(word)-1] == ' ' { // the character after the word belongs to the rest
 		word, rest = word[:len(word)-1], " "+rest
 	}
 	return onlyDictionary(s[:at[0]]) + word + onlyPlain(rest)
@@ -123,7 +124,7 @@ func onlyPlain(rest string) string {
 	var kept strings.Builder
 	for i, word := range strings.SplitAfter(rest, " ") {
 		bare := strings.ToLower(strings.Trim(word, ` .,;!?()"'`))
-		glued := i == 0 && bare != "" && bare != "s" // to the word for credentials
+		glued := i == 0 && bare != "" && bare != "s" // attached to the credential word
 		if glued || bare != "" && bare != "s" && !slices.Contains(plainWords, bare) && !fewDigits(bare) {
 			return strings.TrimRight(kept.String(), " ") + " " + withheldRest
 		}
@@ -134,7 +135,7 @@ func onlyPlain(rest string) string {
 
 func fewDigits(s string) bool { return len(s) <= 2 && strings.Trim(s, "0123456789") == "" }
 
-// onlyDictionary withholds each word of a text that is not in the dictionary.
+// onlyDictionary withholds each word that does not match the dictionary.
 func onlyDictionary(s string) string {
 	words := strings.SplitAfter(s, " ")
 	for i, word := range words {
@@ -145,8 +146,8 @@ func onlyDictionary(s string) string {
 	return strings.Join(words, "")
 }
 
-// dictionary matches words and abbreviations, field names, the document's public ids,
-// numbers, and words of other scripts.
+// dictionary matches words and abbreviations, field names, public ids as in the provider's
+// document, numbers, and words of other scripts.
 var dictionary = regexp.MustCompile(`^[(]*(` +
 	`[A-Za-z]?[a-z]*([-/'][a-z]+)*|[A-Z]{2,5}s?|` +
 	`[a-z]+([_.][a-z0-9]+|\[[0-9]+\])*|` +
@@ -155,11 +156,11 @@ var dictionary = regexp.MustCompile(`^[(]*(` +
 
 func inDictionary(word string) bool { return dictionary.MatchString(word) }
 
-// fieldWords bounds the text of data.errors, in bytes.
+// fieldWords limits the text of data.errors, in bytes.
 const fieldWords = 400
 
-// fieldWordsOf describes which fields data.errors names and why. The document does not
-// give its entries (API: Errors): objects name fields, lists hold messages, text is a
+// fieldWordsOf describes data.errors as text. The document does not give its structure
+// (API: Errors). Object keys are field names, lists hold several messages, and text is a
 // message.
 func fieldWordsOf(raw json.RawMessage) string {
 	var v any
@@ -171,7 +172,7 @@ func fieldWordsOf(raw json.RawMessage) string {
 	return bounded(strings.Join(said, "; "), fieldWords)
 }
 
-// collectWords walks a value and adds each message after the path of its field.
+// collectWords walks a value and adds each message with the path of its field.
 func collectWords(path string, v any, said *[]string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -194,7 +195,7 @@ func collectWords(path string, v any, said *[]string) {
 	}
 }
 
-// fieldNames matches a field path. Other keys may hold any text.
+// fieldNames matches a field's path. Other keys may hold any text.
 var fieldNames = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
 
 func fieldOf(path string) string {
@@ -204,9 +205,9 @@ func fieldOf(path string) string {
 	return withheldWord
 }
 
-// valueWords sanitises a message of data.errors, which often repeats what was sent.
-// Words that are not in the dictionary are withheld, and under a credential's name
-// everything that is not plain.
+// valueWords sanitises a message of data.errors, which often repeats the submitted value.
+// It withholds words that are not in the dictionary. Under a credential's name it
+// withholds all that is not plain.
 func valueWords(path, value string) string {
 	if credentialWord.MatchString(path) {
 		return strings.TrimSpace(onlyPlain(" " + nameOf(value, len(value))))

@@ -1,4 +1,4 @@
-// Post: the two writes, each sent once, and everything known of their replies.
+// The two writes, each sent once, and their replies.
 
 package upstream
 
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// WriteKind says which of the two writes of the API a [Write] is.
+// WriteKind selects one of the API's two writes.
 type WriteKind int
 
 // The two writes (API: Endpoints).
@@ -30,16 +30,16 @@ const (
 
 var writePaths = map[WriteKind]string{WriteOrder: ordersPath, WriteRenewal: renewPath}
 
-// Write is one POST, byte for byte.
+// Write is one POST request.
 type Write struct {
 	Kind      WriteKind
 	Key       string    // Idempotency-Key: printable ASCII, 1 to 255 bytes, no space at its ends
-	Body      []byte    // sent and signed exactly so
-	Timestamp time.Time // X-API-Timestamp; zero: the clock now
+	Body      []byte    // sent and signed as given
+	Timestamp time.Time // X-API-Timestamp; zero: now
 	Scenario  string    // X-Service-Sandbox-Scenario, such as ScenarioDelayed; orders in a sandbox only
 }
 
-// call returns the request of a write; an error says why it must not be sent.
+// call builds the request of a write. It returns an error if the write is invalid.
 func (w Write) call(env Environment) (call, error) {
 	path, ok := writePaths[w.Kind]
 	switch {
@@ -55,32 +55,32 @@ func (w Write) call(env Environment) (call, error) {
 	return call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}, nil
 }
 
-// Reply is everything known of one POST attempt. It decides nothing.
+// Reply is what is known about one POST attempt. It makes no decisions.
 type Reply struct {
-	Sent       bool   // false: certainly not one byte of the request was written
-	Failure    string // transport or decoding failure in words, without secrets; "" when the envelope was read
-	HTTPStatus int    // 0: no response header came
-	Envelope   bool   // the body was an envelope of the document
+	Sent       bool   // false: no byte of the request was written
+	Failure    string // transport or decoding failure, without secrets; "" if the envelope was read
+	HTTPStatus int    // 0: no response header
+	Envelope   bool   // the body was a valid envelope
 	Success    bool
 	Code       Code
 	Message    string
 	TraceID    string
-	ServerTime time.Time // the envelope's timestamp, UTC; zero when not given
+	ServerTime time.Time // the envelope's timestamp, UTC; zero if absent
 	RetryAfter RetryAfter
-	Order      *CreatedOrder // a successful order creation whose data could be read
-	Renewal    *Renewal      // a renewal's result, of a success or of the 422
-	Fields     string        // which fields data.errors names and why; "" if none
-	Malformed  string        // the envelope was read, its data could not (fully) be: why
+	Order      *CreatedOrder // a created order whose data could be read
+	Renewal    *Renewal      // a renewal's result, after success or HTTP 422
+	Fields     string        // the messages of data.errors by field; "" if none
+	Malformed  string        // why the envelope's data could not be decoded completely
 }
 
-// Post sends one write once and reports what is known of it. It never returns an
-// error: a request that could not even be built is a Reply with Sent false.
+// Post sends one write once and returns what is known about it. It never returns an error.
+// If the request could not be built, Reply.Sent is false.
 func (c *Client) Post(ctx context.Context, w Write) Reply {
 	reply, _ := c.post(ctx, w)
 	return reply
 }
 
-// post is Post, with the reply's error.
+// post is Post that also returns the failure as an error.
 func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	in, err := w.call(c.environment)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	return r, in.err(&a, &e, failure)
 }
 
-// decode decodes the data of a reply to a kind of write.
+// decode decodes the data of a reply to a write.
 func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
 	switch kind {
 	case WriteOrder:
@@ -119,9 +119,9 @@ func hasRenewalStatus(e *Envelope) bool {
 	return err == nil && o.raw("status") != nil
 }
 
-// CreateOrder posts an order and returns a result or an error. It is for programs that
+// CreateOrder posts an order and returns the result or an error. It is for programs that
 // keep no record of attempts. Errors are *Error and *TransportError. After either the
-// order may exist, unless TransportError.Sent is false: call again with the same key and
+// order may exist, unless TransportError.Sent is false. Retry with the same key and
 // request.
 func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (CreatedOrder, error) {
 	body, err := OrderBody(r)
@@ -135,9 +135,9 @@ func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (C
 	return *reply.Order, nil
 }
 
-// Renew posts a renewal. An all-failed renewal (HTTP 422) returns its Renewal and an
-// *Error of CodeOperationFailed. A nil error does not mean that every proxy was renewed:
-// read the lists (API: renew, rule 1).
+// Renew posts a renewal. If all items failed (HTTP 422), it returns the Renewal and an
+// *Error with CodeOperationFailed. A nil error does not mean that every proxy was renewed:
+// check the lists (API: renew, rule 1).
 func (c *Client) Renew(ctx context.Context, key string, r RenewRequest) (Renewal, error) {
 	body, err := RenewBody(r)
 	if err != nil {
@@ -151,10 +151,11 @@ func (c *Client) Renew(ctx context.Context, key string, r RenewRequest) (Renewal
 }
 
 const (
-	DayStep       = 30   // durations are multiples of it
-	MaxRenewDays  = 1095 // of one renewal
+	DayStep       = 30   // durations are multiples of this
+	MaxRenewDays  = 1095 // in one renewal
 	MaxOrderLines = 50
-	MaxQuantity   = 2000 // per order, and per line
-	// MaxSkew is how far a request's timestamp may be from the provider's clock.
+	MaxQuantity   = 2000 // per order and per line
+	// MaxSkew is the largest allowed difference between a request's timestamp and the
+	// provider's clock.
 	MaxSkew = 5 * time.Minute
 )

@@ -1,5 +1,5 @@
-// Checks of authentication: headers, signatures, timestamps, nonces, further keys and the
-// other environment.
+// Checks of authentication: headers, signatures, timestamps, nonces, additional keys and
+// the other environment.
 
 package conformance
 
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// authFailure is one way in which a request's authentication is wrong.
+// authFailure is a request with one authentication error.
 type authFailure struct {
 	name, what string
-	code       string // "": the document names only the refusal
+	code       string // "": the document gives no code
 	damage     func(s *session, d *draft)
 	resign     bool
 	section    string
@@ -61,7 +61,7 @@ var authDetails = []authFailure{
 	{"no_timestamp", "without a timestamp", "", func(_ *session, d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
 }
 
-// signedAs is a good request, signed anew after something in it was changed.
+// signedAs returns a valid request that is changed before signing.
 func signedAs(change func(*draft)) request {
 	r := get("/api/v1/account")
 	r.damage, r.resign = change, true
@@ -70,7 +70,7 @@ func signedAs(change func(*draft)) request {
 
 func withNonce(nonce string) request { return signedAs(func(d *draft) { d.nonce = nonce }) }
 
-// sentWith is a good request, changed after it was signed.
+// sentWith returns a valid request that is changed after signing.
 func sentWith(change func(*draft)) request {
 	r := get("/api/v1/account")
 	r.damage = change
@@ -127,7 +127,7 @@ func (f authFailure) check(id string, e endpoint) Check {
 	})
 }
 
-// stampChecks are the forms of a timestamp, and how nonces are distinguished.
+// stampChecks check the forms of timestamps, and which nonces are distinct.
 func stampChecks() []Check {
 	var out []Check
 	for _, f := range []struct {
@@ -189,7 +189,7 @@ func keyChecks() []Check {
 		}).atEnd())
 }
 
-// elsewhere sends to the other environment's address.
+// elsewhere sends a request to the other environment.
 func (s *session) elsewhere(r request) (reply, string) {
 	if s.cfg.OtherBaseURL == "" {
 		return reply{}, "needs the other environment's address"
@@ -203,7 +203,7 @@ func (s *session) elsewhere(r request) (reply, string) {
 	return there.send(r), ""
 }
 
-// thereChecks observe that the same account's other environment knows nothing of this one.
+// thereChecks check that the account's other environment shares no data with this one.
 func thereChecks() []Check {
 	there := func(code string, ask step[request]) judgement {
 		return given(as(RoleThere, "", "a key of the role there", ask), func(s *session, r request) finding {
@@ -233,7 +233,7 @@ func noncePerKey(s *session) finding {
 	return signatureAccepted(s.send(r))
 }
 
-// scopeChecks observe that a key with one scope opens its endpoints and no other.
+// scopeChecks check that a key with one scope may use its endpoints and no others.
 func scopeChecks() []Check {
 	scopes := []string{"account:read", "wallet:read", "offers:read", "orders:read", "orders:write", "proxies:read", "proxies:write"}
 	return each(scopes, func(scope string) []Check {
@@ -250,7 +250,7 @@ func scopeChecks() []Check {
 	})
 }
 
-// as asks with a further key, and says what key that needs.
+// as sends a request with an additional key. what describes the key if it is missing.
 func as(role Role, scope, what string, made step[request]) step[request] {
 	return func(s *session) (request, string) {
 		r, why := made(s)
@@ -261,7 +261,7 @@ func as(role Role, scope, what string, made step[request]) step[request] {
 	}
 }
 
-// foreign asks for something of this account with another account's key.
+// foreign requests a resource of this account with another account's key.
 func foreign(made step[request]) step[request] {
 	return as(RoleOther, "", "a key of another account", made)
 }

@@ -1,4 +1,4 @@
-// The table of purchases and renewals that a run makes, and how it pays for them.
+// The purchases and renewals of a run, and how it pays for them.
 
 package conformance
 
@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// purchase is in one of two tables, so that the sum is known before.
+// purchase is an entry of one of two tables, which make the total known in advance.
 type purchase struct {
 	name, scenario string
 	quantity, days int64
-	times          int64 // how often it would be charged at most
+	times          int64 // most times it may be charged
 	needsControl   bool
-	sandbox        bool // makes sense in a sandbox only
+	sandbox        bool // only useful in a sandbox
 }
 
 var purchases = []purchase{
@@ -32,7 +32,7 @@ var purchases = []purchase{
 	{name: "cidrs", quantity: 1, days: 30},
 }
 
-// renewals are the proxies that the run renews, all of them bought by it.
+// renewals are the renewals of a run, all of proxies that it bought.
 var renewals = []purchase{
 	{name: "one", quantity: 1, days: 30}, {name: "two", quantity: 2, days: 30}, {name: "longest", quantity: 1, days: 1080},
 	{name: "concurrent", quantity: 1, days: 30},
@@ -44,15 +44,15 @@ func findPurchase(table []purchase, name string) purchase {
 	return table[slices.IndexFunc(table, func(p purchase) bool { return p.name == name })]
 }
 
-// offer is what the run buys: of those for 30 days in twos the one that shows most, and of
-// such the cheapest.
+// offer is the offer that the run buys: the cheapest of those for 30 days and quantity two
+// that allow the most checks.
 type offer struct {
 	code            string
 	cents, base     int64
 	days            []int64
 	country, region string
 	cidr            string
-	second          *offer // another one with a line of its own, where there is one
+	second          *offer // another offer for a second line, if there is one
 }
 
 func (o offer) estimate(p purchase) int64 {
@@ -64,7 +64,7 @@ func (o offer) estimate(p purchase) int64 {
 	return (o.cents*p.quantity*p.days + base - 1) / base * max(p.times, 1)
 }
 
-// chosenOffer asks for a quote whose figures every purchase keeps to.
+// chosenOffer requests a quote that covers the quantity and duration of every purchase.
 func (s *session) chosenOffer() (offer, string) {
 	return try(s, "chosen offer", func() (offer, string) {
 		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
@@ -89,7 +89,8 @@ func (s *session) chosenOffer() (offer, string) {
 	})
 }
 
-// dearest has the highest unit price of all quotes: it may depend on quantity and duration.
+// dearest returns the offer with the highest unit price of all quotes, because the price
+// may depend on quantity and duration.
 func (s *session) dearest(o offer) offer {
 	for _, p := range slices.Concat(purchases, renewals) {
 		quantity, days := strconv.FormatInt(p.quantity, 10), strconv.FormatInt(p.days, 10)
@@ -105,7 +106,8 @@ func (s *session) dearest(o offer) offer {
 	return o
 }
 
-// shows counts what the offer can show: other durations, and CIDRs where their field is named.
+// shows counts the checks that the offer allows: other durations, and CIDRs if their field
+// is named.
 func (o offer) shows(cidrField string) (n int) {
 	for _, p := range purchases {
 		if p.days != 30 && slices.Contains(o.days, p.days) {
@@ -135,7 +137,7 @@ func readOffer(o map[string]any) offer {
 	return out
 }
 
-// planCents is what all purchases and renewals cost, refunds not counted.
+// planCents returns the cost of all purchases and renewals, before refunds.
 func (s *session) planCents() (sum int64) {
 	o, why := s.chosenOffer()
 	if why != "" {
@@ -149,15 +151,15 @@ func (s *session) planCents() (sum int64) {
 	return sum
 }
 
-// paid is a request that may charge, with its reply and the wallet around it.
+// paid is a request that may charge, its reply and the wallet before and after.
 type paid struct {
-	why     string // there is none, or it did not succeed
+	why     string // why there is no successful reply
 	request request
 	reply   reply
 	around
 }
 
-// unsent is why there is no reply at all.
+// unsent returns why there is no reply at all.
 func (p *paid) unsent() string {
 	if p.reply.status != 0 || p.reply.err != nil {
 		return ""
@@ -171,11 +173,11 @@ func (s *session) pay(r request) paid {
 	return p
 }
 
-// bought is an order from its creation to its end.
+// bought is an order from creation to its end.
 type bought struct {
 	paid
 	orderNo string
-	reads   []reply // of the detail, the last one at the end
+	reads   []reply // details in order, the final one last
 	ended   bool
 	closing int64 // wallet at the end
 }
@@ -187,7 +189,7 @@ func (b *bought) last() *reply {
 	return &b.reads[len(b.reads)-1]
 }
 
-// buy makes one purchase of the table once and follows it to its end.
+// buy makes one purchase of the table once and polls it to its end.
 func (s *session) buy(name string) *bought {
 	return memo(s, "buy "+name, func() *bought {
 		r, _, why := s.orderOf(name)
@@ -204,7 +206,7 @@ func (s *session) buy(name string) *bought {
 	})
 }
 
-// orderOf is a purchase of the table under a key of its own, not sent yet, with its price.
+// orderOf returns a purchase of the table under its own key, unsent, with its price.
 func (s *session) orderOf(name string) (r request, sum int64, why string) {
 	o, why := s.chosenOffer()
 	p := findPurchase(purchases, name)
@@ -244,7 +246,7 @@ func (s *session) orderBody(o offer, p purchase) []byte {
 	return raw
 }
 
-// follow reads the order again only after poll_after_seconds, and no more once it is null.
+// follow polls the order after poll_after_seconds, and stops once it is null.
 func (s *session) follow(b *bought) {
 	const maxReads = 200
 	var waited time.Duration
@@ -266,7 +268,7 @@ func (s *session) follow(b *bought) {
 
 func inProgress(status string) bool { return status == "paid" || status == "procuring" }
 
-// final gives the order's last detail, or why there is none.
+// final returns the order's last detail, or why there is none.
 func (b *bought) final() (map[string]any, string) {
 	switch {
 	case b.why != "":
@@ -279,12 +281,12 @@ func (b *bought) final() (map[string]any, string) {
 	return b.last().data(), ""
 }
 
-// orderMade gives a purchase once it has a number, and so a read of its detail.
+// orderMade returns a purchase once it has a number. Its detail can then be read.
 func orderMade(name string) step[*bought] {
 	return func(s *session) (*bought, string) { b := s.buy(name); return b, b.why }
 }
 
-// delivered gives a purchase once it has its last detail.
+// delivered returns a purchase once it has its last detail.
 func delivered(name string) step[*bought] {
 	return func(s *session) (*bought, string) {
 		b := s.buy(name)
@@ -297,7 +299,7 @@ func delivered(name string) step[*bought] {
 type renewed struct {
 	paid
 	ids    []string
-	expiry [2]map[string]time.Time // of each id before and after
+	expiry [2]map[string]time.Time // of each id, before and after
 }
 
 // renew makes one renewal of the table once.
@@ -317,7 +319,7 @@ func (s *session) renew(name string) *renewed {
 	})
 }
 
-// renewalOf is a renewal of the table, not sent yet.
+// renewalOf returns a renewal of the table, unsent.
 func (s *session) renewalOf(name string) (r request, ids []string, why string) {
 	p := findPurchase(renewals, name)
 	o, why := s.chosenOffer()
@@ -350,7 +352,7 @@ func (s *session) expiries(ids []string) map[string]time.Time {
 	return out
 }
 
-// renewalMade gives a renewal that was carried out.
+// renewalMade returns a renewal that was executed.
 func renewalMade(name string) step[*renewed] {
 	return func(s *session) (*renewed, string) { r := s.renew(name); return r, r.why }
 }

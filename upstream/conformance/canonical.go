@@ -1,4 +1,4 @@
-// Checks of the canonical string that is signed.
+// Checks of the signed canonical string.
 
 package conformance
 
@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// canonicalChecks ask for offers. What counts is whether the signature is accepted, not what
-// is found.
+// canonicalChecks request offers. They check only whether the signature is accepted.
 func canonicalChecks() []Check {
 	offers := func(v variant) request {
 		r := get("/api/v1/offers", v.pairs...)
@@ -30,7 +29,7 @@ func canonicalChecks() []Check {
 
 type variant struct {
 	id, what string
-	sent     string // query or body; of a query, empty: the canonical form
+	sent     string // query or body; empty query: the canonical form
 	pairs    []pair
 	signed   string // of wrongCanonical
 	open     bool
@@ -110,7 +109,7 @@ func hostChecks() []Check {
 	}
 }
 
-// pathChecks record what a server makes of the escaped path: the document leaves it open.
+// pathChecks record how a server treats the escaped path, which the document leaves open.
 func pathChecks() []Check {
 	return each([][2]string{{"space", "a b"}, {"slash", "a/b"}, {"utf8", "日本"}, {"percent", "100%"}, {"plus", "a+b"}}, func(id [2]string) []Check {
 		return each([]string{"orders", "proxies"}, func(resource string) []Check {

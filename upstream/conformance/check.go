@@ -1,4 +1,4 @@
-// The form of a check, its verdicts, and what checks are made of.
+// Checks, their verdicts, and their building blocks.
 
 package conformance
 
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Verdict is what a check came to.
+// Verdict is the result of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	OK       Verdict = "ok"        // the server does what the document says
 	Differs  Verdict = "differs"   // it does not
-	NotShown Verdict = "not shown" // the document leaves it open, or no occasion showed it; Seen says what was seen
+	NotShown Verdict = "not shown" // the document leaves it open, or nothing showed it; Seen says what was seen
 	NotRun   Verdict = "not run"   // it could not be observed; Seen says why
 )
 
@@ -23,11 +23,11 @@ const (
 type Check struct {
 	ID       string `json:"id"`        // stable, such as auth.stale_timestamp.6m
 	Section  string `json:"section"`   // heading of the API document
-	Sentence string `json:"sentence"`  // what should be so
-	Costs    bool   `json:"costs"`     // it needs something bought
+	Sentence string `json:"sentence"`  // the expected behaviour
+	Costs    bool   `json:"costs"`     // it needs a purchase
 	Open     bool   `json:"not_shown"` // the document says "not shown": it records and never fails
 
-	only  environment // "": both
+	only  environment // "": both environments
 	phase phase
 	run   judgement
 }
@@ -44,12 +44,12 @@ const (
 )
 
 const (
-	portable   phase = iota // needs no more than the API
+	portable   phase = iota // needs only the API
 	controlled              // needs the control interface, moves the clock or disables the key
-	last                    // judges all that was seen
+	last                    // judges everything seen in the run
 )
 
-// rule is a check that costs nothing, of both environments. Its methods say what else it is.
+// rule returns a free check for both environments. Its methods change these properties.
 func rule(id, section, sentence string, run judgement) Check {
 	return Check{ID: id, Section: section, Sentence: sentence, run: run}
 }
@@ -65,7 +65,7 @@ func (c Check) chosen(cfg *Config) bool {
 	})
 }
 
-// finding is a verdict with what led to it.
+// finding is a verdict and its reason.
 type finding struct {
 	verdict Verdict
 	seen    string
@@ -80,7 +80,7 @@ func notShown(format string, args ...any) finding {
 }
 func notRun(format string, args ...any) finding { return finding{NotRun, fmt.Sprintf(format, args...)} }
 
-// when is the first finding where the condition holds, or else the second.
+// when returns then if the condition holds, and otherwise the other finding.
 func when(holds bool, then, otherwise finding) finding {
 	if holds {
 		return then
@@ -99,16 +99,16 @@ func refusing(codes ...string) func(reply) finding {
 	return func(r reply) finding { return refused(r, codes...) }
 }
 
-// refusedAnyhow wants a refusal whose code the document does not give.
+// refusedAnyhow expects a refusal whose code the document does not give.
 func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
 
-// accepted wants a reply without any of the codes.
+// accepted expects a reply without any of the codes.
 func accepted(r reply, codes ...string) finding {
 	wrong := r.err != nil || r.envelope == nil || slices.Contains(codes, r.code())
 	return when(wrong, differs("%s", r.seen()), ok("%s", r.seen()))
 }
 
-// signatureAccepted wants anything but a refusal of the signature.
+// signatureAccepted expects anything but a refusal of the signature.
 func signatureAccepted(r reply) finding {
 	return accepted(r, "invalid_signature", "stale_timestamp", "replayed_nonce")
 }
@@ -117,18 +117,19 @@ func succeeds(r reply) finding {
 	return when(r.succeeded(), ok("%s", r.seen()), differs("%s", r.seen()))
 }
 
-// recorded wants nothing: the document leaves open what comes.
+// recorded accepts every reply, because the document leaves it open.
 func recorded(r reply) finding { return ok("%s", r.seen()) }
 
-// wants sends the request and judges the reply: most statements are no more.
+// wants returns a judgement that sends the request and judges the reply. Most checks need
+// no more.
 func (r request) wants(judge func(reply) finding) judgement {
 	return func(s *session) finding { return judge(s.send(r)) }
 }
 
-// step is something that a run makes for its checks, with the reason where it cannot.
+// step prepares something for the run's checks, or says why it cannot.
 type step[T any] = func(*session) (T, string)
 
-// given judges what a step of the run made, or says why there is nothing to judge.
+// given judges the result of a step, or reports why there is none.
 func given[T any](made step[T], judge func(*session, T) finding) judgement {
 	return func(s *session) finding {
 		got, why := made(s)
@@ -139,7 +140,7 @@ func given[T any](made step[T], judge func(*session, T) finding) judgement {
 	}
 }
 
-// asks sends the request that a step of the run makes possible.
+// asks sends the request prepared by a step.
 func asks(made step[request], judge func(reply) finding) judgement {
 	return given(made, func(s *session, r request) finding { return judge(s.send(r)) })
 }
@@ -152,7 +153,7 @@ func reading(name string, judge func(s *session, data map[string]any) finding) j
 	}
 }
 
-// group is what the checks of one subject have in common.
+// group holds the common properties of the checks of one subject.
 type group struct {
 	prefix, section, what string
 	paid                  bool
@@ -163,7 +164,7 @@ func (g group) rule(id, sentence string, run judgement) Check {
 	return Check{ID: g.prefix + "." + id, Section: g.section, Costs: g.paid, only: g.only, Sentence: g.what + " " + sentence, run: run}
 }
 
-// each puts the checks of every row of a table together.
+// each concatenates the checks of every row of a table.
 func each[T any](rows []T, checks func(T) []Check) (out []Check) {
 	for _, row := range rows {
 		out = append(out, checks(row)...)
@@ -171,7 +172,7 @@ func each[T any](rows []T, checks func(T) []Check) (out []Check) {
 	return out
 }
 
-// The sections of the API document, as its headings have them.
+// The sections of the API document, by their headings.
 const (
 	secEnvelope    = "Response envelope"
 	secConventions = "General conventions"
@@ -201,15 +202,15 @@ const (
 	secVersioning  = "Versioning"
 )
 
-// Sections names the headings of the document that checks belong to.
+// Sections returns the headings of the document that have checks.
 func Sections() []string {
 	return []string{secConventions, secEnvelope, secAccount, secWallet, secOffer, secOrder, secProxy, secRenewal, secPage, secOrderState,
 		secRenewState, secIdempotency, secOffers, secCreate, secOrders, secDetail, secProxies, secRenew, secPagination, secScenario,
 		secCredentials, secHeaders, secCanonical, secErrors, secLimits, secVersioning}
 }
 
-// List gives all checks in the order of the document's sections, for both
-// environments and with everything that can be configured.
+// List returns all checks in the document's order, for both environments and with every
+// option configured.
 func List() []Check {
 	all := slices.Concat(envelopeChecks(), fieldChecks(), moneyChecks(), stateChecks(), idempotencyChecks(), offerChecks(),
 		orderChecks(), renewChecks(), pageChecks(), scenarioChecks(), scopeChecks(), authChecks(), canonicalChecks(),

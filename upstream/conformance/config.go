@@ -1,4 +1,4 @@
-// What a run observes, with which keys, and how much it may spend.
+// The configuration of a run: server, keys and spending limit.
 
 package conformance
 
@@ -16,71 +16,71 @@ import (
 	"time"
 )
 
-// Config says what is observed and how far the observation may go.
+// Config configures a run.
 type Config struct {
 	BaseURL    string // https://…, or http:// to loopback
 	AppID      string // begins with sbx_app_ or live_app_
 	Secret     string // never printed
 	Production bool   // must agree with the App ID; makes the run read-only unless MaxCents allows more
-	MaxCents   *int64 // most that may be spent, in cents; nil: what the chosen checks need in a sandbox, nothing in production
-	SignPort   bool   // whether the signed host carries the port; the document leaves it open
+	MaxCents   *int64 // spending limit in cents; nil: what the chosen checks need in a sandbox, nothing in production
+	SignPort   bool   // include the port in the signed host; the document leaves it open
 
-	Keys         []Key  // further keys, for scopes, other accounts and refusals
-	OtherBaseURL string // the other environment's address, to see that keys cannot be mixed
-	ControlURL   string // the control interface of Perennial's sandbox; "": its checks are not run
-	CIDRField    string // the name of an order line's CIDRs, which the document does not give
-	Section      string // only checks whose id or section begins so, whatever the case; several with commas
+	Keys         []Key  // additional keys, for scopes, other accounts and refusals
+	OtherBaseURL string // the other environment's address, to check that keys do not work there
+	ControlURL   string // control interface of Perennial's sandbox; "": skip its checks
+	CIDRField    string // field name of an order line's CIDRs, which the document does not give
+	Section      string // comma-separated prefixes of the ids or sections of the checks to run, ignoring case
 
 	UserAgent string                                     // default "perennial-conformance/1"
 	Clock     func() time.Time                           // default: the system's clock
 	Wait      func(context.Context, time.Duration) error // default: a timer
-	Transport http.RoundTripper                          // default: an own HTTP/1.1 transport
+	Transport http.RoundTripper                          // default: HTTP/1.1, owned by the run
 
-	Announce func(Plan)   // called once, before the first request that is not a GET
+	Announce func(Plan)   // called once, before the first request other than GET
 	Progress func(Result) // called after each check
 }
 
 const (
 	timeout  = 30 * time.Second // of one request
-	patience = 3 * time.Minute  // with one order until it ends, and with a rate limit
+	patience = 3 * time.Minute  // for one order to end, and for a rate limit
 )
 
-// Key is a further key. All but those of [RoleThere] are of the same environment.
+// Key is an additional key. All but those of [RoleThere] belong to the same environment.
 type Key struct {
 	Role   Role   `json:"role"`
 	AppID  string `json:"app_id"`
 	Secret string `json:"secret"`
-	Scope  string `json:"scope,omitempty"` // of RoleScope: the only scope that it has
+	Scope  string `json:"scope,omitempty"` // for RoleScope: its only scope
 }
 
-// Role is what a further key is for.
+// Role is the purpose of an additional key.
 type Role string
 
-// The roles of further keys.
+// The roles of additional keys.
 const (
 	RoleScope   Role = "scope"         // has exactly the scope in Key.Scope
 	RoleSame    Role = "same_account"  // all scopes, the same account
 	RoleOther   Role = "other_account" // all scopes, another account
 	RoleRevoked Role = "revoked"       // disabled
-	RoleOutside Role = "outside"       // may not be used from here
+	RoleOutside Role = "outside"       // not permitted from this address
 	RoleThere   Role = "there"         // all scopes, the same account in the other environment, at OtherBaseURL
 )
 
-// Plan is what a run is going to do, announced before it begins.
+// Plan describes a run before it begins.
 type Plan struct {
 	Environment string // sandbox or production
-	Checks      int    // how many were chosen
-	MaxCents    int64  // the run spends at most so much on a server that follows the document
+	Checks      int    // number of chosen checks
+	MaxCents    int64  // spending limit, if the server follows the document
 	Currency    string
 }
 
-// ErrConfig is a configuration that cannot be used.
+// ErrConfig reports an invalid configuration.
 var ErrConfig = errors.New("conformance: configuration")
 
-// ErrUnreachable is a server that gave no reply to the first request.
+// ErrUnreachable reports a server that did not reply to the first request.
 var ErrUnreachable = errors.New("conformance: no reply")
 
-// ErrKey is a key that the server did not accept; without one nothing can be observed.
+// ErrKey reports that the server refused the key. Nothing can be checked without one.
 var ErrKey = errors.New("conformance: the key was refused")
 
 func (c *Config) environment() string {
@@ -127,7 +127,7 @@ func (k *Key) validate(prefix string) error {
 	return nil
 }
 
-// parseAddress keeps a secret's signature from crossing a network in the clear.
+// parseAddress refuses addresses that would send signatures over a network in clear text.
 func parseAddress(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
@@ -158,7 +158,7 @@ func (c *Config) fillDefaults() {
 	}
 }
 
-// newTransport uses HTTP/1.1, follows no redirect and compresses nothing.
+// newTransport returns a transport with HTTP/1.1 and without redirects and compression.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

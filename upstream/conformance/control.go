@@ -1,5 +1,5 @@
-// Checks that use the control interface of Perennial's sandbox: a run moves the clock,
-// disables its key, empties the wallet and asks for outcomes, and undoes all of it.
+// Checks that use the control interface of Perennial's sandbox. They move the clock,
+// disable the key, empty the wallet and request outcomes, and undo all of it.
 
 package conformance
 
@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// command goes through even when the run was interrupted: it may undo another.
+// command sends a control request, even after an interrupt, because it may undo an earlier
+// one.
 func (s *session) command(method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -40,7 +41,7 @@ func (s *session) command(method, path string, in, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// between runs do after begin, and undoes with end what begin did.
+// between calls begin, do and end, which undoes begin.
 func (s *session) between(begin, end func() error, failed string, do func() finding) finding {
 	if err := begin(); err != nil {
 		return notRun("%s", err)
@@ -52,7 +53,7 @@ func (s *session) between(begin, end func() error, failed string, do func() find
 	return out
 }
 
-// atClock runs do with the server's clock moved, and moves it back.
+// atClock calls do with the server's clock moved, and moves it back.
 func (s *session) atClock(by time.Duration, do func() finding) finding {
 	original := int64(s.skew.Round(time.Second) / time.Second)
 	move := func(by time.Duration) func() error {
@@ -67,14 +68,14 @@ func (s *session) atClock(by time.Duration, do func() finding) finding {
 	})
 }
 
-// withFault sets one fault for this account, once, and clears all afterwards.
+// withFault sets one fault for this account, once, and clears all faults afterwards.
 func (s *session) withFault(fault map[string]any, do func() finding) finding {
 	fault["environment"] = s.cfg.environment()
 	return s.between(func() error { return s.command(http.MethodPost, "/faults", fault, nil) },
 		func() error { return s.command(http.MethodDelete, "/faults", nil, nil) }, "the faults could not be cleared", do)
 }
 
-// withWallet runs do with so many cents in the wallet, and puts the rest back.
+// withWallet calls do with a wallet of the given amount, and restores the wallet.
 func (s *session) withWallet(cents int64, do func() finding) finding {
 	balance, known := s.balance()
 	if !known {
@@ -144,7 +145,7 @@ func clockChecks() []Check {
 	}
 }
 
-// laterReplay repeats an order after a while of the server's clock.
+// laterReplay repeats an order after moving the server's clock.
 func laterReplay(by time.Duration) judgement {
 	return given(orderMade("kept"), func(s *session, b *bought) finding {
 		o, _ := s.chosenOffer()
@@ -160,7 +161,7 @@ func laterReplay(by time.Duration) judgement {
 	})
 }
 
-// poorChecks observe that a wallet that is too low is charged nothing.
+// poorChecks check that an insufficient wallet is not charged.
 func poorChecks() []Check {
 	poor := func(id, section, sentence string, made step[request]) Check {
 		return rule("control.poor."+id, section, sentence, given(made, func(s *session, r request) finding {
@@ -183,7 +184,7 @@ func poorChecks() []Check {
 	}
 }
 
-// interruptedChecks are records in processing and unresolved records.
+// interruptedChecks check records in processing and unresolved records.
 func interruptedChecks() []Check {
 	unresolved := func(id, sentence string, do func(*session, left) finding) Check {
 		return rule("control.unresolved."+id, secIdempotency, sentence, given((*session).leaveUnresolved, do)).costs()
@@ -206,13 +207,13 @@ func interruptedChecks() []Check {
 	}
 }
 
-// left is a request whose record stays unresolved, with the wallet from before.
+// left is a request whose record stays unresolved, with the earlier wallet.
 type left struct {
 	r           request
-	sum, before int64 // what it costs, and the wallet before it
+	sum, before int64 // cost, and wallet before
 }
 
-// leaveUnresolved makes one order whose record is left interrupted.
+// leaveUnresolved makes one order with an interrupted record.
 func (s *session) leaveUnresolved() (left, string) {
 	return try(s, "unresolved", func() (out left, why string) {
 		if out.r, out.sum, why = s.orderOf("unresolved"); why != "" {
@@ -256,12 +257,12 @@ func whileHanging(s *session) finding {
 	})
 }
 
-// sender is the part of a session that another goroutine may send with.
+// sender returns a session for use by another goroutine.
 func (s *session) sender(ctx context.Context) *session {
 	return &session{ctx: ctx, cfg: s.cfg, base: s.base, signedHost: s.signedHost, skew: s.skew, moved: s.moved}
 }
 
-// until asks repeatedly, a bounded number of times.
+// until polls a limited number of times.
 func (s *session) until(done func() bool) bool {
 	for range 2000 {
 		if s.ctx.Err() != nil || done() {
@@ -285,7 +286,7 @@ func rateLimited(s *session) finding {
 	})
 }
 
-// refereeAgrees compares what this account was charged with what its wallet lost.
+// refereeAgrees compares this account's charges with the change of its wallet.
 func refereeAgrees(s *session) finding {
 	var charges []struct {
 		Environment string `json:"environment"`

@@ -1,4 +1,4 @@
-// Checks of unknown identifiers, unsupported operations, HTTP statuses and limits.
+// Checks of unknown ids, unsupported operations, HTTP statuses and limits.
 
 package conformance
 
@@ -23,7 +23,7 @@ func errorChecks() []Check {
 	return append(append(out, unsupportedChecks()...), statusChecks()...)
 }
 
-// orderAt and proxyAt ask a resource for an order or a proxy of this account.
+// orderAt and proxyAt request a resource of an order or a proxy of this account.
 func orderAt(resource string) step[request] {
 	return func(s *session) (request, string) {
 		r, why := s.anyOrder()
@@ -38,8 +38,8 @@ func proxyAt(resource string) step[request] {
 	}
 }
 
-// unsupportedChecks try operations whose paths the document does not give, so that only the
-// refusal counts, and none of them in production.
+// unsupportedChecks try operations without documented paths. They check only the refusal,
+// and never run in production.
 func unsupportedChecks() []Check {
 	type operation struct{ id, method, path string }
 	return each([]operation{
@@ -85,7 +85,7 @@ func statusChecks() []Check {
 		post("/api/v1/orders", "errors", "{}").wants(func(r reply) finding { return ok("%s", typeName(r.data()["errors"])) })).open())
 }
 
-// limitChecks are rates, and the version in the path.
+// limitChecks check rate limits, and the version in the path.
 func limitChecks() []Check {
 	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1))
 	otherType.damage = func(d *draft) { d.header.Set("Content-Type", "text/plain") }

@@ -1,4 +1,4 @@
-// Checks of every documented field, and the objects that they look at.
+// Checks of every documented field, and the objects to check.
 
 package conformance
 
@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// field is one line of the document's tables of fields.
+// field is one line of the document's field tables.
 type field struct {
 	name string
 	kind kind
 	null bool // "may be null"
 }
 
-// The fields of the document, with their types where it gives them.
+// The fields of the document, with their types if given.
 var (
 	envelopeFields = []field{{"success", boolean, false}, {"code", text, false}, {"message", text, false}, {"data", object, false},
 		{"timestamp", instant, false}, {"trace_id", text, false}}
@@ -47,7 +47,7 @@ var (
 	pageFields = []field{{"page_size", integer, false}, {"has_more", boolean, false}, {"next_page_token", text, true}}
 )
 
-// fieldChecks are every field of every resource, wherever the resource appears.
+// fieldChecks check every field of every resource, wherever the resource appears.
 func fieldChecks() []Check {
 	type table struct {
 		group
@@ -72,7 +72,7 @@ func fieldChecks() []Check {
 	}, func(t table) []Check { return t.has("", t.fields, t.of) })
 }
 
-// has observes every field in every object of a subject.
+// has checks every field in every object of a subject.
 func (g group) has(prefix string, fields []field, of subject) (out []Check) {
 	for _, f := range fields {
 		says := f.kind.name
@@ -99,7 +99,7 @@ func (f field) in(objects []map[string]any) finding {
 	return ok("%s", seen)
 }
 
-// envelopeChecks observe that successes and failures use the envelope.
+// envelopeChecks check that successes and failures use the envelope.
 func envelopeChecks() []Check {
 	successes := each(endpoints, func(e endpoint) []Check {
 		made := func(s *session) (reply, string) { return s.replyOf(e.name) }
@@ -130,7 +130,7 @@ func envelopeChecks() []Check {
 	}, func(k failure) []Check {
 		g := group{prefix: "failure." + k.name, section: secErrors, what: "the reply to " + k.what}
 		if k.name == "unknown_method" {
-			g.only = onlySandbox // in production nothing is tried that the document does not have
+			g.only = onlySandbox // never send undocumented requests in production
 		}
 		observe := func(s *session) reply { return memo(s, "failure "+k.name, func() reply { return s.send(k.request) }) }
 		out := g.has("", failureFields, func(s *session) ([]map[string]any, string) { return []map[string]any{observe(s).envelope}, "" })
@@ -139,10 +139,10 @@ func envelopeChecks() []Check {
 	})...)
 }
 
-// subject is what field checks look at: objects of one kind.
+// subject returns the objects of one kind to check.
 type subject = step[[]map[string]any]
 
-// replyOf gives a successful reply of an endpoint, or why there is none.
+// replyOf returns a successful reply of an endpoint, or why there is none.
 func (s *session) replyOf(name string) (reply, string) {
 	switch name {
 	case "order_create":
@@ -160,7 +160,7 @@ func (s *session) replyOf(name string) (reply, string) {
 	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) }), ""
 }
 
-// anyOrder is the order that the run bought, or else the first of the list.
+// anyOrder returns the order that the run bought, or the first of the list.
 func (s *session) anyOrder() (reply, string) {
 	if b := s.buy("plain"); b.why == "" {
 		return *b.last(), ""
@@ -175,7 +175,7 @@ func (s *session) anyOrder() (reply, string) {
 	return reply{}, "there is no order: " + s.buy("plain").why
 }
 
-// anyProxy is a proxy that the run bought, or else the first of the list.
+// anyProxy returns a proxy that the run bought, or the first of the list.
 func (s *session) anyProxy() (reply, string) {
 	ids := s.ownProxies()
 	if len(ids) == 0 {
@@ -189,7 +189,7 @@ func (s *session) anyProxy() (reply, string) {
 	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(ids[0])) }), ""
 }
 
-// ownProxies are the ids that the run bought with its plain order.
+// ownProxies returns the ids that the run bought with its plain order.
 func (s *session) ownProxies() []string {
 	ids := wordsOf(things(s.buy("plain").last().data(), "proxies"), "proxy_id")
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
@@ -205,7 +205,7 @@ func dataOf(name string) subject {
 	}
 }
 
-// memberOf looks at an object inside each object of a subject.
+// memberOf selects an object inside each object of a subject.
 func memberOf(of subject, name string) subject {
 	return func(s *session) ([]map[string]any, string) {
 		objects, why := of(s)
@@ -218,7 +218,7 @@ func memberOf(of subject, name string) subject {
 	}
 }
 
-// entriesOf looks at the objects of an array inside each object of a subject.
+// entriesOf selects the entries of an array inside each object of a subject.
 func entriesOf(of subject, name string) subject {
 	return func(s *session) ([]map[string]any, string) {
 		objects, why := of(s)
@@ -233,10 +233,10 @@ func entriesOf(of subject, name string) subject {
 	}
 }
 
-// listed looks at the entries of a list whose key the document does not give.
+// listed selects the entries of a list whose key the document does not give.
 func listed(path string) subject {
 	return func(s *session) ([]map[string]any, string) {
-		s.buy("plain") // so that there is something to see where it may be bought
+		s.buy("plain") // makes sure that the list has an entry, if buying is allowed
 		r := memo(s, "listed "+path, func() reply { return s.get(path) })
 		_, items, found := onlyArray(r.data())
 		switch {
@@ -249,7 +249,7 @@ func listed(path string) subject {
 	}
 }
 
-// finalOf looks at the last detail of one of the run's orders.
+// finalOf selects the last detail of one of the run's orders.
 func finalOf(name string) subject {
 	return func(s *session) ([]map[string]any, string) {
 		data, why := s.buy(name).final()

@@ -1,4 +1,4 @@
-// Checks of replay, conflict and concurrency under one idempotency key.
+// Checks of replay, conflict and concurrency with one idempotency key.
 
 package conformance
 
@@ -22,11 +22,11 @@ func idempotencyChecks() []Check {
 		concurrencyChecks("order", "order_no", (*session).orderRace), concurrencyChecks("renewal", "", (*session).renewRace))
 }
 
-// again is a request that was sent once more, with the wallet around it.
+// again is a repeated request, with the wallet before and after.
 type again struct {
 	first, second reply
 	around
-	rest bool // what must not have happened twice did not
+	rest bool // no effect happened twice
 }
 
 func orderAgain(name string) step[again] {
@@ -124,7 +124,7 @@ func conflictChecks() []Check {
 	}
 }
 
-// affordAgain says why the run could not pay if the server carried out a refused request.
+// affordAgain says why the run could not pay if the server executed a refused request.
 func (s *session) affordAgain() string {
 	o, why := s.chosenOffer()
 	return cmp.Or(why, s.afford(2*o.cents))
@@ -162,14 +162,14 @@ func keyChoices() []Check {
 			if second == nil || b.why != "" {
 				return request{}, "needs a second key of the account, and an order"
 			}
-			r := keyed("/api/v1/orders", b.request.key, "{}") // another body: a shared key is a conflict, a free one is not valid
+			r := keyed("/api/v1/orders", b.request.key, "{}") // another body: a shared key conflicts, a free key makes it invalid
 			r.as = second
 			return r, ""
 		}),
 	}
 }
 
-// race is one request that was sent many times at once.
+// race is one request that was sent many times in parallel.
 type race struct {
 	replies []reply
 	around
@@ -234,7 +234,7 @@ func raceAnswers(_ *session, r race) finding {
 	return when(done == 0, differs("none was done"), ok("%d of %d answered with the result", done, racers))
 }
 
-// chargedOnce compares the wallet with the one amount that all answers name.
+// chargedOnce compares the wallet with the amount that all answers give.
 func (r race) chargedOnce(s *session, identity string) finding {
 	var data map[string]any
 	numbers := map[string]bool{}

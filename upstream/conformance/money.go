@@ -54,7 +54,7 @@ func moneyChecks() []Check {
 	}
 }
 
-// decimalsAgree compares integer cents with decimal strings, in every object.
+// decimalsAgree compares cents with decimal strings in every object.
 func decimalsAgree(objects []map[string]any, centsName, decimalName string) finding {
 	if len(objects) == 0 {
 		return notRun("there is nothing to compare")
@@ -68,13 +68,13 @@ func decimalsAgree(objects []map[string]any, centsName, decimalName string) find
 	return ok("%d compared", len(objects))
 }
 
-// around is the wallet before and after something that may charge.
+// around is the wallet before and after a request that may charge.
 type around struct {
 	before, after int64
 	known         bool
 }
 
-// around runs do between two reads of the wallet.
+// around calls do between two reads of the wallet.
 func (s *session) around(do func()) around {
 	before, knownBefore := s.balance()
 	do()
@@ -82,12 +82,12 @@ func (s *session) around(do func()) around {
 	return around{before, after, knownBefore && knownAfter}
 }
 
-// unmoved wants that nothing was charged.
+// unmoved expects that nothing was charged.
 func (a around) unmoved() finding {
 	return when(a.before != a.after, differs("the wallet went from %d to %d cents", a.before, a.after), ok("the same before and after"))
 }
 
-// debited compares the wallet with an amount that a result names.
+// debited compares the wallet with the amount of a result.
 func (a around) debited(data map[string]any, name string) finding {
 	amount, has := cents(data, name)
 	switch {

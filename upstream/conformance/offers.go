@@ -57,7 +57,7 @@ func offerChecks() []Check {
 	})...)
 }
 
-// filtered takes a value from the unfiltered list and asks for it.
+// filtered takes a value from the unfiltered list and filters by it.
 func filtered(parameter, member string) judgement {
 	return reading("offers", func(s *session, data map[string]any) finding {
 		all := wordsOf(things(data, "offers"), member)

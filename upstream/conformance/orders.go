@@ -1,4 +1,4 @@
-// Checks of orders: their creation, their course, their delivery, and the list of them.
+// Checks of orders: creation, progress, delivery and list.
 
 package conformance
 
@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// ordered is an order by its name, with a sentence to start with.
+// ordered is a named order and the first words of its checks' sentences.
 type ordered struct {
 	name, what string
 	quantity   int64
@@ -25,7 +25,7 @@ func orderChecks() []Check {
 	return slices.Concat(each(orderedPlain, ordered.checks), immediateChecks(), orderRefusals.checks(), cidrChecks(), orderListChecks())
 }
 
-// checks of any order that is delivered.
+// checks returns the checks of any delivered order.
 func (o ordered) checks() []Check {
 	g := group{"order." + o.name, secCreate, o.what, true, o.only}
 	if o.name == "legacy" {
@@ -81,7 +81,7 @@ func created(name string) judgement {
 	}
 }
 
-// delivery is what an order's detail says of it.
+// delivery is the delivery of an order's detail.
 type delivery struct {
 	expected, delivered, proxies int64
 	complete, available          bool
@@ -101,7 +101,7 @@ func countsAgree(data map[string]any, quantity int64) finding {
 	return when(d == delivery{quantity, quantity, quantity, true, true}, ok("%s", seen), differs("%s", seen))
 }
 
-// immediateChecks observe that in a sandbox an order without a scenario is complete at once.
+// immediateChecks check that a sandbox completes an order without a scenario at once.
 func immediateChecks() []Check {
 	return []Check{
 		rule("scenario.absent.at_once", secScenario, "without the header all test IPs are there at the first read", given(orderMade("plain"), func(_ *session, b *bought) finding {
@@ -129,7 +129,7 @@ func immediateChecks() []Check {
 	}
 }
 
-// cidrChecks need the name of the field, which the document does not give.
+// cidrChecks need the name of the CIDR field, which the document does not give.
 func cidrChecks() []Check {
 	refusal := func(id, sentence, items string) Check {
 		return rule("order.cidr."+id, secCreate, sentence, asks(func(s *session) (request, string) {
@@ -148,7 +148,7 @@ func cidrChecks() []Check {
 	}
 }
 
-// orderListChecks observe that the list is a stable summary and holds no credentials.
+// orderListChecks check that the list is a stable summary without credentials.
 func orderListChecks() []Check {
 	return []Check{
 		rule("orders.key", secOrders, "the key that holds the orders", listKey("order_list")).open(),
@@ -176,7 +176,7 @@ func orderListChecks() []Check {
 	}
 }
 
-// listKey records under which key a list stands.
+// listKey records the key of a list.
 func listKey(name string) judgement {
 	return reading(name, func(_ *session, data map[string]any) finding {
 		key, _, found := onlyArray(data)

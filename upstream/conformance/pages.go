@@ -29,7 +29,7 @@ type walked struct {
 
 const maxPages = 60
 
-// walk follows the pages of a list with one size, at most maxPages of them.
+// walk reads the pages of a list with one size, at most maxPages of them.
 func (s *session) walk(p paged, size int) walked {
 	return memo(s, fmt.Sprintf("walk %s %d", p.name, size), func() walked {
 		w := walked{ids: map[string]bool{}}
@@ -74,7 +74,7 @@ func (p paged) sameOrder(s *session) finding {
 	return when(slices.Equal(a, b), ok("%d entries", len(a)), differs("another order at the second read"))
 }
 
-// filled buys what makes the list longer than one entry, where it may be bought.
+// filled buys enough for more than one list entry, if buying is allowed.
 func (p paged) filled(s *session) {
 	if p.name != "offers" {
 		s.buy("plain")
@@ -82,7 +82,7 @@ func (p paged) filled(s *session) {
 	}
 }
 
-// firstToken gives the token after a first page of one entry.
+// firstToken returns the token after a first page of one entry.
 func (p paged) firstToken(s *session) (string, string) {
 	p.filled(s)
 	r := memo(s, "first page "+p.name, func() reply { return s.get(p.path, pair{"page_size", "1"}) })
@@ -95,7 +95,7 @@ func (p paged) firstToken(s *session) (string, string) {
 
 var badToken = refusing("invalid_page_token")
 
-// second asks for the page after that one.
+// second requests the page after that one.
 func (p paged) second(s *session) (request, string) {
 	token, why := p.firstToken(s)
 	return p.at(token), why
@@ -105,7 +105,7 @@ func (p paged) at(token string) request {
 	return get(p.path, pair{"page_size", "1"}, pair{"page_token", token})
 }
 
-// with judges what a request that is made of the list's token gets.
+// with judges the reply to a request made from the list's token.
 func (p paged) with(judge func(reply) finding, use func(token string) request) judgement {
 	return given(p.firstToken, func(s *session, token string) finding { return judge(s.send(use(token))) })
 }
@@ -176,7 +176,7 @@ func (p paged) checks() []Check {
 	}
 }
 
-// tokenChecks observe that a token is bound to its list, its account and its bytes.
+// tokenChecks check that a token is bound to its list, its account and its bytes.
 func (p paged) tokenChecks() []Check {
 	g := group{prefix: "page.token." + p.name, section: secPagination, what: "a token of " + p.name}
 	out := []Check{
@@ -209,8 +209,8 @@ func (p paged) tokenChecks() []Check {
 	return out
 }
 
-// anyAccepted tries other last characters, of which some encodings ignore bits, and gives
-// the first reply that is no refusal.
+// anyAccepted tries other last characters, because some encodings ignore bits. It returns
+// the first reply that is not a refusal.
 func (s *session) anyAccepted(p paged, token string) (last reply) {
 	for _, c := range "ABCDQRSTghijwxyz0123" {
 		if altered := token[:len(token)-1] + string(c); altered != token && !last.succeeded() {
@@ -220,12 +220,12 @@ func (s *session) anyAccepted(p paged, token string) (last reply) {
 	return last
 }
 
-// sizeChecks are the page sizes that a server takes beyond the document's.
+// sizeChecks record which page sizes a server accepts beyond the document's.
 func (p paged) sizeChecks() []Check {
 	var out []Check
 	for _, size := range []string{"0", "-1", "many", "201", "1000"} {
 		if p.name == "offers" && size == "201" {
-			continue // the document gives this one
+			continue // documented
 		}
 		out = append(out, rule("page."+p.name+".size."+size, secLimits, "what a page_size of "+size+" gets at "+p.name, get(p.path, pair{"page_size", size}).wants(func(r reply) finding {
 			return ok("%s, page_size %s", r.seen(), typeName(r.data()["page_size"]))

@@ -1,4 +1,4 @@
-// Checks of bodies that break one rule each.
+// Checks of request bodies that break one rule each.
 
 package conformance
 
@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// refusal is a body that breaks one rule. What a server charges for it is in no_charge.
+// refusal is a body that breaks one rule. no_charge checks whether the server charges for
+// it.
 type refusal struct {
 	id, what string
-	codes    []string // any of them; none: the document does not give the code
-	body     string   // with OFFER for the offer's code or the proxy's id
+	codes    []string // any of them; none: the document gives no code
+	body     string   // OFFER stands for the offer's code or the proxy's id
 	section  string
 }
 
@@ -21,7 +22,7 @@ type refusal struct {
 type refusals struct {
 	prefix, what  string
 	section, path string
-	good          string // a body that would be carried out under a key
+	good          string // a body that would be executed under a key
 	table         []refusal
 }
 
@@ -99,7 +100,7 @@ func lines(code string, count int, quantity int64) string {
 	return string(raw)
 }
 
-// checks sends every body under a key of its own, once, between two reads of the wallet.
+// checks sends every body once, with its own key, between two reads of the wallet.
 func (f *refusals) checks() []Check {
 	var out []Check
 	for _, one := range f.table {
@@ -129,8 +130,8 @@ func (f *refusals) checks() []Check {
 			r := s.send(post(f.path, "", f.about(s, f.good)))
 			return refused(r, f.orUnknown(s, []string{"idempotency_key_required"})...)
 		}),
-		// Names in JSON have their case, so this body lacks its fields. A lenient server
-		// carries it out: it is no part of the batch that must not charge.
+		// JSON names are case-sensitive, and this body lacks its fields. A lenient server
+		// may execute it. It is therefore not in the batch that must not charge.
 		rule(f.prefix+".names_in_capitals", f.section, f.what+" whose fields are written in capitals is refused with validation_error", func(s *session) finding {
 			if why := s.affordAgain(); why != "" && s.subjectOf(f.prefix) != unknown {
 				return notRun("%s", why)
@@ -144,7 +145,7 @@ func (f *refusals) about(s *session, body string) string {
 	return strings.ReplaceAll(body, "OFFER\"", s.subjectOf(f.prefix)+"\"")
 }
 
-// orUnknown accepts another refusal of a body that also names nothing that exists.
+// orUnknown also accepts the refusal of an unknown item, for a body that names one.
 func (f *refusals) orUnknown(s *session, codes []string) []string {
 	if s.subjectOf(f.prefix) != unknown {
 		return codes
@@ -170,11 +171,11 @@ func (f *refusals) sent(s *session) batch {
 	})
 }
 
-// unknown names nothing that exists.
+// unknown is an id that does not exist.
 const unknown = "conformance-unknown"
 
-// subjectOf is what the bodies name. In production, and where nothing may be spent, it does
-// not exist, so that no server can charge for it.
+// subjectOf returns the item that the bodies name. In production, or without spending, it
+// does not exist, and no server can charge for it.
 func (s *session) subjectOf(prefix string) string {
 	if s.limit == 0 || s.cfg.Production {
 		return unknown

@@ -1,4 +1,4 @@
-// Checks of a renewal's result, whether it succeeds wholly or not.
+// Checks of complete and partial renewal results.
 
 package conformance
 
@@ -30,7 +30,7 @@ func renewChecks() []Check {
 		})).costs().open())
 }
 
-// anyRenewal asks to renew a proxy of this account.
+// anyRenewal requests a renewal of a proxy of this account.
 func anyRenewal(s *session) (request, string) {
 	one, why := s.anyProxy()
 	if s.limit == 0 {
@@ -39,7 +39,7 @@ func anyRenewal(s *session) (request, string) {
 	return post("/api/v1/proxies/renew", "foreign", renewBody([]string{word(one.data(), "proxy_id")}, 30)), why
 }
 
-// completedChecks of a renewal in which every item succeeds.
+// completedChecks check a renewal whose items all succeed.
 func completedChecks(name string) []Check {
 	g := group{"renewal." + name, secRenewal, "a renewal of " + name, true, ""}
 	check := func(id, sentence string, do func(r *renewed, data map[string]any) finding) Check {
@@ -71,7 +71,7 @@ func completedChecks(name string) []Check {
 	}, g.sums(renewalMade(name))...)
 }
 
-// sums hold for every renewal's result, however it ended.
+// sums checks the amounts of any renewal's result.
 func (g group) sums(made step[*renewed]) []Check {
 	check := func(id, sentence string, do func(data map[string]any, ids []string) finding) Check {
 		return g.rule(id, sentence, given(made, func(_ *session, r *renewed) finding { return do(r.reply.data(), r.ids) }))
@@ -118,7 +118,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// unsuccessfulChecks are renewals in which not every item succeeds.
+// unsuccessfulChecks check renewals with failing items.
 func unsuccessfulChecks(name string) []Check {
 	made := func(s *session) (*renewed, string) { r := s.renewUnsuccessfully(name); return r, r.why }
 	result := func(s *session) (*renewed, string) {
@@ -142,7 +142,7 @@ func unsuccessfulChecks(name string) []Check {
 		g.rule("only_succeeded_move", "moves the expiry of what succeeded, and no other", given(made, onlySucceededMove)))
 }
 
-// renewUnsuccessfully asks for a shape of the result and renews two proxies.
+// renewUnsuccessfully requests a result through a fault and renews two proxies.
 func (s *session) renewUnsuccessfully(name string) *renewed {
 	return memo(s, "unsuccessful "+name, func() *renewed {
 		fault := map[string]map[string]any{"partial": {"failed": 1}, "manual_review": {"unresolved": 1}, "failed": {"failed": 2}}[name]

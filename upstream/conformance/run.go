@@ -1,4 +1,4 @@
-// Run: the order of the checks, the report, and its form as JUnit XML.
+// Run, the report, and its JUnit XML form.
 
 package conformance
 
@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// Run observes one server. When ctx ends early, what was not observed is
-// [NotRun] and the context's error comes with the report. Errors that prevent
-// any observation are [ErrConfig], [ErrUnreachable] and [ErrKey].
+// Run checks one server. If ctx ends early, the remaining checks are [NotRun], and the
+// context's error comes with the report. [ErrConfig], [ErrUnreachable] and [ErrKey]
+// prevent the whole run.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	base, err := cfg.validate()
 	if err != nil {
@@ -51,7 +51,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, ctx.Err()
 }
 
-// judge lets no check of what is not shown fail, and none say anything that was interrupted.
+// judge makes checks of open statements never fail, and discards findings after an
+// interrupt.
 func (s *session) judge(c Check) finding {
 	if s.ctx.Err() != nil {
 		return notRun("interrupted")
@@ -72,7 +73,7 @@ func (s *session) judge(c Check) finding {
 	return f
 }
 
-// begin reads the server's clock and says what may be spent, before anything is.
+// begin reads the server's clock, and announces what may be spent.
 func (s *session) begin(checks []Check) error {
 	first := s.get("/api/v1/account")
 	if first.err != nil {
@@ -105,7 +106,7 @@ func (s *session) begin(checks []Check) error {
 	return s.ctx.Err()
 }
 
-// endpoint is one of the nine, with a request that cannot change anything.
+// endpoint is one of the nine, with a request that changes nothing.
 type endpoint struct{ name, method, path, scope string }
 
 var endpoints = []endpoint{
@@ -122,7 +123,7 @@ var endpoints = []endpoint{
 
 func (e endpoint) made(*session) (request, string) { return e.harmless(), "" }
 
-// harmless names nothing and so can charge nothing, whatever the server thinks of it.
+// harmless returns a request that names no item and cannot charge.
 func (e endpoint) harmless() request {
 	if e.method == http.MethodPost {
 		return post(e.path, e.name, "{}")
@@ -130,13 +131,13 @@ func (e endpoint) harmless() request {
 	return get(e.path)
 }
 
-// Report is what a run saw.
+// Report is the result of a run.
 type Report struct {
 	BaseURL     string   `json:"base_url"`
 	AppID       string   `json:"app_id"`
 	Environment string   `json:"environment"`
 	MaxCents    int64    `json:"max_cents"`
-	SpentCents  int64    `json:"spent_cents"` // the wallet before less the wallet after; -1: not known
+	SpentCents  int64    `json:"spent_cents"` // wallet before minus wallet after; -1: unknown
 	Requests    int64    `json:"requests"`
 	Results     []Result `json:"results"`
 }
@@ -151,7 +152,7 @@ type Result struct {
 	Seen     string  `json:"seen"`
 }
 
-// Count is how many results have a verdict.
+// Count returns the number of results with a verdict.
 func (r *Report) Count(v Verdict) (n int) {
 	for i := range r.Results {
 		if r.Results[i].Verdict == v {
@@ -192,9 +193,8 @@ type junitNote struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes the report as JUnit XML: one suite a section; what differs is
-// a failure, what was not run is skipped, what is not shown passes with what was
-// seen as its output.
+// WriteJUnit writes the report as JUnit XML, one suite per section. Differs is a failure
+// and NotRun is skipped. NotShown passes, with what was seen as output.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{junitCounts: r.junitCounts()}
 	for _, section := range Sections() {

@@ -1,4 +1,4 @@
-// Checks of an order's course, and of the sandbox's scenarios.
+// Checks of an order's progress, and of the sandbox's scenarios.
 
 package conformance
 
@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// scenarioOrders are the orders with a scenario header, in a sandbox.
+// scenarioOrders are the sandbox orders with a scenario header.
 var scenarioOrders = []ordered{
 	{"success", "scenario success", 1, onlySandbox}, {"delayed", "scenario delayed", 1, onlySandbox},
 	{"partial", "scenario partial", 2, onlySandbox}, {"rejected", "scenario rejected", 1, onlySandbox},
 }
 
-// stateChecks are the course of an order, in whatever environment.
+// stateChecks check an order's progress in either environment.
 func stateChecks() []Check {
 	return each(append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}), ordered.course)
 }
 
-// course judges every read of an order's detail. A rule gives what is wrong with one.
+// course judges every read of an order's detail. Each rule returns what is wrong with one.
 func (o ordered) course() []Check {
 	g := group{"state." + o.name, secOrderState, o.what + ":", true, o.only}
 	check := func(id, sentence string, wrong func(data map[string]any, d delivery) string) Check {
@@ -75,7 +75,7 @@ func neverFalls(_ *session, b *bought) finding {
 	return ok("%d reads", len(b.reads))
 }
 
-// endsWell wants an end in the time that the run has, shown by null.
+// endsWell expects the order to end in the run's time, shown by null.
 func endsWell(s *session, b *bought) finding {
 	v, there := b.last().data()["poll_after_seconds"]
 	status := brief(word(b.last().data(), "status"))
@@ -90,7 +90,7 @@ func endsWell(s *session, b *bought) finding {
 	return ok("status %q, null", status)
 }
 
-// scenarioChecks are the effects of each value of the header.
+// scenarioChecks check the effect of each scenario.
 func scenarioChecks() []Check {
 	var out []Check
 	for _, o := range scenarioOrders {
@@ -111,7 +111,7 @@ func scenarioChecks() []Check {
 	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
 }
 
-// someProgress may find none: reads are as far apart as the server says.
+// someProgress may see none, because the server decides the time between reads.
 func someProgress(_ *session, b *bought) finding {
 	for i, r := range b.reads {
 		if d := deliveryOf(r.data()); d.delivered > 0 && d.delivered < d.expected {
@@ -121,7 +121,7 @@ func someProgress(_ *session, b *bought) finding {
 	return notShown("no read met it")
 }
 
-// beginsUnfinished is certain only of orders that are delayed, or partial first.
+// beginsUnfinished is certain only for delayed orders and partial ones.
 func beginsUnfinished(b *bought, scenario string) finding {
 	first := b.reads[0].data()
 	if d := deliveryOf(first); d.complete || d.proxies > 0 || first["refund"] != nil {
@@ -159,8 +159,8 @@ func rejectedChecks() []Check {
 	}
 }
 
-// scenarioHeaderChecks name an unknown offer where nothing may be spent; the refusal may be
-// for that.
+// scenarioHeaderChecks name an unknown offer if nothing may be spent. That may then cause
+// the refusal.
 func scenarioHeaderChecks() []Check {
 	order := func(value, offer string) request {
 		r := post("/api/v1/orders", "scenario", lines(offer, 1, 1))

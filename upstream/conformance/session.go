@@ -1,4 +1,4 @@
-// The state that the checks of one run share, and what every reply of it shows.
+// The shared state of a run's checks, and statements about every reply.
 
 package conformance
 
@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// session is one run. Checks run one after another and share what was seen.
+// session is one run. Its checks run one after another and share what was seen.
 type session struct {
 	ctx        context.Context
 	cfg        *Config
 	base       *url.URL
 	signedHost string
-	tag        string // makes this run's idempotency keys its own
+	tag        string // makes this run's idempotency keys unique
 	serial     int
 	memos      map[string]any
-	skew       time.Duration // the server's clock less ours
-	moved      time.Duration // what the control interface added
-	limit      int64         // most cents to spend
-	opening    int64         // the wallet at the start
+	skew       time.Duration // server clock minus ours
+	moved      time.Duration // offset set through the control interface
+	limit      int64         // spending limit in cents
+	opening    int64         // wallet at the start
 	currency   string        // of the wallet
 	requests   atomic.Int64
-	gaveUp     atomic.Bool // the server asked the running check to wait longer than the run may
+	gaveUp     atomic.Bool // the server asked the current check for too long a wait
 
 	mu      sync.Mutex
-	leaked  int     // replies that held the API secret
+	leaked  int     // replies that contained the API secret
 	limited []reply // rate-limited replies
 	watched watch
 }
@@ -48,7 +48,7 @@ func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
 	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}}
 }
 
-// memo makes a thing once for the whole run.
+// memo computes a value once per run.
 func memo[T any](s *session, name string, do func() T) T {
 	if got, ok := s.memos[name].(T); ok {
 		return got
@@ -58,7 +58,7 @@ func memo[T any](s *session, name string, do func() T) T {
 	return made
 }
 
-// try is memo of something that may be impossible, for a reason.
+// try is memo for a value that may be unavailable for a reason.
 func try[T any](s *session, name string, do func() (T, string)) (T, string) {
 	type made struct {
 		got T
@@ -68,10 +68,10 @@ func try[T any](s *session, name string, do func() (T, string)) (T, string) {
 	return m.got, m.why
 }
 
-// now is the server's time, so that an error of this machine's clock is no finding.
+// now returns the server's time, to make checks independent of this machine's clock.
 func (s *session) now() time.Time { return s.cfg.Clock().Add(s.skew + s.moved) }
 
-// learnClock takes the server's time when it is clearly not ours.
+// learnClock adopts the server's time if it clearly differs.
 func (s *session) learnClock(r reply) {
 	server, ok := timeOf(r.envelope["timestamp"])
 	if diff := server.Sub(s.cfg.Clock()); ok && diff.Abs() > 10*time.Second {
@@ -79,13 +79,13 @@ func (s *session) learnClock(r reply) {
 	}
 }
 
-// newKey is an idempotency key that was never used.
+// newKey returns a new idempotency key.
 func (s *session) newKey(name string) string {
 	s.serial++
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
 }
 
-// scan looks at what every reply must be, and for the API secret.
+// scan checks what holds for every reply, and looks for the API secret.
 func (s *session) scan(r *reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *session) noteLimit(r reply) {
 
 func (s *session) get(path string, pairs ...pair) reply { return s.send(get(path, pairs...)) }
 
-// keyOf gives the further key of a role and, for scopes, of one scope.
+// keyOf returns the additional key of a role, and of a scope for scope keys.
 func (s *session) keyOf(role Role, scope string) *Key {
 	for i := range s.cfg.Keys {
 		if k := &s.cfg.Keys[i]; k.Role == role && k.Scope == scope {
@@ -118,7 +118,7 @@ func (s *session) balance() (int64, bool) {
 	return cents(r.data(), "balance_cents")
 }
 
-// afford says why so many cents may not be spent now, or "".
+// afford says why an amount may not be spent now, or returns "".
 func (s *session) afford(estimate int64) string {
 	if s.limit == 0 {
 		return "nothing may be spent"
@@ -135,18 +135,18 @@ func (s *session) afford(estimate int64) string {
 	return ""
 }
 
-// watch records the first violation of each statement that holds for all replies.
+// watch records the first violation of each statement about all replies.
 type watch struct {
 	replies  int
-	wrong    map[string]string // id of the check → where its statement did not hold
-	unlisted string            // a code that the document does not list
+	wrong    map[string]string // check id → first violation
+	unlisted string            // a code that is not in the document
 }
 
 var listedCodes = " ok invalid_signature stale_timestamp replayed_nonce idempotency_key_required idempotency_key_conflict idempotency_processing" +
 	" idempotency_replay_failed idempotency_unresolved insufficient_scope api_key_revoked validation_error offer_not_found order_not_found" +
 	" proxy_not_found insufficient_wallet_balance invalid_page_token rate_limited unsupported_operation proxy_endpoint_unavailable operation_failed "
 
-// notice looks at one reply; called with the session's lock held.
+// notice checks one reply. The caller holds the session's lock.
 func (w *watch) notice(r *reply) {
 	w.replies++
 	if w.wrong == nil {
@@ -175,7 +175,7 @@ func (w *watch) note(id, where string) {
 	}
 }
 
-// values goes through a reply by the names that the conventions are about.
+// values walks a reply and checks names that the conventions cover.
 func (w *watch) values(path string, v any) {
 	switch v := v.(type) {
 	case []any:
@@ -204,7 +204,7 @@ func (w *watch) value(path, name string, v any) {
 	}
 }
 
-// passiveChecks say what was noticed on all replies; they run last.
+// passiveChecks report the violations in all replies. They run last.
 func passiveChecks() []Check {
 	every := func(id, section, sentence string) Check {
 		return rule(id, section, sentence, func(s *session) finding {

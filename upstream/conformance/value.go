@@ -1,4 +1,4 @@
-// Types of the document, and access to decoded values.
+// The document's types, and access to decoded values.
 
 package conformance
 
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// kind is a type of the document: its name, and which decoded values are of it.
+// kind is a type of the document: its name, and a test of decoded values.
 type kind struct {
 	name string
 	fits func(v any) bool
@@ -25,7 +25,7 @@ var (
 	integerForm = regexp.MustCompile(`^-?[0-9]+$`)
 	decimalForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-	anything = kind{"a value", func(any) bool { return true }} // the document names the field and not its type
+	anything = kind{"a value", func(any) bool { return true }} // the document names the field but not its type
 	text     = kind{"a string", is[string]}
 	boolean  = kind{"a boolean", is[bool]}
 	list     = kind{"an array", is[[]any]}
@@ -49,7 +49,7 @@ func every(k kind) func(any) bool {
 	}
 }
 
-// typeName names what came without showing it: it may be a credential.
+// typeName describes a value's type without the value, which may be a credential.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -66,7 +66,7 @@ func typeName(v any) string {
 	return "an object"
 }
 
-// at follows a dotted path of object members; nil when there is nothing.
+// at follows a dotted path of object members. It returns nil if the path does not exist.
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		m, ok := v.(map[string]any)
@@ -110,7 +110,7 @@ func members[T any](v any) []T {
 	return out
 }
 
-// wordsOf gives one string member of each object.
+// wordsOf returns one string member of each object.
 func wordsOf(objects []map[string]any, path string) []string {
 	out := make([]string, len(objects))
 	for i, o := range objects {
@@ -121,7 +121,7 @@ func wordsOf(objects []map[string]any, path string) []string {
 
 var zonedForm = regexp.MustCompile(`(Z|[+-][0-9]{2}:?([0-9]{2})?)$`)
 
-// timeOf reads an ISO 8601 time with a zone.
+// timeOf parses an ISO 8601 time with a zone.
 func timeOf(v any) (time.Time, bool) {
 	s, ok := v.(string)
 	if !ok || !zonedForm.MatchString(s) {
@@ -135,13 +135,13 @@ func timeOf(v any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// agrees reports whether a decimal string is exactly so many cents.
+// agrees reports whether a decimal string equals a number of cents.
 func agrees(decimalText string, cents int64) bool {
 	got, ok := new(big.Rat).SetString(decimalText)
 	return ok && decimalForm.MatchString(decimalText) && got.Cmp(big.NewRat(cents, 100)) == 0
 }
 
-// onlyArray finds the one array of a list whose key the document does not give.
+// onlyArray finds the only array of a list whose key the document does not give.
 func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool) {
 	found := 0
 	for name, v := range data {
@@ -155,10 +155,10 @@ func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool
 	return key, things(data, key), true
 }
 
-// secretMembers are the members of a proxy that connect to it.
+// secretMembers are the credential members of a proxy.
 var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 
-// secretIn names the first credential member below v that has a value.
+// secretIn returns the name of the first credential member with a value.
 func secretIn(v any) (name string) {
 	var inner iter.Seq[any]
 	switch v := v.(type) {

@@ -1,5 +1,5 @@
-// Requests as they are signed and sent, and replies as they came. The signature is the
-// suite's own, independent of package upstream.
+// Requests as signed and sent, and replies as received. The suite signs without package
+// upstream.
 
 package conformance
 
@@ -23,28 +23,28 @@ import (
 	"time"
 )
 
-// request is what a check wants to ask. Exactly query is sent; pairs is what it means.
+// request is a request of a check. query is sent as it is; pairs gives its meaning.
 type request struct {
 	method, path string
 	pairs        []pair
 	query        string // as sent; empty: the canonical form of pairs
 	body         []byte
 	key          string // Idempotency-Key
-	fresh        string // instead: what a key of its own is named after, made when it is sent
+	fresh        string // alternatively: name for a key created when sending
 	scenario     string
 	as           *Key         // nil: the run's own key
 	damage       func(*draft) // changes what is signed or sent
-	resign       bool         // damage comes before the signature is made
+	resign       bool         // apply damage before signing
 }
 
-// draft is all that is signed and sent, so that a check can make exactly one thing wrong.
+// draft is everything signed and sent. A check can then make exactly one thing wrong.
 type draft struct {
 	appID, secret                                         string
 	method, host, path, canonical, stamp, nonce, bodyHash string
 	header                                                http.Header
 }
 
-// sign writes the signed headers.
+// sign sets the signed headers.
 func (d *draft) sign() {
 	d.header["X-Api-Appid"] = []string{d.appID}
 	d.header["X-Api-Timestamp"] = []string{d.stamp}
@@ -52,7 +52,7 @@ func (d *draft) sign() {
 	d.header["X-Api-Signature"] = []string{signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash)}
 }
 
-// reply is what came back. envelope is nil when the body is no JSON object.
+// reply is a received reply. envelope is nil if the body is not a JSON object.
 type reply struct {
 	err      error
 	status   int
@@ -66,8 +66,8 @@ const (
 	maxRetries = 6
 )
 
-// send waits after a 429 as long as Retry-After says, since nothing was carried out, and gives
-// up where that is too long. A GET that got no reply is asked again.
+// send sends a request. After a 429 nothing was executed, and it waits for Retry-After,
+// unless that is too long. It repeats a GET that got no reply.
 func (s *session) send(r request) reply {
 	if r.fresh != "" {
 		r.key = s.newKey(r.fresh)
@@ -96,7 +96,7 @@ func (r *reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
-// retryAfter is at least a second, and five where the header cannot be read.
+// retryAfter returns at least a second, and five if the header cannot be parsed.
 func (r *reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
@@ -135,7 +135,7 @@ func (s *session) sendOnce(r request) reply {
 	return out
 }
 
-// build hides the body from net/http, which resends a POST that carries an Idempotency-Key.
+// build hides the body from net/http, which resends a POST with an Idempotency-Key.
 func (s *session) build(r request) *http.Request {
 	who := Key{AppID: s.cfg.AppID, Secret: s.cfg.Secret}
 	if r.as != nil {
@@ -191,12 +191,12 @@ func post(path, fresh, body string) request {
 	return request{method: http.MethodPost, path: path, fresh: fresh, body: []byte(body)}
 }
 
-// keyed is a post under a given key: the same key twice is a retry.
+// keyed returns a POST with a given key. The same key twice is a retry.
 func keyed(path, key, body string) request {
 	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
 
-// code is the envelope's code, or "" when there is none.
+// code returns the envelope's code, or "" without one.
 func (r *reply) code() string {
 	text, _ := r.envelope["code"].(string)
 	return text
@@ -212,7 +212,7 @@ func (r *reply) data() map[string]any {
 	return data
 }
 
-// seen has nothing that the server could have put a secret into.
+// seen describes a reply without text that may contain a secret.
 func (r *reply) seen() string {
 	switch {
 	case r.err != nil && errors.Is(r.err, context.Canceled):
@@ -225,7 +225,7 @@ func (r *reply) seen() string {
 	return fmt.Sprintf("HTTP %d %s", r.status, brief(r.code()))
 }
 
-// brief keeps a server's words on one short line.
+// brief shortens a server's text to one line.
 func brief(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
@@ -239,13 +239,13 @@ func brief(s string) string {
 	return s
 }
 
-// pair is one key and value of a query, decoded.
+// pair is a decoded key and value of a query.
 type pair struct{ key, value string }
 
 // rfc3986 percent-encodes all but unreserved characters (API: Canonical string).
 func rfc3986(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// canonicalQuery decodes nothing: the suite knows the pairs that it sends.
+// canonicalQuery decodes nothing, because the suite knows its pairs.
 func canonicalQuery(pairs []pair) string {
 	encoded := make([]pair, len(pairs))
 	for i, p := range pairs {
@@ -262,7 +262,7 @@ func canonicalQuery(pairs []pair) string {
 	return b.String()
 }
 
-// signature is the HMAC of the seven lines. bodyHash is line seven.
+// signature returns the HMAC of the seven lines. bodyHash is the seventh.
 func signature(secret, method, host, path, query, stamp, nonce, bodyHash string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(strings.Join([]string{method, host, path, query, stamp, nonce, bodyHash}, "\n")))

@@ -19,7 +19,7 @@ import (
 // clockTolerance is the accepted deviation of X-API-Timestamp.
 const clockTolerance = 5 * time.Minute
 
-// request is one request, read to its end, with what routing found.
+// request is one request, read completely, with its route.
 type request struct {
 	http *http.Request
 	env  string
@@ -27,14 +27,14 @@ type request struct {
 	body []byte
 	rt   route
 	key  *apiKey
-	says string    // the account that the App ID is of, before anything is verified
-	seq  uint64    // of the nonce, which must be durable before any reply
-	asOf time.Time // the moment that a read shows, under the mood of lagging reads
+	says string    // account of the App ID, before any verification
+	seq  uint64    // sequence of the nonce, which must be durable before any reply
+	asOf time.Time // moment that a read shows, with the quirk of lagging reads
 
 	limitedConn *connlimit.Conn
 }
 
-// The signed headers, as net/http writes their names.
+// The signed headers, in the canonical form of net/http.
 const (
 	headerAppID     = "X-Api-Appid"
 	headerTimestamp = "X-Api-Timestamp"
@@ -44,7 +44,7 @@ const (
 	maxNonce = 256 // bytes; assumed
 )
 
-// single reads a header that must appear once: two are refused (assumed).
+// single returns a header that must appear once, and refuses two (assumed).
 func single(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {
 		return values[0]
@@ -52,9 +52,9 @@ func single(h http.Header, name string) string {
 	return ""
 }
 
-// authenticate checks in this order (assumed): App ID and signature, timestamp,
-// key state, source, rate, nonce, scope. A request whose signature is wrong, or
-// that exceeds the rate, does not consume its nonce.
+// authenticate checks in this order (assumed): App ID and signature, timestamp, key state,
+// source, rate, nonce, scope. A request with a wrong signature, or above the rate, does
+// not consume its nonce.
 func (s *Server) authenticate(r *request) *refusal {
 	h := r.http.Header
 	stamp, nonce, signature := single(h, headerTimestamp), single(h, headerNonce), single(h, headerSignature)
@@ -89,7 +89,7 @@ func (s *Server) authenticate(r *request) *refusal {
 	return nil
 }
 
-// signed accepts the host with or without its port: the document leaves it open.
+// signed accepts a signed host with or without its port, which the document leaves open.
 func (s *Server) signed(r *request, secret, stamp, nonce, signature string) bool {
 	host := strings.ToLower(r.http.Host)
 	query, hash := upstream.CanonicalQuery(r.http.URL.RawQuery), upstream.BodyHash(r.body)
@@ -104,8 +104,8 @@ func (s *Server) signed(r *request, secret, stamp, nonce, signature string) bool
 	return matches(bare) || bare != host && matches(host)
 }
 
-// stampLayouts are the forms of ISO 8601 with a zone, the usual one first (assumed: calendar
-// dates, to the second or the minute; a fraction may follow the seconds).
+// stampLayouts are the accepted forms of ISO 8601 with a zone, the usual one first.
+// Assumed are calendar dates, to the second or minute, with an optional fraction.
 var stampLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00",
 	"20060102T150405Z0700", "20060102T150405Z07:00", "20060102T150405Z07"}
 
@@ -123,13 +123,14 @@ func (k *apiKey) allows(remote string) bool {
 	return k.sources == nil || err == nil && slices.ContainsFunc(k.sources, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
-// nonceMemory: a timestamp may be five minutes early, and used until it is five late (assumed).
+// nonceMemory covers a timestamp that is five minutes early and used until it is five
+// minutes late (assumed).
 const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // useNonce consumes a nonce. With a database the nonce joins the next commit, and the
-// reply waits for that: a consumed nonce is refused after a crash too.
+// reply waits for it. A consumed nonce is then refused after a crash too.
 func (s *Server) useNonce(r *request, key *apiKey, nonce string) bool {
 	now := s.clock()
 	fresh := key.nonces.use(nonce, now)
@@ -143,13 +144,13 @@ func (s *Server) useNonce(r *request, key *apiKey, nonce string) bool {
 	return fresh
 }
 
-// usedNonce is a nonce on its way to the database.
+// usedNonce is a nonce to be stored in the database.
 type usedNonce struct {
 	appID, nonce string
 	at           time.Time
 }
 
-// nonceSet remembers nonces in two generations, so that pruning costs nothing.
+// nonceSet remembers nonces in two generations. Pruning drops the older one.
 type nonceSet struct {
 	mu       sync.Mutex
 	young    map[[2]uint64]struct{}
@@ -157,7 +158,7 @@ type nonceSet struct {
 	turnedAt time.Time
 }
 
-// use reports whether the nonce is new, and remembers it.
+// use records a nonce and reports whether it is new.
 func (n *nonceSet) use(nonce string, now time.Time) bool {
 	h := [2]uint64{maphash.String(nonceSeeds[0], nonce), maphash.String(nonceSeeds[1], nonce)}
 	n.mu.Lock()

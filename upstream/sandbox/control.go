@@ -1,5 +1,5 @@
-// The control interface (extension), for loopback clients alone: its settings, and its views
-// of charges and state.
+// The control interface (extension), for loopback clients only: settings, and views of
+// charges and state.
 
 package sandbox
 
@@ -14,7 +14,8 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// control answers JSON, whatever it answers; a refusal is {"error":"…","field":"…"}.
+// control returns the handler, which always answers JSON. A refusal is
+// {"error":"…","field":"…"}.
 func (s *Server) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
@@ -45,11 +46,11 @@ func (s *Server) control() http.Handler {
 	})
 }
 
-// crossOrigin refuses what a browser sends for a page of another origin.
+// crossOrigin refuses browser requests from pages of another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// fromHere wants a loopback peer and a loopback name: a page in a browser, led
-// here by another name or sending its forms here, is refused.
+// fromHere requires a loopback peer and a loopback host name. It refuses web pages that
+// reach the sandbox through another name or by forms.
 func fromHere(r *http.Request) bool {
 	if crossOrigin.Check(r) != nil {
 		return false
@@ -68,11 +69,11 @@ func isLoopback(host string) bool {
 }
 
 type controlError struct {
-	Error string `json:"error"`           // a whole sentence, with the field
-	Field string `json:"field,omitempty"` // the field alone
+	Error string `json:"error"`           // a full sentence that includes the field
+	Field string `json:"field,omitempty"` // only the field
 }
 
-// controlled reads a JSON body, runs do and answers {"ok":true} or the refusal.
+// controlled reads a JSON body, calls do and answers {"ok":true} or the refusal.
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in T
@@ -162,10 +163,10 @@ type walletSetting struct {
 	AccountID   string `json:"account_id"`
 	Environment string `json:"environment"`
 	AddCents    int64  `json:"add_cents"`
-	FrozenCents *int64 `json:"frozen_cents"` // from now on; absent: as it is
+	FrozenCents *int64 `json:"frozen_cents"` // from now on; absent: unchanged
 }
 
-// addMoney has no line in the referee, which records only what the API charged.
+// addMoney writes no line to the referee, which records only what the API charged.
 func (s *Server) addMoney(in *walletSetting) error {
 	if in.Environment != envSandbox && in.Environment != envProduction {
 		return invalid("environment", `must be "sandbox" or "production"`)
@@ -193,7 +194,7 @@ func (s *Server) addMoney(in *walletSetting) error {
 	})
 }
 
-// persist makes a change of one row and waits until it is stored.
+// persist changes one row and waits until it is stored.
 func (s *Server) persist(kind, id string, value any, set func()) error {
 	return s.durably(func(c *change) error {
 		set()
@@ -262,7 +263,7 @@ func (s *Server) getCharges(w http.ResponseWriter, _ *http.Request) {
 	respond(w, http.StatusOK, charges)
 }
 
-// settleDue lets orders advance to the present before they are read.
+// settleDue advances orders to the present before they are read.
 func (s *Server) settleDue() {
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
@@ -272,7 +273,7 @@ func (s *Server) settleDue() {
 func (s *Server) getState(w http.ResponseWriter, _ *http.Request) {
 	s.settleDue()
 	counts := s.stateCounts()
-	if err := s.durable.wait(s.durable.last()); err != nil { // nothing is shown that a crash could take back
+	if err := s.durable.wait(s.durable.last()); err != nil { // show nothing that a crash could undo
 		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
 		return
 	}

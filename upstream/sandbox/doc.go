@@ -1,12 +1,12 @@
-// Package sandbox serves the whole customer API locally, so that clients and
-// tests run without an account at the provider: both environments, signatures,
-// nonces, scopes, idempotency records, page tokens, scenarios and limits.
+// Package sandbox serves the whole customer API locally. Clients and tests can then run
+// without an account at the provider. It has both environments, signatures, nonces,
+// scopes, idempotency records, page tokens, scenarios and limits.
 //
-// State lives in memory; with a database file every change is durable before
-// its reply. Every charge and refund is also written to a separate append-only
-// file, the referee, synced before any reply or fault: it is what crash tests
-// compare a ledger with, and shares no code with one.
+// State is in memory. With a database file every change is durable before its reply. Every
+// charge and refund also goes to a separate append-only file, the referee, which is synced
+// before any reply or fault. Crash tests compare ledgers with the referee, which shares no
+// code with them.
 //
-// Choices that the API document leaves open are listed as assumed, and what goes
-// beyond it (faults, control) as extension, in README.md.
+// README.md lists choices that the API document leaves open as assumed, and additions to
+// it (faults, control) as extension.
 package sandbox

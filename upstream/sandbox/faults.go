@@ -1,5 +1,5 @@
-// Faults and delays that the control interface sets (extension): which requests they are
-// for, and the replies that they spoil.
+// Faults and delays set through the control interface (extension): the requests they
+// match, and their effects on replies.
 
 package sandbox
 
@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// filter says which requests a fault or a latency is for. Empty fields match all.
+// filter selects the requests of a fault or delay. Empty fields match all.
 type filter struct {
 	Environment string `json:"environment"`
-	AccountID   string `json:"account_id"` // as claimed by the App ID: nothing is verified yet
+	AccountID   string `json:"account_id"` // as claimed by the App ID, before any verification
 	Method      string `json:"method"`
 	Path        string `json:"path"` // exact, a route such as /api/v1/orders/{order_no}, or a prefix ending in *
 }
@@ -33,7 +33,7 @@ func (f *filter) matches(r *request) bool {
 		(f.Path == "" || f.Path == r.path || f.Path == r.rt.pattern || isPrefix && strings.HasPrefix(r.path, prefix))
 }
 
-// check refuses a misspelt filter, with which a test would pass for the wrong reason.
+// check refuses a misspelt filter, which would let a test pass for the wrong reason.
 func (f *filter) check(s *Server) error {
 	if f.Environment != "" && f.Environment != envSandbox && f.Environment != envProduction {
 		return invalid("environment", `must be "sandbox" or "production"`)
@@ -54,8 +54,8 @@ func (f *filter) check(s *Server) error {
 type fault struct {
 	filter
 
-	Skip  int    `json:"skip"`  // matches to let pass first
-	Times int    `json:"times"` // 0 is 1; negative: for ever
+	Skip  int    `json:"skip"`  // matches to skip first
+	Times int    `json:"times"` // 0 is 1; negative: unlimited
 	Fault string `json:"fault"`
 
 	Seconds    float64         `json:"seconds"`     // hang
@@ -126,7 +126,7 @@ func (f *fault) executes() bool {
 	return true
 }
 
-// faultSet holds the faults in the order in which they were set.
+// faultSet holds the faults in the order they were set.
 type faultSet struct {
 	mu   sync.Mutex
 	list []*fault
@@ -170,10 +170,10 @@ func (fs *faultSet) take(r *request) (*fault, renewalFault) {
 	return chosen, shape.renewal
 }
 
-// renewalFault says which ids of a renewal fail or stay unresolved.
+// renewalFault selects the ids of a renewal that fail or stay unresolved.
 type renewalFault struct{ failed, unresolved pick }
 
-// pick is a list of ids, or a count of ids from the front.
+// pick is a list of ids, or a number of ids from the start.
 type pick struct {
 	ids   map[string]bool
 	count int
@@ -198,7 +198,7 @@ func parsePick(raw json.RawMessage) (pick, error) {
 	return out, nil
 }
 
-// verdicts takes counts from the front, failures before unresolved ones.
+// verdicts applies counts from the start, failures before unresolved ones.
 func (f renewalFault) verdicts(chosen []*proxy) []string {
 	out := make([]string, len(chosen))
 	failed, unresolved := f.failed.count, f.unresolved.count
@@ -221,7 +221,7 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	return out
 }
 
-// hang holds the reply back. The record stays in processing meanwhile.
+// hang delays the reply. The record stays in processing meanwhile.
 func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})
@@ -235,7 +235,7 @@ func (s *Server) misbehave(w http.ResponseWriter, r *request, f *fault, out repl
 	case "drop_before", "drop_after":
 		reset(w)
 	case "unresolved_record":
-		if out.settle == nil { // refused, or the record was there before
+		if out.settle == nil { // refused, or the record existed before
 			s.send(w, r, out, f)
 			return
 		}
@@ -255,7 +255,7 @@ func (s *Server) misbehave(w http.ResponseWriter, r *request, f *fault, out repl
 	}
 }
 
-// truncate promises the whole body, sends half and closes.
+// truncate announces the whole body, sends half and closes.
 func truncate(w http.ResponseWriter, out reply) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out.body)))
@@ -267,11 +267,11 @@ func truncate(w http.ResponseWriter, out reply) {
 	}
 }
 
-// reset ends the connection with a TCP reset instead of an answer.
+// reset closes the connection with a TCP reset instead of a reply.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // net/http's own way to end a connection
+		panic(http.ErrAbortHandler) // net/http's way to abort a connection
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -286,7 +286,7 @@ type latencySetting struct {
 	filter
 
 	Milliseconds       int64 `json:"milliseconds"`
-	JitterMilliseconds int64 `json:"jitter_milliseconds"` // up to that much more, evenly spread
+	JitterMilliseconds int64 `json:"jitter_milliseconds"` // added at random, uniformly distributed
 }
 
 func (l *latencySetting) check(s *Server) error {
@@ -300,13 +300,13 @@ func (l *latencySetting) check(s *Server) error {
 	return l.filter.check(s)
 }
 
-// latencySet holds the settings; the newest that matches a request counts.
+// latencySet holds the delays. The newest that matches a request applies.
 type latencySet struct {
 	mu   sync.Mutex
 	list []*latencySetting
 }
 
-// set adds a setting in the place of one with the same filter.
+// set adds a setting, or replaces the one with the same filter.
 func (ls *latencySet) set(l *latencySetting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -331,7 +331,7 @@ func (ls *latencySet) of(r *request) time.Duration {
 	return 0
 }
 
-// hold delays a request. It is carried out afterwards even when its client has left,
+// hold delays a request. The request is executed afterwards even if its client has left,
 // as on a slow network.
 func (ls *latencySet) hold(closing <-chan struct{}, r *request) {
 	if wait := ls.of(r); wait > 0 {
@@ -339,7 +339,7 @@ func (ls *latencySet) hold(closing <-chan struct{}, r *request) {
 	}
 }
 
-// pause waits until its time is over or one of the two is closed.
+// pause waits until the time has passed or one of the channels is closed.
 func pause(wait time.Duration, one, other <-chan struct{}) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -1,4 +1,4 @@
-// The fixture: what a sandbox begins with.
+// The fixture: the initial state of a sandbox.
 
 package sandbox
 
@@ -17,7 +17,7 @@ import (
 	"perennial/ledger/files"
 )
 
-// Fixture is what a sandbox begins with.
+// Fixture is the initial state of a sandbox.
 type Fixture struct {
 	Accounts []FixtureAccount `yaml:"accounts" json:"accounts"`
 	Offers   []FixtureOffer   `yaml:"offers" json:"offers"`
@@ -32,7 +32,7 @@ type FixtureAccount struct {
 	Wallet    FixtureWallet `yaml:"wallet" json:"wallet"`
 	Keys      []FixtureKey  `yaml:"keys" json:"keys"`
 
-	Prices map[string]int64 `yaml:"prices" json:"prices,omitempty"` // cents by offer_code, where the account pays another unit price
+	Prices map[string]int64 `yaml:"prices" json:"prices,omitempty"` // the account's own unit prices in cents, by offer_code
 }
 
 // FixtureWallet holds the opening balances in cents.
@@ -46,7 +46,8 @@ type FixtureWallet struct {
 	ProductionFrozenCents int64 `yaml:"production_frozen_cents" json:"production_frozen_cents,omitempty"`
 }
 
-// FixtureKey is one API key; its prefix says the environment. No scopes or ranges mean all.
+// FixtureKey is one API key. Its prefix gives the environment. No scopes or ranges mean
+// all.
 type FixtureKey struct {
 	AppID      string   `yaml:"app_id" json:"app_id"`
 	Secret     string   `yaml:"secret" json:"secret"`
@@ -55,7 +56,7 @@ type FixtureKey struct {
 	Revoked    bool     `yaml:"revoked" json:"revoked,omitempty"`
 }
 
-// FixtureOffer is one offer of both environments, with stock of its own in each.
+// FixtureOffer is an offer of both environments, with separate stock in each.
 type FixtureOffer struct {
 	OfferCode        string   `yaml:"offer_code" json:"offer_code"`
 	Name             string   `yaml:"name" json:"name"`
@@ -72,15 +73,15 @@ type FixtureOffer struct {
 	CIDRs            []string `yaml:"cidrs" json:"cidrs"`
 	Stock            int64    `yaml:"stock" json:"stock"`
 
-	// Unit prices that count in the place of UnitPriceCents, the lower of the two:
-	// from a quantity on, and for a duration. Both are for the base duration.
+	// Unit prices by minimum quantity and by duration. The lower of the two replaces
+	// UnitPriceCents. Both are for the base duration.
 	QuantityPrices map[int64]int64 `yaml:"quantity_prices" json:"quantity_prices,omitempty"`
 	DurationPrices map[int64]int64 `yaml:"duration_prices" json:"duration_prices,omitempty"`
 }
 
-// FixtureProxy is one delivered proxy (ProxyID), or Count of them named Prefix
-// followed by 1…Count. ExpiresIn is a duration from the first start, a range
-// "24h..240h" over which the proxies are spread evenly, or empty: no expiry.
+// FixtureProxy is one delivered proxy (ProxyID), or Count proxies named Prefix followed by
+// 1…Count. ExpiresIn is a duration from the first start. A range "24h..240h" spreads the
+// expiries evenly. Empty means no expiry.
 type FixtureProxy struct {
 	ProxyID     string `yaml:"proxy_id" json:"proxy_id,omitempty"`
 	Count       int    `yaml:"count" json:"count,omitempty"`
@@ -91,10 +92,10 @@ type FixtureProxy struct {
 	ExpiresIn   string `yaml:"expires_in" json:"expires_in,omitempty"`
 }
 
-// maxFixture bounds a fixture, in bytes: some hundred thousand proxies by name.
+// maxFixture limits a fixture, in bytes. It fits several hundred thousand named proxies.
 const maxFixture = 256 << 20
 
-// LoadFixture reads YAML or JSON and checks it. An unknown key is an error with its line.
+// LoadFixture reads and checks YAML or JSON. An unknown key is an error with its line.
 func LoadFixture(path string) (Fixture, error) {
 	raw, err := files.Read(path, maxFixture)
 	if err != nil {
@@ -115,7 +116,7 @@ func LoadFixture(path string) (Fixture, error) {
 	return f, nil
 }
 
-// Validate names the first entry that cannot be served, and why.
+// Validate returns an error with the first invalid entry, and why.
 func (f Fixture) Validate() error {
 	accounts, keys, offers := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, a := range f.Accounts {
@@ -148,7 +149,7 @@ func (f Fixture) Validate() error {
 	return nil
 }
 
-// validate adds the account to those that were seen before, as keys and offers do.
+// validate checks the account and records it, its keys and its offers in seen.
 func (a FixtureAccount) validate(seen map[string]bool) error {
 	w := a.Wallet
 	switch {
@@ -216,7 +217,7 @@ func (o FixtureOffer) validatePrices() error {
 	return nil
 }
 
-// Bounds that keep price × 2000 × days, and a wallet with its refunds, within 64 bits.
+// Limits that keep price × 2000 × days, and a wallet with its refunds, within 64 bits.
 const (
 	maxUnitPriceCents = 1_000_000_000_000
 	maxOfferDays      = 3650
@@ -240,7 +241,7 @@ func (p FixtureProxy) validate(accounts, offers map[string]bool) error {
 	return err
 }
 
-// expiry reads ExpiresIn; known is false for proxies without one.
+// expiry parses ExpiresIn. known is false for proxies without an expiry.
 func (p FixtureProxy) expiry() (from, to time.Duration, known bool, err error) {
 	if p.ExpiresIn == "" {
 		return 0, 0, false, nil
@@ -257,8 +258,8 @@ func (p FixtureProxy) expiry() (from, to time.Duration, known bool, err error) {
 	return from, to, true, nil
 }
 
-// The demonstration account of [DefaultFixture]. Its secrets are public: they
-// open nothing but a local sandbox.
+// The demonstration account of [DefaultFixture]. Its secrets are public: they only open a
+// local sandbox.
 const (
 	DemoAccountID        = "acc_sandbox"
 	DemoSandboxAppID     = "sbx_app_demo"
@@ -267,7 +268,7 @@ const (
 	DemoProductionSecret = "demo-production-secret-of-the-local-sandbox"
 )
 
-// DefaultFixture is used where nothing is configured: one account with 500000
+// DefaultFixture is the fixture without configuration. It has one account with 500000
 // sandbox cents, offers in four countries and proxies that expire soon.
 func DefaultFixture() Fixture {
 	return Fixture{

@@ -1,4 +1,4 @@
-// Group commit: one flush for all that has gathered.
+// Group commit: one flush for all pending items.
 
 package sandbox
 
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// group makes ordered items durable together: the caller that waits first flushes all
-// that has gathered, the others wait for it. Nothing runs when no caller waits.
+// group makes ordered items durable together. The first caller that waits flushes all
+// pending items, and the others wait for it. It uses no goroutine of its own.
 type group[T any] struct {
 	flush func([]T) error
 
@@ -20,7 +20,7 @@ type group[T any] struct {
 	done    uint64
 	busy    bool
 	closed  bool
-	err     error // sticky: after a failed flush nothing may be answered as done
+	err     error // sticky: after a failed flush nothing may be reported as done
 }
 
 var errClosed = errors.New("sandbox is closed")
@@ -45,7 +45,7 @@ func (g *group[T]) last() uint64 {
 	return g.added
 }
 
-// wait returns when item seq and all before it are durable.
+// wait returns when item seq and all earlier ones are durable.
 func (g *group[T]) wait(seq uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +65,7 @@ func (g *group[T]) wait(seq uint64) error {
 	return g.err
 }
 
-// lead flushes what is pending; called and left with the lock held.
+// lead flushes the pending items. The lock is held on entry and on return.
 func (g *group[T]) lead() {
 	batch, upTo := g.pending, g.added
 	g.pending, g.busy = g.spare[:0], true
@@ -82,7 +82,7 @@ func (g *group[T]) lead() {
 	g.changed.Broadcast()
 }
 
-// close flushes the rest and refuses later callers.
+// close flushes the remaining items and refuses later callers.
 func (g *group[T]) close() error {
 	err := g.wait(g.last())
 	g.mu.Lock()

@@ -35,15 +35,16 @@ func (s *Server) setRate(r *rateSetting) error {
 	return nil
 }
 
-// rateLimits bound the requests of each key. The document gives no threshold, so that
-// there is none by default (extension).
+// rateLimits limits the requests of each key. The document gives no threshold, and there
+// is none by default (extension).
 type rateLimits struct {
 	mu     sync.Mutex
 	common rateSetting
 	keys   map[string]*rate.Limiter // nil entry: this key has no limit
 }
 
-// set changes the limit of one key, or of all, which replaces those of single keys.
+// set changes the limit of one key, or of all keys, which also replaces the limits of
+// single keys.
 func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +63,7 @@ func (r *rateSetting) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), cmp.Or(r.Burst, int(math.Ceil(r.RequestsPerSecond))))
 }
 
-// take reports whether the key may make a request now, or else for how long it may not.
+// take reports whether the key may make a request now, or how long it must wait.
 func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,10 +80,10 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	return reservation.DelayFrom(now), false
 }
 
-// limited rounds Retry-After up to whole seconds: a client that waits so long is served.
+// limited rounds Retry-After up to whole seconds. A client that waits that long is served.
 func (s *Server) limited(key *apiKey) *refusal {
 	wait, ok := s.rates.take(key.appID, s.clock())
-	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // thresholds are not given
+	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // the document gives no thresholds
 		wait, ok = time.Second, false
 	}
 	if ok {
@@ -91,8 +92,8 @@ func (s *Server) limited(key *apiKey) *refusal {
 	return &refusal{code: "rate_limited", message: "Too many requests.", retryAfter: strconv.FormatInt(int64(max(math.Ceil(wait.Seconds()), 1)), 10)}
 }
 
-// scriptAgents name themselves where a script's author gave no User-Agent. The document
-// says that such may be rejected.
+// scriptAgents are the default User-Agents of script libraries. The document says that
+// such requests may be rejected.
 var scriptAgents = map[string]bool{"python-requests": true, "python-urllib": true, "python": true, "python-httpx": true, "curl": true,
 	"wget": true, "go-http-client": true, "java": true, "java-http-client": true, "okhttp": true, "axios": true, "node-fetch": true,
 	"node": true, "undici": true, "libwww-perl": true, "ruby": true, "guzzlehttp": true, "apache-httpclient": true, "postmanruntime": true}
@@ -102,8 +103,8 @@ type policySetting struct {
 	RefuseScriptAgents bool `json:"refuse_script_agents"`
 }
 
-// blocked gives a firewall's page to no User-Agent, or a script's default one, where the
-// policy is on.
+// blocked answers with a firewall's page if the policy is on and the User-Agent is missing
+// or a script's default.
 func (s *Server) blocked(w http.ResponseWriter, r *request) bool {
 	if !s.refuseScripts.Load() || !isScript(r.http.UserAgent()) {
 		return false

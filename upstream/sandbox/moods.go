@@ -1,5 +1,5 @@
-// Moods (extension): which there are, what they draw, and the past states that lagging reads
-// show.
+// Quirks (extension): their names, their random draws, and the past states shown by
+// lagging reads.
 
 package sandbox
 
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Moods (extension): freedoms that customer-api.md leaves to the provider, each
-// with the sentence, or the silence, that allows it in README.md. A client
-// that works under all of them relies on no undocumented behaviour.
+// Quirks (extension): freedoms that customer-api.md leaves to the provider. README.md
+// gives the sentence, or the silence, that allows each. A client that works with all of
+// them relies on no undocumented behaviour.
 const (
 	MoodLaggingReads          = "lagging_reads"
 	MoodEmptyLeftOut          = "empty_left_out"
@@ -29,13 +29,13 @@ const (
 	MoodSecondArray           = "second_array"
 )
 
-// Moods names all of them, in the order of README.md.
+// Moods returns the names of all quirks, in the order of README.md.
 func Moods() []string {
 	return []string{MoodLaggingReads, MoodEmptyLeftOut, MoodUnknownFields, MoodUnknownStatuses, MoodEarlyRefusals, MoodReplayedEnvelopes,
 		MoodWildRetryAfter, MoodContradictingStatuses, MoodRenamedOffers, MoodShortTokens, MoodSmallPages, MoodSecondArray}
 }
 
-// moodSetting is the body of POST /moods. "all" stands for every mood.
+// moodSetting is the body of POST /moods. "all" stands for every quirk.
 type moodSetting struct {
 	Moods []string `json:"moods"`
 	Seed  uint64   `json:"seed"`
@@ -57,7 +57,7 @@ func (s *Server) setMoods(in *moodSetting) error {
 	return nil
 }
 
-// moodSet draws by the seed and the order of the requests alone.
+// moodSet draws from the seed and the order of the requests only.
 type moodSet struct {
 	mu     sync.Mutex
 	on     []string
@@ -79,7 +79,7 @@ func (m *moodSet) has(mood string) bool {
 	return slices.Contains(m.on, mood)
 }
 
-// draw is true once in n times while the mood is there.
+// draw is true once in n times while the quirk is on.
 func (m *moodSet) draw(mood string, n int) bool { return m.has(mood) && m.number(n) == 0 }
 
 func (m *moodSet) number(n int) int {
@@ -90,10 +90,11 @@ func (m *moodSet) number(n int) int {
 
 func (m *moodSet) one(of ...string) string { return of[m.number(len(of))] }
 
-// maxLag is how far a read may lie behind what was written.
+// maxLag limits the lag of a read.
 const maxLag = 4 * time.Minute
 
-// asOf is the moment whose state a read shows: every second one lags. Zero is the present.
+// asOf returns the moment whose state a read shows. Every second read lags. Zero is the
+// present.
 func (m *moodSet) asOf(now time.Time) time.Time {
 	if !m.draw(MoodLaggingReads, 2) {
 		return time.Time{}
@@ -101,7 +102,8 @@ func (m *moodSet) asOf(now time.Time) time.Time {
 	return now.Add(-time.Duration(m.number(int(maxLag/time.Second))+1) * time.Second)
 }
 
-// largestPage is of orders and proxies; 0: as without the mood. The seed says it, so that it stays.
+// largestPage returns the page limit of orders and proxies, or 0 without the quirk. It
+// depends only on the seed and stays the same.
 func (m *moodSet) largestPage(resource string) int {
 	if resource == "offers" || !m.has(MoodSmallPages) { // the document gives 200 for offers
 		return 0
@@ -109,17 +111,17 @@ func (m *moodSet) largestPage(resource string) int {
 	return []int{3, 10, 20, 49}[m.fixed(4)]
 }
 
-// fixed is a number from 0 to n-1 that stays the same as long as the seed does.
+// fixed returns a number from 0 to n-1 that depends only on the seed.
 func (m *moodSet) fixed(n uint64) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seed % n
 }
 
-// shrinksPages reports that a page size over the greatest is reduced, not refused.
+// shrinksPages reports whether a page size above the limit is reduced instead of refused.
 func (m *moodSet) shrinksPages() bool { return m.fixed(3) == 0 }
 
-// named is an offer with its names of this moment, which change every few minutes.
+// named returns an offer with its current names, which change every few minutes.
 func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
@@ -134,11 +136,12 @@ func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	return &called
 }
 
-// refusesEarly acts as a provider that checks balance, offers and proxies before the key: a
-// repeated request may be refused although the first was executed. It needs the lock.
+// refusesEarly behaves like a provider that checks balance, offers and proxies before the
+// key. A repeated request may then be refused although the first was executed. The caller
+// holds the lock.
 func (s *Server) refusesEarly(r *request) (no *refusal) {
 	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
-		return nil // without a record the checks are the usual ones
+		return nil // without a record the usual checks apply
 	}
 	again := invalid("proxy_ids.0", "was renewed a moment ago")
 	if r.rt.name == routeOrders {
@@ -153,8 +156,7 @@ func (s *Server) refusesEarly(r *request) (no *refusal) {
 	return no
 }
 
-// past is what something was before each of its last changes, in memory and only under
-// the mood.
+// past holds the earlier values of something, in memory and only with the quirk.
 type past[T any] []before[T]
 
 type before[T any] struct {
@@ -162,7 +164,7 @@ type before[T any] struct {
 	was   *T        // nil: it did not exist
 }
 
-// keep remembers what something was until now, before a change, with the lock held.
+// keep records the value before a change. The caller holds the lock.
 func keep[T any](s *Server, p *past[T], was *T) {
 	if !s.moods.has(MoodLaggingReads) {
 		return
@@ -175,7 +177,7 @@ func keep[T any](s *Server, p *past[T], was *T) {
 	*p = kept
 }
 
-// asOf is what a lagging read shows; nil when it did not exist yet.
+// asOf returns the value that a lagging read shows, or nil if it did not exist yet.
 func (p past[T]) asOf(at time.Time, present *T) *T {
 	if !at.IsZero() {
 		for _, b := range p {

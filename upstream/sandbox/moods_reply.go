@@ -1,4 +1,4 @@
-// What the moods change about a reply.
+// The effects of quirks on replies.
 
 package sandbox
 
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// moody changes how a reply goes out, not what is recorded under a key or charged.
+// moody changes a reply on the wire, but not what is recorded under a key or charged.
 func (s *Server) moody(r *request, out reply) reply {
 	if out.replayed && s.moods.draw(MoodReplayedEnvelopes, 2) {
 		out.body = stampedAnew(out.body, s.now())
@@ -44,11 +44,11 @@ func stampedAnew(body []byte, now time.Time) []byte {
 	return append(append(now.AppendFormat(bytes.Clone(body[:start]), time.RFC3339), '"'), rest...)
 }
 
-// namedStatuses are the codes whose HTTP status the document names.
+// namedStatuses are the codes with an HTTP status in the document.
 var namedStatuses = map[string]bool{"ok": true, "idempotency_unresolved": true, "operation_failed": true, "rate_limited": true}
 
-// contradict puts a refusal under a status of success or of a broken server, and sometimes
-// refuses, under such a status, what was executed.
+// contradict sends a refusal with the status of a success or a server error. Sometimes it
+// reports an executed request as refused, with such a status.
 func (s *Server) contradict(r *request, out reply) reply {
 	if !s.moods.has(MoodContradictingStatuses) {
 		return out
@@ -65,14 +65,14 @@ func (s *Server) contradict(r *request, out reply) reply {
 	return out
 }
 
-// wildRetryAfter is a Retry-After that is no number of seconds to wait.
+// wildRetryAfter returns a Retry-After that is not a usable number of seconds.
 func (s *Server) wildRetryAfter() string {
 	now := s.now()
 	return s.moods.one("", "soon", "-30", "0", "1.5", "1e3", "99999999999999999999", strconv.FormatInt(now.Unix()+30, 10),
 		now.Add(-time.Hour).Format(http.TimeFormat), now.AddDate(80, 0, 0).Format(http.TimeFormat), "a minute; please")
 }
 
-// emptyFields are the members that a reply leaves out when they hold nothing.
+// emptyFields are the members that a reply omits when they are empty.
 var emptyFields = []string{"successful_proxy_ids", "failed_proxy_ids", "unresolved_proxy_ids", "proxies", "refund", "poll_after_seconds",
 	"next_page_token", "starts_at", "expires_at", "cidrs"}
 
@@ -85,7 +85,8 @@ func leaveOut(body []byte) []byte {
 	return body
 }
 
-// unknownStatuses names states as the document does not: ended ones always, others at times.
+// unknownStatuses replaces statuses by names that the document does not list: final ones
+// always, others at times.
 func (s *Server) unknownStatuses(body []byte) []byte {
 	swap := func(from, to string) { body = bytes.ReplaceAll(body, []byte(from), []byte(to)) }
 	swap(`"status":"active","host"`, `"status":"`+s.moods.one("active", "in_use", "", "suspended")+`","host"`)
@@ -98,7 +99,7 @@ func (s *Server) unknownStatuses(body []byte) []byte {
 	return body
 }
 
-// secondArray puts another array beside the list of a page.
+// secondArray adds another array beside the list of a page.
 func (s *Server) secondArray(body []byte) []byte {
 	if !bytes.Contains(body, []byte(`,"has_more":`)) {
 		return body
@@ -111,7 +112,8 @@ func (s *Server) secondArray(body []byte) []byte {
 	return bytes.Replace(body, []byte(`,"page_size":`), []byte(","+more+`,"page_size":`), 1)
 }
 
-// addedFields are named by no version of the document; some differ from a known name by case.
+// addedFields are in no version of the document. Some differ from a known name only in
+// case.
 var addedFields = []string{`"x_new":null`, `"meta":{"status":"x","list":[1,{"proxy_id":7}]}`, `"Status":"of_tomorrow"`, `"ORDER_NO":"ord_other"`,
 	`"Charged_Cents":1`, `"Code":"x"`, `"Data":[]`, `"Expires_At":"soon"`, `"tags":[]`, `"extra":1e400`, `"note":"{\"code\":\"ok\"}\u0000"`}
 

@@ -1,4 +1,4 @@
-// Orders: their bodies in both forms, their creation, scenarios and course.
+// Orders: their two request bodies, creation, scenarios and progress.
 
 package sandbox
 
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// order is one order. Stage counts what has happened to it; Due is the time of the next.
+// order is one order. Stage counts its steps so far, and Due is the time of the next.
 type order struct {
 	savedOrder
 
@@ -19,7 +19,7 @@ type order struct {
 	past    past[order]
 }
 
-// savedOrder is what the database keeps of an order.
+// savedOrder is an order in the database.
 type savedOrder struct {
 	No, AppID, Key, Scenario, Space  string
 	Index                            int
@@ -64,7 +64,7 @@ func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
 
 const scenarioHeader = "X-Service-Sandbox-Scenario"
 
-// scenarioOf lets production orders take the course of "success" (assumed).
+// scenarioOf returns the order's scenario. Production orders follow "success" (assumed).
 func scenarioOf(r *request) (string, *refusal) {
 	values := r.http.Header[scenarioHeader]
 	switch {
@@ -106,8 +106,8 @@ func (s *Server) firstDelay(scenario string) time.Duration {
 	return s.opts.AsyncDelay / 2
 }
 
-// secondDelay shows partial progress for two polls at least, so that a client that obeys
-// poll_after_seconds sees it.
+// secondDelay shows partial progress for at least two polls. A client that obeys
+// poll_after_seconds then sees it.
 func (s *Server) secondDelay(scenario string) time.Duration {
 	if scenario == "partial" {
 		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
@@ -115,7 +115,7 @@ func (s *Server) secondDelay(scenario string) time.Duration {
 	return s.firstDelay(scenario)
 }
 
-// advance carries out the steps that are due, with the lock held, before every request.
+// advance makes the steps that are due, before every request. The caller holds the lock.
 func (s *Server) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].Due.After(now) {
@@ -174,14 +174,14 @@ func (s *Server) deliver(o *order, at time.Time, ch *change) {
 	}
 }
 
-// orderBody is an order as asked for; the legacy single-region body is one line.
+// orderBody is a requested order. The legacy single-region body becomes one line.
 type orderBody struct {
 	days   int64
 	lines  []orderLine
 	legacy bool
 }
 
-// field is the path of a line's field in the body that was sent.
+// field returns the path of a line's field in the submitted body.
 func (in *orderBody) field(line int, name string) string {
 	if in.legacy {
 		return name
@@ -235,7 +235,7 @@ func (s *Server) orderOf(r *request) (*order, map[string]int64, *refusal) {
 	return o, quantities, o.space.affords(o.Total)
 }
 
-// checkLines checks price and stock again: an offers listing reserves nothing.
+// checkLines checks price and stock again, because an offers listing reserves nothing.
 func (s *Server) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
 	quantities, sum := map[string]int64{}, int64(0)
 	for i, line := range in.lines {
@@ -269,7 +269,7 @@ func (s *Server) checkLines(env string, in orderBody) (map[string]int64, *refusa
 	return quantities, nil
 }
 
-// checkCIDRs gives the first line that chooses what it must not.
+// checkCIDRs returns the first line with CIDRs that it may not choose.
 func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (line int, message string) {
 	random, chosen := map[string]bool{}, map[[2]string]bool{}
 	choosing := map[string]bool{}

@@ -1,9 +1,9 @@
-// Prices of orders and renewals, and the balance that pays for them.
+// Prices of orders and renewals, and checks of the balance.
 
 package sandbox
 
-// unitPrice is for the base duration, when so many are bought for so many days; 0: as listed.
-// The account's own price counts before any other.
+// unitPrice returns the price for the base duration at this quantity and duration, or 0
+// for the listed price. The account's own price takes precedence.
 func (sp *space) unitPrice(offer *FixtureOffer, quantity, days int64) int64 {
 	if cents, ok := sp.prices[offer.OfferCode]; ok {
 		return cents
@@ -30,7 +30,7 @@ type priceSetting struct {
 	UnitPriceCents int64  `json:"unit_price_cents"`
 }
 
-// setPrice gives an account its own price of an offer from now on (extension).
+// setPrice sets an account's own price of an offer from now on (extension).
 func (s *Server) setPrice(in *priceSetting) error {
 	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
 	switch {
@@ -44,7 +44,7 @@ func (s *Server) setPrice(in *priceSetting) error {
 	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents, func() { sp.prices[in.OfferCode] = in.UnitPriceCents })
 }
 
-// affords leaves out what is frozen: part of the balance that cannot be spent (assumed).
+// affords refuses a charge above the balance. The frozen part cannot be spent (assumed).
 func (sp *space) affords(cents int64) *refusal {
 	if sp.balance-sp.frozen < cents {
 		return refuse("insufficient_wallet_balance", "The wallet is too low.")
@@ -52,10 +52,11 @@ func (sp *space) affords(cents int64) *refusal {
 	return nil
 }
 
-// statusActive is of an account that may buy; with any other it may only read (assumed).
+// statusActive is the status of an account that may buy. With any other it may only read
+// (assumed).
 const statusActive = "active"
 
-// standing is the account's status in both environments.
+// standing is an account's status, shared by both environments.
 type standing struct{ status string }
 
 type accountSetting struct {
@@ -63,7 +64,7 @@ type accountSetting struct {
 	Status    string `json:"status"`
 }
 
-// setAccount gives an account another status (extension).
+// setAccount changes an account's status (extension).
 func (s *Server) setAccount(in *accountSetting) error {
 	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
 	if sp == nil {

@@ -54,7 +54,7 @@ func (s *Server) proxy(r *request) ([]byte, *refusal) {
 	return p.item(), nil
 }
 
-// status is assumed text; clients decide from delivery and refund.
+// status returns text that is assumed. Clients decide from delivery and refund.
 func (o *order) status() string {
 	return [...]string{"paid", "procuring", "completed", "refunded"}[o.Stage]
 }
@@ -71,7 +71,7 @@ func (o *order) summary() []any {
 		"subtotal_cents", o.Total, "total_cents", o.Total, "total", decimal(o.Total), "created_at", o.Created}
 }
 
-// orderDetail renders an order with its proxies once they are deliverable.
+// orderDetail renders an order, with its proxies once they are deliverable.
 func (s *Server) orderDetail(o *order) []byte {
 	done := o.Stage == stageCompleted
 	var poll, refund any
@@ -91,10 +91,10 @@ func (s *Server) orderDetail(o *order) []byte {
 		"poll_after_seconds", poll, "refund", refund, "proxies", array(proxies))...)
 }
 
-// host is a made-up name that resolves nowhere.
+// host returns a fictitious name that does not resolve.
 func (p *proxy) host() string { return p.ID + ".proxy.invalid" }
 
-// item has made-up credentials, so that a test for leaks has something to look for.
+// item includes fictitious credentials, which tests search for as leaks.
 func (p *proxy) item() written {
 	host, user, password := p.host(), "user-"+p.ID, "pass-"+p.ID+"-secret"
 	return object("proxy_id", p.ID, "status", "active", "host", host, "port", int64(1080), "protocol", p.offer.Protocol,
@@ -103,15 +103,15 @@ func (p *proxy) item() written {
 		"region", p.offer.Region, "line_name", p.offer.LineName, "starts_at", p.Starts, "expires_at", p.Expires)
 }
 
-// pageTokenLife is how long a page token is good (assumed).
+// pageTokenLife is how long a page token is valid (assumed).
 const pageTokenLife = 15 * time.Minute
 
 const (
-	maxPageSize     = 200 // of offers by the document, of orders and proxies assumed
+	maxPageSize     = 200 // documented for offers, assumed for orders and proxies
 	defaultPageSize = 50  // assumed
 )
 
-// query is a decoded query; a repeated key keeps its first value.
+// query is a decoded query. A repeated key keeps its first value.
 type query map[string]string
 
 func parseQuery(raw string) query {
@@ -136,7 +136,7 @@ func positive(text string) (int64, bool) {
 	return n, err == nil && n > 0 && text[0] != '+'
 }
 
-// window is the part of a list that a request asks for.
+// window is the requested part of a list.
 type window struct {
 	resource, filters string
 	size, offset      int
@@ -167,7 +167,8 @@ func (s *Server) window(r *request, q query, resource, filters string) (window, 
 	return w, nil
 }
 
-// token binds offset, account, environment, resource, filters, page size and an expiry.
+// token returns a page token bound to offset, account, environment, resource, filters,
+// page size and expiry.
 func (s *Server) token(sp *space, w window, offset int) string {
 	payload := strconv.Itoa(offset) + "." + strconv.FormatInt(s.now().Add(pageTokenLife).Unix(), 36)
 	return base64.RawURLEncoding.EncodeToString(append([]byte(payload+"."), s.tokenMAC(sp, w, payload)...))
@@ -181,7 +182,8 @@ func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// readToken accepts only exactly what token made: base64 ignores line feeds and trailing bits.
+// readToken accepts exactly what token returned. base64 would ignore line feeds and
+// trailing bits.
 func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err == nil && base64.RawURLEncoding.EncodeToString(raw) != token {
@@ -200,8 +202,8 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	return offset, errOffset == nil && errExpiry == nil && s.now().Unix() <= expiry
 }
 
-// page renders one window over a list. A token says where in the whole list the next page
-// begins: an item that stops being shown removes no other from the pages.
+// page renders one window of a list. A token gives the next page's offset in the whole
+// list. Hidden items then shift no other item between pages.
 func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(i int) written) []byte {
 	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
 	for i := w.offset; i < total && !more; i++ {
@@ -236,8 +238,8 @@ func (s *Server) listOrders(r *request) ([]byte, *refusal) {
 		func(i int) written { return object(list[i].past.asOf(r.asOf, list[i]).summary()...) }), nil
 }
 
-// listOffers leaves out what cannot be bought with the quantity or duration; prices are
-// those of both, for the base duration (assumed).
+// listOffers omits offers that cannot be bought with the quantity or duration. Prices are
+// for both, per base duration (assumed).
 func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}

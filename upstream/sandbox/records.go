@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// retention is from completion, by the sandbox's clock (assumed).
+// retention is the time from completion, by the sandbox's clock (assumed).
 const retention = 24 * time.Hour
 
 type recordState uint8
@@ -19,16 +19,17 @@ const (
 	recordInterrupted
 )
 
-// record is scoped by its key to account and environment, over both POST routes (assumed).
+// record is an idempotency record. Its scope is the account and environment, over both
+// POST routes (assumed).
 type record struct {
 	savedRecord
 
-	// durable is false until the commit that holds the operation is done:
-	// meanwhile the record answers idempotency_processing.
+	// durable is false until the commit of the operation. Until then the record answers
+	// idempotency_processing.
 	durable bool
 }
 
-// savedRecord is what the database keeps of a record.
+// savedRecord is a record in the database.
 type savedRecord struct {
 	Space, Key string
 	Hash       []byte
@@ -49,7 +50,7 @@ func bodyHash(path string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// known answers a request whose key has a record; called with the lock held.
+// known answers a request whose key has a record. The caller holds the lock.
 func (s *Server) known(r *request, key string, hash []byte) (reply, bool) {
 	rec := r.key.space.records[key]
 	if rec == nil {
@@ -70,13 +71,13 @@ func (s *Server) known(r *request, key string, hash []byte) (reply, bool) {
 	return reply{status: rec.Status, code: rec.Code, body: rec.Body, replayed: true}, true
 }
 
-// forgotten reports that a completed record is past its retention: its key is new.
+// forgotten reports whether a completed record is past its retention. Its key is then new.
 func (s *Server) forgotten(rec *record) bool {
 	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
 
-// complete stores the first response, with the lock held, and returns what makes it
-// replayable once it is durable.
+// complete stores the first response, and returns the function that makes it replayable
+// once durable. The caller holds the lock.
 func (s *Server) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
 	sp := r.key.space
 	rec := &record{savedRecord: savedRecord{sp.id(), key, hash, recordCompleted, s.now(), out.status, out.code, out.body}}
@@ -94,7 +95,7 @@ func (s *Server) complete(r *request, key string, hash []byte, out reply, interr
 	}
 }
 
-// forget drops a few completed records past their retention.
+// forget deletes a few completed records past their retention.
 func (s *Server) forget(ch *change) {
 	now := s.now()
 	for n := 0; n < 4 && len(s.st.expiring) > 0; n++ {
@@ -110,7 +111,7 @@ func (s *Server) forget(ch *change) {
 	}
 }
 
-// interrupt turns an existing record of the same body into an interrupted one.
+// interrupt marks an existing record of the same body as interrupted.
 func (s *Server) interrupt(sp *space, key string, hash []byte) {
 	rec := sp.records[key]
 	if rec == nil || !bytes.Equal(rec.Hash, hash) || s.forgotten(rec) {

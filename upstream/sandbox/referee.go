@@ -1,4 +1,4 @@
-// The referee: the list of all charges and refunds, kept apart from the state.
+// The referee: the list of all charges and refunds, separate from the state.
 
 package sandbox
 
@@ -19,8 +19,8 @@ import (
 	"perennial/ledger/files"
 )
 
-// Charge is one line of the referee: money that moved, in positive cents. An
-// order's lines carry OrderNo, a renewal's ProxyID.
+// Charge is one line of the referee: moved money, in positive cents. Lines of orders have
+// OrderNo, lines of renewals ProxyID.
 type Charge struct {
 	Time           string `json:"time"` // RFC 3339, the sandbox's clock
 	Environment    string `json:"environment"`
@@ -39,8 +39,8 @@ func (c *Charge) appendLine(b []byte) []byte {
 	return append(append(b, line...), '\n')
 }
 
-// ReadCharges reads a referee file. A torn last line, as a crash leaves it, is left out;
-// anything else that cannot be read is an error with its line.
+// ReadCharges reads a referee file. It skips a torn last line, which a crash may leave.
+// Any other unreadable line is an error with its number.
 func ReadCharges(path string) ([]Charge, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -69,22 +69,22 @@ func readCharges(r io.Reader) ([]Charge, error) {
 	}
 }
 
-// referee appends lines to the file, or keeps them where there is none.
+// referee appends lines to the file, or keeps them in memory.
 type referee struct {
 	path   string
 	file   *os.File
 	noSync bool
 	mu     sync.Mutex
-	kept   bytes.Buffer // the lines, where there is no file
+	kept   bytes.Buffer // the lines, without a file
 }
 
-// openReferee cuts off a torn last line, which belongs to nothing that was answered.
+// openReferee removes a torn last line, which belongs to no reply.
 func openReferee(path string, noSync bool) (*referee, error) {
 	r := &referee{path: path, noSync: noSync}
 	if path == "" {
 		return r, nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600) // to read and write: a named pipe is not waited for
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600) // read and write: opening a named pipe does not block
 	if err != nil {
 		return nil, fmt.Errorf("charges: %w", err)
 	}

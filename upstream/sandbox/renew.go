@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxRenewIDs  = 5000 // in one renewal; assumed, the document gives no number
+	maxRenewIDs  = 5000 // in one renewal; assumed: the document gives no number
 	maxRenewDays = 1095
-	lastYear     = 9999 // of an expiry: ISO 8601 has four digits for it; assumed
+	lastYear     = 9999 // of an expiry: ISO 8601 has four digits; assumed
 )
 
 type renewBody struct {
@@ -78,8 +78,8 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	return chosen, nil
 }
 
-// carryOut charges all, refunds what failed, and extends what succeeded; an unresolved line
-// stays charged.
+// carryOut charges all lines, refunds the failed ones, and extends the successful ones. An
+// unresolved line stays charged.
 func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64, ch *change, f renewalFault) reply {
 	sp, result := r.key.space, renewalResult{total: total}
 	verdicts := f.verdicts(chosen)
@@ -104,7 +104,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 	return s.renewalReply(sp, result)
 }
 
-// extended counts from the present expiry, or from now when that is past or null (assumed).
+// extended counts from the current expiry, or from now if it is past or null (assumed).
 func (p *proxy) extended(days int64, now time.Time) time.Time {
 	from := p.Expires
 	if from.Before(now) {

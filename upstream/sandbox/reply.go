@@ -1,5 +1,4 @@
-// Envelopes, the HTTP status of each code, and JSON with members in the order in which the
-// document shows them.
+// Envelopes, the HTTP status of each code, and JSON with members in the document's order.
 
 package sandbox
 
@@ -16,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reply is one envelope before it goes out. seq is durable first; settle runs then.
+// reply is one envelope before it is sent. seq must be durable first, then settle runs.
 type reply struct {
 	status int
 	code   string
@@ -24,11 +23,12 @@ type reply struct {
 	seq    uint64
 	settle func()
 
-	retryAfter string // of rate_limited
-	replayed   bool   // the first reply under its key, again
+	retryAfter string // for rate_limited
+	replayed   bool   // a repetition of the first reply under its key
 }
 
-// statuses has 201, 409, 422 and 429 from the document; the rest is assumed.
+// statuses maps codes to HTTP statuses. The document gives 201, 409, 422 and 429; the
+// others are assumed.
 var statuses = map[string]int{
 	"ok": 200, "invalid_signature": 401, "stale_timestamp": 401, "replayed_nonce": 401,
 	"idempotency_key_required": 400, "idempotency_key_conflict": 409, "idempotency_processing": 409,
@@ -40,7 +40,7 @@ var statuses = map[string]int{
 
 func statusOf(code string) int { return cmp.Or(statuses[code], http.StatusBadRequest) }
 
-// envelope renders a reply; data nil is an empty object.
+// envelope renders a reply. nil data becomes an empty object.
 func (s *Server) envelope(status int, code, message string, data []byte) reply {
 	if data == nil {
 		data = []byte("{}")
@@ -52,14 +52,14 @@ func (s *Server) envelope(status int, code, message string, data []byte) reply {
 
 func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
-// refusal is a code of the API with its message, or a field and what is wrong with it.
+// refusal is an API code with its message, or an invalid field and the reason.
 type refusal struct {
 	code, message, field string
 
-	retryAfter string // of rate_limited
+	retryAfter string // for rate_limited
 }
 
-// Error is the field and what is wrong with it.
+// Error returns the field and the reason.
 func (e *refusal) Error() string { return e.field + ": " + e.message }
 
 func refuse(code, message string) *refusal { return &refusal{code: code, message: message} }
@@ -68,7 +68,8 @@ func invalid(field, format string, args ...any) *refusal {
 	return &refusal{code: "validation_error", field: field, message: fmt.Sprintf(format, args...)}
 }
 
-// refused has the assumed structure of errors: a field with its messages.
+// refused renders a refusal. The structure of errors is assumed: a field with its
+// messages.
 func (s *Server) refused(no *refusal) reply {
 	message, data := no.message, []byte(nil)
 	if no.field != "" {
@@ -80,10 +81,10 @@ func (s *Server) refused(no *refusal) reply {
 	return out
 }
 
-// written is JSON that is one value of another object.
+// written is JSON to embed as one value of another object.
 type written []byte
 
-// object writes names and their values in turn; an instant that is zero is null.
+// object writes names and values in turn. A zero instant becomes null.
 func object(members ...any) written {
 	b := make(written, 0, 512)
 	for pair := range slices.Chunk(members, 2) {
@@ -125,7 +126,7 @@ func appendValue(b written, v any) written {
 	return append(b, other...)
 }
 
-// decimal writes cents as a decimal string of the main unit.
+// decimal formats cents as a decimal string in the main unit.
 func decimal(cents int64) string {
 	sign := ""
 	if cents < 0 {

@@ -1,4 +1,4 @@
-// How a change becomes durable, and how the state is restored from the database.
+// Durable changes, and restoring the state from the database.
 
 package sandbox
 
@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// change is what one operation did. It becomes durable as a whole.
+// change is the effect of one operation. It becomes durable as a whole.
 type change struct {
-	keep  bool // there is a database: rows are wanted
+	keep  bool // a database exists and needs rows
 	rows  []row
 	lines []byte
 	nonce usedNonce // empty in most changes
@@ -44,7 +44,7 @@ func (c *change) remove(kind, id string) {
 	}
 }
 
-// submit queues the change in the order of the state; called with the lock held.
+// submit queues the change in the order of the state. The caller holds the lock.
 func (s *Server) submit(c *change) uint64 {
 	if len(c.rows) == 0 && len(c.lines) == 0 {
 		return s.durable.last()
@@ -55,7 +55,7 @@ func (s *Server) submit(c *change) uint64 {
 	return s.durable.add(c)
 }
 
-// flush commits the referee's lines with the state, before it appends them to the file.
+// flush commits the referee's lines with the state, and then appends them to the file.
 func (s *Server) flush(batch []*change) error {
 	var lines []byte
 	for _, c := range batch {
@@ -69,7 +69,7 @@ func (s *Server) flush(batch []*change) error {
 	return s.referee.append(lines)
 }
 
-// money moves a wallet, whose balance was checked. cents is negative for a charge.
+// money changes a wallet after its balance was checked. cents is negative for a charge.
 func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
 	s.balanceChanges(sp)
 	sp.balance += cents
@@ -88,17 +88,17 @@ func (c *change) saveWallet(sp *space) {
 	}
 }
 
-// identity is what a sandbox keeps from its first start on.
+// identity is what a sandbox keeps from its first start.
 type identity struct {
 	Fixture Fixture
 	Epoch   time.Time
 	Secret  []byte
 }
 
-// load builds the state. With a database the fixture of its first start stays in force.
+// load builds the state. With a database the fixture of its first start remains in force.
 func (s *Server) load(f Fixture) error {
 	id := identity{f, s.clock().UTC().Truncate(time.Second), make([]byte, 32)}
-	_, _ = rand.Read(id.Secret) // never fails: it ends the program instead
+	_, _ = rand.Read(id.Secret) // never fails: it crashes the program instead
 	if s.db != nil {
 		if err := s.identify(&id); err != nil {
 			return fmt.Errorf("sandbox database: %w", err)
@@ -118,7 +118,7 @@ func (s *Server) load(f Fixture) error {
 	return s.reconcileReferee()
 }
 
-// identify takes the identity of the first start, or keeps the given one as that.
+// identify loads the identity of the first start, or stores the given one.
 func (s *Server) identify(id *identity) error {
 	var first identity
 	known, err := s.db.decode("identity", &first)
@@ -163,7 +163,7 @@ func (s *Server) restore() error {
 }
 
 func (s *Server) restoreMeta() error {
-	var serial json.Number // a string, which holds more than JSON's numbers do
+	var serial json.Number // a string, which holds more than JSON's numbers
 	var offset int64
 	_, errSerial := s.db.decode("serial", &serial)
 	_, errOffset := s.db.decode("offset", &offset)
@@ -230,9 +230,9 @@ func (s *Server) restoreOrders() error {
 	return err
 }
 
-// reconcileReferee appends the lines that a crash kept from the referee's file:
-// they were committed with the state, and nothing was answered before them. A
-// file that is not the last start's is brought up to date from the beginning.
+// reconcileReferee appends lines that a crash kept from the referee's file. They were
+// committed with the state before any reply. A file from another start is completed from
+// the beginning.
 func (s *Server) reconcileReferee() error {
 	after := s.db.synced
 	path, err := s.db.meta("referee")

@@ -1,4 +1,4 @@
-// How a request is served, from its route to its reply.
+// Serving of a request, from its route to its reply.
 
 package sandbox
 
@@ -26,10 +26,10 @@ const (
 	apiPrefix   = "/api/v1/"
 )
 
-// route is what a method and path lead to; it has no name where the API has none.
+// route is the target of a method and path. It has no name if the API has none.
 type route struct {
 	name, pattern, scope, id string
-	read                     func(*Server, *request) ([]byte, *refusal) // of a GET
+	read                     func(*Server, *request) ([]byte, *refusal) // for a GET
 }
 
 var fixedRoutes = map[string]route{
@@ -64,7 +64,7 @@ func findRoute(method, path string) route {
 	return route{}
 }
 
-// pathOf is the escaped path as sent and signed, also out of a target in absolute form.
+// pathOf returns the escaped path as sent and signed, also from a target in absolute form.
 func pathOf(r *http.Request) string {
 	if !strings.HasPrefix(r.RequestURI, "/") && r.URL.Host != "" {
 		return r.URL.EscapedPath()
@@ -100,11 +100,12 @@ func (s *Server) handler(env string) http.Handler {
 	})
 }
 
-// maxDrained is taken in and discarded: a client that is cut off never sees the reply.
+// maxDrained limits the bytes that are read and discarded. A client that is cut off never
+// sees the reply.
 const maxDrained = 64 << 20
 
-// readBody gives the HTTP status of what is wrong. Memory grows with what has come, never
-// with what was announced.
+// readBody returns the HTTP status of a body error. It allocates for received bytes only,
+// not for the announced length.
 func readBody(r *http.Request) ([]byte, int) {
 	if r.ContentLength > maxRequestBody {
 		return nil, tooLarge(r)
@@ -119,7 +120,7 @@ func readBody(r *http.Request) ([]byte, int) {
 	return body.Bytes(), 0
 }
 
-// tooLarge drains what a client is sending, unless it sent Expect: 100-continue.
+// tooLarge drains the client's body, unless the client sent Expect: 100-continue.
 func tooLarge(r *http.Request) int {
 	if r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
@@ -127,7 +128,7 @@ func tooLarge(r *http.Request) int {
 	return http.StatusRequestEntityTooLarge
 }
 
-// unreadable comes before authentication: the signed bytes are not known.
+// unreadable is the reply before authentication, because the signed bytes are unknown.
 func (s *Server) unreadable(status int) reply {
 	message := "could not be read"
 	if status == http.StatusRequestEntityTooLarge {
@@ -138,7 +139,7 @@ func (s *Server) unreadable(status int) reply {
 	return out
 }
 
-// claimedAccount serves the filters of faults and latency; nothing is verified yet.
+// claimedAccount returns the unverified account, for the filters of faults and latency.
 func (s *Server) claimedAccount(r *http.Request) string {
 	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
@@ -146,7 +147,7 @@ func (s *Server) claimedAccount(r *http.Request) string {
 	return ""
 }
 
-// answer replies, or misbehaves, once what was done is durable.
+// answer sends the reply, or applies a fault, once the change is durable.
 func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
 	if f != nil && !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
@@ -205,14 +206,13 @@ func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
 		}
 	}
 	if out.seq == 0 {
-		out.seq = s.durable.last() // nothing is shown that a crash could take back
+		out.seq = s.durable.last() // show nothing that a crash could undo
 	}
 	return out
 }
 
-// checkHeaders wants one idempotency key of printable ASCII (assumed: other
-// bytes would not survive being written down) and a body in JSON; a Content-Type
-// that is missing passes (assumed).
+// checkHeaders requires one idempotency key of printable ASCII and a JSON body. Other
+// bytes are refused in a key, and a missing Content-Type passes (both assumed).
 func checkHeaders(h http.Header) *refusal {
 	keys := h["Idempotency-Key"]
 	if len(keys) == 0 || keys[0] == "" {
@@ -246,8 +246,8 @@ func printable(text string, limit int) bool {
 	return text != "" && len(text) <= limit
 }
 
-// write looks the key up before balances, stock and limits (assumed). A refusal leaves no
-// record: its key stays free (assumed).
+// write looks the key up before it checks balances, stock and limits (assumed). A refusal
+// leaves no record, and its key stays free (assumed).
 func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f != nil && f.Fault == "unresolved_record"
@@ -280,8 +280,8 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	return out
 }
 
-// send counts a reply too. From here on the connection may be closed for another one: a
-// client that does not read must not keep a place.
+// send sends and counts a reply. From then on the connection may be closed for another
+// client. A client that does not read must not hold a connection.
 func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	if f == nil {
 		s.counts.add(r.rt.pattern, r.http.Method, out.code)
@@ -302,10 +302,10 @@ func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
 	_, _ = w.Write(out.body)
 }
 
-// decodeBody reads the one JSON object of a body into v, with the path of what is
-// wrong: names are exact, none appears twice, unknown ones are refused (assumed: a
-// misspelt field must not pass for its absence), integers are integers, and null
-// counts as absent (assumed). The control interface takes names in any case.
+// decodeBody decodes a body's only JSON object into v. Its errors have the field's path.
+// Names must match exactly, and duplicate and unknown names are refused, because a
+// misspelt field must not count as absent (assumed). Integers must be written as integers,
+// and null counts as absent (assumed). The control interface ignores case in names.
 func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		return invalid("body", "must be a JSON object")
@@ -327,8 +327,8 @@ func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
 	return invalid(fieldPath(wrong.JSONPointer), "must be %s", kindWord(wrong.GoType))
 }
 
-// fieldPath writes a JSON pointer as the provider's errors write fields:
-// items.0.quantity. A long name does not fill the reply.
+// fieldPath converts a JSON pointer to the provider's notation, such as items.0.quantity.
+// It shortens long names.
 func fieldPath(p jsontext.Pointer) string {
 	var path []string
 	for name := range p.Tokens() {

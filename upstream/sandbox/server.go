@@ -1,4 +1,4 @@
-// The server: its options, start and stop.
+// The server: options, start and stop.
 
 package sandbox
 
@@ -24,24 +24,24 @@ import (
 	"perennial/ledger/connlimit"
 )
 
-// Options say what a sandbox serves and where.
+// Options configure a sandbox.
 type Options struct {
 	Listen           string           // sandbox environment; default 127.0.0.1:0
 	ListenProduction string           // production environment; default 127.0.0.1:0
 	Control          string           // control interface, loopback only; default 127.0.0.1:0
-	DB               string           // "" or ":memory:": state in memory; else an SQLite file
-	Fixture          Fixture          // what it begins with
+	DB               string           // "" or ":memory:": state in memory; otherwise an SQLite file
+	Fixture          Fixture          // the initial state
 	Charges          string           // the referee's file; "" keeps its lines in memory
 	ChargesNoSync    bool             // do not sync the referee's file; for benchmarks
-	Clock            func() time.Time // default: the system's clock; POST /clock moves on top of it
+	Clock            func() time.Time // default: the system's clock; POST /clock adds an offset
 	Log              *logrus.Logger   // default: discards
 
-	MaxConnections     int     // per environment; a new one over it takes the place of the longest waiting; default 4096
+	MaxConnections     int     // per environment; a new one above it replaces the longest idle; default 4096
 	RequestsPerSecond  float64 // rate limit of each key (extension); default: none; POST /rate changes it
 	RefuseScriptAgents bool    // refuse the default User-Agents of scripts (extension); POST /policy changes it
 
-	Moods    []string // freedoms of the provider (extension): names of Moods, or "all"; default: none; POST /moods changes them
-	MoodSeed uint64   // of what the moods draw
+	Moods    []string // quirks of the provider (extension): names of Moods, or "all"; default: none; POST /moods changes them
+	MoodSeed uint64   // seed of the quirks' draws
 
 	AsyncDelay       time.Duration // success, partial, rejected and production orders; default 1 s
 	DelayedDelay     time.Duration // delayed orders; default 2 s
@@ -97,9 +97,8 @@ type Server struct {
 	stopWatch   func() bool
 }
 
-// Start serves until Close, Shutdown or the end of ctx. It fails when an address
-// cannot be listened on, the fixture is not valid, or database and referee cannot
-// be opened or brought together.
+// Start serves until Close, Shutdown or the end of ctx. It fails if it cannot listen, if
+// the fixture is invalid, or if it cannot open or reconcile database and referee.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s, err := New(o)
 	if err != nil {
@@ -117,8 +116,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// New is a sandbox that listens nowhere: the caller of its Handler serves it,
-// such as a simulation without sockets. Close it in the end.
+// New returns a sandbox without listeners. The caller serves its Handler, for example in a
+// simulation without sockets, and must Close it.
 func New(o Options) (*Server, error) {
 	o.fillDefaults()
 	if err := o.Fixture.Validate(); err != nil {
@@ -128,7 +127,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	var trace [4]byte
-	_, _ = rand.Read(trace[:]) // never fails: it ends the program instead
+	_, _ = rand.Read(trace[:]) // never fails: it crashes the program instead
 	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
 	s.durable = newGroup(s.flush)
 	s.rates.keys, s.counts.counts = map[string]*rate.Limiter{}, map[[3]string]int64{}
@@ -147,8 +146,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler serves the sandbox environment. A fault that resets the connection is
-// a panic with http.ErrAbortHandler where there is none to reset.
+// Handler serves the sandbox environment. A fault that resets the connection panics with
+// http.ErrAbortHandler if there is no connection.
 func (s *Server) Handler() http.Handler { return s.handler(envSandbox) }
 
 // Control serves the control interface.
@@ -190,7 +189,7 @@ func (s *Server) listen() error {
 		}
 		s.listeners = append(s.listeners, l)
 		if len(s.listeners) == 3 {
-			if err := loopbackOnly(l.Addr().String()); err != nil { // what "localhost" turned out to be
+			if err := loopbackOnly(l.Addr().String()); err != nil { // "localhost" may resolve to another address
 				return err
 			}
 		}
@@ -208,10 +207,11 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// defaultMaxConnections is above what clients need, and below a lack of file descriptors.
+// defaultMaxConnections is more than clients need, and below the limit of file
+// descriptors.
 const defaultMaxConnections = 4096
 
-// Bounds on a slow client. A hanging reply's time is not counted (Server.hang).
+// Timeouts for slow clients. The time of a hanging reply does not count (Server.hang).
 const (
 	headerTimeout  = 10 * time.Second
 	readTimeout    = 30 * time.Second
@@ -220,10 +220,11 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// panicLog drops what net/http says about clients that break off, often on demand.
+// panicLog discards net/http's messages about broken connections, which are often
+// intended.
 type panicLog struct{ log *logrus.Logger }
 
-// Write is one message of net/http.
+// Write receives one message of net/http.
 func (p panicLog) Write(text []byte) (int, error) {
 	if bytes.Contains(text, []byte("panic")) {
 		p.log.Error(string(text))
@@ -231,23 +232,23 @@ func (p panicLog) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// now is the sandbox's clock, in UTC.
+// now returns the sandbox's time, in UTC.
 func (s *Server) now() time.Time {
 	return s.clock().Add(time.Duration(s.offset.Load()) * time.Second).UTC()
 }
 
 func (s *Server) url(i int) string { return "http://" + s.listeners[i].Addr().String() }
 
-// SandboxURL is the base address of the sandbox environment.
+// SandboxURL returns the base address of the sandbox environment.
 func (s *Server) SandboxURL() string { return s.url(0) }
 
-// ProductionURL is the base address of the production environment.
+// ProductionURL returns the base address of the production environment.
 func (s *Server) ProductionURL() string { return s.url(1) }
 
-// ControlURL is the base address of the control interface.
+// ControlURL returns the base address of the control interface.
 func (s *Server) ControlURL() string { return s.url(2) }
 
-// Charges gives the referee's lines so far.
+// Charges returns the referee's lines so far.
 func (s *Server) Charges() ([]Charge, error) {
 	if err := s.durable.wait(s.durable.last()); err != nil && !errors.Is(err, errClosed) {
 		return nil, err
@@ -255,15 +256,15 @@ func (s *Server) Charges() ([]Charge, error) {
 	return s.referee.all()
 }
 
-// Close stops at once: running requests are cut off. What was answered is
-// durable. Calling it again gives the first call's error.
+// Close stops at once and aborts running requests. Everything answered is durable. Further
+// calls return the first call's error.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return s.Shutdown(ctx)
 }
 
-// Shutdown lets running requests end until ctx does, then stops.
+// Shutdown lets running requests finish until ctx ends, then stops.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeOnce.Do(func() {
 		close(s.closing)

@@ -1,4 +1,4 @@
-// The state that the API shows.
+// The state behind the API.
 
 package sandbox
 
@@ -32,10 +32,10 @@ func environmentOf(appID string) string {
 var allScopes = map[string]bool{"account:read": true, "wallet:read": true, "offers:read": true, "orders:read": true,
 	"orders:write": true, "proxies:read": true, "proxies:write": true}
 
-// space is one account in one environment: nothing is shared between two.
+// space is one account in one environment.
 type space struct {
 	env, accountID, email, currency string
-	prices                          map[string]int64 // cents by offer code, where they differ from the offer's; shared with the other environment
+	prices                          map[string]int64 // own prices in cents, by offer code; shared with the other environment
 	balance                         int64
 	frozen                          int64
 	standing                        *standing   // shared with the other environment
@@ -47,7 +47,7 @@ type space struct {
 
 func (sp *space) id() string { return sp.accountID + "/" + sp.env }
 
-// apiKey is one key; nonces are remembered per key.
+// apiKey is one key, with its own nonces.
 type apiKey struct {
 	appID, secret string
 	space         *space
@@ -65,14 +65,14 @@ type proxy struct {
 	past  past[proxy]
 }
 
-// savedProxy is what the database keeps of a proxy.
+// savedProxy is a proxy in the database.
 type savedProxy struct {
 	ID, Space, Offer, OrderNo string
 	Index                     int
 	Starts, Expires           time.Time // no expiry: zero
 }
 
-// state is everything that the API shows, behind one lock held for short.
+// state is everything that the API shows. Its lock is held only briefly.
 type state struct {
 	mu       sync.Mutex
 	spaces   map[string]*space
@@ -164,13 +164,14 @@ func (st *state) addProxy(p *proxy) {
 	st.proxies[p.ID] = p
 }
 
-// nextID never repeats, even across restarts: the serial is restored with the state.
+// nextID never repeats, even across restarts, because the serial is restored with the
+// state.
 func (st *state) nextID(prefix string) string {
 	st.serial++
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
 }
 
-// orderHeap keeps unfinished orders, the next to advance first.
+// orderHeap holds the unfinished orders, the next to advance first.
 type orderHeap []*order
 
 func (h orderHeap) Len() int           { return len(h) }

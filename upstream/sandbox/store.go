@@ -1,4 +1,4 @@
-// The SQLite file of a sandbox that keeps its state.
+// The SQLite file of a persistent sandbox.
 
 package sandbox
 
@@ -17,10 +17,10 @@ import (
 	"perennial/ledger/files"
 )
 
-// store keeps the rows that differ from the fixture, and the referee's lines, in one file.
+// store holds the rows that differ from the fixture, and the referee's lines, in one file.
 type store struct {
 	db     *sql.DB
-	synced int64 // newest charges row whose lines the referee's file holds
+	synced int64 // newest charges row that the referee's file holds
 	last   int64 // newest charges row
 
 	pruned time.Time // when nonces were last forgotten
@@ -31,10 +31,10 @@ CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLO
 CREATE TABLE IF NOT EXISTS nonces (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, batch BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL) STRICT;`
 
-// openStore locks the file: of two sandboxes each would serve only its own memory.
+// openStore locks the file. Two sandboxes with one file would each serve their own memory.
 func openStore(path string) (*store, error) {
 	dsn := "file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_locking_mode=EXCLUSIVE&_busy_timeout=2000"
-	if err := files.Make(path); err != nil { // SQLite gives the files beside it the same mode
+	if err := files.Make(path); err != nil { // SQLite gives its other files the same mode
 		return nil, fmt.Errorf("sandbox database: %w", err)
 	}
 	db, err := sql.Open("sqlite3", dsn)
@@ -68,7 +68,7 @@ func (st *store) prepare() error {
 	return err
 }
 
-// meta reads what is kept of the sandbox itself; nil when it is not there.
+// meta reads a value about the sandbox itself, or nil.
 func (st *store) meta(id string) ([]byte, error) {
 	var data []byte
 	err := st.db.QueryRow("SELECT data FROM state WHERE kind='meta' AND id=?", id).Scan(&data)
@@ -78,7 +78,7 @@ func (st *store) meta(id string) ([]byte, error) {
 	return data, err
 }
 
-// decode reads what meta reads as JSON, and reports whether there is any.
+// decode decodes a meta value as JSON and reports whether it exists.
 func (st *store) decode(id string, into any) (known bool, err error) {
 	data, err := st.meta(id)
 	if err != nil || data == nil {
@@ -98,7 +98,8 @@ func (st *store) each(kind string, do func(id string, data []byte) error) error 
 	}, kind)
 }
 
-// query reads rows into what do looks at; bytes are do's to keep.
+// query scans rows into the given variables and calls do for each. do may keep byte
+// slices.
 func (st *store) query(text string, into []any, do func() error, args ...any) error {
 	rows, err := st.db.Query(text, args...)
 	if err != nil {
@@ -116,7 +117,7 @@ func (st *store) query(text string, into []any, do func() error, args ...any) er
 	return rows.Err()
 }
 
-// commit notes what the referee's file is known to hold with the following batch.
+// commit also records how much the referee's file is known to hold.
 func (st *store) commit(batch []*change) error {
 	tx, err := st.db.Begin()
 	if err != nil {
@@ -131,7 +132,7 @@ func (st *store) commit(batch []*change) error {
 	if err != nil {
 		return fmt.Errorf("sandbox database: %w", err)
 	}
-	st.synced, st.last = st.last, last // the flusher appended the former batch before it came here
+	st.synced, st.last = st.last, last // the flusher has already appended the previous batch
 	return nil
 }
 
@@ -168,7 +169,7 @@ func (st *store) write(tx *sql.Tx, batch []*change) (int64, error) {
 	return last, err
 }
 
-// writeNonces keeps a batch in one row, and every minute removes what is too old.
+// writeNonces stores a batch in one row, and removes old ones every minute.
 func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	var used [][2]string
 	var at time.Time

@@ -1,13 +1,14 @@
-// Package bench measures this machine: `perennial bench`. The same commands are carried out
-// by the frozen client of package reference (direct), and then by the runner with every
-// guarantee on, once for each part that was asked for. Each part renews proxies of its own.
+// Package bench implements `perennial bench`, which measures this machine. The frozen
+// client of package reference executes the commands first (direct). The runner then
+// executes them with every guarantee on, once for each requested part. Each part renews
+// its own proxies.
 //
-// What is not the runner works in processes of its own (process.go), so that CPU,
-// allocations and memory are the runner's: the sandbox, the producer of commands with the
-// follower of events, and the filling of a long ledger.
+// Everything except the runner works in separate processes (process.go): the sandbox, the
+// producer of commands, the follower of events, and the filling of a long ledger. CPU,
+// allocations and memory of this process are then the runner's.
 //
-// The package knows flags by their names alone, and prints nothing. It leaves neither a file, a process nor
-// anything on a NATS server.
+// The package knows flags only by name, and prints nothing. It leaves no file, no process
+// and nothing on a NATS server.
 package bench
 
 import (
@@ -31,34 +32,36 @@ import (
 	"perennial/upstream"
 )
 
-// Options are what to measure. The flags of the same names describe them (docs/cli.md).
+// Options select what to measure. docs/cli.md describes the flags of the same names.
 type Options struct {
 	Kind        string // renew or order
 	Commands    int
-	Concurrency int // requests of each account in progress at once
-	InFlight    int // commands of each account published and not finished, at most; 0: the default
+	Concurrency int // requests of each account in progress
+	InFlight    int // most unfinished commands of each account; 0: the default
 	Accounts    int
-	Rows        int64 // that each journal has before
+	Rows        int64 // rows of each journal before the measurement
 	Drain       bool
 	Profiles    string // a directory
 
-	// NATS is another server to measure too; Queue, to it, remains the caller's.
+	// NATS is another server to measure too. The caller keeps ownership of Queue, its
+	// connection.
 	NATS  *config.NATS
 	Queue *queue.Queue
 
 	Log    *logrus.Logger
-	Stderr io.Writer                                              // of the processes
-	Write  func(path string, write func(w io.Writer) error) error // writes a profile
+	Stderr io.Writer                                              // of the started processes
+	Write  func(path string, write func(w io.Writer) error) error // writes a profile file
 }
 
 const (
-	// mostInFlight is what the follower has room for, in events at once.
+	// mostInFlight is the number of events that the follower can buffer.
 	mostInFlight = 32768
-	// mostRequests is of all accounts: the sandbox keeps twice as many connections open.
+	// mostRequests limits the requests of all accounts. The sandbox allows twice as many
+	// connections.
 	mostRequests = 2048
 )
 
-// Check returns why the options cannot be measured, in the words of their flags.
+// Check returns an error for invalid options, in terms of their flags.
 func (o Options) Check() error {
 	for _, one := range []struct {
 		wrong bool
@@ -79,7 +82,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// window keeps every worker busy by default, and is small enough for latencies to mean it.
+// window returns the limit of unfinished commands. The default keeps every worker busy,
+// and is small enough for meaningful latencies.
 func (o Options) window() int {
 	if o.InFlight > 0 {
 		return o.InFlight
@@ -87,12 +91,13 @@ func (o Options) window() int {
 	return max(batchSize, 16*o.Concurrency)
 }
 
-// shareOf is how many of the commands are the i-th account's: they go to the accounts in turn.
+// shareOf returns how many of the commands belong to the i-th account. Commands go to the
+// accounts in turn.
 func shareOf(commands, accounts, i int) int { return (commands - i + accounts - 1) / accounts }
 
 func (o Options) share() int { return shareOf(o.Commands, o.Accounts, 0) }
 
-// parts counts the direct client, the runner, and the runner of each further part.
+// parts returns the number of parts: the direct client, the runner, and each further part.
 func (o Options) parts() int {
 	asked := map[bool]int{true: 1}
 	return 2 + asked[o.Drain] + asked[o.NATS != nil]
@@ -103,13 +108,13 @@ type bench struct {
 
 	dir     string
 	base    string             // the sandbox's address
-	clients []*upstream.Client // by account: for lists, and to check the books
-	done    int                // parts
+	clients []*upstream.Client // one per account: for lists and to check the books
+	done    int                // finished parts
 	out     Result
 }
 
-// Run returns the result also where the books do not agree ([Result.Agree]). It ends with
-// ctx, and with any of its processes.
+// Run measures and returns the result, even if the books disagree ([Result.Agree]). It
+// stops when ctx ends or one of its processes does.
 func Run(ctx context.Context, o Options) (out Result, err error) {
 	b := &bench{Options: o, out: Result{
 		Kind: o.Kind, Commands: o.Commands, Concurrency: o.Concurrency, InFlight: o.window(), Accounts: o.Accounts,
@@ -177,7 +182,7 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
-// because is err, with why ctx ended where it did and err does not say.
+// because adds the cause of ctx's end to err, unless err already says it.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {
@@ -186,7 +191,7 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", cause, err)
 }
 
-// direct sends the runner's requests with the frozen client, as many at once.
+// direct sends the runner's requests with the frozen client, with the same concurrency.
 func (b *bench) direct(ctx context.Context) error {
 	var clients []*reference.Client
 	defer func() {

@@ -14,26 +14,28 @@ import (
 	"perennial/upstream"
 )
 
-// history is what a ledger holds before the runner opens it.
+// history describes the rows of a ledger before the runner opens it.
 type history struct {
 	Path        string       `json:"path"`
 	Rows        int64        `json:"rows"`
 	Binding     fact.Binding `json:"binding"`
 	AppID       string       `json:"app_id"`
-	WalletCents int64        `json:"wallet_cents"` // that it ends with
+	WalletCents int64        `json:"wallet_cents"` // wallet at the end
 }
 
 const (
-	// fillRows of one renewal are accepted, sending, completed and finished.
+	// fillRows is the number of rows of one renewal: accepted, sending, completed and
+	// finished.
 	fillRows  = 4
 	fillGroup = 500
-	// fillFleet is how many proxies the history renews in turn, at most.
+	// fillFleet limits the proxies that the history renews in turn.
 	fillFleet = 100_000
-	// fillPast is how long ago the history begins; it ends a day ago.
+	// fillPast is the age of the history's first row. The last is one day old.
 	fillPast = 365 * 24 * time.Hour
 )
 
-// fill writes finished renewals as the runner would have, into every projection and the chain.
+// fill writes finished renewals as the runner does, into every projection and the hash
+// chain.
 func (h history) fill(ctx context.Context) (err error) {
 	renewals := (h.Rows + fillRows - 1) / fillRows
 	var done atomic.Int64

@@ -20,31 +20,32 @@ import (
 	"perennial/queue/publish"
 )
 
-// loadTask publishes the commands in a closed loop, and takes the time until each one's last
+// loadTask publishes commands in a closed loop, and measures the time to each one's last
 // event.
 type loadTask struct {
 	Target    config.NATS `json:"target"`
 	Accounts  []string    `json:"accounts"` // commands go to them in turn
 	Kind      string      `json:"kind"`
 	Commands  int         `json:"commands"`
-	First     int         `json:"first"`     // the id of the first command
-	FromProxy int         `json:"from"`      // which of each account's proxies is renewed first
-	InFlight  int         `json:"in_flight"` // commands of an account published and not finished, at most
-	Fill      bool        `json:"fill"`      // all are published before it is ready
+	First     int         `json:"first"`     // id of the first command
+	FromProxy int         `json:"from"`      // each account's first proxy to renew
+	InFlight  int         `json:"in_flight"` // most unfinished commands of an account
+	Fill      bool        `json:"fill"`      // publish everything before reporting ready
 
 	queue     *queue.Queue
-	rooms     []chan struct{} // of each account: as many places as commands may be in progress
+	rooms     []chan struct{} // per account: one place for each unfinished command
 	begin     time.Time
-	sent      []atomic.Int64  // nanoseconds after begin, by the command's number, from 0
+	sent      []atomic.Int64  // nanoseconds after begin, by command number from 0
 	latencies []time.Duration // likewise
 	finished  atomic.Int64
 	stall     *time.Timer
 }
 
 const (
-	// batchSize is of one atomic batch. Where fewer commands may be in progress, each goes alone.
+	// batchSize is the size of an atomic batch. With a smaller limit of unfinished
+	// commands each command is sent alone.
 	batchSize = 512
-	// stallAfter is without an event: a runner that works finishes something in it.
+	// stallAfter is the longest time without an event before the runner counts as stalled.
 	stallAfter = 2 * time.Minute
 )
 
@@ -96,12 +97,12 @@ func latency(took []time.Duration) Latency {
 	return Latency{millis(50), millis(99)}
 }
 
-// publish has producers for each account, and no more in progress than may be.
+// publish publishes each account's commands, within the limit of unfinished ones.
 func (t *loadTask) publish(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	producers, size := 1, batchSize
 	if t.InFlight < batchSize && !t.Fill {
-		producers, size = t.InFlight, 1 // each publishes a command and waits for its end
+		producers, size = t.InFlight, 1 // each producer publishes a command and waits for its end
 	}
 	for i := range t.Accounts {
 		var next atomic.Int64
@@ -122,7 +123,8 @@ func (t *loadTask) publish(ctx context.Context) error {
 	return group.Wait()
 }
 
-// publishBatch publishes an account's commands, in its own count, once all may be in progress.
+// publishBatch publishes an account's commands from first to end, once there is room for
+// all of them.
 func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) error {
 	var batch []publish.Outgoing
 	number := func(k int) int { return account + k*len(t.Accounts) }
@@ -144,7 +146,7 @@ func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) er
 	return publish.New(t.queue.JetStream()).PublishCommands(ctx, t.Accounts[account], batch)
 }
 
-// command asks for a renewal of the account's n-th proxy, or for another proxy.
+// command returns a renewal of the account's n-th proxy, or an order.
 func (t *loadTask) command(account, n, id int) publish.Outgoing {
 	if t.Kind == "renew" {
 		return publish.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(id), proxyName(account, t.FromProxy+n))}
@@ -156,7 +158,7 @@ func renewal(id, proxy string) []byte {
 	return fmt.Appendf(nil, `{"id":"%s","proxy_ids":["%s"],"duration_days":%d}`, id, proxy, days)
 }
 
-// follow hears the events until every command has its last one; a failed one ends ctx.
+// follow reads events until every command has its last one. A failed command cancels ctx.
 func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (wait func() error, err error) {
 	var group errgroup.Group
 	for i, account := range t.Accounts {
@@ -189,7 +191,8 @@ func (t *loadTask) followOne(events iter.Seq2[events.Event, error], commands int
 		default:
 			continue
 		}
-		// The measurement shares the cores with the runner: it decodes no whole event.
+		// The measurement shares the cores with the runner, and does not decode whole
+		// events.
 		_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 		id, _, _ := bytes.Cut(rest, []byte(`"`))
 		n, err := strconv.Atoi(string(id))

@@ -19,31 +19,32 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// Command is the hidden command that runs a benchmark's process: see [Serve].
+// Command is the hidden command that runs a benchmark's process. See [Serve].
 const Command = "bench-process"
 
-// task is what a process does. Its fields are written to the process's standard input:
-// addresses may hold a password, and arguments are for everybody to see.
+// task is the work of a process. Its fields go to standard input. Addresses may hold a
+// password, and everybody can read arguments.
 type task interface {
-	// do works until ctx ends. ready sends a first answer and returns at the order to go on.
+	// do works until ctx ends. ready sends a first answer and returns when the order to
+	// continue arrives.
 	do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (answer, error)
 }
 
-// answer is what a process says when it is ready, where an order follows, and at its end.
+// answer is what a process reports when it is ready for an order, and at its end.
 type answer struct {
-	Base  string   `json:"base,omitempty"` // of the sandbox
+	Base  string   `json:"base,omitempty"` // address of the sandbox
 	Load  *Latency `json:"load,omitempty"`
 	Error string   `json:"error,omitempty"`
 }
 
-// ErrNoTask says that a process was not started by a benchmark.
+// ErrNoTask reports a process that was not started by a benchmark.
 var ErrNoTask = errors.New("it is started by `perennial bench`, which says what to do")
 
-// errEnded is why a process ends whose benchmark has.
+// errEnded is why a process stops when its benchmark has ended.
 var errEnded = errors.New("the benchmark has ended")
 
-// Serve is the process of a task. It ends when its input does, so that it never outlives a
-// benchmark that was killed. An error other than ErrNoTask has been answered.
+// Serve runs a task in its process. It stops at the end of its input, and cannot outlive a
+// killed benchmark. Errors other than ErrNoTask have already been reported.
 func Serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
 	t := map[string]task{"sandbox": &sandboxTask{}, "load": &loadTask{}}[name]
 	in, out := json.NewDecoder(stdin), json.NewEncoder(stdout)
@@ -52,7 +53,7 @@ func Serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer, 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	orders := make(chan json.RawMessage, 1) // no task has more
+	orders := make(chan json.RawMessage, 1) // no task has more than one
 	go func() {
 		var order json.RawMessage
 		for in.Decode(&order) == nil {
@@ -77,7 +78,7 @@ func Serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer, 
 	return errors.Join(out.Encode(got), err)
 }
 
-// process is a task's process, as the benchmark sees it.
+// process is the benchmark's handle of a task's process.
 type process struct {
 	cmd     *exec.Cmd
 	orders  *json.Encoder
@@ -88,7 +89,8 @@ type process struct {
 
 const endWithin = 10 * time.Second
 
-// start starts this program with a task, and returns its first answer. ended hears its end.
+// start starts this program with a task and returns its first answer. The end of the
+// process cancels with ended.
 func (b *bench) start(ctx context.Context, name string, t task, ended context.CancelCauseFunc) (_ *process, first answer, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -123,10 +125,10 @@ func (b *bench) start(ctx context.Context, name string, t task, ended context.Ca
 	return p, first, err
 }
 
-// order sends an order. Where the process has ended, its answer is missing.
+// order sends an order. If the process has ended, the next answer fails.
 func (p *process) order(x any) { _ = p.orders.Encode(x) }
 
-// answer returns the next answer. It ends with the process, and so with its context.
+// answer returns the next answer. It fails when the process or its context ends.
 func (p *process) answer() (a answer, err error) {
 	if err := p.answers.Decode(&a); err != nil {
 		return a, err
@@ -145,11 +147,11 @@ func (p *process) stop() {
 const (
 	secret = "a-benchmark-needs-no-secret"
 	offer  = "off_bench"
-	cents  = 300 // of a proxy for 30 days
+	cents  = 300 // price of a proxy for 30 days
 	days   = 30
 )
 
-// ordinal tells the accounts apart, from 0; the first has none.
+// ordinal returns a suffix that identifies an account. The first has none.
 func ordinal(i int) string {
 	if i == 0 {
 		return ""
@@ -157,13 +159,13 @@ func ordinal(i int) string {
 	return strconv.Itoa(i + 1)
 }
 
-// appID is the key of the sandbox's i-th account.
+// appID returns the App ID of the sandbox's i-th account.
 func appID(i int) string { return "sbx_app_bench" + ordinal(i) }
 
-// proxyName is the sandbox's name of an account's n-th proxy, both from 0.
+// proxyName returns the sandbox's id of an account's n-th proxy. Both count from 0.
 func proxyName(account, n int) string { return "px" + ordinal(account) + "_" + strconv.Itoa(n+1) }
 
-// provider has for each account proxies, and money for as many requests.
+// provider returns a sandbox with proxies for each account, and money for its requests.
 func (b *bench) provider() *sandboxTask {
 	var runner part
 	b.configure(&runner)
@@ -180,7 +182,7 @@ func (b *bench) provider() *sandboxTask {
 		})
 		if b.Rows > 0 {
 			t.Histories = append(t.Histories, history{
-				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(shareOf(b.Commands, b.Accounts, i))*cents, // direct pays before
+				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(shareOf(b.Commands, b.Accounts, i))*cents, // direct pays earlier
 				Binding: fact.Binding{AccountID: id, Environment: "sandbox", Currency: "USD", Epoch: "bench"},
 			})
 		}
@@ -193,8 +195,8 @@ func (b *bench) provider() *sandboxTask {
 	return t
 }
 
-// sandboxTask is the provider and the referee of all parts. It fills the ledgers that have
-// rows before the runner, which publishes them when it starts, opens them.
+// sandboxTask runs the provider and the referee of all parts. It fills ledgers with rows
+// before the runner opens and publishes them.
 type sandboxTask struct {
 	Fixture   sandbox.Fixture `json:"fixture"`
 	Dir       string          `json:"dir"`
@@ -216,6 +218,6 @@ func (t *sandboxTask) do(ctx context.Context, log *logrus.Logger, ready func(ans
 			return answer{}, fmt.Errorf("fill the ledger: %w", err)
 		}
 	}
-	_ = ready(answer{Base: box.SandboxURL()}) // until ctx ends: no order follows
+	_ = ready(answer{Base: box.SandboxURL()}) // returns when ctx ends: no order follows
 	return answer{}, nil
 }

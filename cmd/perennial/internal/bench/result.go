@@ -4,37 +4,37 @@ import (
 	"fmt"
 )
 
-// Used is the rate of all accounts together, and what the runner's process used.
+// Used is the rate of all accounts together, and the resources of the runner's process.
 type Used struct {
 	PerSecond   float64 `json:"runner_per_second"`
 	CPUMicros   float64 `json:"runner_cpu_us_per_command"`
 	Allocations float64 `json:"allocations_per_command"` // on the heap
 }
 
-// Latency is of each command, from its publication to its last event.
+// Latency is the time of a command from publication to its last event.
 type Latency struct {
 	P50Millis float64 `json:"p50_ms"`
 	P99Millis float64 `json:"p99_ms"`
 }
 
-// Result is what a benchmark measured.
+// Result is the measurement of a benchmark.
 type Result struct {
 	Kind            string  `json:"kind"`
 	Commands        int     `json:"commands"`
 	Concurrency     int     `json:"concurrency"`
-	InFlight        int     `json:"in_flight"` // commands published and not finished, at most
+	InFlight        int     `json:"in_flight"` // most unfinished commands
 	Accounts        int     `json:"accounts"`
 	Cores           int     `json:"cores"`
 	DirectPerSecond float64 `json:"direct_per_second"`
-	Ratio           float64 `json:"ratio"` // of the runner to direct
+	Ratio           float64 `json:"ratio"` // runner / direct
 	DirectCPUMicros float64 `json:"direct_cpu_us_per_command"`
 	Used
 	Latency
 	PeakMemoryBytes  int64 `json:"peak_memory_bytes"`
 	WalletCents      int64 `json:"wallet_cents"`
-	BooksAgree       bool  `json:"books_agree"` // of every part on the embedded server
+	BooksAgree       bool  `json:"books_agree"` // in every part on the embedded server
 	LedgerBytes      int64 `json:"ledger_bytes"`
-	RowsBefore       int64 `json:"rows_before"` // of each journal, when the measurement began
+	RowsBefore       int64 `json:"rows_before"` // of each journal, at the start of the measurement
 	SandboxProcesses int   `json:"sandbox_processes"`
 
 	Drained *Drained `json:"drained,omitempty"` // with --drain
@@ -43,36 +43,37 @@ type Result struct {
 	ledgerBytesBefore int64
 }
 
-// Drained is from the first command that is taken from a full queue to the last event.
+// Drained measures a full queue, from the first command taken to the last event.
 type Drained struct {
 	Used
-	Ratio      float64 `json:"ratio"` // to direct
+	Ratio      float64 `json:"ratio"` // relative to direct
 	RowsBefore int64   `json:"rows_before"`
 	BooksAgree bool    `json:"books_agree"`
 }
 
-// Outer is the runner with another NATS server or cluster, whose processes are not counted.
+// Outer measures the runner with another NATS server or cluster. Its processes are not
+// counted.
 type Outer struct {
-	Servers  int `json:"servers"` // that the connected server names
+	Servers  int `json:"servers"` // servers that the connected server lists
 	Replicas int `json:"replicas"`
 	Used
 	Latency
 	Groups         int64   `json:"groups"` // atomic batches, one before each COMMIT
 	RowsPerGroup   float64 `json:"rows_per_group"`
-	PublishMillis  float64 `json:"publish_ms"`    // of a group, until the cluster has it
-	PublishShare   float64 `json:"publish_share"` // of the time, 0 to 1
-	BetweenMillis  float64 `json:"between_ms"`    // from one group's acknowledgement to the next one's sending
-	ProviderMillis float64 `json:"provider_ms"`   // of a request
+	PublishMillis  float64 `json:"publish_ms"`    // of one group, until the cluster has acknowledged it
+	PublishShare   float64 `json:"publish_share"` // share of the time, 0 to 1
+	BetweenMillis  float64 `json:"between_ms"`    // from a group's acknowledgement to the sending of the next
+	ProviderMillis float64 `json:"provider_ms"`   // of one request
 	LedgerBytes    int64   `json:"ledger_bytes"`  // at the end
 	EventsBytes    int64   `json:"events_bytes"`  // of one copy of the stream
 	BooksAgree     bool    `json:"books_agree"`
 	Rows           int64   `json:"rows"` // of the journal
 }
 
-// Agree is false where the books of a part do not agree with the provider's wallet.
+// Agree reports whether the books of every part agree with the provider's wallet.
 func (r *Result) Agree() bool { return r.BooksAgree && (r.Outer == nil || r.Outer.BooksAgree) }
 
-// Table is the result for people, in rows of a name and what was measured.
+// Table returns the result as rows of a name and a value.
 func (r *Result) Table() (rows [][]string) {
 	add := func(name, format string, args ...any) {
 		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})

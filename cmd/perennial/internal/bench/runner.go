@@ -28,18 +28,18 @@ import (
 	"perennial/upstream"
 )
 
-// part is one run of the runner. The runners of the embedded server share their ledgers.
+// part is one run of the runner. The parts with the embedded server share their ledgers.
 type part struct {
-	what     string // in errors
-	profiles string // before the names of its profiles
+	what     string // name in errors
+	profiles string // prefix of the names of its profiles
 	reached  func(point string)
-	full     *firstTaken  // the queue is filled before the runner comes
+	full     *firstTaken  // fill the queue before the runner starts
 	nats     *config.NATS // another server
 	replicas int
 
-	n        int // which part it is: the direct client was the 0th
+	n        int // number of the part; the direct client is 0
 	config   *config.Config
-	accounts []string // in the order of the sandbox's
+	accounts []string // in the sandbox's order
 }
 
 type carried struct {
@@ -85,7 +85,7 @@ func (b *bench) configure(p *part) {
 	p.config.Defaults()
 }
 
-// ledgerBytes is what the ledgers have on the disk while they are closed.
+// ledgerBytes returns the size of the closed ledgers on disk.
 func (p part) ledgerBytes() (bytes int64) {
 	for _, name := range p.accounts {
 		if info, err := os.Stat(p.config.LedgerPath(name)); err == nil {
@@ -120,7 +120,7 @@ func (b *bench) work(ctx context.Context, p part, got *carried) error {
 	}
 	err = because(measured, b.workload(measured, p, h, run, got))
 	stop()
-	if err := errors.Join(err, runner.Wait()); err != nil { // a ledger in use must not be closed
+	if err := errors.Join(err, runner.Wait()); err != nil { // never close a ledger in use
 		return err
 	}
 	got.booksAgree = true
@@ -139,8 +139,8 @@ func (b *bench) work(ctx context.Context, p part, got *carried) error {
 	})
 }
 
-// workload measures from the first publication, or from the first command that is taken
-// from a full queue, to the last event.
+// workload measures until the last event. It starts at the first publication, or at the
+// first command taken from a full queue.
 func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *carried) (err error) {
 	if p.full == nil {
 		run()
@@ -183,14 +183,14 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 		}
 		end := usedNow()
 		if p.full != nil {
-			begin = <-p.full.at // it was there before the last event
+			begin = <-p.full.at // arrived before the last event
 		}
 		got.Latency, got.took, got.Used = *a.Load, end.at.Sub(begin.at), end.since(begin, b.Commands)
 		return nil
 	})
 }
 
-// eachLedger gives each ledger with its account's place in the sandbox.
+// eachLedger calls do with each ledger and its account's index in the sandbox.
 func (p part) eachLedger(h *daemon.Host, do func(i int, book *ledger.Ledger) error) error {
 	for _, a := range h.Accounts {
 		if err := do(slices.Index(p.accounts, a.Name), a.Ledger()); err != nil {
@@ -200,17 +200,17 @@ func (p part) eachLedger(h *daemon.Host, do func(i int, book *ledger.Ledger) err
 	return nil
 }
 
-// count adds the ledger's part of the rows that a journal has on average.
+// count adds the ledger's share of the average rows per journal.
 func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error {
 	seq, _, err := book.Head(ctx)
 	*rows += seq / int64(len(p.accounts))
 	return err
 }
 
-// startWithin includes the making of a cluster's streams and their leaders.
+// startWithin includes the creation of a cluster's streams and their leader elections.
 const startWithin = time.Minute
 
-// awaitBound waits until the provider's wallets are in the ledgers.
+// awaitBound waits until the ledgers have the provider's wallets.
 func awaitBound(ctx context.Context, h *daemon.Host) error {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -231,8 +231,8 @@ func awaitBound(ctx context.Context, h *daemon.Host) error {
 	return nil
 }
 
-// List fills the table of proxies as a listing pass does: a proxy that was never seen is
-// read before it is paid for.
+// List fills the table of proxies like a listing. Otherwise the runner would read an
+// unknown proxy before paying for it.
 func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) error {
 	var listed []ledger.Proxy
 	for p, err := range client.Proxies(ctx, 200) {
@@ -265,13 +265,14 @@ func (u used) since(begin used, commands int) Used {
 	return Used{n / u.at.Sub(begin.at).Seconds(), float64(u.cpu-begin.cpu) / 1000 / n, float64(u.mallocs-begin.mallocs) / n}
 }
 
-// resources is what this process has used so far; zero where the system does not say.
+// resources returns the resources used by this process, or zero if the system does not
+// report them.
 func resources() (r syscall.Rusage) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return r
 }
 
-// firstTaken notes what the process has used when the runner takes its first command.
+// firstTaken records the resources used when the runner takes its first command.
 type firstTaken struct {
 	once sync.Once
 	at   chan used
@@ -283,10 +284,11 @@ func (f *firstTaken) reached(point string) {
 	}
 }
 
-// mutexFraction of contended locks stand for one in the profile, which costs next to nothing.
+// mutexFraction is the sampling rate of contended locks. One in 100 costs almost nothing.
 const mutexFraction = 100
 
-// profiled has what was allocated before in a file of its own: go tool pprof -base.
+// profiled writes profiles around do. Earlier allocations go into a separate file, for go
+// tool pprof -base.
 func (b *bench) profiled(p part, do func() error) (err error) {
 	if b.Profiles == "" {
 		return do()
@@ -294,7 +296,7 @@ func (b *bench) profiled(p part, do func() error) (err error) {
 	path := func(kind string) string { return filepath.Join(b.Profiles, p.profiles+kind+".pprof") }
 	write := func(name, kind string) {
 		if name != "mutex" {
-			runtime.GC() // the profile shows allocations after the next collection
+			runtime.GC() // the profile includes allocations up to the last collection
 		}
 		if err == nil {
 			err = b.Write(path(kind), func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
@@ -319,14 +321,17 @@ func (b *bench) profiled(p part, do func() error) (err error) {
 }
 
 const (
-	// OuterAccount is one for all benchmarks, so that two are never measured together.
+	// OuterAccount is the account of every benchmark on another server. It keeps two from
+	// running together.
 	OuterAccount = "perennial-bench"
-	// outerReplicas is how many copies the streams have on a cluster of as many servers.
+	// outerReplicas is the number of stream copies on a cluster of at least as many
+	// servers.
 	outerReplicas = 3
 	removeWithin  = 30 * time.Second
 )
 
-// endTrial removes all that the benchmark made on another server, also after an interrupt.
+// endTrial removes everything that the benchmark created on another server, also after an
+// interrupt.
 func endTrial(ctx context.Context, t *trial.Trial) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 	defer cancel()
@@ -351,21 +356,21 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	b.out.Outer = &Outer{
 		Servers: b.Queue.Servers(), Replicas: p.replicas, Used: got.Used, Latency: got.Latency,
 		LedgerBytes: got.ledgerBytes, EventsBytes: int64(state.Bytes), BooksAgree: got.booksAgree, Rows: got.rows,
-		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // the few of the runner's start are among them
+		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // includes the few of the runner's start
 		PublishMillis: mean(c.publishing, c.groups), PublishShare: min(1, c.publishing.Seconds()/got.took.Seconds()),
 		BetweenMillis: mean(c.between, c.groups-1), ProviderMillis: mean(c.provider, c.requests),
 	}
 	return nil
 }
 
-// clocks take the time between the moments that a runner passes (testdata/faults).
+// clocks measures the time between points that a runner passes (testdata/faults).
 type clocks struct {
 	mu                  sync.Mutex
 	groups, requests    int64
 	begin               time.Time // any instant
-	sending, answered   time.Time // the latest group's, after begin
+	sending, answered   time.Time // of the latest group after begin
 	publishing, between time.Duration
-	provider            time.Duration // from each request to its reply: ends less begins need no pairs
+	provider            time.Duration // sum of replies minus sum of requests: pairs are not needed
 }
 
 func (c *clocks) reached(point string) {

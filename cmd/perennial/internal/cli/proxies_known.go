@@ -1,4 +1,4 @@
-// `perennial proxies list` without --live: the proxies that the ledger knows.
+// `perennial proxies list` without --live: the proxies in the ledger.
 
 package cli
 
@@ -39,7 +39,7 @@ func (q *proxiesQuery) filters() bool {
 	return q.ID != "" || q.Country != "" || q.label != "" || q.schedule != "" || q.state != ""
 }
 
-// check reads the flags.
+// check validates the flags.
 func (q *proxiesQuery) check(live, uncovered bool) error {
 	q.Limit = proxiesRead
 	if (live || uncovered) && q.filters() {
@@ -55,10 +55,10 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 	return nil
 }
 
-// proxiesRead is how many proxies are read at a time.
+// proxiesRead is the number of proxies read at a time.
 const proxiesRead = 2000
 
-// each calls yield for every proxy that fits.
+// each calls yield for every matching proxy.
 func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(ledger.Proxy) error) error {
 	for query := q.ProxiesQuery; ; {
 		page, err := l.ProxiesPage(ctx, query)

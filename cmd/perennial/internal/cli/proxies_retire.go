@@ -1,4 +1,4 @@
-// `perennial proxies retire`: sweeps let the proxy expire.
+// `perennial proxies retire`: stop renewing a proxy.
 
 package cli
 

@@ -1,5 +1,4 @@
-// `perennial reviews` and `perennial account`: what waits for an operator, and the
-// state of an account.
+// `perennial reviews` and `perennial account`: open reviews, and the state of an account.
 
 package cli
 
@@ -111,7 +110,7 @@ func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) e
 	return err
 }
 
-// nameAccount takes the account from an argument.
+// nameAccount sets the account from an argument.
 func (a *app) nameAccount(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -123,8 +122,8 @@ func (a *app) nameAccount(args []string) error {
 	return nil
 }
 
-// activeAccount is the status that asks for no attention. The API's document does
-// not give the values.
+// activeAccount is the status that needs no attention. The API document does not list the
+// values.
 const activeAccount = "active"
 
 func (a *app) printAccount(v verbs.AccountView) error {

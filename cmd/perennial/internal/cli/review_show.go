@@ -19,8 +19,8 @@ import (
 	"perennial/ledger"
 )
 
-// readEvidence asks the runner, which asks the provider; where none is running
-// it reads what the ledger alone knows.
+// readEvidence asks the runner, which also asks the provider. Without a runner it reads
+// the ledger alone.
 func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 	defer cancel()
@@ -44,7 +44,7 @@ func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Ev
 	return e, err
 }
 
-// atStake is an amount of a review for people.
+// atStake formats a review's exposure for people.
 func atStake(x ledger.Review, currency string) string {
 	switch {
 	case x.Ended:
@@ -111,8 +111,7 @@ func attemptText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// walletsText is what is known of the wallet before the first attempt, after the last one and
-// now.
+// walletsText describes the wallet before the first attempt, after the last one and now.
 func walletsText(e inspect.Evidence, now time.Time) string {
 	var known []string
 	for _, x := range []struct {
@@ -147,7 +146,7 @@ func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	return rows
 }
 
-// printAnswers prints each possible resolution as the command to type.
+// printAnswers prints each possible answer as a command.
 func (a reviewCommands) printAnswers(e inspect.Evidence) {
 	if len(e.Answers) == 0 {
 		return
@@ -162,7 +161,7 @@ func (a reviewCommands) printAnswers(e inspect.Evidence) {
 	}
 }
 
-// answerText says what a resolution books and sends.
+// answerText says what an answer books and sends.
 func answerText(x inspect.Answer, currency string) string {
 	books := make([]string, 0, len(x.Bookings))
 	for _, b := range x.Bookings {

@@ -24,18 +24,18 @@ import (
 	"perennial/upstream"
 )
 
-// rotation is what `accounts rotate` does: new credentials for the same account.
+// rotation performs `accounts rotate`.
 type rotation struct {
 	app    *app
 	appID  string
-	secret setup // reads the new API Secret as init does
+	secret setup // reads the new API Secret like init
 	anyway bool
 
 	config  *config.Config
 	account string
 }
 
-// RotationResult is what `accounts rotate` prints as JSON.
+// RotationResult is the JSON output of `accounts rotate`.
 type RotationResult struct {
 	Account    string `json:"account"`
 	OldAppID   string `json:"old_app_id"`
@@ -95,7 +95,7 @@ func (r *rotation) run(ctx context.Context) error {
 	return err
 }
 
-// load finds the account, and refuses where there is no file to change.
+// load finds the account, and fails if there is no file to change.
 func (r *rotation) load() (err error) {
 	if r.config, r.account, err = r.app.configured(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r *rotation) load() (err error) {
 	return nil
 }
 
-// prove asks the provider whose the new key is.
+// prove asks the provider which account the new key belongs to.
 func (r *rotation) prove(ctx context.Context, secret string) error {
 	changed := *r.config.Accounts[r.account]
 	changed.AppID = r.appID
@@ -153,7 +153,7 @@ func (r *rotation) prove(ctx context.Context, secret string) error {
 	return err
 }
 
-// ledger opens the account's ledger; nil when there is none yet.
+// ledger opens the account's ledger, or returns nil if none exists yet.
 func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	path := r.config.LedgerPath(r.account)
 	if !config.Exists(path) {
@@ -162,8 +162,7 @@ func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	return ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 }
 
-// ambiguous counts the operations that may have been executed under an App ID
-// and have not ended.
+// ambiguous counts unfinished operations that may have been executed under an App ID.
 func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err error) {
 	l, err := r.ledger(ctx)
 	if l == nil || err != nil {
@@ -184,9 +183,8 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 	return n, nil
 }
 
-// write puts the secret into a new file and both names into the configuration,
-// by one rename: there is no moment at which key and secret do not belong
-// together.
+// write stores the secret in a new file, and both names in the configuration with one
+// rename. Key and secret match at every moment.
 func (r *rotation) write(secret string) (name string, err error) {
 	old := r.config.Accounts[r.account]
 	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
@@ -209,11 +207,10 @@ func (r *rotation) write(secret string) (name string, err error) {
 	return name, nil
 }
 
-// replaceConfig puts a new configuration in the place of the old one, if it is
-// one and says what it should. The file that a link leads to is replaced, and keeps its
-// owner, group and mode.
+// replaceConfig replaces the configuration, if the new text is valid and has the expected
+// values. It replaces the target of a link, and keeps owner, group and mode.
 func replaceConfig(file, changed, account, appID string) error {
-	next := file + ".next" // beside the link, where its relative paths begin
+	next := file + ".next" // next to the link, where relative paths start
 	if err := writeNew(next, changed, 0o600); err != nil {
 		return err
 	}
@@ -230,7 +227,7 @@ func replaceConfig(file, changed, account, appID string) error {
 	return errors.Join(err, os.Remove(next))
 }
 
-// writeText writes a text.
+// writeText returns a function that writes a text.
 func writeText(all string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, all); return err }
 }

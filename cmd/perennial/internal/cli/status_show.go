@@ -1,4 +1,4 @@
-// How `perennial status` prints one command with its operations and proxies.
+// The output of `perennial status` for one command with its operations and proxies.
 
 package cli
 
@@ -15,12 +15,12 @@ import (
 	"perennial/upstream"
 )
 
-// statusShown is how many operations of a command, how many of their proxies and how
-// many that were left out a person is shown: a command may have thousands of each.
+// statusShown limits the printed operations of a command, their proxies, and the skipped
+// proxies. A command may have thousands of each.
 const statusShown = 200
 
-// printStatus prints a command; account is empty where there is only one. As JSON it
-// is whole.
+// printStatus prints a command. account is empty if there is only one. JSON output is
+// complete.
 func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 	if a.output == "json" {
 		return a.listing().add(account, s)
@@ -51,8 +51,8 @@ func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 	return nil
 }
 
-// printOperations prints the first of the operations, with the first of their proxies,
-// and what the rest are.
+// printOperations prints the first operations with their first proxies, and a summary of
+// the rest.
 func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	proxies, shown := 0, all[:min(len(all), statusShown)]
 	for _, o := range shown {
@@ -73,7 +73,7 @@ func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	}
 }
 
-// proxiesOf is a line for each proxy of an operation.
+// proxiesOf returns one line for each proxy of an operation.
 func proxiesOf(o inspect.OperationStatus) []string {
 	out := make([]string, 0, len(o.ProxyIDs)+len(o.Lines))
 	for _, id := range o.ProxyIDs {
@@ -85,8 +85,7 @@ func proxiesOf(o inspect.OperationStatus) []string {
 	return out
 }
 
-// restOf says what is not shown: operations, by their states, and so many proxies of
-// those that are shown.
+// restOf summarises what is not shown: operations by state, and proxies of the shown ones.
 func restOf(operations []inspect.OperationStatus, proxies int) string {
 	var parts []string
 	if proxies > 0 {
@@ -118,8 +117,8 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 }
 
-// nextStep says what a person can do about an operation in review, or one that the provider has
-// refused.
+// nextStep says what an operator can do about an operation that needs review or was
+// refused by the provider.
 func nextStep(o inspect.OperationStatus) string {
 	if o.State == fact.StateReview {
 		return "`perennial reviews show " + o.OperationID + "` shows the evidence, and how to answer"

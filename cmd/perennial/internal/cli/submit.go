@@ -1,4 +1,4 @@
-// `perennial submit`: its flags, and the publication of a batch.
+// `perennial submit`: flags, and publication of a batch.
 
 package cli
 
@@ -71,8 +71,8 @@ func (s *submitting) run(ctx context.Context) error {
 	return s.followAll(ctx, r, b.entries)
 }
 
-// rules are those of the account's configuration, where it is at hand: what the
-// runner would refuse is refused before anything is published.
+// rules returns the account's configured rules, if the configuration is available.
+// Commands that the runner would refuse are then refused before publication.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, name, err := s.app.configured()
@@ -86,10 +86,10 @@ func (s *submitting) rules() command.Rules {
 	return command.Rules{Environment: env, CIDRField: c.Accounts[name].CIDRField}
 }
 
-// badShown is how many bad lines are printed.
+// badShown limits the invalid lines that are printed.
 const badShown = 50
 
-// refuse names every bad line; nothing has been published.
+// refuse prints every invalid line before anything is published.
 func (s *submitting) refuse(b *batch) error {
 	if len(b.bad) == 0 {
 		if len(b.entries) == 0 {
@@ -110,7 +110,7 @@ func (s *submitting) refuse(b *batch) error {
 	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)
 }
 
-// publishedAtOnce is how many commands are in memory while they are published.
+// publishedAtOnce limits the commands in memory during publication.
 const publishedAtOnce = 5000
 
 func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
@@ -127,7 +127,7 @@ func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
 	return err
 }
 
-// bar is a progress bar for people, seen from the first moment.
+// bar returns a progress bar for people, visible at once.
 func (s *submitting) bar(total int, what string) *progressbar.ProgressBar {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(s.app.stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(isTerminal(s.app.stderr)))

@@ -1,4 +1,4 @@
-// --dry-run of `submit`, `order` and `renew`: what commands would cost now.
+// --dry-run of `submit`, `order` and `renew`: the current cost of commands.
 
 package cli
 
@@ -19,45 +19,44 @@ import (
 	"perennial/upstream"
 )
 
-// PricedCommand is what --dry-run prints for one command.
+// PricedCommand is the output of --dry-run for one command.
 type PricedCommand struct {
 	ID    string     `json:"id"`
 	Kind  string     `json:"kind"`
 	Days  int64      `json:"duration_days"`
 	Count int64      `json:"proxies"`
 	Cents fact.Cents `json:"estimate_cents"`
-	// ListPriceCents is what offers ask for its proxies whose renewal was never paid.
+	// ListPriceCents is the offers' price for proxies whose renewal was never paid.
 	ListPriceCents int64 `json:"list_price_cents,omitempty"`
-	// Warning is what would be refused as of now, "" where nothing is known.
+	// Warning is what would be refused now, or "".
 	Warning string `json:"warning,omitempty"`
 
-	sum     fact.Sum // with list prices
-	unknown []string // proxies that the account does not know
+	sum     fact.Sum // including list prices
+	unknown []string // proxies that the account does not have
 }
 
-// estimate is what it costs, for people.
+// estimate returns the cost for people.
 func (p PricedCommand) estimate(currency string) string {
 	return p.sum.ListedText(p.ListPriceCents, currency)
 }
 
-// quote is the price of an order's line, and whether the offer was found.
+// quote is the price of an order line, and whether the offer exists.
 type quote struct {
 	cents fact.Cents
 	found bool
 }
 
-// price prints what the batch would cost as of now. Nothing is published.
+// price prints the current cost of the batch. It publishes nothing.
 func (s *submitting) price(ctx context.Context, b *batch) error {
 	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
-// price prints what n commands would cost as of now: an order at the provider's
-// quote, a renewal at what was last paid. Nothing is published. The exit code says that
-// proxies are not known.
+// price prints the current cost of n commands. Orders use the provider's quote, renewals
+// the last price paid. It publishes nothing. The exit code reports unknown proxies.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
-		l = nil // nothing was ever paid here
+		l = nil // nothing was ever paid from here
 	} else {
 		defer func() { _ = l.Close() }()
 	}
@@ -97,7 +96,8 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	return errors.Join(err, total.exit())
 }
 
-// exit is the code of a dry run: a proxy that the account does not know is not renewed.
+// exit returns the exit code of a dry run. A proxy that the account does not have is not
+// renewed.
 func (p PricedCommand) exit() error {
 	switch int64(len(p.unknown)) {
 	case 0:
@@ -108,7 +108,7 @@ func (p PricedCommand) exit() error {
 	return &exitError{code: ExitPartly}
 }
 
-// warnOfWallet says on stderr that the wallet does not pay for what has a price.
+// warnOfWallet warns on stderr if the wallet does not cover the known prices.
 func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total int64) {
 	w, err := client.Wallet(ctx)
 	if err == nil && w.BalanceCents < total {
@@ -156,7 +156,7 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	return p, nil
 }
 
-// warning is what would be refused of the command, with its ceiling: "" for nothing.
+// warning says which part of the command would be refused for its limit, or returns "".
 func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	switch {
 	case p.Warning != "":
@@ -171,7 +171,7 @@ func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	return ""
 }
 
-// quoteOf reads an offer's price for exactly this quantity and duration, once.
+// quoteOf reads an offer's price for this quantity and duration, once.
 func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item command.Item, days int64) (quote, error) {
 	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
 	if q, known := quotes[key]; known {
@@ -195,8 +195,8 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 	return q, nil
 }
 
-// listPriceOf is what the offers of a proxy's kind ask; offers remembers those that were
-// read. The error is upstream.CodeProxyNotFound where the account does not know the proxy.
+// listPriceOf returns the offers' price for a proxy's kind. offers caches those already
+// read. The error is upstream.CodeProxyNotFound if the account does not have the proxy.
 func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
 	like, err := ledger.Proxy{}, ledger.ErrNotFound
 	if l != nil {
@@ -223,7 +223,8 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 	return plans.ListPrice(offers[filter], like, days), nil
 }
 
-// paidFor is what a renewal of the proxy, or of one like it, last cost, for so many days.
+// paidFor returns the last price paid for a renewal of the proxy, or of a similar one, at
+// this duration.
 func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
 	if l == nil {
 		return fact.Cents{}, nil

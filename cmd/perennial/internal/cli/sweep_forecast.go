@@ -1,4 +1,4 @@
-// `perennial schedules forecast`: what comes due, and what it costs, day by day.
+// `perennial schedules forecast`: due renewals and their cost, day by day.
 
 package cli
 
@@ -42,7 +42,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	return c
 }
 
-// printForecast leaves out the days on which nothing comes due.
+// printForecast prints the forecast without the days on which nothing is due.
 func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)

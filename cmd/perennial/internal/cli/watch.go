@@ -1,4 +1,4 @@
-// `perennial events`: events as they come, or as the stream holds them.
+// `perennial events`: live or stored events.
 
 package cli
 
@@ -62,8 +62,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	return c
 }
 
-// printStored prints the events up to the one that is the last now. It reads them all and
-// chooses itself: the stream does not say which one is the last of some types.
+// printStored prints the events up to the current last one. It reads and filters all of
+// them, because the stream does not say which event is the last of several types.
 func (a *app) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
 	state, err := events.Of(r.JetStream(), r.account).State(ctx)
 	if err != nil {
@@ -93,13 +93,13 @@ func (a *app) printStored(ctx context.Context, r *remote, from events.From, curr
 	return nil
 }
 
-// isOfType reports whether a type of event is one of those that --type names.
+// isOfType reports whether an event type is among those named by --type.
 func isOfType(kind, text string) bool {
 	match, err := path.Match(text, kind)
 	return err == nil && match || text == ">"
 }
 
-// checkTypes refuses a type that no event has: `watch` would wait indefinitely.
+// checkTypes refuses a type that no event has, because `watch` would wait indefinitely.
 func checkTypes(types []string) error {
 	known := slices.Sorted(maps.Keys(fact.Types()))
 	for _, text := range types {
@@ -115,12 +115,12 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// currencyTimeout is how long `watch` waits for the currency, without which it
-// shows amounts too: it may be allowed to read events alone.
+// currencyTimeout limits the wait for the currency. Without it `watch` still shows
+// amounts, because its user may be allowed to read events only.
 const currencyTimeout = 2 * time.Second
 
-// currencyAt is the currency of the account as its runner knows it; "" as JSON,
-// which has cents, or when no runner answers.
+// currencyAt returns the account's currency from its runner. It returns "" for JSON, which
+// uses cents, or if no runner answers.
 func (a *app) currencyAt(ctx context.Context, r *remote) string {
 	if a.output == "json" {
 		return ""
@@ -140,14 +140,14 @@ func (a *app) printEvent(e events.Event, currency string) error {
 	return err
 }
 
-// eventLine is an event for people: when, what, about what, how much.
+// eventLine formats an event for people: time, type, subject and amount.
 func eventLine(e events.Event, currency string) string {
 	var event ledger.CloudEvent
 	var data struct {
 		Charged  int64    `json:"charged_cents"`
 		Refunded int64    `json:"refunded_cents"`
 		Reason   string   `json:"reason"`
-		Detail   string   `json:"detail"` // of a pause
+		Detail   string   `json:"detail"` // for a pause
 		By       string   `json:"by"`
 		User     string   `json:"user"`
 		ProxyID  string   `json:"proxy_id"`
@@ -197,8 +197,8 @@ func (a *app) releaseCommand() *cobra.Command {
 	return a.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release)
 }
 
-// operatorCommand is an operator's change of one command or operation; done says what was
-// done to the ID.
+// operatorCommand is an operator's change of one command or operation. done describes the
+// result, with the id.
 func (a *app) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	q, as := verbs.OperatorRequest{}, ""
 	c := &cobra.Command{
@@ -216,11 +216,11 @@ func (a *app) operatorCommand(use, short, done string, v verbs.Verb[verbs.Operat
 	return c
 }
 
-// askedFor is the reason of a change for which none is given.
+// askedFor is the reason of a change without a given reason.
 const askedFor = "asked for on the command line"
 
-// signed adds the flags of who makes a change, and why. Without a default the reason is
-// required, which the command checks.
+// signed adds the flags for the person and the reason of a change. Without a default the
+// reason is required, and the command checks it.
 func signed(c *cobra.Command, by, reason *string, who, why string) {
 	c.Flags().StringVar(by, "by", operator(), who)
 	usage := "why"
@@ -234,7 +234,7 @@ func asFlag(c *cobra.Command, as *string) {
 	c.Flags().StringVar(as, "as", "", "what ID names where both exist: command or operation")
 }
 
-// idOf reads --as.
+// idOf parses --as.
 func idOf(as string) (inspect.As, error) {
 	switch of := inspect.As(as); of {
 	case "", inspect.AsCommand, inspect.AsOperation:
@@ -243,7 +243,7 @@ func idOf(as string) (inspect.As, error) {
 	return "", usage("--as is %q: use command or operation", as)
 }
 
-// sendChange asks for a change; done is what people read where something was changed.
+// sendChange sends a change. done is the message if something changed.
 func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
 	changed, err := askOnce(ctx, a, v, q)
 	return a.printChange(changed, done, err)
@@ -270,7 +270,7 @@ func (a *app) printChange(changed verbs.Changed, done string, err error) error {
 	return err
 }
 
-// checkList refuses filters that nothing can match.
+// checkList refuses filters that match nothing.
 func checkList(q verbs.ListRequest) error {
 	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
 		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
@@ -281,10 +281,10 @@ func checkList(q verbs.ListRequest) error {
 	return nil
 }
 
-// skipped are proxies that were left out together, by reason.
+// skipped holds proxies that a run skipped, grouped by reason.
 type skipped []fact.SkippedFor
 
-// reason is the first one, and how many there are beside it.
+// reason returns the first reason and the number of others.
 func (s skipped) reason() string {
 	switch len(s) {
 	case 0:

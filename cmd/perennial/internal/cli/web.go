@@ -1,4 +1,4 @@
-// `perennial web`: signing in to the pages of `run`.
+// `perennial web`: login to the web UI of `run`.
 
 package cli
 
@@ -22,7 +22,7 @@ func (a *app) webCommand() *cobra.Command {
 	return c
 }
 
-// role reads --role.
+// roleOf parses --role.
 func roleOf(text string) (web.Role, error) {
 	switch role := web.Role(text); role {
 	case web.Viewer, web.Operator:

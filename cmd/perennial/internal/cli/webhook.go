@@ -56,7 +56,7 @@ func (a operateCommands) webhookList() *cobra.Command {
 	}
 }
 
-// withEvents runs do on the NATS of the accounts, with or without a running `run`.
+// withEvents calls do with the NATS of the accounts, whether or not a runner is running.
 func (a operateCommands) withEvents(c *config.Config, account string, do func(*queue.Queue) error) error {
 	one := *a.app
 	one.account = account
@@ -78,13 +78,13 @@ func addWebhooks(list *listing, all []webhook.Status) error {
 	return nil
 }
 
-// webhookTested is what `webhooks test -o json` prints.
+// webhookTested is the output of `webhooks test -o json`.
 type webhookTested struct {
 	Name    string `json:"name"`
 	URL     string `json:"url"` // scheme and host
 	EventID string `json:"event_id"`
 	Outcome string `json:"outcome"`
-	Status  int    `json:"status"` // of HTTP; 0 where there was no reply
+	Status  int    `json:"status"` // HTTP status; 0: no reply
 	Reason  string `json:"reason"`
 	TookMS  int64  `json:"took_ms"`
 }
@@ -116,7 +116,7 @@ func (a operateCommands) webhookTest() *cobra.Command {
 	}
 }
 
-// namedWebhook is a webhook of the configuration.
+// namedWebhook returns a configured webhook.
 func (a operateCommands) namedWebhook(name string) (c *config.Config, w config.Webhook, err error) {
 	if c, err = config.Load(a.configFile); err != nil {
 		return nil, w, err

@@ -1,4 +1,4 @@
-// Flags with whole numbers, in decimal digits.
+// Flags for whole numbers in decimal digits.
 
 package cli
 
@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wholeFlag is a flag with a whole number. pflag's own ones read 010 as 8, 0x10 as 16 and
-// 1_000 as 1000, which is not what an amount of money on a command line means.
+// wholeFlag is a whole-number flag. pflag's own flags read 010 as 8, 0x10 as 16 and 1_000
+// as 1000, which is wrong for an amount of money.
 type wholeFlag[T int | int64 | uint64] struct{ value *T }
 
-// wholeVar adds a flag with a whole number.
+// wholeVar adds a whole-number flag.
 func wholeVar[T int | int64 | uint64](f *pflag.FlagSet, p *T, name string, value T, usage string) {
 	*p = value
 	f.Var(wholeFlag[T]{p}, name, usage)
@@ -42,10 +42,10 @@ func (w wholeFlag[T]) String() string {
 	return strconv.FormatInt(int64(*w.value), 10)
 }
 
-// Type implements pflag.Value: the word in the help.
+// Type implements pflag.Value. It returns the word shown in the help.
 func (w wholeFlag[T]) Type() string { return "int" }
 
-// amountFlag is an amount: 640 is in cents, 6.40 in the main unit of the currency.
+// amountFlag is an amount: 640 means cents, 6.40 the main unit of the currency.
 type amountFlag struct{ cents *int64 }
 
 func amountVar(f *pflag.FlagSet, p *int64, name, usage string) { f.Var(amountFlag{p}, name, usage) }

@@ -21,10 +21,10 @@ import (
 	"perennial/upstream"
 )
 
-// MaxConfigBytes bounds the configuration, in bytes.
+// MaxConfigBytes limits the configuration file, in bytes.
 const MaxConfigBytes = 1 << 20
 
-// Config is perennial.yaml. Unknown keys are errors; it holds no secrets.
+// Config is perennial.yaml. Unknown keys are errors. It holds no secrets.
 type Config struct {
 	DataDir   string              `yaml:"data_dir" default:"perennial-data" doc:"directory of the ledgers, relative to the directory of the file as all paths are"`
 	NATS      NATS                `yaml:"nats"`
@@ -34,14 +34,14 @@ type Config struct {
 	Schedules []plans.Schedule    `yaml:"schedules"`
 	Webhooks  []Webhook           `yaml:"webhooks"`
 
-	File         string // source file, "" for the embedded defaults
-	Embedded     bool   // no configuration: the sandbox runs in this process
+	File         string // path of the file, "" for the embedded defaults
+	Embedded     bool   // nothing is configured: the sandbox runs in this process
 	RefillEvents bool   // `run --refill-events`
 
-	lines map[string]int // of the file's keys, by path
+	lines map[string]int // line of each key in the file, by path
 }
 
-// NATS says how to reach the streams: an external server, or the embedded one.
+// NATS configures the NATS server, an external or the embedded one.
 type NATS struct {
 	URL          string `yaml:"url" doc:"one address or several, joined by commas; empty: an embedded server on listen"`
 	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"of the embedded server; loopback only"`
@@ -56,14 +56,16 @@ type NATS struct {
 	PasswordFile string `yaml:"password_file" doc:"of user; mode 0600"`
 	Users        []User `yaml:"users"`
 	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`
-	// No client can see how its server syncs. The doctor takes one copy for enough then.
+	// A client cannot see how its server syncs. If this is set, the doctor accepts one
+	// copy.
 	SyncAlways bool `yaml:"sync_always" doc:"of url or context: its server syncs every write, sync_interval: always ([operations.md](operations.md))"`
 }
 
-// External reports whether the configuration names an external server.
+// External reports whether the configuration names a NATS server. Otherwise the embedded
+// one runs.
 func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 
-// Account is one account of the provider: its address and its limits.
+// Account configures one provider account: its address and its limits.
 type Account struct {
 	BaseURL            string          `yaml:"base_url" absent:"required" doc:"of the provider: https; http only to this machine itself"`
 	CAFile             string          `yaml:"ca_file" absent:"those of the system" doc:"for https: the authorities that the provider's certificate is checked with, as PEM"`
@@ -86,8 +88,7 @@ type Account struct {
 	Location *time.Location
 }
 
-// Load reads the file of --config, else ./perennial.yaml, else uses the embedded
-// defaults.
+// Load reads --config, else ./perennial.yaml, else uses the embedded defaults.
 func Load(path string) (*Config, error) {
 	if path == "" {
 		if !Exists("perennial.yaml") {
@@ -126,9 +127,9 @@ func Load(path string) (*Config, error) {
 	return c, d.err(path)
 }
 
-// notOthers refuses a configuration that every user may write: it decides which server
-// is called, and what may be spent. Group write permission is accepted, because many
-// systems give each user a group.
+// notOthers refuses a configuration file that every user may write. The file decides which
+// server is called and what may be spent. Group write permission is accepted, because many
+// systems give each user their own group.
 func notOthers(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o002 == 0 {
 		return nil
@@ -136,9 +137,9 @@ func notOthers(path string, info fs.FileInfo) error {
 	return fmt.Errorf("every user may write it (mode %04o)\ncheck its content, then run: chmod o-w %s", info.Mode().Perm(), path)
 }
 
-// dataBeside returns the data directory of a file: one configuration has one ledger,
-// whatever the current directory (docs/decisions/0013). A path in the current directory
-// stays as written.
+// dataBeside returns the data directory of a configuration file. One configuration is one
+// ledger, whatever directory it is read from (docs/decisions/0013). A path in the current
+// directory stays as written.
 func (c *Config) dataBeside() string {
 	if filepath.Dir(c.File) == "." {
 		return c.DataDir
@@ -146,15 +147,15 @@ func (c *Config) dataBeside() string {
 	return c.ResolvePath(c.DataDir)
 }
 
-// Embedded returns the configuration of `perennial run` without a file: an embedded NATS
-// server and the sandbox, with the account "main".
+// Embedded returns the configuration of `perennial run` without a file. It runs an
+// embedded NATS server and the sandbox, with the account "main".
 func Embedded() *Config {
 	c := &Config{Embedded: true, Accounts: map[string]*Account{"main": {RatePerSecond: 200, Concurrency: 16}}}
 	c.Defaults()
 	return c
 }
 
-// validate returns every fault between keys, with the field and the fix.
+// validate checks rules between keys. Each error names the field and the fix.
 func (c *Config) validate() []error {
 	if len(c.Accounts) == 0 {
 		return []error{errors.New("accounts is empty: add at least one, such as accounts.main")}
@@ -185,7 +186,7 @@ func (c *Config) validateAccounts() (all []error) {
 	return all
 }
 
-// noAccounts returns faults of keys that name unknown accounts.
+// noAccounts returns an error for each named account that is not configured.
 func (c *Config) noAccounts() (all []error) {
 	missing := func(name, format string, args ...any) {
 		if _, ok := c.Accounts[name]; !ok {
@@ -213,8 +214,8 @@ func (c *Config) noAccounts() (all []error) {
 	return all
 }
 
-// Validate names the first invalid field and the fix, except numbers, whose bounds are
-// in their tags.
+// Validate returns an error with the first invalid field and the fix. The tags check the
+// bounds of numbers.
 func (a *Account) Validate() (err error) {
 	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
 		return fmt.Errorf("base_url %w", err)
@@ -234,8 +235,8 @@ func (a *Account) Validate() (err error) {
 	return nil
 }
 
-// validateProduction refuses a production account on an embedded server without users:
-// any client that can publish a command could spend money.
+// validateProduction refuses a production account on an embedded server without users. Any
+// client that can publish a command could spend money.
 func (c *Config) validateProduction() error {
 	if name := c.Production(); name != "" && !c.NATS.External() && len(c.NATS.Users) == 0 {
 		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: any client that can connect could spend its money. Set nats.users, or nats.url", name)
@@ -243,7 +244,7 @@ func (c *Config) validateProduction() error {
 	return nil
 }
 
-// Production returns the first account that spends real money, "" if there is none.
+// Production returns the first account that spends real money, or "".
 func (c *Config) Production() string {
 	for _, name := range c.AccountNames() {
 		if a := c.Accounts[name]; a != nil {
@@ -271,9 +272,9 @@ func (c *Config) validateSchedules() (all []error) {
 	return all
 }
 
-// CheckLists refuses a missing proxy list of an account's schedules; "" means all
+// CheckLists refuses a schedule whose list of proxies is missing. account "" checks all
 // accounts. A run calls it before it starts. Load does not, because the commands that
-// repair such a schedule must work without the list.
+// repair such a schedule must work without its list.
 func (c *Config) CheckLists(account string) error {
 	for i := range c.Schedules {
 		if account != "" && c.Schedules[i].Account != account {
@@ -291,12 +292,12 @@ func (c *Config) CheckLists(account string) error {
 	return nil
 }
 
-// AccountNames returns the accounts, sorted.
+// AccountNames returns the account names, sorted.
 func (c *Config) AccountNames() []string {
 	return slices.Sorted(maps.Keys(c.Accounts))
 }
 
-// Pick returns the account that a command means.
+// Pick returns the account that a command acts on.
 func (c *Config) Pick(name string) (string, error) {
 	if name == "" && len(c.Accounts) == 1 {
 		return c.AccountNames()[0], nil
@@ -310,7 +311,7 @@ func (c *Config) Pick(name string) (string, error) {
 	return name, nil
 }
 
-// LedgerPath returns the file of an account's ledger.
+// LedgerPath returns the path of an account's ledger.
 func (c *Config) LedgerPath(account string) string {
 	return filepath.Join(c.DataDir, account+".ledger.db")
 }
@@ -321,7 +322,7 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Client makes the account's API client. observe, if not nil, is called for each
+// Client returns the account's API client. observe, if not nil, is called after each
 // request.
 func (c *Config) Client(name, secret string, clock func() time.Time, observe func(upstream.Exchange)) (*upstream.Client, error) {
 	a := c.Accounts[name]
@@ -338,7 +339,8 @@ func (c *Config) Client(name, secret string, clock func() time.Time, observe fun
 	return client, nil
 }
 
-// ReadRoots reads the certificates of a ca_file; nil, the system's, without one.
+// ReadRoots reads the certificates of a ca_file. An empty path returns nil, for the
+// system's certificates.
 func ReadRoots(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // as crypto/tls means it
@@ -354,7 +356,7 @@ func ReadRoots(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// PickAll returns the accounts that a command covers: the one of --account, else all.
+// PickAll returns the accounts that a command reads: the one named by --account, or all.
 func (c *Config) PickAll(named string) ([]string, error) {
 	if named == "" && len(c.Accounts) > 1 {
 		return c.AccountNames(), nil

@@ -1,4 +1,4 @@
-// One strict pass over the YAML tree of the file, by the fields of Config.
+// Strict decoding of the YAML file into the fields of Config.
 
 package config
 
@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// maxValues bounds how far aliases can expand a file of MaxConfigBytes.
+	// maxValues limits how many values aliases can make of a file of MaxConfigBytes.
 	maxValues = 1 << 19
-	// maxFaults bounds how many faults one error names.
+	// maxFaults limits the faults in one error.
 	maxFaults = 20
 )
 
-// decoder reads a tree into a structure and collects every fault. A field with the tag
-// yaml is a key.
+// decoder decodes a YAML tree into a structure and collects every fault. A field with the
+// tag yaml is a key.
 type decoder struct {
-	lines  map[string]int // of the file's keys, by path, such as schedules[0].cron
+	lines  map[string]int // line of each key in the file, by path, such as schedules[0].cron
 	faults []fault
-	values int // read so far
+	values int // values read so far
 }
 
-// fault is one error in the file; line is 0 if something is missing.
+// fault is one error in the file. line is 0 for a missing key.
 type fault struct {
 	line int
 	says string
@@ -44,12 +44,12 @@ func (d *decoder) faultf(n *yaml.Node, format string, args ...any) {
 	d.faults = append(d.faults, fault{n.Line, fmt.Sprintf(format, args...)})
 }
 
-// check adds a failed check, whose text begins with a key's path.
+// check adds the errors of a failed check. Each begins with the path of a key.
 func (d *decoder) check(err error) {
 	d.faults = append(d.faults, fault{d.lineOf(err.Error()), err.Error()})
 }
 
-// err returns the faults in file order, nil if none.
+// err returns the faults in the order of the file, or nil.
 func (d *decoder) err(path string) error {
 	if len(d.faults) == 0 {
 		return nil
@@ -71,8 +71,8 @@ func (d *decoder) err(path string) error {
 	return invalid("configuration %s has %d faults:\n  %s", path, len(d.faults), strings.Join(said, "\n  "))
 }
 
-// lineOf returns the line of the key whose path begins the text, or of its parent; 0 if
-// neither is in the file.
+// lineOf returns the line of the key whose path begins the text, or of the nearest key
+// that contains it. It returns 0 if neither is in the file.
 func (d *decoder) lineOf(words string) int {
 	path, _, _ := strings.Cut(words, " ")
 	path = strings.TrimSuffix(path, ":")
@@ -82,8 +82,8 @@ func (d *decoder) lineOf(words string) int {
 	return d.lines[path]
 }
 
-// document reads the first document of a text and refuses a second, which would have no
-// effect.
+// document decodes the first YAML document. A second one would have no effect, and is
+// refused.
 func (d *decoder) document(text []byte, into any) error {
 	var first, second yaml.Node
 	from := yaml.NewDecoder(bytes.NewReader(text))
@@ -133,8 +133,8 @@ func (d *decoder) read(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// count reports whether a node may be read: aliases can expand a small file to
-// gigabytes.
+// count counts a node and reports whether it may be read. Aliases can expand a small file
+// to gigabytes.
 func (d *decoder) count(n *yaml.Node) bool {
 	most := d.values <= maxValues
 	if d.values += 1 + len(n.Content); most && d.values > maxValues {
@@ -174,8 +174,8 @@ func under(path, key string) string { return strings.TrimPrefix(path+"."+key, ".
 
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the keys of a mapping: its own, then those merged in (<<), where the
-// first wins. within holds the mappings being merged.
+// pairs returns the keys of a mapping: its own, then merged ones (<<). The first of a name
+// counts. within holds the mappings being merged.
 func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []pair) {
 	seen, merged := map[string]int{}, []*yaml.Node(nil)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -213,8 +213,8 @@ func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []
 	return all
 }
 
-// scalar reads a single value that is no whole number. Errors repeat no invalid value
-// except a time: it may be a misplaced secret.
+// scalar decodes a single value that is not a whole number. Its errors repeat no value
+// except a time, because it may be a secret in the wrong place.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	tag := n.ShortTag()
 	switch t := v.Type(); {
@@ -252,8 +252,8 @@ func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
 }
 
 // plainInteger matches a whole number in the configuration. YAML reads 0200000 as octal,
-// 1e4 and 700.00 as numbers and 1_000 as 1000. An amount that an operator and the parser
-// may read differently must not decide what is spent.
+// 1e4 and 700.00 as numbers and 1_000 as 1000. An amount that a person and the parser may
+// read differently must not decide what is spent.
 var plainInteger = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 func isInteger(t reflect.Type) bool {
@@ -277,8 +277,8 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// unknown refuses an unknown key and suggests the nearest: a misspelt limit must not
-// cost money.
+// unknown refuses an unknown key and suggests the nearest known one. A misspelt limit must
+// not cost money.
 func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	var here []string
 	near := ""
@@ -303,8 +303,8 @@ func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	d.faultf(key, "%q %s: the keys here are %s", key.Value, is, strings.Join(here, ", "))
 }
 
-// Nearest returns the first known word with the most similar spelling, "" if each
-// differs in within letters or more.
+// Nearest returns the first known word with the fewest different letters. It returns "" if
+// every word differs in within letters or more.
 func Nearest(word string, known []string, within int) (nearest string) {
 	for _, k := range known {
 		if d := levenshtein.ComputeDistance(word, k); d < within {
@@ -314,12 +314,12 @@ func Nearest(word string, known []string, within int) (nearest string) {
 	return nearest
 }
 
-// tagKinds describes the YAML tags of values.
+// tagKinds describes YAML tags as the kinds of values in the file.
 var tagKinds = map[string]string{
 	"!!str": "a text", "!!timestamp": "a text", "!!int": "a whole number", "!!float": "a number", "!!bool": "true or false", "!!map": "a mapping of keys", "!!seq": "a list",
 }
 
-// kindOf describes the values that a key takes.
+// kindOf describes the values that a key accepts.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

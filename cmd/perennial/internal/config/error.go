@@ -1,4 +1,4 @@
-// The errors of an unusable configuration.
+// Configuration errors.
 
 package config
 
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Error says that a configuration, or a file that it names, cannot be used: what is
+// Error is a configuration, or a file that it names, that cannot be used. It says what is
 // wrong, where, and what to do.
 type Error struct{ err error }
 
@@ -17,7 +17,7 @@ func (e *Error) Unwrap() error { return e.err }
 
 func invalid(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
 
-// NotConfiguredError says that the configuration lacks an account.
+// NotConfiguredError is a named account that is not configured.
 type NotConfiguredError struct {
 	account string
 	have    []string

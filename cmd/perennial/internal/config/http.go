@@ -1,4 +1,4 @@
-// The HTTP port: the names under which it answers, and sign-in by a proxy's header.
+// The HTTP port: the host names that it serves, and people signed in by a proxy.
 
 package config
 
@@ -11,7 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/web"
 )
 
-// HTTP configures health, metrics and the web UI.
+// HTTP configures the server of health checks, metrics and the web UI.
 type HTTP struct {
 	Listen           string   `yaml:"listen" default:"127.0.0.1:8080" doc:"health, metrics and pages"`
 	Hosts            []string `yaml:"hosts" doc:"names under which the pages are served, in addition to addresses and names without a dot"`
@@ -20,8 +20,8 @@ type HTTP struct {
 	Identity         Identity `yaml:"identity"`
 }
 
-// ServesHost reports whether a Host header is an address, a name without a dot (no
-// public name), or a configured name.
+// ServesHost reports whether a Host header is served. It must be an address, a configured
+// name, or a name without a dot, which no public name is.
 func (c HTTP) ServesHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -33,23 +33,22 @@ func (c HTTP) ServesHost(host string) bool {
 	return slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// Identity configures the header in which a proxy names the signed-in person.
+// Identity names the header in which a proxy passes the signed-in person.
 type Identity struct {
 	Header  string   `yaml:"header" doc:"that the proxy in front sets to the person's name, such as X-Auth-Request-Email ([web.md](web.md)); empty: none is read"`
 	Trusted []string `yaml:"trusted" doc:"address ranges that the proxy connects from, such as 10.0.0.7/32; the header counts from nowhere else"`
 	People  []Person `yaml:"people"`
 }
 
-// Person is a person who signs in by the header, with a role.
+// Person is a person who may sign in by the header, and their role.
 type Person struct {
 	Name     string   `yaml:"name" absent:"required" doc:"as the header has it"`
 	Role     string   `yaml:"role" absent:"required" doc:"viewer or operator"`
 	Accounts []string `yaml:"accounts" absent:"all" doc:"that the person sees"`
 }
 
-// OfPages converts the identity for the web UI. It refuses one by which nobody can sign
-// in, or which any client that sends the header can forge. The error begins with the
-// path of the invalid key.
+// OfPages converts the identity for the web UI. It refuses one that nobody could use, or
+// that any client could forge. The error begins with the path of the invalid key.
 func (i Identity) OfPages() (web.Identity, error) {
 	people := make([]web.Person, 0, len(i.People))
 	for _, p := range i.People {

@@ -20,15 +20,15 @@ import (
 	"perennial/schedules/plans"
 )
 
-// key is a single key or, without a tag, a structure of keys.
+// key is a key that holds a value. Without a tag it is a structure that holds keys.
 type key struct {
 	path  string
 	tag   reflect.StructTag
 	value reflect.Value
 }
 
-// keys returns the keys of a configuration in declaration order, those of accounts by
-// name. A structure follows its keys.
+// keys returns a configuration's keys in the order of declaration, accounts by name. A
+// structure comes after its keys.
 func keys(c *Config) []key { return appendKeys(nil, key{value: reflect.ValueOf(c).Elem()}) }
 
 func appendKeys(all []key, k key) []key {
@@ -59,16 +59,16 @@ func appendKeys(all []key, k key) []key {
 	return append(all, k)
 }
 
-// Defaults sets the defaults of absent keys.
+// Defaults sets the keys that the configuration leaves out.
 func (c *Config) Defaults() {
 	for _, k := range keys(c) {
 		if text := k.tag.Get("default"); text != "" && k.value.IsZero() {
-			_ = yaml.Unmarshal([]byte(text), k.value.Addr().Interface()) // a test reads each
+			_ = yaml.Unmarshal([]byte(text), k.value.Addr().Interface()) // a test parses each default
 		}
 	}
 }
 
-// outOfBounds returns the numbers outside their keys' bounds.
+// outOfBounds returns an error for each number outside its key's bounds.
 func (c *Config) outOfBounds() (all []error) {
 	for _, k := range keys(c) {
 		if takes := bounds(k.tag); takes != "" {
@@ -93,7 +93,7 @@ func bounds(tag reflect.StructTag) string {
 	return ""
 }
 
-// anyName is the account name in whole.
+// anyName is the account name in the result of whole.
 const anyName = "NAME"
 
 // whole returns a configuration with one entry in each list whose entries have keys.

@@ -1,4 +1,4 @@
-// The schedules of an account, and their proxy lists.
+// An account's schedules, and the proxy lists that they name.
 
 package config
 
@@ -14,16 +14,16 @@ import (
 	"perennial/schedules/plans"
 )
 
-// SettingsOf returns a short hash of an account's settings and schedules, which runners
-// of one version compare. It excludes the secret, and the paths of its file and of
-// ca_file, which may differ between machines.
+// SettingsOf returns a short hash of an account's settings and schedules. Runners of one
+// version use it to compare their settings. It excludes the secret and the paths of its
+// file and ca_file, which may differ between machines.
 func (c *Config) SettingsOf(account string) string {
 	own := *c.Accounts[account]
 	own.Secret, own.SecretFile, own.CAFile, own.Location = "", "", "", nil
 	sorted := c.SchedulesOf(account)
 	slices.SortFunc(sorted, func(a, b plans.Schedule) int { return cmp.Compare(a.Name, b.Name) })
 	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "%#v%#v", own, sorted) // maps print in key order
+	_, _ = fmt.Fprintf(sum, "%#v%#v", own, sorted) // fmt prints maps in key order
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
@@ -37,7 +37,7 @@ func (c *Config) SchedulesOf(account string) (own []plans.Schedule) {
 	return own
 }
 
-// ResolvePath resolves a path of the configuration relative to the configuration's
+// ResolvePath resolves a path in the configuration, relative to the configuration's
 // directory.
 func (c *Config) ResolvePath(name string) string {
 	if filepath.IsAbs(name) {
@@ -46,10 +46,10 @@ func (c *Config) ResolvePath(name string) string {
 	return filepath.Join(filepath.Dir(c.File), name)
 }
 
-// maxListFile bounds a proxy list, in bytes: over a million ids.
+// maxListFile limits a list of proxies, in bytes. It fits more than a million ids.
 const maxListFile = 64 << 20
 
-// ReadListFile reads the proxy list of a schedule.
+// ReadListFile reads a schedule's list of proxies.
 func (c *Config) ReadListFile(name string) ([]byte, error) {
 	return files.Read(c.ResolvePath(name), maxListFile)
 }

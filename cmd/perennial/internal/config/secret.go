@@ -1,4 +1,4 @@
-// The API Secret and other secrets, read from files that no other user may read.
+// Secrets, read from files that no other user may read.
 
 package config
 
@@ -24,15 +24,15 @@ func (c *Config) SecretOf(name string) (string, error) {
 	return readFrom(c, secretPlace{"account " + name, SecretVariable(name), name + ".secret", a.SecretFile}, ParseSecret)
 }
 
-// secretPlace lists where a secret may be; the first that exists counts.
+// secretPlace lists the places of a secret. The first that exists is used.
 type secretPlace struct {
 	of         string // owner of the secret, such as "account main"
 	variable   string // environment variable
 	credential string // systemd credential
-	file       string // file in the configuration; may be ""
+	file       string // path in the configuration; may be ""
 }
 
-// readFrom reads a secret with parse, whose error must not repeat the text.
+// readFrom reads a secret with parse. The errors of parse must not repeat the text.
 func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error)) (secret S, err error) {
 	if text := os.Getenv(from.variable); text != "" {
 		plain, err := files.Text([]byte(text))
@@ -59,8 +59,8 @@ func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error))
 	return secret, err
 }
 
-// namedSecret returns the path of an unreadable secret file, "" if the path may be a
-// secret pasted by mistake.
+// namedSecret returns the path of an unreadable secret file for an error. It returns ""
+// for a word that may be a secret pasted in place of a path.
 func namedSecret(path string) string {
 	if Exists(path) || slices.Contains([]string{".secret", ".password", ".txt", ".key"}, filepath.Ext(path)) {
 		return " " + path
@@ -73,7 +73,7 @@ func SecretVariable(account string) string {
 	return "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(account), "-", "_") + "_SECRET"
 }
 
-// cause is what went wrong with a file, without the file's name.
+// cause returns the cause of a file error, without the file's name.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return failed.Err
@@ -81,7 +81,7 @@ func cause(err error) error {
 	return err
 }
 
-// MaxSecretBytes bounds a secret file, in bytes.
+// MaxSecretBytes limits a secret file, in bytes.
 const MaxSecretBytes = 4 << 10
 
 // ReadSecret reads a secret file that no other user of the machine may read.
@@ -112,7 +112,7 @@ func ReadPrivate(path string) ([]byte, error) {
 	if errors.Is(err, files.ErrNotRegular) || errors.Is(err, files.ErrTooLarge) {
 		return nil, invalid("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, MaxSecretBytes)
 	}
-	// A name that is none of a file is not repeated: it may be the secret itself.
+	// Do not repeat a name that does not look like a path: it may be the secret itself.
 	return nil, invalid("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
 }
 
@@ -123,9 +123,9 @@ func private(path string, info fs.FileInfo) error {
 	return invalid("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
 }
 
-// handedOver reports whether a file is root's and may be read by a group of this process
-// and by no one else: so Kubernetes mounts secrets for a process that is not root, and so
-// do packages.
+// handedOver reports whether a file belongs to root and is readable only by a group of
+// this process. Kubernetes and packages provide secrets that way to a process that does
+// not run as root.
 func handedOver(info fs.FileInfo) bool {
 	groups, err := os.Getgroups()
 	return err == nil && os.Geteuid() != 0 && handedTo(info, append(groups, os.Getegid()))
@@ -136,8 +136,8 @@ func handedTo(info fs.FileInfo, groups []int) bool {
 	return ok && stat.Uid == 0 && info.Mode().Perm()&0o037 == 0 && slices.Contains(groups, int(stat.Gid))
 }
 
-// ParseSecret returns the secret in a text, without the spaces around it. The error
-// repeats nothing of the text.
+// ParseSecret returns the secret in a text without surrounding spaces. Its errors never
+// repeat the text.
 func ParseSecret(text []byte) (string, error) {
 	text, err := files.Text(text)
 	secret := strings.TrimSpace(string(text))

@@ -1,4 +1,4 @@
-// The effective configuration, key by key, and where each value is from.
+// The effective configuration by key, and the source of each value.
 
 package config
 
@@ -14,14 +14,14 @@ import (
 	"perennial/queue"
 )
 
-// Setting is one key of the configuration with its effective value. It holds no secret.
+// Setting is one key with its effective value. It holds no secret.
 type Setting struct {
 	Key   string `json:"key"`
 	Value any    `json:"value"`
-	From  string `json:"from"` // "line N", "default", or where a secret is read from
+	From  string `json:"from"` // "line N", "default", or the source of a secret
 }
 
-// Settings are all keys in the order of the documents; those of accounts by name.
+// Settings returns all keys in the order of the documents, accounts by name.
 func (c *Config) Settings() []Setting {
 	var all []Setting
 	for _, k := range keys(c) {
@@ -34,7 +34,7 @@ func (c *Config) Settings() []Setting {
 	return all
 }
 
-// from is where a key's value comes from.
+// from returns the source of a key's value.
 func (c *Config) from(path string) string {
 	if line, ok := c.lines[path]; ok {
 		return "line " + strconv.Itoa(line)
@@ -45,9 +45,9 @@ func (c *Config) from(path string) string {
 	return "default"
 }
 
-// shown is a value as the file would have it. Addresses of NATS lose their users' parts,
-// which may hold passwords, and those of webhooks all after the host, which may hold a
-// token; the provider's has none.
+// shown formats a value as in the file. NATS addresses lose their user info, which may
+// hold passwords. Webhook addresses lose everything after the host, which may hold a
+// token. The provider's address never holds a secret.
 func shown(path string, value any) any {
 	switch v := value.(type) {
 	case time.Duration:
@@ -69,7 +69,7 @@ func shown(path string, value any) any {
 	return value
 }
 
-// secretsOf are the settings of what is read from another place than the file.
+// secretsOf returns the settings that are read from elsewhere than the file.
 func (c *Config) secretsOf(v any, path string) []Setting {
 	switch v := v.(type) {
 	case *Account:
@@ -83,7 +83,7 @@ func (c *Config) secretsOf(v any, path string) []Setting {
 	return nil
 }
 
-// secretSetting says where a secret is read from, and never what it is; err is why it
+// secretSetting says where a secret is read from, never its value. err is the reason if it
 // cannot be read.
 func secretSetting(path, variable string, embedded bool, err error) Setting {
 	s := Setting{Key: path + " (secret)", Value: "(not shown)"}

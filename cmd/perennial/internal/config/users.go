@@ -1,4 +1,4 @@
-// The users of NATS, their roles and their passwords.
+// NATS users, their roles and their passwords.
 
 package config
 
@@ -15,7 +15,7 @@ import (
 	"perennial/queue/roles"
 )
 
-// User is one user of NATS and what it may do.
+// User is a NATS user and its permissions.
 type User struct {
 	User         string `yaml:"user" absent:"required" doc:"of the embedded server, or of nats-config"`
 	PasswordFile string `yaml:"password_file" doc:"mode 0600; this or creds_file"`
@@ -24,14 +24,14 @@ type User struct {
 	Roles        []Role `yaml:"roles"`
 }
 
-// Role is what a user may do, and with which accounts.
+// Role is a user's role, and the accounts it applies to.
 type Role struct {
 	Role     string   `yaml:"role" absent:"required" doc:"producer, subscriber, viewer or operator ([security.md](security.md#roles))"`
 	Accounts []string `yaml:"accounts" absent:"required" doc:"of this configuration"`
 }
 
-// Target is how the configured NATS server is reached; the embedded one, and the
-// addresses of a run, are the caller's.
+// Target returns the connection settings of the configured NATS server. The caller
+// supplies those of the embedded server, and the addresses of a run.
 func (c *Config) Target() (queue.ConnectConfig, error) {
 	n := c.NATS
 	t := queue.ConnectConfig{
@@ -51,7 +51,7 @@ func (c *Config) Target() (queue.ConnectConfig, error) {
 	return t, err
 }
 
-// validate names the keys of nats that do not go together.
+// validate refuses nats keys that conflict.
 func (n NATS) validate() error {
 	for _, rule := range []struct {
 		broken bool
@@ -80,8 +80,8 @@ func (n NATS) validate() error {
 	return nil
 }
 
-// validateUsers names what is wrong with each user that could not connect, or could do
-// nothing.
+// validateUsers returns an error for each user that could not connect, or that has no
+// permissions.
 func (c *Config) validateUsers() (all []error) {
 	seen := map[string]string{PasswordVariable(roles.RunnerUser): roles.RunnerUser}
 	for i, u := range c.NATS.Users {
@@ -94,9 +94,9 @@ func (c *Config) validateUsers() (all []error) {
 	return all
 }
 
-// validate refuses a user without exactly one login, a creds file on the embedded server,
-// and a name that differs too little from another one's: two of one variable would have one
-// password on an external server.
+// validate refuses a user without exactly one login, and a creds file on the embedded
+// server. It also refuses a name too similar to another. Two users with one variable would
+// share a password on an external server.
 func (u User) validate(n NATS, other string) error {
 	logins := slices.DeleteFunc([]string{u.Password, u.PasswordFile, u.CredsFile}, func(way string) bool { return way == "" })
 	switch {
@@ -117,7 +117,7 @@ func (u User) validate(n NATS, other string) error {
 	return nil
 }
 
-// QueueUser is what the configuration says of a user, without the password that a file holds.
+// QueueUser returns the configured user without a password from a file.
 func (u User) QueueUser() roles.User {
 	user := roles.User{Name: u.User, Password: u.Password}
 	for _, g := range u.Roles {
@@ -126,7 +126,7 @@ func (u User) QueueUser() roles.User {
 	return user
 }
 
-// NATSUsers are the users of the embedded server, with their passwords.
+// NATSUsers returns the users of the embedded server with their passwords.
 func (c *Config) NATSUsers() ([]roles.User, error) {
 	users := make([]roles.User, 0, len(c.NATS.Users))
 	for _, u := range c.NATS.Users {
@@ -143,16 +143,16 @@ func (c *Config) NATSUsers() ([]roles.User, error) {
 	return users, nil
 }
 
-// LocalUser is the user of the program's own commands on the machine of the run, with
-// every role. A user of the machine that can read its password, which changes with each
-// run, can read the ledger too.
+// LocalUser returns the user of the program's own commands on the runner's machine. It has
+// every role, and its password changes with each run. A system user that can read the
+// password can also read the ledger.
 func LocalUser(accounts []string) roles.User {
 	return roles.User{Name: roles.LocalUser, Password: rand.Text(), Grants: []roles.Grant{
 		{Role: queue.RoleOperator, Accounts: accounts}, {Role: queue.RoleProducer, Accounts: accounts},
 	}}
 }
 
-// PasswordVariable names the variable of a server's environment that holds a user's password.
+// PasswordVariable returns the server's environment variable for a user's password.
 func PasswordVariable(user string) string {
 	return "PERENNIAL_NATS_" + strings.ToUpper(strings.ReplaceAll(user, "-", "_"))
 }

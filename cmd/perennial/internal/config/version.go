@@ -7,8 +7,8 @@ import "runtime/debug"
 // Version is set by the release build (-ldflags "-X perennial/cmd/perennial/internal/config.Version=…").
 var Version = "0.1.0"
 
-// Commit is the revision that the program was built from, with "+" after it where files
-// had been changed; "" where the build does not know.
+// Commit returns the revision of the build, with "+" if files had changed, or "" if
+// unknown.
 func Commit() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,4 +1,4 @@
-// Webhooks: endpoints that get an account's events over HTTP.
+// Webhooks: endpoints that receive an account's events over HTTP.
 
 package config
 
@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// Webhook is an endpoint that gets the events of an account.
+// Webhook configures an endpoint that receives an account's events.
 type Webhook struct {
 	Name        string        `yaml:"name" absent:"required" doc:"1 to 32 of a-z, 0-9 and -"`
 	Account     string        `yaml:"account" default:"main" doc:"whose events it gets"`
@@ -52,8 +52,8 @@ func (c *Config) validateWebhooks() (all []error) {
 	return all
 }
 
-// validate names the first field that is wrong, and the fix; of the address it repeats
-// nothing.
+// validate returns an error with the first invalid field and the fix. It never repeats the
+// address.
 func (w *Webhook) validate() error {
 	if !webhookName.MatchString(w.Name) {
 		return fmt.Errorf("name is %.80q: it must be 1 to 32 of a-z, 0-9 and -", w.Name)
@@ -81,7 +81,7 @@ func (w *Webhook) validate() error {
 	return nil
 }
 
-// meantType asks for the type that is spelt nearly like a word, "" where none is.
+// meantType suggests the event type nearest to a word, or returns "".
 func meantType(word string) string {
 	const within = 4
 	if near := Nearest(word, eventTypes(), within); near != "" {
@@ -92,8 +92,7 @@ func meantType(word string) string {
 
 func eventTypes() []string { return slices.Sorted(maps.Keys(fact.Types())) }
 
-// matchesType reports whether a type is one that is named, or begins with what stands
-// before the * at the end.
+// matchesType reports whether a pattern names a type, or is its prefix followed by *.
 func matchesType(pattern, eventType string) bool {
 	if prefix, wild := strings.CutSuffix(pattern, "*"); wild && (prefix == "" || strings.HasSuffix(prefix, ".")) {
 		return strings.HasPrefix(eventType, prefix)
@@ -101,21 +100,21 @@ func matchesType(pattern, eventType string) bool {
 	return pattern == eventType
 }
 
-// Wants reports whether the webhook gets events of a type, such as "order.delivered".
+// Wants reports whether the webhook receives events of a type, such as "order.delivered".
 func (w *Webhook) Wants(eventType string) bool {
 	return len(w.Events) == 0 || slices.ContainsFunc(w.Events, func(pattern string) bool { return matchesType(pattern, eventType) })
 }
 
-// WebhookVariable is the environment variable of a webhook's secret.
+// WebhookVariable returns the environment variable of a webhook's secret.
 func WebhookVariable(name string) string { return SecretVariable("webhook-" + name) }
 
-// WebhookSecrets reads a webhook's secrets: from its environment variable, a systemd
+// WebhookSecrets reads a webhook's secrets from its environment variable, a systemd
 // credential, or its file.
 func (c *Config) WebhookSecrets(w Webhook) (webhook.Secrets, error) {
 	return readFrom(c, secretPlace{"webhook " + w.Name, WebhookVariable(w.Name), "webhook-" + w.Name + ".secret", w.SecretFile}, webhook.ParseSecrets)
 }
 
-// WebhooksOf are the webhooks of one account.
+// WebhooksOf returns the webhooks of one account.
 func (c *Config) WebhooksOf(account string) (own []Webhook) {
 	for _, w := range c.Webhooks {
 		if w.Account == account {
@@ -125,7 +124,7 @@ func (c *Config) WebhooksOf(account string) (own []Webhook) {
 	return own
 }
 
-// Webhook is the webhook of a name; ok is false where none has it.
+// Webhook returns the webhook with a name.
 func (c *Config) Webhook(name string) (w Webhook, ok bool) {
 	i := slices.IndexFunc(c.Webhooks, func(w Webhook) bool { return w.Name == name })
 	if i < 0 {
@@ -134,7 +133,7 @@ func (c *Config) Webhook(name string) (w Webhook, ok bool) {
 	return c.Webhooks[i], true
 }
 
-// Endpoint is where a webhook's events are sent, with a transport of its own.
+// Endpoint returns a webhook's endpoint, with its own transport.
 func (c *Config) Endpoint(w Webhook) (webhook.Endpoint, error) {
 	secrets, err := c.WebhookSecrets(w)
 	if err != nil {
@@ -145,8 +144,7 @@ func (c *Config) Endpoint(w Webhook) (webhook.Endpoint, error) {
 	}, nil
 }
 
-// receiverCertificate says what is wrong with a receiver's certificate, in the words of the
-// provider's.
+// receiverCertificate explains a receiver's certificate error, like one of the provider's.
 func receiverCertificate(err error, now time.Time) string {
 	says, do := upstream.CertificateFault(err, "the receiver's", "have this machine's system trust it, if it is meant to be a private one", now)
 	if says == "" {

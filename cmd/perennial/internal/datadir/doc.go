@@ -1,7 +1,7 @@
-// Package datadir gives one process at a time the right to work in a data directory.
+// Package datadir lets only one process at a time work in a data directory.
 //
-// It promises that a second process is refused with what holds the directory and what to do,
-// and that a lock file which was removed lets none in unnoticed.
+// It refuses a second process, with the holder's name and what to do. Removing the lock
+// file lets no second process in unnoticed.
 //
-// It knows nothing of what is in the directory.
+// It does not know the directory's contents.
 package datadir

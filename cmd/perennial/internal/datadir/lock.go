@@ -13,22 +13,21 @@ import (
 	"perennial/ledger/files"
 )
 
-// ErrLocked says that another process works in the data directory.
+// ErrLocked reports that another process works in the data directory.
 var ErrLocked = errors.New("the data directory is in use by another process")
 
-// LockName is the name of the lock inside a data directory.
+// LockName is the name of the lock file in a data directory.
 const LockName = "perennial.lock"
 
-// Lock is the right to work in a data directory, which one process has. It is two
-// locks: one of the file, which every version asks for, and one of the directory itself,
-// which stays when the file is removed.
+// Lock is one process's right to work in a data directory. It is two locks. Every version
+// takes the lock of the file. The lock of the directory remains when the file is removed.
 type Lock struct {
 	path string
 	dir  func() error // unlocks the directory
 
 	mu   sync.Mutex
 	lock fileLock
-	file fs.FileInfo // that is locked; another one may have its name
+	file fs.FileInfo // the locked file; another file may have its name now
 	lost error
 }
 
@@ -38,10 +37,9 @@ type fileLock interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// Acquire makes this process the only one that works in a data directory,
-// which is created with mode 0700 if missing. The lock ends with Unlock or
-// with the process. The error is [ErrLocked] when another process
-// holds it, and says what, where and what to do in three lines.
+// Acquire locks a data directory for this process, and creates it with mode 0700 if
+// missing. The lock lasts until Unlock or the end of the process. If another process holds
+// the lock, the error is [ErrLocked]. It says who, where and what to do in three lines.
 func Acquire(dir string) (*Lock, error) {
 	if err := errors.Join(files.CheckParents(dir), files.OwnDirectory(dir)); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -65,7 +63,7 @@ func Acquire(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// take locks the file that has the name now.
+// take locks the file that currently has the name.
 func (l *Lock) take() (got bool, err error) {
 	lock, got, err := files.TryLock(l.path)
 	if !got || err != nil {
@@ -79,8 +77,8 @@ func (l *Lock) take() (got bool, err error) {
 	return true, nil
 }
 
-// Check is an error, from then on, when another process may work in the directory. A lock
-// file that was removed is made again.
+// Check returns an error if another process may work in the directory, and keeps returning
+// it. It recreates a lock file that was removed.
 func (l *Lock) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +86,7 @@ func (l *Lock) Check() error {
 		return l.lost
 	}
 	now, err := os.Stat(l.path)
-	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // a disk that does not answer proves nothing
+	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // a disk that fails to answer proves nothing
 		return nil
 	}
 	before := l.lock
@@ -103,7 +101,7 @@ func (l *Lock) Check() error {
 	return l.lost
 }
 
-// Unlock ends the lock.
+// Unlock releases the lock.
 func (l *Lock) Unlock() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

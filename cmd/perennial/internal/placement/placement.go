@@ -1,15 +1,16 @@
-// Package placement decides which live runner should lead which account. It is a pure
-// function: every runner computes the same answer from the same heartbeats, without
-// further agreement.
+// Package placement decides which runner should hold which account. It is a pure function:
+// every runner computes the same answer from the same heartbeats, without coordination.
 //
 // It promises:
-//   - An operator's pin wins while its node can run the account.
-//   - An account stays with its current node, unless balance requires a move.
-//   - No node has two more accounts than another node that could take one of them. If
-//     every node can run every account, the shares differ by at most one.
-//   - As few accounts as possible move: those of a lost node, and a new node's even share.
-//   - Between nodes with equal shares an account's preferred order decides (rendezvous
-//     hashing over the names), so that no node is favoured.
+//
+//   - A person's pin wins while the named node can run the account.
+//   - An account stays with its holder unless balance requires a move.
+//   - No node holds two accounts more than another node that could take one of them.
+//     If every node can run every account, the shares differ by at most one.
+//   - As few accounts as possible move: those of a lost node, and those that a new
+//     node needs for an even share.
+//   - Between nodes with equal shares, each account has its own order of preference
+//     (rendezvous hashing over the names). No node is favoured.
 package placement
 
 import (
@@ -23,8 +24,8 @@ import (
 // Node is a live runner.
 type Node struct {
 	Name  string
-	Holds []string // accounts that it leads now
-	Ready []string // accounts that it could lead at once, but does not
+	Holds []string // accounts it runs now
+	Ready []string // accounts it could run at once but does not
 }
 
 // plan is a placement in progress.
@@ -36,8 +37,8 @@ type plan struct {
 	load   map[string]int // node → accounts
 }
 
-// Of returns the node of each account. An account that no node can run is left out. pins
-// maps accounts to nodes. The order of nodes and accounts does not matter.
+// Of returns the node that should hold each account. It leaves out an account that no node
+// can run. pins maps accounts to nodes. The order of nodes and accounts does not matter.
 func Of(nodes []Node, accounts []string, pins map[string]string) map[string]string {
 	accounts = slices.Compact(slices.Sorted(slices.Values(accounts)))
 	p := newPlan(nodes, accounts)
@@ -79,7 +80,7 @@ func newPlan(nodes []Node, accounts []string) *plan {
 	return p
 }
 
-// put assigns an account to a node, "" for none.
+// put assigns an account to a node, or to none for "".
 func (p *plan) put(account, node string) {
 	if was := p.holder[account]; was != "" {
 		p.load[was]--
@@ -91,8 +92,8 @@ func (p *plan) put(account, node string) {
 	p.load[node]++
 }
 
-// stays returns the current node of an account. Heartbeats of different moments may name
-// two; then it is the preferred one.
+// stays returns the node that holds an account. If heartbeats of different times name two,
+// it returns the preferred one.
 func (p *plan) stays(nodes []Node, account string) string {
 	var holders []string
 	for _, n := range nodes {
@@ -106,8 +107,8 @@ func (p *plan) stays(nodes []Node, account string) string {
 	return slices.MinFunc(holders, func(a, b string) int { return prefer(account, a, b) })
 }
 
-// leastLoaded returns the node with the smallest share that can run an account, by
-// preference in a tie; "" if none can.
+// leastLoaded returns the node with the smallest share that can run an account, or "". The
+// account's preference breaks ties.
 func (p *plan) leastLoaded(account string) string {
 	able := slices.Collect(maps.Keys(p.able[account]))
 	if len(able) == 0 {
@@ -118,8 +119,8 @@ func (p *plan) leastLoaded(account string) string {
 	})
 }
 
-// even moves one account to a node with at least two fewer than the account's node, and
-// reports whether it found one.
+// even moves one account to a node with at least two fewer accounts than its holder. It
+// reports whether it moved one.
 func (p *plan) even() bool {
 	byLoad := slices.SortedFunc(slices.Values(p.nodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(a, b))
@@ -133,8 +134,8 @@ func (p *plan) even() bool {
 	return false
 }
 
-// takes returns the account that a node should take from one with at least two more:
-// from the largest share, the account that most prefers this node; "" for none.
+// takes returns the account that a node should take from a node with two more, or "". It
+// takes from the largest share the account that most prefers this node.
 func (p *plan) takes(to string) string {
 	best := ""
 	for _, a := range slices.Sorted(maps.Keys(p.holder)) {
@@ -148,13 +149,13 @@ func (p *plan) takes(to string) string {
 	return best
 }
 
-// prefer orders two nodes by an account's preference.
+// prefer compares two nodes by an account's preference.
 func prefer(account, a, b string) int {
 	return cmp.Or(cmp.Compare(weight(account, b), weight(account, a)), cmp.Compare(a, b))
 }
 
-// weight is an account's preference for a node: the hash of both names, independent of
-// other nodes.
+// weight is an account's preference for a node: a hash of both names, independent of other
+// nodes.
 func weight(account, node string) uint64 {
 	sum := sha256.Sum256([]byte(node + "\x00" + account))
 	return binary.BigEndian.Uint64(sum[:8])

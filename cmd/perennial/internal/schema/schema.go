@@ -25,10 +25,11 @@ import (
 
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
-// layout is that of the files.
+// layout is the indentation of the files.
 var layout = jsontext.WithIndent("  ")
 
-// document is asyncapi.json, with its keys in order, as far as this package changes it.
+// document holds the parts of asyncapi.json that this package changes, with its keys in
+// order.
 type document struct {
 	AsyncAPI   jsontext.Value `json:"asyncapi"`
 	Channels   jsontext.Value `json:"channels"`
@@ -44,8 +45,8 @@ type document struct {
 	Servers     jsontext.Value            `json:"servers"`
 }
 
-// readDocument reads asyncapi.json, which refers to the other files, for this version of
-// the program.
+// readDocument reads asyncapi.json, which refers to the other files, and sets this
+// program's version.
 func readDocument() (d document, err error) {
 	text, err := events.Files.ReadFile("asyncapi.json")
 	if err == nil {
@@ -63,7 +64,7 @@ func (d document) text() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// kept are the names of the schemas that have a file.
+// kept returns the names of the schemas that have a file.
 func kept() (names []string) {
 	files, _ := fs.Glob(events.Files, "*.*.json") // the pattern is valid
 	for _, file := range files {
@@ -74,7 +75,8 @@ func kept() (names []string) {
 
 func readKept(name string) ([]byte, error) { return events.Files.ReadFile(name + ".json") }
 
-// Files are the files of docs/events by name: each schema that has one, and asyncapi.json.
+// Files returns the files of docs/events by name: the schemas with a file, and
+// asyncapi.json.
 func Files() (map[string][]byte, error) {
 	d, err := readDocument()
 	if err != nil {
@@ -90,13 +92,14 @@ func Files() (map[string][]byte, error) {
 	return files, err
 }
 
-// Document is the AsyncAPI document in one piece, with every schema in it.
+// Document returns the AsyncAPI document as one file with every schema in it.
 func Document() ([]byte, error) {
 	d, err := readDocument()
 	if err != nil {
 		return nil, err
 	}
-	// References in a part are those of the document: it has no $id, which would be their base.
+	// A part has no $id, which would be the base of its references. They refer to the
+	// document.
 	head := regexp.MustCompile(`(?m)^  "\$(?:schema|id)": .*\n|^  "\$defs": \{\n(?:    .*\n)*  \},\n`)
 	for _, name := range kept() {
 		text, err := readKept(name)
@@ -109,24 +112,24 @@ func Document() ([]byte, error) {
 	return regexp.MustCompile(`"\./([a-z.]+)\.json"`).ReplaceAll(text, []byte(`"#/components/schemas/$1"`)), err
 }
 
-// Schemas are all schemas by name: those of files, for commands and events, and those of
-// parts, which are in the AsyncAPI document alone, for everything else.
+// Schemas holds all schemas by name. Those of commands and events come from files. All
+// others are parts of the AsyncAPI document.
 type Schemas struct{ parts map[string]jsontext.Value }
 
-// All reads them.
+// All reads all schemas.
 func All() (Schemas, error) {
 	d, err := readDocument()
 	parts := d.Components.Schemas
 	maps.DeleteFunc(parts, func(name string, _ jsontext.Value) bool {
-		return name == "unprintable" || strings.HasPrefix(name, "headers.") // schemas refer to these
+		return name == "unprintable" || strings.HasPrefix(name, "headers.") // other schemas refer to these
 	})
 	return Schemas{parts}, err
 }
 
-// Names are the names of all schemas.
+// Names returns the names of all schemas.
 func (s Schemas) Names() []string { return append(kept(), slices.Sorted(maps.Keys(s.parts))...) }
 
-// raw is the schema of a name, nil where there is none.
+// raw returns the schema with a name, or nil.
 func (s Schemas) raw(name string) []byte {
 	if part, ok := s.parts[name]; ok {
 		return fmt.Appendf(nil, `{"$schema":%q,"$id":%q,%s`, draft, ledger.SchemaID(name), part[1:])
@@ -135,7 +138,7 @@ func (s Schemas) raw(name string) []byte {
 	return text
 }
 
-// Text is the schema of a name, "" where there is none.
+// Text returns the schema with a name, or "".
 func (s Schemas) Text(name string) string {
 	text := jsontext.Value(s.raw(name))
 	if err := text.Indent(layout); err != nil {
@@ -144,15 +147,15 @@ func (s Schemas) Text(name string) string {
 	return string(text) + "\n"
 }
 
-// line is the schema of a name with no newline in it.
+// line returns the schema with a name on one line.
 func (s Schemas) line(name string) string {
 	text := jsontext.Value(s.raw(name))
-	_ = text.Compact() // it is JSON
+	_ = text.Compact() // it is valid JSON
 	return string(text)
 }
 
-// VerbMetadata is what $SRV.INFO shows of each verb, under the names that NATS's own
-// examples use: its schemas, whole, with no newline in them.
+// VerbMetadata returns the metadata of each verb for $SRV.INFO, under the names in NATS's
+// own examples. It holds the verb's complete schemas, each on one line.
 func VerbMetadata() (map[string]map[string]string, error) {
 	all, err := All()
 	if err != nil {
@@ -168,8 +171,8 @@ func VerbMetadata() (map[string]map[string]string, error) {
 	return metadata, nil
 }
 
-// requestName and answerName are the names of a verb's schemas; a verb that carries out a
-// command has those of the command.
+// requestName and answerName return the names of a verb's schemas. A verb that carries out
+// a command has the command's schemas.
 func requestName(v verbs.Spec) string {
 	if v.IsCommand() {
 		return v.Name

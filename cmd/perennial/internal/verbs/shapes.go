@@ -1,4 +1,4 @@
-// What verbs take and answer, where no other package has the type.
+// Request and answer types of verbs that no other package declares.
 
 package verbs
 
@@ -28,7 +28,7 @@ type OperatorRequest struct {
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// Check refuses a request of several ids.
+// Check refuses a request with several ids.
 func (q OperatorRequest) Check() error {
 	if named := []string{q.ID, q.CommandID, q.OperationID}; len(slices.DeleteFunc(named, func(id string) bool { return id == "" })) > 1 {
 		return errors.New("say one of id, command_id and operation_id")
@@ -43,7 +43,7 @@ type RetryRequest struct {
 	UnlessRepeated bool `json:"unless_repeated,omitempty" doc:"'unless_repeated' refuses what was cancelled, what was asked again before, and a renewal whose proxy a later command renews."`
 }
 
-// Named is the request of an id that is of what as says.
+// Named returns the request with an id of the given kind.
 func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	switch as {
 	case inspect.AsCommand:
@@ -56,7 +56,7 @@ func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	return q
 }
 
-// Of is the id that the request names, and what it is of.
+// Of returns the request's id and its kind.
 func (q OperatorRequest) Of() (id string, as inspect.As) {
 	switch {
 	case q.CommandID != "":
@@ -77,10 +77,10 @@ type ListRequest struct {
 	Since  time.Time         `json:"since,omitzero" doc:"From when on."`
 }
 
-// Check refuses a limit that would be read as none.
+// Check refuses a negative limit, which would mean none.
 func (q ListRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// notNegative refuses a number that would otherwise be read as if it were left out.
+// notNegative refuses a negative number, which would be read as absent.
 func notNegative(field string, n int) error {
 	if n < 0 {
 		return fmt.Errorf("%s is %d and must be 0 or more", field, n)
@@ -88,7 +88,7 @@ func notNegative(field string, n int) error {
 	return nil
 }
 
-// MaxListed is how many operations one request may list.
+// MaxListed limits the operations of one list request.
 const MaxListed = 10_000
 
 // StatesRequest asks for the state of commands. Hashes, beside the ids, asks for the
@@ -116,7 +116,7 @@ type Changed struct {
 	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the wallet of the book after an answer to a review."`
 }
 
-// MaxStates is how many commands one request may ask about.
+// MaxStates limits the commands of one states request.
 const MaxStates = 1000
 
 // AccountView is the account as `accounts show` prints it.
@@ -144,7 +144,7 @@ type DeadRequest struct {
 	Seq    uint64 `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
 	By     string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
-	// The asker, who may publish, publishes it and removes the letter.
+	// The caller, who may publish, publishes the command and removes the letter.
 	ContentHash string `json:"content_hash,omitempty" doc:"Of a corrected command, which is not published by the verb: the SHA-256 in hex, which is noted."`
 }
 
@@ -154,7 +154,7 @@ type ProxiesRequest struct {
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
 }
 
-// Check refuses a limit that would be read as none.
+// Check refuses a negative limit, which would mean none.
 func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 
 // ProxiesAnswer is one page.
@@ -168,7 +168,7 @@ type ProxyRequest struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 }
 
-// MostRenewals is how many renewals a ProxyAnswer has.
+// MostRenewals limits the renewals in a ProxyAnswer.
 const MostRenewals = 10
 
 // ProxyAnswer is what the ledger knows of one proxy.
@@ -189,7 +189,7 @@ type ListedProxy struct {
 	ExpiredBeforeRenewalAt *time.Time `json:"expired_before_renewal_at,omitempty" doc:"'expired_before_renewal_at' is the expiry that a renewal which no read has shown yet began from."`
 }
 
-// Listed is a proxy as the ledger has it, without what is out of date.
+// Listed converts a proxy of the ledger, without outdated values.
 func Listed(p ledger.Proxy) ListedProxy {
 	if !p.Unread() {
 		return ListedProxy{Proxy: p, SeenAt: &p.SeenAt}
@@ -207,7 +207,7 @@ type RetireRequest struct {
 	Undo     bool     `json:"undo,omitempty" doc:"Take the proxies back in."`
 }
 
-// MaxRetired bounds the proxies of one request.
+// MaxRetired limits the proxies of one request.
 const MaxRetired = 1000
 
 // RevealRequest notes that a person reads a proxy's credentials.
@@ -237,7 +237,7 @@ type LinesRequest struct {
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
 }
 
-// Check refuses numbers that would be read as none.
+// Check refuses negative numbers, which would mean none.
 func (q LinesRequest) Check() error {
 	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
 }
@@ -273,24 +273,24 @@ type Needs struct {
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
 
-// PageRefused is no page: what was refused is listed one by one.
+// PageRefused stands for no page: refused commands are listed one by one.
 const PageRefused = "refused"
 
-// RefusedFor is how long a refused command needs a person.
+// RefusedFor is how long a refused command is listed as needing an operator.
 const RefusedFor = 24 * time.Hour
 
 // Need is one count of Needs that is not 0.
 type Need struct {
 	Count     int64
-	One, More string // what is counted
-	Command   string // shows them
-	Page      string // shows them, with a parameter perhaps
+	One, More string // the counted things, singular and plural
+	Command   string // command that shows them
+	Page      string // page that shows them, perhaps with a parameter
 }
 
-// Text is the count with what is counted.
+// Text returns the count with its noun.
 func (n Need) Text() string { return english.Plural(int(n.Count), n.One, n.More) }
 
-// Parts are what needs a person, of what is known.
+// Parts returns the known counts that are not 0.
 func (n Needs) Parts() (parts []Need) {
 	for _, p := range []struct {
 		count *int64
@@ -316,7 +316,7 @@ func (n Needs) Parts() (parts []Need) {
 	return parts
 }
 
-// Sum is the total.
+// Sum returns the total.
 func (n Needs) Sum() (total int64) {
 	for _, p := range n.Parts() {
 		total += p.Count

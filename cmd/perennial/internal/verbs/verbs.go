@@ -1,9 +1,10 @@
-// Package verbs declares the verbs of an account's NATS service, perennial.svc.<account>.<verb>:
-// the name of each, what it takes and answers, who may ask it, what it does, and an example.
+// Package verbs declares the verbs of an account's NATS service,
+// perennial.svc.<account>.<verb>. Each declaration has the verb's name, request, answer,
+// permitted roles, help and example.
 //
-// The endpoints and their metadata, the rights of roles, the schemas, the AsyncAPI document,
-// the calls of the command line and of the pages, and the table of docs/cli.md are made from
-// these values. A verb is added by its declaration here and its handler in package daemon.
+// Everything else is derived from these values: endpoints and their metadata, permissions
+// of roles, schemas, the AsyncAPI document, calls of the CLI and the web UI, and the table
+// of docs/cli.md. To add a verb, declare it here and add its handler in package daemon.
 package verbs
 
 import (
@@ -27,19 +28,19 @@ type Spec struct {
 	service.Verb
 
 	Help     string   // one line
-	Required []string // fields that a request cannot do without
-	Unread   []string // fields that it takes and does not read, since verbs share types
+	Required []string // required request fields
+	Unread   []string // fields accepted but not read, because verbs share types
 
 	Example       string // of a request
-	AnswerExample string // "": the answer is long, or an event's
+	AnswerExample string // "" if the answer is long, or is an event's
 
 	Request, Answer reflect.Type // of Q and A
 }
 
-// Verb is a declared verb with the types of its request and of its answer.
+// Verb is a declared verb with its request and answer types.
 type Verb[Q, A any] struct{ Spec }
 
-// all are the declared verbs in the order of their declarations.
+// all holds the verbs in the order of their declarations.
 var all []Spec
 
 func declare[Q, A any](s Spec) Verb[Q, A] {
@@ -51,10 +52,10 @@ func declare[Q, A any](s Spec) Verb[Q, A] {
 	return Verb[Q, A]{s}
 }
 
-// All are the verbs of an account's service.
+// All returns the verbs of an account's service.
 func All() []Spec { return slices.Clone(all) }
 
-// Served are the verbs as a NATS server knows them.
+// Served returns the verbs for the NATS service.
 func Served() []service.Verb {
 	served := make([]service.Verb, len(all))
 	for i, v := range all {
@@ -63,10 +64,10 @@ func Served() []service.Verb {
 	return served
 }
 
-// IsCommand reports whether the verb publishes a command: its request is the command.
+// IsCommand reports whether the verb publishes a command. Its request is the command.
 func (s Spec) IsCommand() bool { return queue.ValidKind(queue.Kind(s.Name)) == nil }
 
-// Who may ask a verb. Those for operators alone change something.
+// The roles that may ask a verb. Verbs for operators only change something.
 var (
 	forProducers = []queue.Role{queue.RoleProducer}
 	forAskers    = []queue.Role{queue.RoleProducer, queue.RoleViewer, queue.RoleOperator}

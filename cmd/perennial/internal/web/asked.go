@@ -1,5 +1,5 @@
-// Questions to the runner that leads an account. If it does not answer at once, a page
-// shows its last answer with the time.
+// Answers of the runner that has an account. If it does not answer at once, a page shows
+// the last answer with its time.
 
 package web
 
@@ -12,29 +12,29 @@ import (
 	"perennial/schedules"
 )
 
-// askWithin bounds how long a page waits for a runner.
+// askWithin limits a page's wait for a runner's answer.
 const askWithin = 3 * time.Second
 
-// ErrNoAnswer is returned by Account.Ask if the request may have been received but was
-// not answered in time. A change may have been made, or may still be.
+// ErrNoAnswer is returned by Account.Ask if no answer came in time. The change may have
+// been made, or may still be made.
 var ErrNoAnswer = errors.New("the runner has not answered in time")
 
-// ErrUnconfirmed is returned by Account.Ask for a change that looks like a mistake. It
-// is made once the request confirms it.
+// ErrUnconfirmed is returned by Account.Ask for a change that looks like a slip. The
+// request must be repeated with a confirmation.
 var ErrUnconfirmed = errors.New("this has to be confirmed")
 
-// ask calls a verb of an account's service.
+// ask sends a request to an account's service.
 func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question Q) (answer A, err error) {
 	err = a.Ask(ctx, v.Name, question, &answer)
 	return answer, err
 }
 
-// askNow returns a runner's answer to a verb that changes nothing.
+// askNow returns a runner's answer to a read-only verb.
 func askNow[T any](ctx context.Context, s *Server, a Account, v verbs.Verb[struct{}, T]) Made[T] {
 	return figureOf(ctx, s.figures, v.Name+" "+a.AccountName(), 0, answerOf(a, v))
 }
 
-// begin asks without waiting for the answer, which askNow returns.
+// begin sends a request without waiting. askNow returns its answer.
 func begin[T any](s *Server, a Account, v verbs.Verb[struct{}, T]) {
 	s.figures.ask(v.Name+" "+a.AccountName(), 0, func(ctx context.Context) (any, error) { return answerOf(a, v)(ctx) })
 }
@@ -47,13 +47,13 @@ func answerOf[T any](a Account, v verbs.Verb[struct{}, T]) func(context.Context)
 	}
 }
 
-// sweeps returns the state of an account's schedules; problem says why it is unknown.
+// sweeps returns the status of an account's schedules. problem says why it is unknown.
 func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string) {
 	made := askNow(ctx, s, a, verbs.Sweeps)
 	return made.Value, made.problem()
 }
 
-// problem returns why there is no current answer; "" if there is one.
+// problem says why there is no current answer, or returns "".
 func (m Made[T]) problem() string {
 	switch {
 	case m.Err != "":

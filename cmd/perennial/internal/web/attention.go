@@ -1,5 +1,5 @@
-// What needs an operator: a list with one action each, on the overview and on its own
-// page. The navigation of every page shows its count.
+// The list of what needs an operator, each entry with one action. The overview and a page
+// of its own show it, and the navigation shows its count.
 
 package web
 
@@ -16,12 +16,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// needsListed is how many reviews are listed individually.
+// needsListed limits the reviews that are listed one by one.
 const needsListed = 10
 
-// need is one item that needs an operator, and where to act.
+// need is one thing that needs an operator, and where to act on it.
 type need struct {
-	Level   string // the colour of its state: review or held
+	Level   string // colour of its state: review or held
 	Kind    string
 	Subject string
 	Text    string
@@ -32,7 +32,7 @@ type need struct {
 // attentionView lists everything that needs an operator.
 type attentionView struct {
 	Needs    []need
-	Unknown  bool // the runner does not answer: only the ledger's items are listed
+	Unknown  bool // the runner does not answer: only the ledger's entries are listed
 	Paused   []ledger.Pause
 	Currency string
 }
@@ -42,8 +42,7 @@ func (s *Server) glance(ctx context.Context, a Account) Made[verbs.Summary] {
 	return askNow(ctx, s, a, verbs.AtAGlance)
 }
 
-// badge returns the number of items that need an operator; "?" without an answer, "" for
-// none.
+// badge returns the number of things that need an operator, "?" if unknown, "" for none.
 func (s *Server) badge(ctx context.Context, a Account) string {
 	made := s.glance(ctx, a)
 	switch {
@@ -64,8 +63,8 @@ func (s *Server) attention(q accountRequest) {
 	s.show(q, "attention", "Needs attention", v)
 }
 
-// needs lists what needs an operator: reviews and plans individually, everything else as
-// counts.
+// needs lists what needs an operator. Reviews and plans are listed one by one, everything
+// else as counts.
 func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err error) {
 	name, glance := a.AccountName(), s.glance(ctx, a)
 	v.Unknown = glance.problem() != ""
@@ -97,7 +96,7 @@ func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err err
 	return v, nil
 }
 
-// planText describes what a schedule's last plan renews, and its cost.
+// planText describes what a schedule's last plan renews, and its price.
 func planText(ctx context.Context, a Account, schedule, currency string) string {
 	last, err := a.Ledger().LastSlot(ctx, schedule)
 	if err != nil {
@@ -110,7 +109,7 @@ func planText(ctx context.Context, a Account, schedule, currency string) string 
 	return fmt.Sprintf("The plan needs approval: %s, %s due.", cost.Text(currency), english.Plural(int(due), "proxy", "proxies"))
 }
 
-// pageOf returns the page that shows an item.
+// pageOf returns the address of the page for one kind of need.
 func pageOf(account string, p verbs.Need) string {
 	switch p.Page {
 	case "proxies":
@@ -124,7 +123,7 @@ func pageOf(account string, p verbs.Need) string {
 	return to(account, p.Page)
 }
 
-// addRefused adds recently refused commands.
+// addRefused adds the recently refused commands.
 func (v *attentionView) addRefused(ctx context.Context, a Account, now time.Time) error {
 	rows, err := a.Ledger().Rejections(ctx, now.Add(-verbs.RefusedFor), needsListed)
 	for _, r := range rows {

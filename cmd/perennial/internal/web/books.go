@@ -12,10 +12,10 @@ import (
 // booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
 	Balance  ledger.Balance
-	Compared *jobs.LastReconciliation // nil: the runner does not say
-	Changed  bool                     // money was booked since the comparison
-	Differed bool                     // the last comparison, even in an earlier run, differed
-	Agreed   bool                     // it agreed
+	Compared *jobs.LastReconciliation // nil: the runner gives none
+	Changed  bool                     // money was booked since the last reconciliation
+	Differed bool                     // the last reconciliation found a difference, also in an earlier run
+	Agreed   bool                     // the last reconciliation found no difference
 }
 
 // booksOf combines a balance with the runner's answers.
@@ -31,8 +31,8 @@ func booksOf(b ledger.Balance, glance Made[verbs.Summary], shown Made[verbs.Acco
 	return v
 }
 
-// BooksLevel returns the colour of the books: green only while everything booked is
-// compared.
+// BooksLevel returns the colour of the books. It is green only if nothing was booked since
+// a reconciliation that agreed.
 func (b booksView) BooksLevel() string {
 	switch {
 	case b.Balance.WalletCents < 0 || b.Compared != nil && (b.Compared.Findings > 0 && !b.Compared.Agrees() || b.Compared.At.IsZero() && b.Differed):
@@ -45,7 +45,7 @@ func (b booksView) BooksLevel() string {
 	return "ok"
 }
 
-// verdictBefore is that of the last comparison, which was before this run.
+// verdictBefore returns the verdict of the last reconciliation of an earlier run.
 func (b booksView) verdictBefore() string {
 	switch {
 	case b.Differed:
@@ -58,8 +58,8 @@ func (b booksView) verdictBefore() string {
 	return "Not compared yet"
 }
 
-// BooksVerdict says whether the books agree. A difference is unconfirmed if operations
-// in review or pending can cause it, else unexplained.
+// BooksVerdict says whether the books agree. A difference is unconfirmed if an open review
+// or pending operation can explain it, otherwise unexplained.
 func (b booksView) BooksVerdict() string {
 	c := b.Compared
 	amount := func(cents int64) string { return fact.Amount(max(cents, -cents), b.Balance.Currency) }

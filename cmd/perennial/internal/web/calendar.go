@@ -1,5 +1,5 @@
-// The calendar of expiries: of each day of a month, what expires, what renewing it is
-// expected to cost, and what nothing renews.
+// The calendar of expiries. For each day of a month it shows what expires, the expected
+// renewal cost, and what no schedule renews.
 
 package web
 
@@ -14,7 +14,7 @@ import (
 
 // calendarView is one month, in UTC.
 type calendarView struct {
-	Month, Before, After string // as 2026-12
+	Month, Before, After string // such as 2026-12
 	Name                 string
 	Weeks                [][7]calendarDay
 	Made                 Made[map[int]calendarCount]
@@ -22,10 +22,10 @@ type calendarView struct {
 	Currency             string
 }
 
-// Pending reports whether the page has to be looked at again.
+// Pending reports whether the page must be reloaded for its data.
 func (v calendarView) Pending() bool { return v.Made.Pending() }
 
-// calendarDay is one cell; Day is 0 outside of the month.
+// calendarDay is one cell. Day is 0 outside the month.
 type calendarDay struct {
 	Day         int
 	From, Until string
@@ -33,8 +33,8 @@ type calendarDay struct {
 	calendarCount
 }
 
-// calendarCount is what expires on a day. Cost is what renewing what is covered is
-// expected to cost.
+// calendarCount counts the proxies that expire on a day. Cost is the expected renewal cost
+// of those in a schedule.
 type calendarCount struct {
 	Expiring, Uncovered, Retired int64
 	Cost                         fact.Sum
@@ -49,7 +49,7 @@ func (c *calendarCount) add(o calendarCount) {
 
 const (
 	monthForm = "2006-01"
-	// calendarStep is how many proxies are read at a time.
+	// calendarStep is the number of proxies read at a time.
 	calendarStep = 2000
 )
 
@@ -64,7 +64,7 @@ func (s *Server) calendar(q accountRequest) {
 	v.Made = figureOf(ctx, s.figures, "calendar:"+q.account.AccountName()+":"+v.Month, fleetFresh, func(ctx context.Context) (map[int]calendarCount, error) {
 		return countMonth(ctx, q.account, month)
 	})
-	column := (int(month.Weekday()) + 6) % 7 // Monday is the first
+	column := (int(month.Weekday()) + 6) % 7 // weeks begin on Monday
 	for day := month; day.Month() == month.Month(); day = day.AddDate(0, 0, 1) {
 		if len(v.Weeks) == 0 || column == 7 {
 			v.Weeks, column = append(v.Weeks, [7]calendarDay{}), column%7
@@ -78,7 +78,7 @@ func (s *Server) calendar(q accountRequest) {
 	s.show(q, "calendar", "Expiries in "+v.Name, v)
 }
 
-// countMonth counts what expires by the day of a month.
+// countMonth counts a month's expiries by day.
 func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calendarCount, error) {
 	if err := wasListed(ctx, a); err != nil {
 		return nil, err

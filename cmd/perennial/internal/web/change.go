@@ -1,4 +1,4 @@
-// Operators' changes: each calls the same verb as the command line.
+// Changes made in the web UI. Each calls the same verb as the command line.
 
 package web
 
@@ -22,22 +22,22 @@ import (
 	"perennial/schedules"
 )
 
-// change is one kind of change: how its form becomes an action, and the equivalent
-// command.
+// change is one kind of change. It turns a form into the change itself and into the
+// equivalent command.
 type change struct {
-	does     string // for people, before the change
+	does     string // description shown before the change
 	takes    takes
 	timeout  time.Duration // default askWithin
-	unsigned bool          // it changes nothing that is kept, and needs no reason
+	unsigned bool          // stores nothing and needs no reason
 }
 
-// takes reads the form of a change.
+// takes parses the form of a change.
 type takes func(form func(string) string) (do deed, command []string, err error)
 
-// deed makes a change; said is added to the page's confirmation.
+// deed makes a change. said is extra text for the page after success.
 type deed func(ctx context.Context, a Account, by signature) (said string, err error)
 
-// signature is who makes a change, why and when.
+// signature is the person who makes a change, the reason and the time.
 type signature struct {
 	name, reason string
 	at           time.Time
@@ -55,18 +55,18 @@ func asks(verb verbs.Spec, question map[string]any) deed {
 	}
 }
 
-// changeAnswer combines the answers of verbs that change something.
+// changeAnswer has the fields of the answers of all changing verbs.
 type changeAnswer struct {
 	Changed     *int              `json:"changed"`
 	Warning     string            `json:"warning"`
 	Currency    string            `json:"currency"`
 	WalletCents *int64            `json:"wallet_cents"`
-	Due         *int              `json:"due"` // of a run, as the next two
+	Due         *int              `json:"due"` // of a run, as are the next two fields
 	Included    []json.RawMessage `json:"included"`
 	State       string            `json:"state"`
 }
 
-// said describes what was changed; the error says that nothing was.
+// said describes the change. The error says that nothing changed.
 func (x changeAnswer) said() (string, error) {
 	switch {
 	case x.Changed != nil && *x.Changed == 0 && x.Warning != "":
@@ -77,13 +77,13 @@ func (x changeAnswer) said() (string, error) {
 		return fmt.Sprintf("%d due. The plan needs approval: nothing was published.", *x.Due), nil
 	case x.Due != nil:
 		return fmt.Sprintf("%d due, %s published.", *x.Due, english.Plural(len(x.Included), "renewal", "")), nil
-	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // a wallet of an unknown currency says nothing
+	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, do not show a wallet
 		return "The wallet has " + fact.Amount(*x.WalletCents, x.Currency) + ".", nil
 	}
 	return x.Warning, nil
 }
 
-// byID is a change of the object that one field names.
+// byID is a change of the item that one field names.
 func byID(verb verbs.Spec, field string, command ...string) takes {
 	return func(form func(string) string) (deed, []string, error) {
 		id := form("id")
@@ -94,12 +94,12 @@ func byID(verb verbs.Spec, field string, command ...string) takes {
 	}
 }
 
-// ofAccount is a change of the account as a whole.
+// ofAccount is a change of the whole account.
 func ofAccount(verb verbs.Spec, command ...string) takes {
 	return func(func(string) string) (deed, []string, error) { return asks(verb, map[string]any{}), command, nil }
 }
 
-// ofCommand is a change of a command, or of the operation or the command that an id names.
+// ofCommand is a change of a command or operation, named by id.
 func ofCommand(verb verbs.Spec) takes {
 	return func(form func(string) string) (deed, []string, error) {
 		id := form("command_id")
@@ -115,7 +115,7 @@ func ofCommand(verb verbs.Spec) takes {
 	}
 }
 
-// changes maps the last part of the address to its change.
+// changes holds the changes by the last part of their address.
 var changes = map[string]change{
 	"release":         {does: "release a command", takes: ofCommand(verbs.Release.Spec)},
 	"cancel":          {does: "cancel a command", takes: ofCommand(verbs.Cancel.Spec)},
@@ -138,14 +138,14 @@ var changes = map[string]change{
 	"webhook-replay":  {does: "deliver events again", takes: replayWebhook},
 }
 
-// approve says how many renewals the plan published.
+// approve approves a plan and reports how many renewals it published.
 func approve(form func(string) string) (deed, []string, error) {
 	do, words, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, a Account, by signature) (string, error) {
-		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // what cannot be read is approved all the same
+		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // approve a plan even if its row cannot be read
 		text, err := do(ctx, a, by)
 		if err != nil || plan == nil || text != "" {
 			return text, err
@@ -171,7 +171,7 @@ func pauseSchedule(form func(string) string) (deed, []string, error) {
 	}, []string{"schedules", "pause", form("id"), "--until", until.String()}, nil
 }
 
-// resolve is an answer to a review: of an operation, or of one line of it.
+// resolve answers a review of an operation, or of one line.
 func resolve(form func(string) string) (deed, []string, error) {
 	q := map[string]any{"id": form("id")}
 	command := []string{"reviews", "resolve", form("id")}
@@ -212,7 +212,7 @@ func resolve(form func(string) string) (deed, []string, error) {
 	return asks(verbs.Resolve.Spec, q), command, nil
 }
 
-// correct books the opposite of an answer, or what was charged after all.
+// correct books the reversal of an answer, or a charge found later.
 func correct(form func(string) string) (deed, []string, error) {
 	seq, err := strconv.ParseInt(form("id"), 10, 64)
 	if err != nil {
@@ -238,9 +238,9 @@ func correct(form func(string) string) (deed, []string, error) {
 	return asks(verbs.Record.Spec, q), command, nil
 }
 
-// confirmView is the confirmation of an answer that looks like a mistake.
+// confirmView asks to confirm an answer that looks like a slip.
 type confirmView struct {
-	Change        string // the last part of its address
+	Change        string // last part of the change's address
 	Why           string
 	Charged       bool
 	Cents         int64
@@ -251,8 +251,8 @@ type confirmView struct {
 	Back          string
 }
 
-// answerAgain shows an answer that was not accepted: as a confirmation if it looks like
-// a mistake, else in its form with the reason.
+// answerAgain shows an answer that was not accepted. It asks to confirm an answer that
+// looks like a slip. Otherwise it shows the form with the reason.
 func (s *Server) answerAgain(q accountRequest, form func(string) string, why error) {
 	typed := answerForm{form("answer"), form("amount"), form("order"), form("line"), form("reason"), why.Error()}
 	if !errors.Is(why, ErrUnconfirmed) {
@@ -280,10 +280,10 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 		}
 	}
 	if v.Charged {
-		v.Cents, _ = centsOf(typed.Amount) // the runner has read it
+		v.Cents, _ = centsOf(typed.Amount) // the runner has already parsed it
 		v.After -= v.Cents
 	}
-	for _, x := range of.Lines { // what is in suspense has left the wallet
+	for _, x := range of.Lines { // suspense has already left the wallet
 		if x.State == fact.LineUnresolved && (typed.Line == "" || x.ProxyID == typed.Line) {
 			v.After += x.ChargedCents - x.RefundedCents
 		}
@@ -291,7 +291,7 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 	s.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
 }
 
-// correctAgain asks for confirmation of a correction that looks like a mistake.
+// correctAgain asks to confirm a correction that looks like a slip.
 func (s *Server) correctAgain(q accountRequest, form func(string) string, why error) {
 	b, err := q.account.Ledger().Balance(q.Context(), q.account.AccountName())
 	if err != nil {
@@ -302,7 +302,7 @@ func (s *Server) correctAgain(q accountRequest, form func(string) string, why er
 	for _, name := range []string{"id", "amount", "kind", "line", "reason", "back"} {
 		v.Fields[name] = form(name)
 	}
-	v.Cents, _ = centsOf(form("amount")) // the runner has read it
+	v.Cents, _ = centsOf(form("amount")) // the runner has already parsed it
 	v.After = v.Wallet - v.Cents
 	s.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
 }
@@ -313,7 +313,7 @@ func unlikely(why error) string {
 	return text
 }
 
-// centsOf parses an amount: 12, 12.3 or 12.34.
+// centsOf parses an amount such as 12, 12.3 or 12.34.
 func centsOf(text string) (int64, error) {
 	amount := regexp.MustCompile(`^([0-9]{1,15})(?:\.([0-9]{1,2}))?$`).FindStringSubmatch(text)
 	if amount == nil {
@@ -330,12 +330,12 @@ func reinstate(form func(string) string) (deed, []string, error) {
 	return asks(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}, "undo": true}), []string{"proxies", "retire", form("id"), "--undo"}, nil
 }
 
-// changedView says what was done, or why it was not.
+// changedView says what was changed, or why nothing was.
 type changedView struct {
 	Does    string
-	About   string // what was changed: an id
+	About   string // id of the changed item
 	Done    bool
-	Unknown bool // it may have been done, or may be yet
+	Unknown bool // the change may have been made, or may still be made
 	Why     string
 	Warning string
 	Back    string
@@ -353,7 +353,7 @@ func (s *Server) change(q accountRequest) {
 		return
 	}
 	form := func(field string) string {
-		if field == "id" || field == "line" || field == "command_id" { // opaque, and blanks may belong to them
+		if field == "id" || field == "line" || field == "command_id" { // ids are opaque, and spaces may be part of them
 			return q.PostFormValue(field)
 		}
 		return strings.TrimSpace(q.PostFormValue(field))
@@ -386,8 +386,8 @@ func (s *Server) change(q accountRequest) {
 	s.page(q.to, q.Request, "changed", code, v)
 }
 
-// again shows the form of a failed change again, with the reason, if its page can.
-// understood says that the form could be read.
+// again shows a form again after its change failed, with the reason, if its page supports
+// that. understood says that the form was valid.
 func (s *Server) again(q accountRequest, form func(string) string, understood bool, why error) bool {
 	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
 	switch {
@@ -403,7 +403,7 @@ func (s *Server) again(q accountRequest, form func(string) string, understood bo
 	return true
 }
 
-// signed adds the operator's name and reason to a command.
+// signed adds the person's name and the reason to a command.
 func (c change) signed(command []string, by, reason string) []string {
 	if c.unsigned {
 		return command
@@ -419,7 +419,7 @@ func (s *Server) do(ctx context.Context, q accountRequest, c change, do deed, re
 	return do(ctx, q.account, signature{q.session.Name, reason, s.Clock()})
 }
 
-// shell quotes a command so that it can be pasted.
+// shell quotes a command for pasting into a shell.
 func shell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

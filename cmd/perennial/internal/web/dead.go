@@ -1,4 +1,4 @@
-// Dead letters: commands that could not be read, and one of them in full.
+// Dead letters: the list of commands that could not be read, and one in full.
 
 package web
 
@@ -16,45 +16,45 @@ import (
 )
 
 const (
-	// deadShown is how many letters a page lists, and deadBytes how many bytes of commands it
-	// reads for them.
+	// deadShown limits the letters on a page, and deadBytes the command bytes read for
+	// them.
 	deadShown = 200
 	deadBytes = 4 << 20
-	// deadText bounds what is shown of one command, in bytes.
+	// deadText limits the text shown of one command, in bytes.
 	deadText = 16 << 10
 )
 
-// Letter is a command that could not be read.
+// Letter is a dead letter, a command that could not be read.
 type Letter struct {
 	Seq       uint64
 	Published time.Time
 	Subject   string
 	Reason    string
 	Bytes     int
-	Text      string // the command, quoted where it is no text
+	Text      string // the command, quoted if it is not text
 }
 
-// ErrNoLetter is the error for a letter that is not there.
+// ErrNoLetter reports a dead letter that does not exist.
 var ErrNoLetter = errors.New("there is no such dead letter")
 
-// letterView is a dead letter as a page shows it.
+// letterView is a dead letter on a page.
 type letterView struct {
 	Letter
 
-	Cut   int    // bytes of the text that are not shown
+	Cut   int    // bytes of text not shown
 	Typed string // a correction that was not published
-	Why   string // the reason that was typed with it
-	Wrong string // why it was not
+	Why   string // the reason entered with it
+	Wrong string // why it was not published
 }
 
-// deadView is a page of the list of letters.
+// deadView is one page of dead letters.
 type deadView struct {
 	Rows []Letter
-	Next string // the sequence that the next page begins after; "" at the end
+	Next string // the next page begins after this sequence; "" at the end
 }
 
-// letterOf shows a letter as `perennial dead-letters show` does: what is no text is quoted, and
-// what would move a cursor is a space.
+// letterOf formats a letter like `perennial dead-letters show`. It quotes data that is not
+// text, and replaces control characters by spaces.
 func letterOf(l Letter) letterView {
 	v := letterView{Letter: l}
 	text := fact.Printable(l.Text, "\n\t")
@@ -67,7 +67,7 @@ func letterOf(l Letter) letterView {
 	return v
 }
 
-// letterAgain shows a correction that was not published: in its form, with the reason.
+// letterAgain shows a correction that was not published in its form, with the reason.
 func (s *Server) letterAgain(q accountRequest, form func(string) string, why error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
@@ -79,7 +79,7 @@ func (s *Server) letterAgain(q accountRequest, form func(string) string, why err
 	s.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
 }
 
-// correctLetter is the content to publish instead of a dead command.
+// correctLetter publishes corrected content in place of a dead letter.
 func correctLetter(form func(string) string) (deed, []string, error) {
 	seq, err := strconv.ParseUint(form("id"), 10, 64)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Server) dead(q accountRequest) {
 		return
 	}
 	var v deadView
-	after, _ := strconv.ParseUint(form.Get("after"), 10, 64) // nonsense begins at the first
+	after, _ := strconv.ParseUint(form.Get("after"), 10, 64) // an invalid number means the first page
 	read := 0
 	for l, err := range q.account.Letters(ctx, after) {
 		if err != nil {
@@ -118,7 +118,7 @@ func (s *Server) dead(q accountRequest) {
 	s.show(q, "dead", "Dead letters", v)
 }
 
-// letterWith is the first of the dead letters that a page lists with an id in its command.
+// letterWith finds the first listed dead letter with an id in its command.
 func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bool) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -140,7 +140,8 @@ func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) 
 	}
 }
 
-// readLetter reads a dead letter by its sequence; where it cannot, the page says why.
+// readLetter reads a dead letter by its sequence. If it fails, it writes a page with the
+// reason.
 func (s *Server) readLetter(ctx context.Context, q accountRequest, text string) (v letterView, ok bool) {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	var l Letter
@@ -158,7 +159,7 @@ func (s *Server) readLetter(ctx context.Context, q accountRequest, text string) 
 	return letterOf(l), true
 }
 
-// noLetters says that NATS, which has the letters, does not answer.
+// noLetters writes a page that says that NATS does not answer.
 func (s *Server) noLetters(q accountRequest, err error) {
 	s.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: "+err.Error(), err)
 }

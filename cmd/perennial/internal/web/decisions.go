@@ -1,4 +1,4 @@
-// What people decided.
+// The audit log.
 
 package web
 
@@ -8,16 +8,16 @@ import (
 	"perennial/ledger"
 )
 
-// decisionsListed is how many decisions a page shows.
+// decisionsListed limits the entries on a page.
 const decisionsListed = 100
 
-// decisionsView is a page of what people decided.
+// decisionsView is one page of the audit log.
 type decisionsView struct {
 	Rows  []ledger.Decision
-	Older string // the address of the next page; "" at the end
+	Older string // address of the next page; "" at the end
 }
 
-// decisions lists what people decided, the last first.
+// decisions shows the audit log, newest first.
 func (s *Server) decisions(q accountRequest) {
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	rows, next, err := q.account.Ledger().DecisionsBefore(q.Context(), before, decisionsListed)

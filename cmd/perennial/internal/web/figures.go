@@ -1,6 +1,5 @@
-// Figures that take long to compute, such as a sum over every entry. They are computed
-// in the background, once for all requests. A page shows the last values with their
-// time.
+// Figures that are slow to compute, such as a sum over every entry. They are computed in
+// the background, once for all readers. A page shows the last value with its time.
 
 package web
 
@@ -13,27 +12,28 @@ import (
 )
 
 const (
-	// figureWait is how long a page waits for a figure without a value.
+	// figureWait is how long a page waits for a figure's first value.
 	figureWait = 25 * time.Millisecond
-	// answerWait is how long a page waits for a runner's first answer.
+	// answerWait is how long a page waits for a runner's first answer, from the request
+	// on.
 	answerWait = time.Second
-	// figureWithin bounds the computation of a figure.
+	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare bounds the share of time spent on one figure: a hundredth.
+	// figureShare limits the share of time spent on one figure to a hundredth.
 	figureShare = 100
 	// quick is what needs no pause, and brief what is made again after briefly at the latest.
 	quick   = 20 * time.Millisecond
 	brief   = 500 * time.Millisecond
 	briefly = 5 * time.Second
-	// failedShare is the share after a failure, which may be transient.
+	// failedShare is the same share after a failure, which may have passed.
 	failedShare = 3
-	// figureKept is how long a figure is kept after the last request for it.
+	// figureKept is how long a figure is kept after its last request.
 	figureKept = 15 * time.Minute
-	// figuresAtOnce is how many figures are computed concurrently.
+	// figuresAtOnce limits the figures computed at the same time.
 	figuresAtOnce = 2
 )
 
-// figures holds the computed values, by name.
+// figures holds the computed values by name.
 type figures struct {
 	clock func() time.Time
 	ctx   context.Context //nolint:containedctx // of the process: a figure outlives the page that asked first
@@ -43,21 +43,21 @@ type figures struct {
 
 	mu   sync.Mutex
 	all  map[string]*figure
-	more chan struct{} // closed when one has been made
-	told int64         // how often that was
+	more chan struct{} // closed when a figure is ready
+	told int64         // number of times more was closed
 }
 
 // figure is one value.
 type figure struct {
 	value any
 	err   error
-	at    time.Time // when it had been made; zero: never
-	tried time.Time // when that was tried last
+	at    time.Time // when it was computed; zero: never
+	tried time.Time // when it was last attempted
 	took  time.Duration
-	since time.Time     // when its making began; zero: it is not being made
-	made  chan struct{} // closed when that has ended
+	since time.Time     // when the current computation began; zero: none
+	made  chan struct{} // closed when the computation ends
 	asked time.Time
-	owed  bool // a page was shown without it: pages hear when it has been made
+	owed  bool // a page was shown without it: notify pages when it is ready
 }
 
 func newFigures(clock func() time.Time) *figures {
@@ -65,43 +65,43 @@ func newFigures(clock func() time.Time) *figures {
 	return &figures{clock: clock, ctx: ctx, end: end, turn: make(chan struct{}, figuresAtOnce), all: map[string]*figure{}, more: make(chan struct{})}
 }
 
-// close ends what is being made.
+// close cancels the computations in progress.
 func (f *figures) close() {
 	f.end()
 	f.work.Wait()
 }
 
-// edition returns how many figures with waiting pages were completed.
+// edition returns how often pages were notified.
 func (f *figures) edition() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.told
 }
 
-// next returns a channel that closes when the next figure is completed.
+// next returns a channel that closes when the next figure is ready.
 func (f *figures) next() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.more
 }
 
-// Made is a figure for a page.
+// Made is a figure on a page.
 type Made[T any] struct {
 	Value T
-	At    time.Time // when it had been made; zero: it has not been yet
-	Since time.Time // a newer one is being made since; zero: none is
-	Err   string    // why the last attempt failed; Value is the earlier one
+	At    time.Time // when it was computed; zero: not yet
+	Since time.Time // when the current computation began; zero: none
+	Err   string    // why the last attempt failed; Value is the earlier value
 }
 
 // Known reports whether there is a value.
 func (m Made[T]) Known() bool { return !m.At.IsZero() }
 
-// Pending reports whether the page must reload for a value.
+// Pending reports whether the page must be reloaded for a value.
 func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
-// figureOf returns a figure at most fresh old, or older if its computation takes more
-// than a hundredth of that time. It returns an old value while a new one is computed.
-// Without a value, or with fresh 0 (now), it waits briefly.
+// figureOf returns the figure of a name, computed by make. The value is at most fresh old,
+// unless computing it takes more than a hundredth of that time. An older value is returned
+// while a new one is computed. Without a value, or with fresh 0, it waits briefly.
 func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
 	f.mu.Lock()
@@ -137,8 +137,7 @@ func madeOf[T any](one *figure) Made[T] {
 	return out
 }
 
-// peek returns the figure without computing it; asked is false if it was never
-// requested.
+// peek returns a figure without computing it. asked is false if it was never requested.
 func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,8 +149,8 @@ func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	return madeOf[T](one), true
 }
 
-// ask is the figure of a name; a new one is begun where it is older than fresh, and with
-// a negative fresh whatever its age.
+// ask returns a figure. It starts a new computation if the value is older than fresh, or
+// always if fresh is negative.
 func (f *figures) ask(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,8 +175,8 @@ func (f *figures) ask(name string, fresh time.Duration, produce func(context.Con
 	return one
 }
 
-// pause is how long it is not made again: so that it takes its share of the time, or shorter
-// after a failure.
+// pause returns how long not to compute the figure again. It keeps the figure within its
+// share of time, and is shorter after a failure.
 func (one *figure) pause() time.Duration {
 	switch {
 	case one.took < quick:
@@ -190,8 +189,8 @@ func (one *figure) pause() time.Duration {
 	return figureShare * one.took
 }
 
-// expire has an account's figures recomputed at their next request, whatever that costs,
-// because somebody changed something.
+// expire marks the figures of an account as outdated after a person's change. The next
+// request computes them again, whatever their cost.
 func (f *figures) expire(account string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -225,7 +224,7 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	}
 	close(one.made)
 	one.made = nil
-	if one.owed { // what every page waited for is news to none
+	if one.owed { // notify only if a page was shown without it
 		one.owed = false
 		f.told++
 		close(f.more)

@@ -1,5 +1,5 @@
-// Figures of all proxies of an account: how many expire when, which no schedule covers,
-// and what their renewals are expected to cost.
+// Figures about all proxies of an account: expiries, proxies in no schedule, and expected
+// renewal costs.
 
 package web
 
@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// fleetFresh is how old a figure of all proxies may be.
+	// fleetFresh is the maximum age of a figure about all proxies.
 	fleetFresh = 5 * time.Second
-	// forecastDays are those of the forecast on the first page.
+	// forecastDays is the length of the overview's forecast.
 	forecastDays = 30
-	// uncoveredListed is how many proxies that no schedule covers are listed.
+	// uncoveredListed limits the listed proxies in no schedule.
 	uncoveredListed = 10_000
 )
 
-// end is after every expiry that a ledger holds.
+// end is later than every expiry in a ledger.
 var end = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// bucket is proxies that expire in a span of time.
+// bucket counts the proxies that expire in a span of time.
 type bucket struct {
 	Name        string
-	From, Until string // for the address of their list; "" has no bound
+	From, Until string // for the address of their list; "" means no bound
 	Count       int64
 }
 
 var buckets = []struct {
 	name  string
-	until time.Duration // 0 of the last: no end
+	until time.Duration // 0 in the last bucket: no end
 }{
 	{"expired", 0}, {"within a day", 24 * time.Hour}, {"1 to 3 days", 3 * 24 * time.Hour}, {"3 to 7 days", 7 * 24 * time.Hour},
 	{"7 to 14 days", 14 * 24 * time.Hour}, {"14 to 30 days", 30 * 24 * time.Hour}, {"later", 0},
 }
 
-// wasListed is an error until a listing of the account has ended: what was not listed is not
-// known, and no figure of 0.
+// wasListed returns an error until the account's first listing has ended. Before that the
+// counts are unknown, not 0.
 func wasListed(ctx context.Context, a Account) error {
 	last, err := a.Ledger().Listing(ctx)
 	if err == nil && last.Finished.IsZero() {
@@ -51,7 +51,7 @@ func wasListed(ctx context.Context, a Account) error {
 	return err
 }
 
-// expiries counts the proxies of an account by the days that they have left.
+// expiries counts an account's proxies by their remaining days.
 func (s *Server) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	return figureOf(ctx, s.figures, "expiries:"+a.AccountName(), fleetFresh, func(ctx context.Context) ([]bucket, error) {
 		if err := wasListed(ctx, a); err != nil {
@@ -82,10 +82,10 @@ func (s *Server) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	})
 }
 
-// uncovered are the proxies that no schedule renews.
+// uncovered holds the proxies that no schedule renews.
 type uncovered struct {
 	Count   int64
-	Nearest []ledger.ExpiryPlace // the first of them to expire
+	Nearest []ledger.ExpiryPlace // the first to expire
 }
 
 func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
@@ -110,15 +110,14 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 	})
 }
 
-// coverage is which schedule renews which proxy of an account.
+// coverage returns which schedule renews which proxy of an account.
 func (s *Server) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
 	return figureOf(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
 		return plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 	})
 }
 
-// forecast is what all schedules of an account are expected to charge in the next days, as
-// its runner says.
+// forecast returns the runner's forecast of what all schedules charge in the next days.
 func (s *Server) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
 	return figureOf(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
 		if err = wasListed(ctx, a); err == nil {

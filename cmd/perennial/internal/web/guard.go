@@ -1,4 +1,4 @@
-// Checks before every page: host names, headers, other sites, and the login.
+// Checks before every page: host name, headers, cross-site requests, and login.
 
 package web
 
@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// cookieName returns the session cookie of an address. Cookies ignore ports, so two
-// runners on one machine would otherwise sign out each other's users.
+// cookieName returns the session cookie's name for a host. It includes the port, because
+// browsers share cookies between ports and two runners on one machine would sign each
+// other's users out.
 func cookieName(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -21,9 +22,9 @@ func cookieName(host string) string {
 	return "perennial_session_" + port
 }
 
-// guarded refuses requests under a host name that is not served: a site could point its
-// own name here, and its scripts could read the pages. It also refuses cross-site
-// requests. Pages are not cached or framed, and load nothing from elsewhere.
+// guarded refuses requests for unknown host names and requests from other sites. A site
+// could point its own name here and read the pages with scripts. Pages are not cached, not
+// framed, and load nothing from elsewhere.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,12 +52,12 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// maxForm bounds what a form may hold.
+// maxForm limits the size of a form.
 const maxForm = 64 << 10
 
-// current returns the session of a request: of the person that a trusted proxy names,
-// else of the cookie. A session from a token lasts while the token's entry is in the
-// file, with the entry's current person. An error refuses the request.
+// current returns the session of a request. A person named by a trusted proxy takes
+// precedence over the cookie. A session begun with a token lasts while the token is in the
+// file, and has the entry's current person. An error refuses the request.
 func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
 		if err != nil {
@@ -64,7 +65,7 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 		}
 		return s.sessions.identified(p), true, nil
 	}
-	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of this domain may have set one too
+	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of this domain may also have set one
 		if x, ok = s.sessions.read(cookie.Value); ok {
 			break
 		}
@@ -77,8 +78,8 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 	return x, ok, nil
 }
 
-// signedIn wraps a handler for signed-in people; others are sent to the login. A change
-// also needs the session's form token.
+// signedIn wraps a handler for signed-in people and redirects others to the login. A
+// change also needs the session's form token.
 func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x, ok, err := s.current(r)
@@ -98,8 +99,8 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 	}
 }
 
-// MayRead reports whether a program's request for all accounts' figures has a session,
-// or a one-time link's code as its bearer token.
+// MayRead reports whether a program may read figures of every account. The request needs a
+// session, or a one-time link's code as bearer token.
 func (s *Server) MayRead(r *http.Request) bool {
 	p := Person{Accounts: []string{""}}
 	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -112,8 +113,8 @@ func (s *Server) MayRead(r *http.Request) bool {
 	return len(p.Accounts) == 0
 }
 
-// notTaken refuses a request with a duplicate identity header, or with a person who is
-// not in http.identity.people.
+// notTaken refuses a request with a doubled identity header, or for a person not in
+// http.identity.people.
 func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")
 	code := http.StatusForbidden
@@ -135,6 +136,6 @@ func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	http.SetCookie(w, c)
 }
 
-// secure reports whether the cookie must be Secure: the browser uses TLS, or is not on
-// this machine.
+// secure reports whether the cookie must be Secure: the browser used TLS, or is on another
+// machine.
 func secure(r *http.Request) bool { return r.TLS != nil || !isLoopback(r.Host) }

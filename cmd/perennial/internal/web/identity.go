@@ -1,4 +1,4 @@
-// Identity: a person whom a proxy in front has signed in, named in a header.
+// People signed in by a proxy, which names them in a header.
 
 package web
 
@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Identity says which proxy names a person in a header, and who gets in that way. The zero
-// value trusts none.
+// Identity says which proxies may name a person in a header, and who may sign in that way.
+// The zero value trusts none.
 type Identity struct {
 	header  string
 	trusted []netip.Prefix
 	people  map[string]Person
 }
 
-// Errors of a request whose header cannot be taken.
+// Errors of a request with an unacceptable header.
 var (
 	errHeaderTwice = errors.New("the header with the person's name is there more than once: the proxy must replace what a client sends, not add to it")
 	errNotListed   = errors.New("this person is not in http.identity.people")
@@ -30,12 +30,11 @@ var (
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 
-// otherHeaders are headers that name no person: clients write them, or they are of another
-// use.
+// otherHeaders cannot name a person. Clients set them, or they have another use.
 var otherHeaders = []string{"Authorization", "Cookie", "Forwarded", "Host", "Origin", "Referer", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
 
-// NewIdentity makes an identity of http.identity; an empty header makes the zero value. An
-// error begins with the name of the key that is wrong.
+// NewIdentity returns the identity configured by http.identity. An empty header returns
+// the zero value. An error begins with the name of the invalid key.
 func NewIdentity(header string, trusted []string, people []Person) (Identity, error) {
 	if header == "" {
 		if len(trusted)+len(people) > 0 {
@@ -74,10 +73,9 @@ func NewIdentity(header string, trusted []string, people []Person) (Identity, er
 	return i, nil
 }
 
-// of is the person whom a trusted proxy names; named is false where none does, and a login
-// is needed. Only the peer of the connection decides whom to trust: what a header says of
-// where a request came from is not looked at. The name counts as it is written, and who is
-// not listed does not get in.
+// of returns the person named by a trusted proxy. named is false if none is named, and a
+// login is needed. Only the connection's peer address decides trust, never a header. The
+// name must match a listed one exactly.
 func (i Identity) of(r *http.Request) (p Person, named bool, err error) {
 	if i.header == "" || !i.trusts(r.RemoteAddr) {
 		return p, false, nil
@@ -105,12 +103,12 @@ func (i Identity) trusts(peer string) bool {
 	return slices.ContainsFunc(i.trusted, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// forIdentity is the purpose of the ids of sessions that a header begins.
+// forIdentity is the purpose of session ids for a person named by a header.
 const forIdentity = "perennial identity"
 
-// identified is the session of a person whom a header names. No cookie carries it: it lasts
-// as long as the proxy names the person, and its form tokens until the end of the next
-// period of sessionLife.
+// identified returns the session of a person named by a header. It has no cookie and lasts
+// while the proxy names the person. Its form tokens last until the end of the next period
+// of sessionLife.
 func (s *sessions) identified(p Person) session {
 	now := s.clock()
 	period := now.Unix() / int64(sessionLife/time.Second)

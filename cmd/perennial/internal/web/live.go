@@ -1,4 +1,4 @@
-// Server-sent events: that something has changed, so that an open page is loaded again.
+// Server-sent events that tell an open page to reload.
 
 package web
 
@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// liveEvery is the least time between two words to one page.
+	// liveEvery is the shortest interval between two events to one page.
 	liveEvery = 800 * time.Millisecond
-	// liveBeat is how often a page hears that the server lives.
+	// liveBeat is the interval of heartbeats to a page.
 	liveBeat = 10 * time.Second
-	// maxLive bounds the open pages of all people, maxOwn those of one.
+	// maxLive limits the open pages of all people, maxOwn those of one person.
 	maxLive = 200
 	maxOwn  = 20
 )
 
-// changes tells an open page when the ledger of an account that its person may see has
-// grown, or a figure has been made in the background. The page is what it was otherwise: without it a person loads it again.
+// changes notifies an open page when a visible account's ledger has grown, or a figure is
+// ready. Without these events the page works and is reloaded by hand.
 func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	if !s.live.open(x.Name) {
 		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
@@ -41,9 +41,9 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	grown := make(chan struct{}, 1)
 	for _, a := range s.Accounts {
 		if x.MaySee(a.AccountName()) {
-			seq, _, err := a.Ledger().Head(ctx) // before the page hears that it is followed
+			seq, _, err := a.Ledger().Head(ctx) // read before the page learns that it is followed
 			if err != nil {
-				return // an ended stream is asked for again
+				return // the browser reconnects
 			}
 			go s.watch(ctx, a, seq, grown)
 		}
@@ -66,28 +66,28 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 			return
 		}
 		now, lasts, err := s.current(r)
-		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // signed out meanwhile, or another role
+		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // signed out meanwhile, or the role changed
 			return
 		}
 	}
 }
 
-// edition names what a page is made of: the heads of the ledgers that a person may see, and
-// the figures that were made. A page carries the one from before it was read, so that what
-// happens until its changes are followed is not missed.
+// edition identifies the state that a page shows: the heads of the visible ledgers and the
+// computed figures. A page carries the edition from before it was read. Changes before the
+// page follows events are then not missed.
 func (s *Server) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
 	for _, a := range s.Accounts {
 		if p.MaySee(a.AccountName()) {
-			seq, _, _ := a.Ledger().Head(ctx) // one that cannot be read says so on the page
+			seq, _, _ := a.Ledger().Head(ctx) // the page reports an unreadable ledger
 			all = strconv.AppendInt(append(all, '.'), seq, 10)
 		}
 	}
 	return string(all)
 }
 
-// watch says whenever the ledger of an account has grown beyond seq, but not more often
-// than liveEvery. What comes in between is said when that time has passed.
+// watch signals when an account's ledger has grown beyond seq, at most once per liveEvery.
+// Growth in between is signalled after that time.
 func (s *Server) watch(ctx context.Context, a Account, seq int64, grown chan<- struct{}) {
 	pause := time.NewTicker(liveEvery)
 	defer pause.Stop()
@@ -112,14 +112,14 @@ func (s *Server) watch(ctx context.Context, a Account, seq int64, grown chan<- s
 	}
 }
 
-// openPages counts the open pages by whose they are.
+// openPages counts the open pages of each person.
 type openPages struct {
 	mu  sync.Mutex
 	all int
 	of  map[string]int
 }
 
-// open counts one more; false where there are too many.
+// open counts one more page, or returns false at the limit.
 func (o *openPages) open(name string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

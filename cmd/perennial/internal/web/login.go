@@ -1,4 +1,4 @@
-// Signing in, by a one-time link or a token, and out.
+// Login by one-time link or token, and logout.
 
 package web
 
@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// loginView is what the login page shows.
+// loginView is the data of the login page.
 type loginView struct {
 	Next   string
 	Wrong  string
-	Tokens bool // whether there are any
+	Tokens bool // the tokens file has entries
 	Code   string
-	As     Person // whom the code signs in
-	Now    Person // who is signed in, if it is another person
+	As     Person // the person that the code signs in
+	Now    Person // the person signed in, if another
 }
 
 const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
 
-// loginPage asks for a token, or whether to use a one-time code. Opening a link does not use
-// its code, as a mail program's preview would, nor does it replace a session.
+// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use
+// its code, because mail programs preview links. It does not replace a session either.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, named, err := s.Identity.of(r); named && err == nil {
 		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath: no other site
@@ -62,7 +62,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, code int, wro
 	s.page(w, r, "login", code, v)
 }
 
-// login takes a one-time code or a token.
+// login accepts a one-time code or a token.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	if code := r.FormValue("code"); code != "" {
 		p, ok := s.sessions.redeem(code)
@@ -94,8 +94,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	s.enter(w, r, p, token, localPath(r.PostFormValue("next")))
 }
 
-// mayTry bounds how fast codes and tokens are tried in vain. Who has one that is right is
-// not kept out by those who guess: both have 256 random bits.
+// mayTry limits failed logins. A valid code or token always works, whatever others guess:
+// both have 256 random bits.
 func (s *Server) mayTry(w http.ResponseWriter) bool {
 	if s.logins.Allow() {
 		return true
@@ -117,10 +117,10 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request, x session) {
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// localPath is a path of this server, "/" for anything else: a link to the login must not
+// localPath returns a path on this server, or "/" for anything else. A login link must not
 // lead to another site.
 func localPath(next string) string {
-	isOdd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' } // browsers drop some of them: /<tab>/host is //host
+	isOdd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' } // browsers drop some of these: /<tab>/host becomes //host
 	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsFunc(next, isOdd) {
 		return "/"
 	}
@@ -135,7 +135,7 @@ func remoteOf(r *http.Request) string {
 	return host
 }
 
-// isLoopback reports whether a Host header names this machine to itself.
+// isLoopback reports whether a Host header is a loopback name or address.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -1,5 +1,5 @@
-// The money: the book, its entries, statements by month, and the two proofs that a person
-// can ask for.
+// The money pages: the books, their entries, monthly statements, and two proofs on
+// request.
 
 package web
 
@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// entriesListed is how many rows that booked something a page shows.
+	// entriesListed limits the booked rows on a page.
 	entriesListed = 50
-	// daysListed is how many days are summed one by one.
+	// daysListed limits the days that are summed one by one.
 	daysListed = 31
-	// bookKept is for how long sums over the book are shown before they are made again.
+	// bookKept is how long sums over the books are reused.
 	bookKept = time.Minute
 )
 
-// moneyView is the book.
+// moneyView is the money page.
 type moneyView struct {
 	booksView
 
@@ -39,7 +39,7 @@ type moneyView struct {
 	entriesView
 }
 
-// Pending reports whether a sum or a proof is still to come.
+// Pending reports whether a sum or proof is not ready.
 func (v moneyView) Pending() bool {
 	for _, c := range v.Checks {
 		if c.Asked && c.Pending() {
@@ -49,29 +49,30 @@ func (v moneyView) Pending() bool {
 	return v.Days.Pending()
 }
 
-// entriesView is a page of the transactions.
+// entriesView is one page of transactions.
 type entriesView struct {
 	Transactions []transaction
 	Kind         string // of their entries; "" for all
 	Kinds        []string
-	Totals       []ledger.KindTotal // of the kind
-	Older        string             // the address of the next page; "" at the end
-	Newest       bool               // the page is the first one
-	Unsummed     bool               // of some the wallet after them is not shown: too much was booked since
+	Totals       []ledger.KindTotal // for the kind
+	Older        string             // address of the next page; "" at the end
+	Newest       bool               // this is the first page
+	Unsummed     bool               // some wallet balances are left out: too many entries since
 }
 
 // transaction is what one fact booked.
 type transaction struct {
-	ledger.Posting // the first; its amount is what the wallet gained, or lost
+	ledger.Posting // the first entry; its amount is the change of the wallet
 
-	What     string     // the kinds of its entries
-	Proxies  []string   // a proxy that has several entries once
-	After    fact.Cents // what the wallet held then
-	Moved    int64      // where the wallet is not touched: from one account of the ledger to another
+	What     string     // kinds of its entries
+	Proxies  []string   // each proxy once
+	After    fact.Cents // wallet after the transaction
+	Moved    int64      // moved between ledger accounts, if the wallet is unchanged
 	Postings []ledger.Posting
 }
 
-// transactions are postings by the fact that booked them; those of a fact are neighbours.
+// transactions groups postings by the fact that booked them. Those of one fact must be
+// adjacent.
 func transactions(all []ledger.Posting) (out []transaction) {
 	for _, p := range all {
 		if len(out) == 0 || out[len(out)-1].Seq != p.Seq {
@@ -100,19 +101,19 @@ func transactions(all []ledger.Posting) (out []transaction) {
 	return out
 }
 
-// askedProof is a proof that a person asked for.
+// askedProof is a requested proof.
 type askedProof struct {
-	What    string // of its address
+	What    string // part of its address
 	Command string
 	Asked   bool
 	Made[proof]
 }
 
-// proof is what a proof came to.
+// proof is the result of a proof.
 type proof struct {
 	Verified   *ledger.Verified
 	Reconciled *reconcile.Reconciliation
-	Broken     string // the ledger is; the first thing that does not hold
+	Broken     string // the ledger is broken: the first fault found
 }
 
 func (s *Server) money(q accountRequest) {
@@ -140,7 +141,7 @@ func (s *Server) money(q accountRequest) {
 	s.show(q, "money", "Money", v)
 }
 
-// byDay has the days in their order, and what is in none of them after.
+// byDay sorts days in order, and entries without a day last.
 func byDay(a, b ledger.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
@@ -169,7 +170,7 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 	return v, err
 }
 
-// sumUp fills what the wallet held after each transaction.
+// sumUp sets the wallet after each transaction.
 func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 	seqs := make([]int64, len(v.Transactions))
 	for i, t := range v.Transactions {
@@ -186,15 +187,15 @@ func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// statementView is the statement of a month.
+// statementView is a monthly statement.
 type statementView struct {
 	Made[*ledger.Statement]
 	Month          string
 	Earlier, Later string
 }
 
-// monthOf is when the month begins that an address names: this one where it names none. ok is
-// false of one that a statement cannot be of.
+// monthOf returns the start of the month in the address, by default the current one. ok is
+// false for a month without a statement.
 func (s *Server) monthOf(q accountRequest) (begin time.Time, ok bool) {
 	now := s.Clock().UTC()
 	begin, err := time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
@@ -221,7 +222,7 @@ func (s *Server) statement(q accountRequest) {
 	s.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
 }
 
-// exports are the files of a month, by their ending.
+// exports returns the files of a month by extension.
 func exports(ctx context.Context, l *ledger.Ledger, account string, p ledger.Period) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
 		"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
@@ -237,7 +238,7 @@ func exports(ctx context.Context, l *ledger.Ledger, account string, p ledger.Per
 	}
 }
 
-// export sends a file of a month, as `perennial ledger export` and `statement` write it.
+// export sends a month's file, in the format of `perennial ledger export` and `statement`.
 func (s *Server) export(q accountRequest) {
 	begin, ok := s.monthOf(q)
 	if !ok {
@@ -257,21 +258,21 @@ func (s *Server) export(q accountRequest) {
 	case err == nil:
 	case out.begun:
 		s.Log.WithError(err).WithField("account", name).Error("an export is cut short")
-		panic(http.ErrAbortHandler) // the browser sees that it is not whole
+		panic(http.ErrAbortHandler) // lets the browser see an incomplete file
 	default:
 		h.Del("Content-Disposition")
 		s.broken(q, err)
 	}
 }
 
-// file is a response that may take as long as the browser reads it.
+// file is a response that may take as long as the browser needs.
 type file struct {
 	http.ResponseWriter
 
 	begun bool
 }
 
-// fileStalls is for how long a browser may read nothing of a file.
+// fileStalls is how long a browser may read nothing of a file.
 const fileStalls = 30 * time.Second
 
 func (f *file) Write(p []byte) (int, error) {
@@ -282,8 +283,7 @@ func (f *file) Write(p []byte) (int, error) {
 
 func checkName(what, account string) string { return "check " + what + " " + account }
 
-// prove begins a proof: it changes nothing, and takes the machine, or the provider, some
-// time.
+// prove starts a proof. It changes nothing, but takes time here or at the provider.
 func (s *Server) prove(q accountRequest) {
 	what, name := q.PathValue("what"), q.account.AccountName()
 	produce := map[string]func(context.Context) (proof, error){

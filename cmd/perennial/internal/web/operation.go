@@ -1,4 +1,4 @@
-// One operation, in full.
+// The page of one operation.
 
 package web
 
@@ -23,13 +23,14 @@ import (
 )
 
 const (
-	// siblingsShown is how many operations of a command its page names.
+	// siblingsShown limits the command's other operations on the page.
 	siblingsShown = 100
-	// linesShown is how many lines have their neighbours looked up: a chunk has no more.
+	// linesShown limits the lines whose proxies' other operations are shown. A chunk has
+	// no more.
 	linesShown = 100
-	// bookedShown is how many entries of the book an operation's page shows.
+	// bookedShown limits the ledger entries on the page.
 	bookedShown = 40
-	// factsShown is how many of its facts it shows: the first and the last ones.
+	// factsShown limits the facts on the page to the first and last ones.
 	factsShown = 200
 )
 
@@ -37,60 +38,60 @@ const (
 type operationView struct {
 	inspect.Evidence
 	Command  inspect.CommandStatus
-	SameID   string // an operation of the command that has this operation's id
-	Siblings int    // operations of the command that are not named
+	SameID   string // operation of the command that has this operation's id
+	Siblings int    // operations of the command that are left out
 	Review   bool
 	Happens  string // what happens next
 	Steps    []step
 	Facts    []factRow
-	LeftOut  int // facts that are not shown
+	LeftOut  int // facts that are left out
 	Booked   []ledger.Posting
-	Bookings int // of which Booked are the first
+	Bookings int // Booked holds the first of them
 	Way      []wayOfProxy
-	What     string   // it does
-	Choices  []choice // what a person can answer
-	Given    []given  // the answers that were given
+	What     string   // what it does
+	Choices  []choice // possible answers
+	Given    []given  // answers already given
 	Typed    answerForm
 
-	asking bool // the provider
+	asking bool // the provider is being asked
 }
 
-// choice is what a person can answer of one proxy, or of the whole operation ("").
+// choice is a possible answer for one proxy, or for the whole operation ("").
 type choice struct {
 	ProxyID  string
-	Charges  bool // it may have been charged
+	Charges  bool // may have been charged
 	Expected fact.Cents
 	OrderNo  string
-	Again    bool // it can be sent again
+	Again    bool // can be sent again
 }
 
-// given is an answer that was booked, by its row of the journal.
+// given is a booked answer, with its journal row.
 type given struct {
 	fact.OperationResolved
 
 	Seq int64
 }
 
-// answerForm is what a person typed, and why it was not taken.
+// answerForm is a submitted form, and why it was not accepted.
 type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong string }
 
-// Pending reports whether evidence is still to come.
+// Pending reports whether evidence is not ready.
 func (v *operationView) Pending() bool { return v.asking }
 
-// step is one line of what happened.
+// step is one line of an operation's history.
 type step struct {
 	inspect.HistoryEntry
-	After time.Duration // since the step before
+	After time.Duration // since the previous step
 }
 
-// factRow is a fact of an operation's command, as its event has it.
+// factRow is a fact of an operation's command, as in its event.
 type factRow struct {
 	ledger.Row
 	EventID string
 	Pretty  string
 }
 
-// wayOfProxy is a line with the operations around it that bought or renewed its proxy.
+// wayOfProxy is a line with its proxy's previous and next purchase or renewal.
 type wayOfProxy struct {
 	ledger.RenewalLine
 	Claimed       bool
@@ -101,7 +102,7 @@ func (s *Server) operation(q accountRequest) {
 	s.showOperation(q, q.URL.Query().Get("id"), http.StatusOK, answerForm{})
 }
 
-// showOperation is the page of an operation, with a form as a person filled it in.
+// showOperation writes an operation's page, with the given values in its form.
 func (s *Server) showOperation(q accountRequest, id string, code int, typed answerForm) {
 	ctx := q.Context()
 	command, same, err := briefOf(ctx, q.account.Ledger(), id)
@@ -134,8 +135,8 @@ func (s *Server) showOperation(q accountRequest, id string, code int, typed answ
 	s.showAs(q, "operation", title, code, &v)
 }
 
-// briefOf is the command of an operation's id, else of a command's. Where both have it,
-// same is the first operation of the command.
+// briefOf finds the command of an operation's id, else the command with that id. If both
+// exist, same is the first operation of the command with the id.
 func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.CommandStatus, same string, err error) {
 	of, err = inspect.Brief(ctx, l, id, inspect.AsOperation)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -155,7 +156,7 @@ func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.Comma
 	return of, same, err
 }
 
-// readOperation reads all that a page shows of an operation.
+// readOperation reads the data of an operation's page.
 func (s *Server) readOperation(ctx context.Context, a Account, id string, v *operationView) (err error) {
 	l := a.Ledger()
 	o, err := l.Operation(ctx, id)
@@ -188,7 +189,7 @@ func (s *Server) readOperation(ctx context.Context, a Account, id string, v *ope
 	return v.readWay(ctx, l, o)
 }
 
-// readFacts reads what the journal has of an operation, and what that booked.
+// readFacts reads an operation's facts and what they booked.
 func (v *operationView) readFacts(ctx context.Context, a Account, id string) error {
 	l := a.Ledger()
 	rows, err := l.RowsOf(ctx, id)
@@ -216,7 +217,7 @@ func (v *operationView) readFacts(ctx context.Context, a Account, id string) err
 	return nil
 }
 
-// choose gathers the answers by what they are of.
+// choose groups the answers by proxy or operation.
 func (v *operationView) choose() {
 	for _, a := range v.Answers {
 		i := slices.IndexFunc(v.Choices, func(c choice) bool { return c.ProxyID == a.ProxyID })
@@ -240,7 +241,7 @@ func (v *operationView) choose() {
 	}
 }
 
-// readWay finds, of each line, what bought or renewed its proxy before and after it.
+// readWay finds the previous and next purchase or renewal of each line's proxy.
 func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
 		one := wayOfProxy{RenewalLine: line}
@@ -268,7 +269,7 @@ func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Op
 	return nil
 }
 
-// happensNext says what becomes of an operation without an operator, and when.
+// happensNext says what happens to an operation without an operator, and when.
 func happensNext(o fact.Operation, waitsFor string) string {
 	at := ""
 	if o.NextAt != nil {
@@ -300,8 +301,8 @@ func happensNext(o fact.Operation, waitsFor string) string {
 	return "Nothing: it has ended."
 }
 
-// evidence is what the ledger knows of an operation, and in review what its runner has
-// collected, which asks the provider too.
+// evidence returns what the ledger knows of an operation. In review it adds the runner's
+// evidence, which also asks the provider.
 func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e inspect.Evidence, asking bool, err error) {
 	if e, err = inspect.CollectEvidence(ctx, a.Ledger(), nil, o.ID); err != nil {
 		return e, false, err
@@ -328,13 +329,13 @@ func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e i
 }
 
 const (
-	// evidenceWithin is how long a runner is given to ask the provider.
+	// evidenceWithin limits the runner's time to ask the provider.
 	evidenceWithin = 3 * askWithin
-	// evidenceKept is for how long its answer is shown before it is asked again.
+	// evidenceKept is how long the evidence is reused.
 	evidenceKept = 15 * time.Second
 )
 
-// pretty is JSON for a reader.
+// pretty indents JSON.
 func pretty(data string) string {
 	var v any
 	d := json.NewDecoder(strings.NewReader(data))

@@ -1,4 +1,4 @@
-// The list of operations, with its filters and its search.
+// The list of operations, with filters and search.
 
 package web
 
@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// listed is how many operations a page of the list shows.
+	// listed is the number of operations on a page.
 	listed = 50
-	// tracedShown is how many operations with a text in their history are named.
+	// tracedShown limits the results of a search in the history.
 	tracedShown = 20
-	// traceKept is for how long a search by trace id is not made again.
+	// traceKept is how long a search by trace id is reused.
 	traceKept = time.Minute
 )
 
@@ -38,31 +38,31 @@ type operationsView struct {
 	Schedule  string
 	From      string // days, UTC
 	Until     string
-	Wrong     string // of the filters
-	All       int64  // operations
+	Wrong     string // error in the filters
+	All       int64  // number of operations
 	Tabs      []stateCount
 	Kinds     []fact.Kind
 	Schedules []string
 	Rows      []operationRow
-	Older     string     // the address of what was accepted before; "" at the end
-	LookedTo  *time.Time // the page ends there because so many operations were looked through
+	Older     string     // address of the next page, of earlier operations; "" at the end
+	LookedTo  *time.Time // the page ends here because the scan reached its limit
 	Currency  string
-	Trace     *Made[[]string] // of a search by trace id
+	Trace     *Made[[]string] // a search by trace id
 
 	form url.Values
 }
 
-// Most is how many operations a search in the history finds.
+// Most returns the limit of results of a history search.
 func (*operationsView) Most() int { return tracedShown }
 
 // operationRow is one operation of the list.
 type operationRow struct {
 	inspect.OperationStatus
 
-	What string // it does: renew 3 proxies
+	What string // what it does, such as: renew 3 proxies
 }
 
-// With is the address of the list with another state and the same filters.
+// With returns the list's address with another state and the same filters.
 func (v *operationsView) With(state fact.State) string {
 	form := maps.Clone(v.form)
 	form.Del("before")
@@ -75,18 +75,18 @@ func (v *operationsView) With(state fact.State) string {
 // Pending reports whether a search is in progress.
 func (v *operationsView) Pending() bool { return v.Trace != nil && v.Trace.Pending() }
 
-// Filtered reports whether a filter beside the state is set.
+// Filtered reports whether a filter other than the state is set.
 func (v *operationsView) Filtered() bool {
 	return v.Kind != "" || v.Label != "" || v.Schedule != "" || v.From != "" || v.Until != ""
 }
 
-// stateCount is how many operations have a state.
+// stateCount is the number of operations in a state.
 type stateCount struct {
 	State fact.State
 	Count int64
 }
 
-// count fills the tabs: the states that any operation is in.
+// count fills the tabs with the states that occur.
 func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
 	counts, err := l.StateCounts(ctx)
 	for _, state := range fact.States {
@@ -124,7 +124,7 @@ func (s *Server) operations(q accountRequest) {
 	s.show(q, "operations", "Operations", &v)
 }
 
-// currencyOf is the currency of an account's amounts, "" before its ledger is opened.
+// currencyOf returns an account's currency, or "" before its ledger is opened.
 func currencyOf(ctx context.Context, a Account) (string, error) {
 	currency, err := a.Ledger().Currency(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -133,7 +133,7 @@ func currencyOf(ctx context.Context, a Account) (string, error) {
 	return currency, err
 }
 
-// read fills the rows with a page of the list.
+// read fills the rows with one page of the list.
 func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Values) error {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	query := ledger.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: ledger.CursorOf(form.Get("before")), Limit: listed}
@@ -174,11 +174,11 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 	return nil
 }
 
-// offersNamed is how many offers of an order are named.
+// offersNamed limits the offers named in an order's description.
 const offersNamed = 2
 
-// whatOf is what an operation does, in a few words: of one whose command was archived
-// without its amounts.
+// whatOf describes an operation in a few words. If its command was archived, amounts are
+// left out.
 func whatOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if o.Kind == fact.KindRenewal {
 		n, days, err := l.CountLines(ctx, o.ID)
@@ -205,7 +205,7 @@ func wrongLabel(label string) string {
 	return fmt.Sprintf("The label %q has no name and value: write it as team=shop.", label)
 }
 
-// dayOf reads a day as a form has it; zero for none.
+// dayOf parses a day of a form. It returns zero for none.
 func dayOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -217,7 +217,7 @@ func dayOf(text string) (time.Time, error) {
 	return at, nil
 }
 
-// scheduleNames are the account's schedules, by the configuration.
+// scheduleNames returns the names of the account's configured schedules.
 func scheduleNames(a Account) (names []string) {
 	for _, x := range a.Schedules() {
 		names = append(names, x.Name)
@@ -225,8 +225,8 @@ func scheduleNames(a Account) (names []string) {
 	return names
 }
 
-// search goes to what has an id. What has none may be a trace id, which is looked for in
-// the background.
+// search redirects to the item with an id. An unknown id may be a trace id, which is
+// searched in the background.
 func (s *Server) search(q accountRequest, v operationsView) {
 	if to := found(q.Context(), q.account, v.Query); to != "" {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
@@ -244,8 +244,8 @@ func (s *Server) search(q accountRequest, v operationsView) {
 	s.show(q, "operations", "Operations", &v)
 }
 
-// found is the address of what has an id: a command, an operation, an order of the
-// provider's, or a proxy; "" for none.
+// found returns the address of the command, operation, provider order or proxy with an id,
+// or "".
 func found(ctx context.Context, a Account, id string) string {
 	l := a.Ledger()
 	if status, err := inspect.Brief(ctx, l, id, ""); err == nil {
@@ -266,8 +266,8 @@ func found(ctx context.Context, a Account, id string) string {
 	return ""
 }
 
-// addressOf is the page of something that has an id: ids are the caller's own, and may hold
-// any character.
+// addressOf returns the page of an item. It escapes the id, which callers choose and may
+// hold any character.
 func addressOf(a Account, page, id string) string {
 	return "/a/" + a.AccountName() + "/" + page + "?id=" + url.QueryEscape(id)
 }

@@ -1,5 +1,5 @@
-// The overview: whether something needs a person, what expires, what it costs, and whether
-// the books are right. Several accounts are one row each, the worst first.
+// The overview: what needs an operator, what expires, the cost, and the state of the
+// books. Several accounts have one row each, the worst first.
 
 package web
 
@@ -18,7 +18,7 @@ import (
 	"perennial/schedules"
 )
 
-// spentOver is over how long spending is measured for the runway.
+// spentOver is the period that the runway's spending rate covers.
 const spentOver = 7 * 24 * time.Hour
 
 // accountCard is an account on the overview.
@@ -28,15 +28,15 @@ type accountCard struct {
 	Name          string
 	Role          string
 	Problems      []Check
-	Runway        time.Duration // as spending was measured; 0: nothing was spent
+	Runway        time.Duration // at the measured spending rate; 0: nothing was spent
 	Forecast      Made[schedules.Forecast]
-	Week          fact.Sum // of the forecast, what the first seven days charge
-	Lasts         int      // of the forecast, the days before the one that the wallet does not pay for; -1: it pays for all
+	Week          fact.Sum // forecast cost of the first seven days
+	Lasts         int      // days that the wallet pays for in the forecast; -1: all
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
-	Needs         *verbs.Needs // nil: its runner does not say
-	Asked         bool         // it has not answered yet
-	ConfigChanged string       // "": it has not
+	Needs         *verbs.Needs // nil: the runner gives none
+	Asked         bool         // the runner has not answered yet
+	ConfigChanged string       // "": unchanged
 	List          attentionView
 	Schedules     []schedules.Status
 	NoRunner      string // why schedules cannot be shown
@@ -44,7 +44,7 @@ type accountCard struct {
 	Broken        string // why the ledger cannot be read
 }
 
-// NeedsLevel is the colour of what needs a person.
+// NeedsLevel returns the colour of what needs an operator.
 func (c accountCard) NeedsLevel() string {
 	switch {
 	case c.Needs == nil:
@@ -57,10 +57,10 @@ func (c accountCard) NeedsLevel() string {
 	return "ok"
 }
 
-// Expired is how many proxies have expired and are still listed.
+// Expired returns how many listed proxies have expired.
 func (c accountCard) Expired() int64 { return c.soon(0, 1) }
 
-// Soon is how many proxies expire within three days, Month within thirty.
+// Soon returns how many proxies expire within three days, Month within thirty.
 func (c accountCard) Soon() int64  { return c.soon(1, 3) }
 func (c accountCard) Month() int64 { return c.soon(1, 6) }
 
@@ -73,7 +73,8 @@ func (c accountCard) soon(from, to int) (n int64) {
 	return n
 }
 
-// ExpiringLevel is the colour of what expires: grey where the proxies were not listed.
+// ExpiringLevel returns the colour of the expiries. It is grey if the proxies were not
+// listed.
 func (c accountCard) ExpiringLevel() string {
 	switch {
 	case !c.Expiries.Known() || !c.Uncovered.Known():
@@ -86,7 +87,8 @@ func (c accountCard) ExpiringLevel() string {
 	return "ok"
 }
 
-// CostLevel is the colour of the wallet's forecast: grey where a price decides that is not known.
+// CostLevel returns the colour of the forecast. It is grey if it depends on an unknown
+// price.
 func (c accountCard) CostLevel() string {
 	f := c.Forecast.Value
 	switch {
@@ -110,7 +112,7 @@ func (c accountCard) rank() (n int) {
 	return n + 10_000*min(len(c.Problems)+len(c.Broken), 1)
 }
 
-// overview is the page of the one account, or of all that a person may see.
+// overview shows the only account, or all that a person may see.
 func (s *Server) overview(w http.ResponseWriter, r *http.Request, x session) {
 	v := s.view(x, "Overview", "overview")
 	s.showCards(w, r, x, v, v.Accounts)
@@ -124,7 +126,7 @@ func (s *Server) accountOverview(q accountRequest) {
 
 func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
 	cards := make([]accountCard, 0, len(names))
-	for _, name := range names { // so that their runners answer at the same time
+	for _, name := range names { // their runners then answer in parallel
 		a := s.account(x.Person, name)
 		begin(s, a, verbs.AtAGlance)
 		begin(s, a, verbs.Sweeps)
@@ -179,13 +181,13 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 	}
 	card.List, err = s.needs(ctx, a)
 	keep(err)
-	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // 0: an older runner, which does not say
+	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // 0: an older runner without this value
 		card.Provider = &shown.Value.Provider
 	}
 	return errors.Join(errs...)
 }
 
-// fillFleet adds the figures of all proxies.
+// fillFleet adds the figures about all proxies.
 func (s *Server) fillFleet(ctx context.Context, a Account, card *accountCard) {
 	card.Expiries, card.Uncovered, card.Forecast = s.expiries(ctx, a), s.uncovered(ctx, a), s.forecast(ctx, a)
 	card.Lasts = -1

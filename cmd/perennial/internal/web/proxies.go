@@ -1,5 +1,4 @@
-// Proxies: by id, by expiry, those that come due on a day, and those that no schedule
-// covers.
+// Lists of proxies: by id, by expiry, by due day, and those in no schedule.
 
 package web
 
@@ -25,22 +24,22 @@ type proxiesView struct {
 	From      string
 	Until     string
 	ByExpiry  bool
-	Wrong     string // of the filters
+	Wrong     string // error in the filters
 	Schedules []string
 	States    []string
 	Rows      []proxyRow
-	Next      string     // the address of the next page
-	LookedTo  *time.Time // the page ends there because so many were looked through
-	Cut       bool       // not all that no schedule covers can be listed
+	Next      string     // address of the next page
+	LookedTo  *time.Time // the page ends here because the scan reached its limit
+	Cut       bool       // the list of proxies in no schedule is incomplete
 	Made      Made[uncovered]
 	Coverage  Made[*plans.Coverage]
 	Currency  string
 
-	waits bool // for a price
+	waits bool // waiting for a price
 	form  url.Values
 }
 
-// Pending reports whether the page has to be looked at again.
+// Pending reports whether the page must be reloaded for its data.
 func (v *proxiesView) Pending() bool {
 	return v.waits || v.Coverage.Pending() || v.Uncovered && v.Made.Pending()
 }
@@ -50,10 +49,10 @@ func (v *proxiesView) Filtered() bool {
 	return v.Query != "" || v.Country != "" || v.Label != "" || v.Schedule != "" || v.State != ""
 }
 
-// parts are the fields that say which part of the list is shown, and a page of it.
+// parts are the query fields that select a part of the list, and a page of it.
 var parts = []string{"within", "uncovered", "due", "from", "until", "by", "after", "behind"}
 
-// With is the address of another part of the list, with the filters of this one.
+// With returns the address of another part of the list with the same filters.
 func (v *proxiesView) With(field, value string) string {
 	form := url.Values{field: {value}}
 	for name, values := range v.form {
@@ -64,7 +63,7 @@ func (v *proxiesView) With(field, value string) string {
 	return "?" + form.Encode()
 }
 
-// Part are the fields of the part of the list that is shown.
+// Part returns the query fields of the part shown.
 func (v *proxiesView) Part() map[string]string {
 	fields := map[string]string{}
 	for _, name := range parts[:len(parts)-2] {
@@ -80,14 +79,14 @@ type proxyRow struct {
 	ledger.PricedProxy
 
 	State    string // one of plans.ProxyStates
-	Schedule string // that renews it
+	Schedule string // the schedule that renews it
 	Price    plans.Price
 }
 
 const (
 	proxiesShown = 200
-	// proxiesStep is how many are read at a time where the program itself filters, and
-	// proxiesSteps how often for one page.
+	// proxiesStep is how many proxies are read at a time if the program itself filters.
+	// proxiesSteps limits the reads for one page.
 	proxiesStep, proxiesSteps = 500, 10
 )
 
@@ -119,7 +118,7 @@ func (s *Server) proxies(q accountRequest) {
 	s.show(q, "proxies", "Proxies", &v)
 }
 
-// span is what a list by expiry is about: from a place on, until before an instant.
+// span selects expiries from one instant until before another.
 type span struct{ from, until time.Time }
 
 func (s *Server) span(v proxiesView) span {
@@ -137,7 +136,7 @@ func (s *Server) span(v proxiesView) span {
 	return span{from, until}
 }
 
-// instantOf reads a day in UTC, or an instant; the zero time for "".
+// instantOf parses a day in UTC, or an instant. "" is the zero time.
 func instantOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -148,7 +147,7 @@ func instantOf(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// placeAfter is where the page that was asked for begins; ok is false for the first one.
+// placeAfter returns where the requested page begins. ok is false for the first page.
 func placeAfter(form url.Values) (p ledger.ExpiryPlace, ok bool) {
 	at, id, found := strings.Cut(form.Get("behind"), "~")
 	var err error
@@ -157,7 +156,7 @@ func placeAfter(form url.Values) (p ledger.ExpiryPlace, ok bool) {
 	return p, found && err == nil
 }
 
-// nextPage is the address of the page after a proxy.
+// nextPage returns the address of the page after a proxy.
 func nextPage(q accountRequest, last ledger.ExpiryPlace) string {
 	form := q.URL.Query()
 	form.Set("behind", last.At.UTC().Format(time.RFC3339Nano)+"~"+last.ProxyID)
@@ -175,7 +174,7 @@ func (s *Server) listByID(q accountRequest, v *proxiesView) error {
 	return err
 }
 
-// row adds to a proxy which schedule renews it, and its state.
+// row adds a proxy's schedule and state.
 func (v *proxiesView) row(p ledger.PricedProxy, now time.Time) proxyRow {
 	row := proxyRow{PricedProxy: p}
 	if c := v.Coverage.Value; c != nil {
@@ -185,8 +184,8 @@ func (v *proxiesView) row(p ledger.PricedProxy, now time.Time) proxyRow {
 	return row
 }
 
-// pricedRow adds what the next renewal is expected to cost. The price of its kind may take
-// long to find: it is a figure.
+// pricedRow adds the expected price of the next renewal. The price is a figure, because it
+// may be slow to find.
 func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p ledger.PricedProxy) proxyRow {
 	row, c := v.row(p, s.Clock()), v.Coverage.Value
 	if c == nil || row.Schedule == "" || !c.Needs(p.Proxy) {
@@ -203,20 +202,20 @@ func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p led
 	return row
 }
 
-// kindFresh is how old the price of a kind may be.
+// kindFresh is the maximum age of a price.
 const kindFresh = 10 * time.Minute
 
-// bySchedule reports whether the state that is asked for is decided by schedules.
+// bySchedule reports whether the requested state depends on schedules.
 func (v *proxiesView) bySchedule() bool {
 	return v.State == plans.ProxyDue || v.State == plans.ProxyUnscheduled
 }
 
-// fits reports whether a row fits the filters that the ledger does not know.
+// fits reports whether a row passes the filters that the ledger cannot apply.
 func (v *proxiesView) fits(row proxyRow) bool {
 	return (v.Schedule == "" || row.Schedule == v.Schedule) && (!v.bySchedule() || row.State == v.State)
 }
 
-// query is what is asked of the ledger; ok is false where nothing can be listed, or not yet.
+// query returns the ledger query. ok is false if there is nothing to list, or not yet.
 func (v *proxiesView) query(x span) (query ledger.ProxiesQuery, ok bool) {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	if v.Label != "" && (!labelled || name == "") {
@@ -238,14 +237,14 @@ func (v *proxiesView) query(x span) (query ledger.ProxiesQuery, ok bool) {
 	return query, true
 }
 
-// list lists what expires in a span, fits the filters, and is to be kept. What schedules
-// decide is not known before their coverage is.
+// list lists the proxies that expire in a span, pass the filters and satisfy keep. States
+// that depend on schedules are unknown until the coverage is ready.
 func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger.PricedProxy) bool) error {
 	query, ok := v.query(x)
 	if !ok {
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // of all kinds together
+	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // for all kinds together
 	defer cancel()
 	for range proxiesSteps {
 		page, err := q.account.Ledger().ProxiesPage(q.Context(), query)
@@ -264,7 +263,7 @@ func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger
 		if query.After = page.Next; query.After == (ledger.ExpiryPlace{}) {
 			return v.addNamed(q)
 		}
-		if len(page.Proxies) < query.Limit { // it looked through as many as one may
+		if len(page.Proxies) < query.Limit { // the ledger reached its scan limit
 			break
 		}
 	}
@@ -272,7 +271,7 @@ func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger
 	return nil
 }
 
-// addNamed adds the proxy that the search has the whole id of: one that never expires is in
+// addNamed adds the proxy whose complete id was searched. A proxy that never expires is in
 // no list by expiry.
 func (v *proxiesView) addNamed(q accountRequest) error {
 	if v.Query == "" || len(v.Rows) > 0 {
@@ -319,8 +318,8 @@ func (s *Server) listUncovered(q accountRequest, v *proxiesView) error {
 	return nil
 }
 
-// listDue lists what comes due on a day: what its schedule, by the expiry and renew_before,
-// takes up then.
+// listDue lists the proxies that become due on a day, by their expiry and their schedule's
+// renew_before.
 func (s *Server) listDue(q accountRequest, v *proxiesView) error {
 	begin, err := time.Parse(time.DateOnly, v.Due)
 	if err != nil {

@@ -1,4 +1,5 @@
-// One proxy: its renewals, what they cost, which schedule renews it next, or why none does.
+// The page of one proxy: its renewals and costs, and which schedule renews it next, or why
+// none does.
 
 package web
 
@@ -19,23 +20,23 @@ import (
 type proxyView struct {
 	ledger.Proxy
 
-	Listed   bool // a listing has shown it
-	Gone     bool // the last complete one did not
+	Listed   bool // seen in a listing
+	Gone     bool // missing from the last complete listing
 	Why      schedules.RenewalOutlook
 	Order    string // the operation that bought it
 	Renewals []ledger.ProxyRenewal
 	Cost     ledger.ProxyCost
-	PerDay   int64 // of Cost, for each day that was bought
+	PerDay   int64 // Cost per day bought
 	Currency string
 	Coverage Made[*plans.Coverage]
 	Plan     Made[plans.Plan] // of its schedule
-	planned  bool             // the answer is in it
+	planned  bool             // the page shows the plan's answer
 }
 
-// Pending reports whether the page has to be looked at again.
+// Pending reports whether the page must be reloaded for its data.
 func (v proxyView) Pending() bool { return v.Coverage.Pending() || v.planned && v.Plan.Pending() }
 
-// endingsShown is how many renewals of a proxy its page shows.
+// endingsShown limits the renewals on a proxy's page.
 const endingsShown = 100
 
 func (s *Server) proxy(q accountRequest) {
@@ -75,7 +76,7 @@ func (s *Server) proxy(q accountRequest) {
 	s.show(q, "proxy", "Proxy "+id, v)
 }
 
-// why says whether a proxy is renewed, and why not.
+// why says whether a proxy is renewed, or why not.
 func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedules.RenewalOutlook, err error) {
 	from := schedules.RenewalOutlookFrom{
 		Proxy: v.Proxy, Listed: v.Listed, Gone: v.Gone, Renewals: v.Renewals, Now: s.Clock(), Coverage: v.Coverage.Value, NoCoverage: v.Coverage.Err,
@@ -96,7 +97,7 @@ func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedule
 	return from.Outlook(ctx)
 }
 
-// statusOf is the status of a schedule, or why it is not known.
+// statusOf returns a schedule's status, or why it is unknown.
 func (s *Server) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
 	all, problem := s.sweeps(ctx, a)
 	if problem != "" {
@@ -105,10 +106,10 @@ func (s *Server) statusOf(ctx context.Context, a Account, name string) (status s
 	return schedules.StatusOf(all, name)
 }
 
-// planFresh is how old a plan on a page may be.
+// planFresh is the maximum age of a plan on a page.
 const planFresh = time.Minute
 
-// plan is a schedule's sweep as it would be now, as the runner says that has the account.
+// plan returns the plan of a schedule's run now, from the account's runner.
 func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
 	return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (plans.Plan, error) {
 		return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})

@@ -1,4 +1,4 @@
-// How the templates show money, times and addresses.
+// Template functions for money, times and addresses.
 
 package web
 
@@ -21,13 +21,13 @@ import (
 	"perennial/schedules/plans"
 )
 
-// pageNames are the pages; each is templates/NAME.html inside templates/layout.html.
+// pageNames are the pages. Each is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
 	"revealed", "webhooks", "dead", "letter", "runners", "attention", "confirm", "accounts",
 }
 
-// pages are the templates of all pages, parsed when the first page is asked for.
+// pages parses the templates of all pages on first use.
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	all := make(map[string]*template.Template, len(pageNames))
 	for _, name := range pageNames {
@@ -84,7 +84,7 @@ var functions = template.FuncMap{
 	"sub":        func(a, b int64) int64 { return a - b },
 }
 
-// dayOfMonth is a day, 2026-11-21, as it is shown below a chart.
+// dayOfMonth formats a day such as 2026-11-21 for a chart's axis.
 func dayOfMonth(day string) string {
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -93,7 +93,7 @@ func dayOfMonth(day string) string {
 	return at.Format("2 Jan")
 }
 
-// when is an instant: in UTC as text, which the script shows in the reader's zone.
+// when formats an instant in UTC. A script converts it to the reader's zone.
 func when(v any) template.HTML {
 	var at time.Time
 	switch v := v.(type) {
@@ -112,7 +112,7 @@ func when(v any) template.HTML {
 	return template.HTML(`<time datetime="` + at.UTC().Format(time.RFC3339Nano) + `" title="` + text + ` UTC">` + text + ` UTC</time>`) //nolint:gosec // digits alone
 }
 
-// relative is an instant as it is seen from now: 3 hours ago, in 2 days.
+// relative formats an instant relative to now: 3 hours ago, in 2 days.
 func relative(at, now time.Time) string {
 	text := humanize.RelTime(at, now, "ago", "from now")
 	if span, later := strings.CutSuffix(text, " from now"); later {
@@ -133,7 +133,7 @@ func ago(v any, now time.Time) string {
 	return "never"
 }
 
-// roughly is a span of time in days, or in hours where it is short.
+// roughly formats a duration in days, or in hours if short.
 func roughly(d time.Duration) string {
 	if d >= 48*time.Hour {
 		return fmt.Sprintf("%d days", int(d.Hours()/24))
@@ -141,7 +141,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d hours", int(d.Hours()))
 }
 
-// lag is a short span of time: that between two facts.
+// lag formats a short duration, such as between two facts.
 func lag(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -152,7 +152,7 @@ func lag(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// to is the address of an account's page, with an id or further fields by name and value.
+// to returns the address of an account's page, with an id, or with query fields as pairs.
 func to(account, page string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -167,11 +167,10 @@ func to(account, page string, query ...string) string {
 	return address
 }
 
-// field is a name of the program's own, as a person reads it.
+// field formats an internal name for people.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
-// short is an id whose middle is left out where it is long: a title has it in full. A
-// sentence is left whole.
+// short shortens a long id in the middle. The title has it in full. Sentences stay whole.
 func short(id string) string {
 	if r := []rune(id); len(r) > 32 && !strings.Contains(id, " ") {
 		return string(r[:20]) + "…" + string(r[len(r)-8:])
@@ -186,29 +185,29 @@ type scheduleRows struct {
 	Now     time.Time
 }
 
-// exportLinks are the files of an account's month.
+// exportLinks links to the files of an account's month.
 type exportLinks struct{ Account, Month string }
 
-// Exports are their names by the ending.
+// Exports returns the file names by extension.
 func (exportLinks) Exports() map[string]string {
 	return map[string]string{"csv": "Entries, CSV", "jsonl": "Entries, JSON lines", "beancount": "Beancount", "statement.csv": "Statement, CSV"}
 }
 
-// booksRows are the wallets of what a page shows, which has a booksView.
+// booksRows are the wallet rows of a page with a booksView.
 type booksRows struct {
 	Account string
 	Of      any
 	Now     time.Time
 }
 
-// walletAt is the provider's wallet when it was compared last.
+// walletAt is the provider's wallet at the last reconciliation.
 type walletAt struct {
 	*ledger.Reconciled
 
 	Currency string
 }
 
-// levels are the colours of states: ok, busy, warn and bad; any other state is grey.
+// levels are the colours of states: ok, busy, warn and bad. Any other state is grey.
 var levels = map[string]string{
 	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
@@ -220,7 +219,7 @@ var levels = map[string]string{
 
 func level(state any) string { return levels[fmt.Sprint(state)] }
 
-// ReconciledText is the last reconciliation in a few words.
+// ReconciledText describes the last reconciliation in a few words.
 func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	text := "not yet in this run"
 	switch {
@@ -233,7 +232,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 		text = "within what is in review or in progress, " + humanize.Time(x.At)
 	default:
 		off := ""
-		if *x.DifferenceCents != 0 { // else the findings explain what the wallet differs by
+		if *x.DifferenceCents != 0 { // otherwise the findings explain the difference
 			off = ", the wallet is " + fact.Amount(*x.DifferenceCents, currency) + " off"
 		}
 		text = fmt.Sprintf("%s%s, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), off, humanize.Time(x.At))

@@ -1,4 +1,4 @@
-// Reveal: the credentials of one proxy, which an operator reads from the provider once.
+// Reveal: an operator reads one proxy's credentials from the provider, once.
 
 package web
 
@@ -13,45 +13,44 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-// Reveals are as many in a row, and then one every so often, for everybody together: a
-// script that walks a fleet is slower than a person notices it in the journal.
+// The rate limit of reveals, shared by everybody. It slows a script that walks a fleet
+// until a person notices it in the journal.
 const (
 	revealsInARow = 5
 	revealEvery   = 2 * time.Second
 	revealWithin  = 15 * time.Second // for the provider's answer
 )
 
-// revealedView is what the page of a reveal shows. It is made for one answer, and kept
-// nowhere.
+// revealedView is the page of one reveal. It is never stored.
 type revealedView struct {
 	ProxyID string
-	Why     string // nothing is revealed
-	Noted   bool   // the fact is in the journal
+	Why     string // why nothing is revealed
+	Noted   bool   // the journal has the entry
 	Shown   []Credential
 }
 
-// Credential is one text that connects to a proxy. It prints as "[redacted]": only Text
-// gives it out.
+// Credential is one text of a proxy's connection data. It prints as "[redacted]". Only
+// Text returns it.
 type Credential struct {
 	Name string
 	read func() string // a function: fmt follows pointers in unexported fields
 }
 
-// NewCredential makes one of its name, such as Password, and its text.
+// NewCredential returns a credential with a name, such as Password, and its text.
 func NewCredential(name, text string) Credential {
 	return Credential{name, func() string { return text }}
 }
 
-// Text is what connects to the proxy.
+// Text returns the credential.
 func (c Credential) Text() string { return c.read() }
 
 // Format prints "[redacted]" for every verb.
 func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
-// reveal answers with a proxy's credentials, as far as the journal says before who reads
-// them and why. The provider is asked by this process itself, so that they go over nothing
-// but its connection and this answer; the answer is to a POST and is not stored, so that
-// neither loading it again nor going back shows them.
+// reveal answers with a proxy's credentials after the journal has recorded who reads them
+// and why. This process asks the provider itself, and no other connection carries the
+// credentials. The answer is to a POST and not stored. Neither reloading nor going back
+// shows it again.
 func (s *Server) reveal(q accountRequest) {
 	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
 	refuse := func(code int, why string) { s.revealed(q, code, revealedView{ProxyID: id, Why: why}) }

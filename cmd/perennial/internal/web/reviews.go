@@ -1,4 +1,4 @@
-// What needs review, and the answer to several at once.
+// The list of reviews, and one answer to several.
 
 package web
 
@@ -18,31 +18,33 @@ import (
 )
 
 const (
-	// reviewsShown is how many reviews the page shows, the oldest ones.
+	// reviewsShown limits the reviews on the page, the oldest first.
 	reviewsShown = 500
-	// answeredAtOnce is how many one form answers: a person is to see all of them.
+	// answeredAtOnce limits the answers of one form. A person must be able to see them
+	// all.
 	answeredAtOnce = 100
-	// answersWithin bounds the answers of one form: the server gives a request 30 s.
+	// answersWithin limits the time for one form's answers. The server gives a request 30
+	// s.
 	answersWithin = 25 * time.Second
 )
 
-// reviewsView is the desk: reviews that are alike together.
+// reviewsView groups similar reviews.
 type reviewsView struct {
 	Groups   []reviewGroup
 	Waiting  int64
 	Shown    int
-	AtStake  fact.Sum // of those that are shown
+	AtStake  fact.Sum // of the reviews shown
 	Currency string
 }
 
-// reviewGroup are reviews with one code and reason, which one answer may serve.
+// reviewGroup holds reviews with one code and reason, which may share an answer.
 type reviewGroup struct {
 	Code, Reason string
-	Ended        bool // nothing is at stake: whether sweeps continue
-	Lines        bool // of single proxies
+	Ended        bool // no exposure: the answer only decides whether runs continue
+	Lines        bool // reviews of single proxies
 	Rows         []ledger.Review
 	AtStake      fact.Sum
-	Priced       bool // it is known what is at stake of each, and is something
+	Priced       bool // every exposure is known and not 0
 }
 
 func (s *Server) reviews(q accountRequest) {
@@ -79,23 +81,23 @@ func (v *reviewsView) add(r ledger.Review) {
 	g.Rows, g.Priced = append(g.Rows, r), g.Priced && r.AtStakeCents.Or(0) > 0
 }
 
-// answered says what became of one answer.
+// answered is the result of one answer.
 type answered struct {
 	What    string // operation, and proxy
 	Done    bool
-	Unknown bool // it may have been done, or may be yet
+	Unknown bool // it may have been made, or may still be made
 	Why     string
 	Command string
 }
 
-// answeredView is what became of the answers to several reviews.
+// answeredView holds the results of answers to several reviews.
 type answeredView struct {
 	Rows []answered
 	Done int
 }
 
-// resolveSeveral gives one answer to several reviews, one after another: each is the change
-// that the page of its operation makes.
+// resolveSeveral answers several reviews one after another. Each answer is the same change
+// as on the operation's page.
 func (s *Server) resolveSeveral(q accountRequest) {
 	name := q.account.AccountName()
 	if !q.session.MayChange(name) {
@@ -130,12 +132,12 @@ func (s *Server) resolveSeveral(q accountRequest) {
 	s.show(q, "answered", fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), v)
 }
 
-// reviewKey names a review in a form, with what is at stake.
+// reviewKey identifies a review and its exposure in a form.
 func reviewKey(r ledger.Review) string {
 	return url.Values{"id": {r.OperationID}, "line": {r.ProxyID}, "cents": {strconv.FormatInt(r.AtStakeCents.Or(0), 10)}}.Encode()
 }
 
-// resolveOne answers one of several, which reviewKey has named.
+// resolveOne answers one of several reviews, identified by its reviewKey.
 func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason string) (one answered) {
 	review, err := url.ParseQuery(key)
 	if err != nil || review.Get("id") == "" {

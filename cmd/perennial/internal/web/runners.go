@@ -1,4 +1,4 @@
-// Runners: which runs which account, which follow, and how far they are.
+// The list of runners, with their accounts, standbys and lag.
 
 package web
 
@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// Runner is a living runner of the configuration, as it says of itself.
+// Runner is a live runner, from its own heartbeat.
 type Runner struct {
 	Name      string
 	Version   string
 	StartedAt time.Time
 	SaidAt    time.Time
-	Stopping  bool // it drains, and takes no account
-	This      bool // it shows this page
+	Stopping  bool // draining: takes no accounts
+	This      bool // serves this page
 	Accounts  []RunnerAccount
 }
 
-// RunnerAccount is what a runner does with an account.
+// RunnerAccount is an account on a runner.
 type RunnerAccount struct {
 	Account string
 	Role    string // active or standby
-	Head    int64  // the newest row of its ledger
-	Lag     uint64 // rows of the events stream that a standby has not folded yet
+	Head    int64  // last row of its ledger
+	Lag     uint64 // rows of the events stream that a standby has not applied yet
 	Lease   bool
 	Ready   bool // a standby that could run the account at once
-	Borrows bool // a command that has the account for itself
+	Borrows bool // a command that has borrowed the account
 
-	Settings string // a hash of the account's settings and schedules
+	Settings string // hash of the account's settings and schedules
 }
 
-// runnersView is the runners of the accounts that a person may see.
+// runnersView lists the runners of the visible accounts.
 type runnersView struct {
 	Rows    []Runner
-	Unknown string // why the others cannot be shown
+	Unknown string // why other runners cannot be shown
 }
 
 func (s *Server) runners(w http.ResponseWriter, r *http.Request, x session) {

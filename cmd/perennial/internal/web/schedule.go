@@ -1,4 +1,4 @@
-// Schedules: their list, and one of them with its next slots, its past ones and its plan.
+// The list of schedules, and the page of one with its next and past runs and its plan.
 
 package web
 
@@ -33,44 +33,44 @@ type scheduleView struct {
 	schedules.Status
 
 	Rules    []plans.Rule
-	Approval *approval // the plan that needs one
+	Approval *approval // the plan that needs approval
 	Next     []nextSlot
 	Runs     []*schedules.Run
 	Currency string
-	Planned  bool // the plan is asked for
+	Planned  bool // the page asked for a plan
 	Plan     Made[plans.Plan]
 	Change   *planChange
 	Skipped  *skippedView
 }
 
-// skippedView are the proxies that the last run skipped and that are still due.
+// skippedView lists the proxies that the last run skipped and that are still due.
 type skippedView struct {
 	Run  *schedules.LastRun
 	Rows []ledger.Proxy // the first of them
 	All  int
 }
 
-// Pending reports whether the page has to be looked at again.
+// Pending reports whether the page must be reloaded for its data.
 func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
-// approval is what a plan that needs an approval renews.
+// approval is what a plan that needs approval renews.
 type approval struct {
 	Rows []plans.Included // the first of them
 	All  int
 	Cost string
 }
 
-// approvalShown is how many proxies of a plan that needs an approval are listed.
+// approvalShown limits the proxies listed of a plan that needs approval.
 const approvalShown = 200
 
-// nextSlot is one in the schedule's zone and in UTC.
+// nextSlot is a scheduled time in the schedule's zone and in UTC.
 type nextSlot struct {
 	At   time.Time
 	Here string
 }
 
 const (
-	// planWithin bounds a change that plans: a table of proxies that is old is listed first.
+	// planWithin limits a change that plans. An outdated table of proxies is listed first.
 	planWithin = 20 * time.Second
 	nextShown  = 5
 	slotsShown = 20
@@ -117,7 +117,7 @@ func (s *Server) schedule(q accountRequest) {
 	s.show(q, "schedule", "Schedule "+name, &v)
 }
 
-// skippedBy are the proxies that a schedule's last run skipped; nil where it skipped none.
+// skippedBy returns the proxies that a schedule's last run skipped, or nil for none.
 func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView, error) {
 	run, err := schedules.ReadLastRun(ctx, a.Ledger(), one)
 	if err != nil || run == nil || run.Result.Skipped == 0 {
@@ -140,21 +140,21 @@ func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView
 func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	slots, zone, err := one.Slots(now, nextShown)
 	if err != nil {
-		return // a configuration is checked when it is read
+		return // configurations are validated when read
 	}
 	for _, at := range slots {
 		v.Next = append(v.Next, nextSlot{at, at.In(zone).Format("Mon 2006-01-02 15:04:05 MST")})
 	}
 }
 
-// approvalOf are the proxies of a plan, those that expire first in front; nil where the plan
-// has no row any longer.
+// approvalOf returns the proxies of a plan, the first to expire first. It returns nil if
+// the plan's row is gone.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
 	slots, err := l.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
-	f, err := l.Plan(ctx, slots[0]) // the first holds the commands
+	f, err := l.Plan(ctx, slots[0]) // the first row holds the commands
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -163,20 +163,20 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, 
 	return &approval{All: len(all), Rows: all[:min(len(all), approvalShown)], Cost: plans.EstimateText(all, currency)}, cmp.Or(err, errCurrency)
 }
 
-// planChange is how a plan differs from the last one of its schedule.
+// planChange is the difference between a plan and its schedule's last one.
 type planChange struct {
-	Since             time.Time // the slot of the last one
+	Since             time.Time // scheduled time of the last plan
 	Added, Gone       []string  // the first proxies of each
 	AddedAll, GoneAll int
-	Dearer, Cheaper   int // of those in both, against what a proxy of its command was expected to cost on average
+	Dearer, Cheaper   int // proxies in both, compared with their command's average expected cost
 	Before            fact.Sum
-	By                fact.Cents // by how much it costs more; not known where a price of either is not
+	By                fact.Cents // cost increase; unknown if a price is unknown
 }
 
-// changedShown is how many proxies a difference names.
+// changedShown limits the proxies named in a difference.
 const changedShown = 50
 
-// changeOf compares a plan with the last one that has a row; nil where there is none.
+// changeOf compares a plan with the last one that has a row, or returns nil.
 func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan) *planChange {
 	slots, err := l.SlotsOf(ctx, plan.Schedule, slotsShown)
 	if err != nil {
@@ -185,7 +185,7 @@ func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan) *planChang
 	for _, slot := range slots {
 		last, err := l.Plan(ctx, slot)
 		if err != nil {
-			continue // it was missed, or archived
+			continue // missed, or archived
 		}
 		x := &planChange{Since: slot.At, Before: plans.SumOf(plans.PlannedProxies(last))}
 		if now := plan.Estimate(); now.Lacks+x.Before.Lacks == 0 {

@@ -1,4 +1,4 @@
-// Server: what the pages are made of, and their addresses.
+// The HTTP server of the web UI: its dependencies and routes.
 
 package web
 
@@ -20,42 +20,42 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Account is an account as the pages see it.
+// Account is an account for the web UI.
 type Account interface {
-	// AccountName is its name in the configuration.
+	// AccountName returns the name in the configuration.
 	AccountName() string
-	// Ledger is this process's, of a standby too.
+	// Ledger returns this process's ledger, also on a standby.
 	Ledger() *ledger.Ledger
-	// Role is active or standby.
+	// Role returns active or standby.
 	Role() string
-	// Health are the things that the account depends on.
+	// Health returns the account's health checks.
 	Health() []Check
-	// Schedules are those of the account's configuration, and ReadList reads the lists of
-	// proxies that they name.
+	// Schedules returns the configured schedules. ReadList reads the proxy lists that they
+	// name.
 	Schedules() []plans.Schedule
 	ReadList(name string) ([]byte, error)
-	// Ask asks a verb of the account's service, wherever its runner is; the request's
-	// fields by and reason are the person's.
+	// Ask calls a verb of the account's service on any runner. The request's fields by and
+	// reason are the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
 	Letters
-	// Webhooks are those of the account.
+	// Webhooks returns the account's webhooks.
 	Webhooks() Webhooks
-	// Reveal reads a proxy's credentials from the provider, by this process.
+	// Reveal reads a proxy's credentials from the provider in this process.
 	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
 }
 
-// Letters are the commands of an account that could not be read.
+// Letters reads and requeues an account's dead letters.
 type Letters interface {
-	// Letters are those after a sequence.
+	// Letters yields the dead letters after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
-	// Letter is one of them; ErrNoLetter for none.
+	// Letter returns one dead letter, or ErrNoLetter.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
-	// Requeue publishes a corrected command in the place of a dead letter, in a person's name,
-	// if an arriving one would be taken.
+	// Requeue publishes a corrected command in place of a dead letter, in a person's name.
+	// It refuses a command that the intake would refuse.
 	Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error
 }
 
-// Check is one thing that an account depends on.
+// Check is the health of one of an account's dependencies.
 type Check struct {
 	Name   string
 	OK     bool
@@ -63,35 +63,36 @@ type Check struct {
 	Detail string
 }
 
-// Config is what the pages are made of.
+// Config configures a [Server].
 type Config struct {
 	Accounts []Account
 	Key      []byte // of [Key]
-	// Tokens are those who may sign in with a token; called at each login, and for each request of a session that a token began.
+	// Tokens returns the entries of the tokens file. It is called at each login, and at
+	// each request of a session begun with a token.
 	Tokens   func() ([]Token, error)
-	Identity Identity // of people whom a proxy in front names
+	Identity Identity // people named by a proxy
 	Runners  func(ctx context.Context) ([]Runner, error)
-	// ServesHost reports whether pages are served under a name.
+	// ServesHost reports whether a host name is served.
 	ServesHost func(host string) bool
 	Clock      func() time.Time
 	Log        *logrus.Entry
 	Version    string
 }
 
-// Server serves the pages. It is an http.Handler.
+// Server serves the pages. It implements http.Handler.
 type Server struct {
 	Config
 	sessions *sessions
 	logins   *rate.Limiter
 	reveals  *rate.Limiter
-	patterns []string // of all that is served
+	patterns []string // all routes
 	handler  http.Handler
 	figures  *figures
 	live     openPages
 }
 
-// Logins that fail are as many in a row, and then one every so often, for everybody together:
-// a token has 256 random bits, and a link more.
+// The rate limit of failed logins, shared by everybody. A token has 256 random bits, and a
+// link more.
 const (
 	loginsInARow = 10
 	loginEvery   = 2 * time.Second
@@ -100,7 +101,7 @@ const (
 //go:embed templates/*.html static/*
 var embedded embed.FS
 
-// New makes the pages.
+// New returns a Server.
 func New(c Config) *Server {
 	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), figures: newFigures(c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
 	s.reveals = rate.NewLimiter(rate.Every(revealEvery), revealsInARow)
@@ -109,7 +110,7 @@ func New(c Config) *Server {
 		s.patterns = append(s.patterns, pattern)
 		mux.HandleFunc(pattern, h)
 	}
-	static, _ := fs.Sub(embedded, "static") // it is there: it was compiled in
+	static, _ := fs.Sub(embedded, "static") // cannot fail: it is compiled in
 	handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	handle("GET /static/vendor/{file}", serveVendored)
 	handle("GET /login", s.loginPage)
@@ -146,13 +147,13 @@ func New(c Config) *Server {
 	return s
 }
 
-// Close ends what is made in the background.
+// Close stops the background computations.
 func (s *Server) Close() { s.figures.close() }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// accountRequest is a request about one account, of a person who may see it.
+// accountRequest is a request about an account that the person may see.
 type accountRequest struct {
 	*http.Request
 
@@ -161,7 +162,7 @@ type accountRequest struct {
 	account Account
 }
 
-// account is an account that a person may see, by name; nil for any other.
+// account returns an account that a person may see, or nil.
 func (s *Server) account(p Person, name string) Account {
 	for _, a := range s.Accounts {
 		if a.AccountName() == name && p.MaySee(name) {
@@ -171,7 +172,7 @@ func (s *Server) account(p Person, name string) Account {
 	return nil
 }
 
-// ofAccount is a handler of what is asked of one account.
+// ofAccount wraps a handler for requests about one account.
 func (s *Server) ofAccount(page func(accountRequest)) http.HandlerFunc {
 	return s.signedIn(func(w http.ResponseWriter, r *http.Request, x session) {
 		a := s.account(x.Person, r.PathValue("account"))
@@ -183,25 +184,25 @@ func (s *Server) ofAccount(page func(accountRequest)) http.HandlerFunc {
 	})
 }
 
-// view is what every page shows around its own content.
+// view is the data of the frame around every page.
 type view struct {
 	Title    string
 	Section  string // of the navigation
 	Person   Person
 	Form     string // the form token
-	ByHeader bool   // a proxy in front has signed the person in, and signs out
+	ByHeader bool   // a proxy signed the person in, and signs out
 	Accounts []string
-	Account  string // the page's, "" for all
+	Account  string // the page's account, "" for all
 	Pages    []pageLink
 	Standby  bool
-	Alone    string // why it is not known whether another runner has the account; "" where it is
-	Paused   string // what is paused of the account, and why; "" for nothing
+	Alone    string // why other runners are unknown; "" if they are known
+	Paused   string // what is paused and why; "" for nothing
 	CanAct   bool
-	Command  string // the command that does the same as a change
+	Command  string // the equivalent command of a change
 	Now      time.Time
 	Version  string
-	Edition  string // what the page is made of: compared with that of /changes
-	Pending  bool   // a figure is being made for the first time: the page has to be looked at again
+	Edition  string // the state shown, compared with that of /changes
+	Pending  bool   // a figure is not ready: reload the page
 	Data     any
 }
 
@@ -211,7 +212,7 @@ type pageLink struct {
 	Badge             string
 }
 
-// navigation is the same on every page of an account.
+// navigation returns the links for every page of an account.
 func (s *Server) navigation(ctx context.Context, p Person, account string) []pageLink {
 	a := s.account(p, account)
 	if a == nil {
@@ -228,12 +229,12 @@ func (s *Server) navigation(ctx context.Context, p Person, account string) []pag
 	return all
 }
 
-// sectionOf is the part of the navigation that a page without a link of its own is in.
+// sectionOf maps pages without a link to their section of the navigation.
 var sectionOf = map[string]string{
 	"reviews": "attention", "answered": "attention", "dead": "attention", "letter": "attention", "operation": "operations", "schedule": "schedules", "proxy": "proxies", "revealed": "proxies", "statement": "money",
 }
 
-// page writes a page whole, or an error: a template that fails half way shows nothing.
+// page writes a complete page, or an error. A template that fails shows nothing.
 func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
 	v.Pages = s.navigation(r.Context(), v.Person, v.Account)
 	var out bytes.Buffer
@@ -249,7 +250,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code 
 	}
 }
 
-// view is the frame of a page for a session.
+// view returns the frame of a page for a session.
 func (s *Server) view(x session, title, section string) view {
 	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version, Edition: x.edition}
 	if x.ID != "" {
@@ -280,7 +281,7 @@ func (s *Server) showAs(q accountRequest, name, title string, code int, data any
 		if v.Standby && !c.OK && strings.HasPrefix(c.Name, "nats") {
 			v.Alone = c.Detail
 		}
-		if c.Name == "paused" && !c.OK && v.Section != "overview" { // which shows every problem
+		if c.Name == "paused" && !c.OK && v.Section != "overview" { // the overview shows every problem
 			v.Paused = "The account is " + c.Detail
 		}
 	}
@@ -292,7 +293,7 @@ func (s *Server) showAs(q accountRequest, name, title string, code int, data any
 
 const roleStandby = "standby"
 
-// fail writes a page that says what went wrong.
+// fail writes a page with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, x session, code int, text string, err error) {
 	if err != nil {
 		s.Log.WithError(err).WithField("page", r.URL.Path).Debug("a page failed")
@@ -302,7 +303,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, x session, code in
 	s.page(w, r, "failed", code, v)
 }
 
-// broken is fail for a ledger that cannot be read.
+// broken writes an error page for a ledger that cannot be read.
 func (s *Server) broken(q accountRequest, err error) {
 	s.fail(q.to, q.Request, q.session, http.StatusInternalServerError, "This cannot be read now: "+err.Error(), err)
 }

@@ -1,5 +1,4 @@
-// Sessions and one-time links: who is signed in, proven by a key that only the runner's
-// user can read.
+// Sessions and one-time links, signed with a key that only the runner's user can read.
 
 package web
 
@@ -23,44 +22,43 @@ import (
 	"perennial/ledger/files"
 )
 
-// Role is what a person may do on the pages.
+// Role is what a person may do in the web UI.
 type Role string
 
 // The roles. An operator may do what a viewer may.
 const (
-	Viewer   Role = "viewer"   // look
-	Operator Role = "operator" // look and change
+	Viewer   Role = "viewer"   // read only
+	Operator Role = "operator" // read and change
 )
 
-// Person is who is signed in.
+// Person is a signed-in person.
 type Person struct {
 	Name     string   `json:"name"`
 	Role     Role     `json:"role"`
 	Accounts []string `json:"accounts,omitempty"` // empty: all
 }
 
-// MaySee reports whether an account is the person's to look at.
+// MaySee reports whether the person may see an account.
 func (p Person) MaySee(account string) bool {
 	return len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)
 }
 
-// MayChange reports whether the person may change something of an account.
+// MayChange reports whether the person may change an account.
 func (p Person) MayChange(account string) bool { return p.Role == Operator && p.MaySee(account) }
 
 const (
 	// sessionLife is how long a login lasts.
 	sessionLife = 12 * time.Hour
-	// LinkLife is how long a one-time link can be used.
+	// LinkLife is how long a one-time link is valid.
 	LinkLife = 5 * time.Minute
 	// keyBytes is the length of the key that signs sessions and links.
 	keyBytes = 32
 )
 
-// ErrKey says that the key file does not hold a key.
+// ErrKey reports a file without a valid key.
 var ErrKey = errors.New("the key of the pages cannot be used: remove the file, and the next start of `perennial run` makes one; everybody signs in again")
 
-// Key reads the key of a data directory's pages, and with make makes it where there is
-// none. The file has mode 0600.
+// Key reads the key of the web UI. With makeIt it creates a missing file, with mode 0600.
 func Key(path string, makeIt bool) ([]byte, error) {
 	text, err := files.Read(path, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) && makeIt {
@@ -86,20 +84,20 @@ func Key(path string, makeIt bool) ([]byte, error) {
 	return key, nil
 }
 
-// session is what a cookie carries.
+// session is the content of a session cookie.
 type session struct {
 	Person
 
 	ID      string    `json:"id"`
 	Expires time.Time `json:"expires"`
-	Token   string    `json:"token,omitempty"` // the hash of the one that began it
+	Token   string    `json:"token,omitempty"` // hash of the token that began it
 
-	before   string // the id of the period before, of a session that a header begins
+	before   string // previous period's id, if a header began the session
 	byHeader bool
 	edition  string // from before this request was answered
 }
 
-// link is what a one-time link carries.
+// link is the content of a one-time link.
 type link struct {
 	Person
 
@@ -107,7 +105,7 @@ type link struct {
 	Issued time.Time `json:"issued"`
 }
 
-// Texts are signed with what they are for, so that none serves as another.
+// Purposes of signed texts. A text signed for one purpose is invalid for another.
 const (
 	forSession = "perennial session"
 	forLink    = "perennial link"
@@ -127,7 +125,7 @@ func sign(key []byte, purpose string, v any) string {
 	return base64.RawURLEncoding.EncodeToString(data) + "." + base64.RawURLEncoding.EncodeToString(mac(key, purpose, data))
 }
 
-// maxSigned bounds what is decoded.
+// maxSigned limits the text to decode.
 const maxSigned = 8 << 10
 
 func verify(key []byte, purpose, text string, v any) bool {
@@ -143,31 +141,31 @@ func verify(key []byte, purpose, text string, v any) bool {
 	return json.Unmarshal(data, v) == nil
 }
 
-// Link is a one-time code that signs a person in, for [LinkLife] from now.
+// Link returns a one-time code that signs a person in, valid for [LinkLife] from now.
 func Link(key []byte, p Person, now time.Time) string {
 	return sign(key, forLink, link{p, rand.Text(), now.UTC()})
 }
 
-// sessions knows which codes were used and which sessions have ended.
+// sessions records used codes and ended sessions.
 type sessions struct {
 	key     []byte
 	clock   func() time.Time
-	started time.Time // earlier codes are refused: this process does not know whether they were used
+	started time.Time // refuse earlier codes: this process does not know whether they were used
 
 	mu    sync.Mutex
-	spent map[string]time.Time // ids of links and ended sessions, until when they matter
+	spent map[string]time.Time // ids of used links and ended sessions, until they may be forgotten
 }
 
 func newSessions(key []byte, clock func() time.Time) *sessions {
 	return &sessions{key: key, clock: clock, started: clock(), spent: map[string]time.Time{}}
 }
 
-// begin is the cookie of a new session, by the hash of a token or by a link ("").
+// begin returns the cookie of a new session. token is a token's hash, or "" for a link.
 func (s *sessions) begin(p Person, token string) string {
 	return sign(s.key, forSession, session{Person: p, ID: rand.Text(), Expires: s.clock().Add(sessionLife).UTC(), Token: token})
 }
 
-// read is the session of a cookie; ok is false for none that lasts.
+// read returns the session of a cookie. ok is false if it is invalid or has ended.
 func (s *sessions) read(cookie string) (x session, ok bool) {
 	if !verify(s.key, forSession, cookie, &x) || !x.Expires.After(s.clock()) {
 		return session{}, false
@@ -185,7 +183,7 @@ func (s *sessions) end(x session) {
 	s.spend(x.ID, x.Expires)
 }
 
-// redeem is the person of a one-time code; the code is used up.
+// redeem returns the person of a one-time code and uses the code up.
 func (s *sessions) redeem(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +194,7 @@ func (s *sessions) redeem(code string) (p Person, ok bool) {
 	return x.Person, ok
 }
 
-// named is the person of a one-time code, which stays as it is.
+// named returns the person of a one-time code without using it.
 func (s *sessions) named(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +202,7 @@ func (s *sessions) named(code string) (p Person, ok bool) {
 	return x.Person, ok
 }
 
-// valid reads a code that was not used; under mu.
+// valid decodes an unused code. The caller holds mu.
 func (s *sessions) valid(code string) (x link, ok bool) {
 	if !verify(s.key, forLink, code, &x) {
 		return link{}, false
@@ -219,7 +217,7 @@ func (s *sessions) valid(code string) (x link, ok bool) {
 	return x, true
 }
 
-// spend notes an id until it does not matter any more, and forgets those of which that is so.
+// spend records an id until a time, and forgets ids whose time has passed.
 func (s *sessions) spend(id string, until time.Time) {
 	now := s.clock()
 	for id, until := range s.spent {
@@ -230,7 +228,7 @@ func (s *sessions) spend(id string, until time.Time) {
 	s.spent[id] = until
 }
 
-// formToken is what a form of a session carries, so that no other site's form is taken.
+// formToken returns the token of a session's forms, which other sites cannot know.
 func (s *sessions) formToken(x session) string {
 	return base64.RawURLEncoding.EncodeToString(mac(s.key, forForm, []byte(x.ID)))
 }

@@ -1,4 +1,5 @@
-// The tokens file: who may sign in with a token, and what as. It holds hashes alone.
+// The tokens file: people who may sign in with a token, and their roles. It holds only
+// hashes.
 
 package web
 
@@ -28,12 +29,12 @@ type Token struct {
 	SHA256   string   `yaml:"sha256"`             // of the token, in hexadecimal
 }
 
-// tokenPrefix tells a token from other secrets, where one is found.
+// tokenPrefix identifies a token found among other secrets.
 const tokenPrefix = "pwt_"
 
 const maxTokensFile = 1 << 20
 
-// personName is the name of a person: often an address of mail.
+// personName matches a person's name, often an email address.
 var personName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$`)
 
 func (t Token) check() error {
@@ -48,8 +49,8 @@ func (t Token) check() error {
 	return nil
 }
 
-// ReadTokens reads the tokens file, which only its owner may read; one that is not
-// there has none.
+// ReadTokens reads the tokens file, which only its owner may read. A missing file has no
+// tokens.
 func ReadTokens(path string) ([]Token, error) {
 	text, err := files.Read(path, maxTokensFile, onlyOwner)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +83,8 @@ func onlyOwner(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// AddToken makes a token, appends its hash to the file, and returns it: it is nowhere else.
+// AddToken creates a token, appends its hash to the file and returns it. The token is not
+// stored.
 func AddToken(path string, t Token) (token string, err error) {
 	token = tokenPrefix + rand.Text() + rand.Text()
 	t.SHA256 = hashOf(token)
@@ -115,7 +117,8 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// owner is whose token has a hash. Every entry is compared, whichever fits.
+// owner returns the person whose token has a hash. It compares every entry, even after a
+// match.
 func owner(all []Token, hash string) (p Person, ok bool) {
 	have := []byte(hash)
 	for _, t := range all {

@@ -1,5 +1,5 @@
-// What the pages serve of others, as it was published: vendor/SHA256SUMS has the versions
-// and the sums.
+// Third-party files, served as published. vendor/SHA256SUMS lists their versions and
+// checksums.
 
 package web
 
@@ -13,7 +13,7 @@ import (
 //go:embed vendor/*
 var vendored embed.FS
 
-// serveVendored serves a file of vendor/. Browsers keep it, and ask whether it is the same.
+// serveVendored serves a file of vendor/. Browsers cache and revalidate it.
 func serveVendored(w http.ResponseWriter, r *http.Request) {
 	name := "vendor/" + r.PathValue("file")
 	text, err := vendored.ReadFile(name)

@@ -1,4 +1,4 @@
-// Webhooks: how far each is, a test event, and a replay.
+// The webhooks page: lag, test events and replays.
 
 package web
 
@@ -13,16 +13,15 @@ import (
 	"perennial/cmd/perennial/internal/webhook"
 )
 
-// Webhooks are how the pages look after the webhooks of an account.
+// Webhooks gives access to an account's webhooks.
 type Webhooks interface {
-	// List are those of the configuration, and those that were taken out of it and still
-	// have a position.
+	// List returns the configured webhooks, and removed ones that still have a position.
 	List(ctx context.Context) ([]webhook.Status, error)
-	// Test sends a signed event, and says how it was answered; an error is an event that was
-	// not taken.
+	// Test sends a signed event and describes the reply. An error means that the event was
+	// not accepted.
 	Test(ctx context.Context, name string) (said string, err error)
-	// Replay delivers again from an event on, or from the first one since an instant, in a
-	// person's name.
+	// Replay delivers again from a sequence, or from the first event since an instant, in
+	// a person's name.
 	Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (said string, err error)
 }
 
@@ -44,7 +43,7 @@ func testWebhook(form func(string) string) (deed, []string, error) {
 	}, []string{"webhooks", "test", name}, nil
 }
 
-// replayWebhook reads from where a webhook delivers again: a sequence, or a day.
+// replayWebhook parses where to replay from: a sequence, or a day.
 func replayWebhook(form func(string) string) (deed, []string, error) {
 	name, from := form("id"), form("from")
 	var since time.Time

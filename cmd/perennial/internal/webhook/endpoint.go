@@ -1,4 +1,4 @@
-// One attempt: a signed POST, and the meaning of its reply.
+// One delivery attempt: a signed POST, and the meaning of its reply.
 
 package webhook
 
@@ -20,55 +20,56 @@ import (
 // Outcome is the result of an attempt.
 type Outcome string
 
-// The outcomes. All but the first are retried, or need an operator.
+// The outcomes. Attempts with any other outcome than Delivered are retried, or need
+// review.
 const (
 	Delivered   Outcome = "delivered"    // 2xx
 	Refused     Outcome = "refused"      // 4xx, or a redirect, which is not followed
 	RateLimited Outcome = "rate_limited" // 429
 	Failed      Outcome = "failed"       // 5xx
 	Unreachable Outcome = "unreachable"  // no reply in time, or no HTTP reply
-	Gone        Outcome = "gone"         // 410: nothing more is sent until the next start
+	Gone        Outcome = "gone"         // 410: the sink stops sending
 )
 
-// Outcomes lists all outcomes.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{Delivered, Refused, RateLimited, Failed, Unreachable, Gone}
 }
 
-// Reply is the stored part of a reply. Reason is for people, and quotes nothing from the
-// endpoint.
+// Reply is the recorded reply to an attempt. Reason is text for people, without text from
+// the endpoint.
 type Reply struct {
 	Outcome    Outcome
 	Status     int // HTTP status; 0: no reply
 	Reason     string
-	RetryAfter time.Duration // 0: not given
+	RetryAfter time.Duration // 0: none given
 	Took       time.Duration
 }
 
-// Endpoint is the destination of events.
+// Endpoint is the receiver of a webhook's events.
 type Endpoint struct {
 	URL       string
 	Secrets   Secrets
-	Timeout   time.Duration // per attempt, until the reply's status line
+	Timeout   time.Duration // of one attempt, up to the reply's status line
 	Transport http.RoundTripper
 	Clock     func() time.Time
 	UserAgent string
-	// Certificate says what is wrong with the endpoint's certificate, and what to do; ""
-	// if an error is about something else.
+	// Certificate explains a certificate error and what to do. It returns "" for other
+	// errors.
 	Certificate func(err error, now time.Time) string
 }
 
 const (
-	// replyMost bounds how much of a reply's body is read, and drainFor how long, so
-	// that its connection can be reused. Only the status line counts.
+	// replyMost limits how much of a reply's body is read, and drainFor how long. The body
+	// is discarded: reading it lets the connection be reused.
 	replyMost = 64 << 10
 	drainFor  = 100 * time.Millisecond
-	// retryAfterMost bounds the endpoint's Retry-After.
+	// retryAfterMost limits the wait that an endpoint may ask for.
 	retryAfterMost = time.Hour
 	contentType    = "application/cloudevents+json"
 )
 
-// NewTransport makes the transport of an endpoint, for concurrency attempts at once.
+// NewTransport returns a transport for the given number of parallel attempts.
 func NewTransport(concurrency int) *http.Transport {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -80,11 +81,11 @@ func NewTransport(concurrency int) *http.Transport {
 	}
 }
 
-// Host returns the endpoint's name for logs and tables: its path and query may contain a
-// token.
+// Host returns the endpoint's scheme and host for logs and tables. Its path and query may
+// hold a token.
 func (e Endpoint) Host() string { return Host(e.URL) }
 
-// Host returns scheme and host of an address.
+// Host returns an address's scheme and host.
 func Host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -93,7 +94,7 @@ func Host(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (e Endpoint) Close() {
 	if t, ok := e.Transport.(*http.Transport); ok {
 		t.CloseIdleConnections()
@@ -113,7 +114,7 @@ func (e Endpoint) Send(ctx context.Context, id string, body []byte) (r Reply) {
 	request.Header.Set("Content-Type", contentType)
 	request.Header.Set("User-Agent", e.UserAgent)
 	e.Secrets.sign(request.Header, id, began, body)
-	response, err := e.Transport.RoundTrip(request) // http.Client would follow redirects, and its errors contain the address
+	response, err := e.Transport.RoundTrip(request) // not http.Client, which follows redirects and puts the address in errors
 	if err != nil {
 		return Reply{Outcome: Unreachable, Reason: e.why(ctx, err)}
 	}
@@ -123,7 +124,7 @@ func (e Endpoint) Send(ctx context.Context, id string, body []byte) (r Reply) {
 	return e.read(response)
 }
 
-// read returns the meaning of a reply.
+// read interprets a reply.
 func (e Endpoint) read(response *http.Response) Reply {
 	status := response.StatusCode
 	r := Reply{Status: status, Reason: strings.TrimSpace(fmt.Sprintf("HTTP %d %s", status, http.StatusText(status)))}
@@ -147,7 +148,7 @@ func (e Endpoint) read(response *http.Response) Reply {
 	return r
 }
 
-// retryAfter parses the header's two forms; 0 for anything else.
+// retryAfter parses both forms of the header. It returns 0 for anything else.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
 		return min(time.Duration(seconds)*time.Second, retryAfterMost)
@@ -158,8 +159,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// why returns why there was no reply. Errors of net/http may quote the endpoint; only
-// network and certificate errors are repeated.
+// why says why there was no reply. It repeats only network and certificate errors, because
+// others of net/http may quote the endpoint.
 func (e Endpoint) why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Sprintf("no reply within %s", e.Timeout)

@@ -1,5 +1,4 @@
-// Where a webhook continues: at its stored position, or at the last point that a cut
-// history still shares with it.
+// The place where a webhook's delivery continues, also after its history was cut.
 
 package webhook
 
@@ -11,13 +10,13 @@ import (
 	"perennial/queue/positions"
 )
 
-// Where a webhook without a position begins.
+// Where a new webhook begins.
 const (
-	FromNow   = "now"   // with events after its first start
-	FromStart = "start" // with the first event on the stream
+	FromNow   = "now"   // with events from its first start on
+	FromStart = "start" // with the first event in the stream
 )
 
-// open reads or creates the position, and finds the event to continue after.
+// open reads or creates the position, and finds the place from which to read events.
 func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64, err error) {
 	s.written.Store(0) // a recreated bucket begins with revision 1
 	p, revision, err = s.Positions.Load(ctx)
@@ -40,8 +39,8 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin returns the first position of a webhook. A position that this process knew was
-// lost with its bucket; it is restored.
+// begin returns the position of a webhook without a stored one. A position that this
+// process knows was lost with its bucket, and delivery continues there.
 func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	if s.last != nil {
 		s.Log.Warn("the webhook's position is gone from NATS, and is written again")
@@ -64,10 +63,9 @@ func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
 	return p, nil
 }
 
-// place returns the position up to which the account's history equals what was
-// delivered. After a restore that lost rows, other events have their sequences. Delivery
-// continues after the newest common mark, because each row's hash covers all earlier
-// ones.
+// place returns the position up to which the account's history is the one delivered. After
+// a restore that lost rows, new rows reuse their sequences. Delivery then continues after
+// the newest common mark. A row's hash covers all rows before it.
 func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
@@ -78,7 +76,7 @@ func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Posit
 			return true, nil
 		}
 		hash, found, err := s.Events.HashAt(ctx, m.Seq)
-		if err == nil && !found { // removed by an archive: no sign of another history
+		if err == nil && !found { // archived: no sign of another history
 			return m.Seq <= last, nil
 		}
 		return hash == m.Hash, err
@@ -98,7 +96,7 @@ func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Posit
 	return s.cutTo(p, positions.Mark{}), nil
 }
 
-// cutTo returns to a mark: what was delivered after it belongs to another history.
+// cutTo goes back to a mark. Events delivered after it belong to another history.
 func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position {
 	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
 		Warn("the account's history is another one after this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
@@ -106,8 +104,8 @@ func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position 
 	return positions.Position{Mark: m, Read: m, Marks: marks}
 }
 
-// marksBehind keeps the oldest mark of each power of two of distance. Some forty reach
-// back over any journal.
+// marksBehind thins out the older marks. It keeps the oldest mark of each power-of-two
+// distance, and about forty marks cover any journal.
 func marksBehind(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark
 	taken := map[int]bool{}

@@ -15,19 +15,20 @@ import (
 )
 
 const (
-	// Bounds of the wait between attempts for one event: full jitter, doubling.
+	// The wait between attempts for one event has full jitter and doubles from retryFirst
+	// up to retryMost.
 	retryFirst, retryMost = time.Second, 5 * time.Minute
-	// retryLeast is the minimum wait, whatever the jitter.
+	// retryLeast is the shortest wait, however small the jitter.
 	retryLeast = 50 * time.Millisecond
-	// saveEvery is the minimum interval between writes of the position.
+	// saveEvery is the shortest interval between writes of the position.
 	saveEvery = time.Second
 	// stopGrace is how long a stopping sink waits for attempts in progress.
 	stopGrace = 5 * time.Second
-	// stuckAfter is how many failed attempts for one event are logged.
+	// stuckAfter is the number of failed attempts for one event before a log entry.
 	stuckAfter = 3
 )
 
-// errHistory says that an event does not follow the previous one.
+// errHistory reports an event that does not follow the previous one.
 var errHistory = errors.New("the account's history was changed while it was read")
 
 // attempt is a finished attempt.
@@ -42,21 +43,21 @@ type saved struct {
 	err      error
 }
 
-// round is the state of one session; only the goroutine of run uses it.
+// round is the state of one session. Only the goroutine of run uses it.
 type round struct {
 	*Sink
 
 	window  *window
-	resumed positions.Position // the session's first position
-	skip    map[uint64]bool    // undelivered events up to resumed.Read
+	resumed positions.Position // position at the start of the session
+	skip    map[uint64]bool    // undelivered events up to resumed.Read; the others are delivered
 
 	send     context.Context //nolint:containedctx // of the attempts, which outlive a stop for a moment
 	cut      context.CancelFunc
 	attempts chan attempt
 	sending  int
-	repeats  int       // attempts in progress that are not first ones
-	quiet    time.Time // until when the endpoint asked to wait
-	stuck    int       // events with stuckAfter failed attempts
+	repeats  int       // retries among them
+	quiet    time.Time // the endpoint asked for no attempts until then
+	stuck    int       // events with stuckAfter attempts
 
 	stored   positions.Position
 	revision uint64
@@ -75,7 +76,7 @@ func newRound(s *Sink, p positions.Position, revision uint64) *round {
 	return r
 }
 
-// run delivers until ctx ends or the session must restart.
+// run delivers events until ctx ends or the session must restart.
 func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-chan error) (err error) {
 	r.send, r.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.cut()
@@ -116,7 +117,8 @@ func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-cha
 	return err
 }
 
-// take takes an event that was read. An event without a row's sequence is foreign.
+// take accepts an event from the stream. An event without a journal sequence was published
+// by another program.
 func (r *round) take(e events.Event) error {
 	mark, before := positions.Mark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
 	if e.StreamSeq > before.Seq+1 {
@@ -139,7 +141,7 @@ func (r *round) take(e events.Event) error {
 	return nil
 }
 
-// dispatch starts as many attempts as allowed.
+// dispatch starts attempts, up to the concurrency limit.
 func (r *round) dispatch() {
 	now := r.Clock()
 	for r.sending < r.Concurrency && !r.quiet.After(now) {
@@ -154,7 +156,8 @@ func (r *round) dispatch() {
 	}
 }
 
-// roomForRepeat reserves half of the slots for first attempts.
+// roomForRepeat reports whether a retry may start. Half of the slots are kept for first
+// attempts.
 func (r *round) roomForRepeat() bool { return r.repeats < (r.Concurrency+1)/2 }
 
 // attempted handles the reply to an attempt.
@@ -186,7 +189,7 @@ func (r *round) attempted(a attempt) error {
 	if a.reply.Outcome == RateLimited || a.reply.Status == statusUnavailable {
 		r.quiet = later(r.quiet, now.Add(a.reply.RetryAfter))
 	}
-	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // events that occupied a slot for long wait longer
+	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // after long attempts, wait longer
 	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x), held)), a.reply.Reason)
 	if x.attempts == stuckAfter {
 		if r.stuck++; r.stuck == 1 {
@@ -196,7 +199,7 @@ func (r *round) attempted(a attempt) error {
 	return nil
 }
 
-// statusUnavailable is the other status whose Retry-After concerns the whole endpoint.
+// statusUnavailable, like 429, has a Retry-After for the whole endpoint.
 const statusUnavailable = 503
 
 func later(a, b time.Time) time.Time {
@@ -214,7 +217,7 @@ func (r *round) delay(x *event) time.Duration {
 	return max(time.Duration(r.Random()*float64(x.delays.Next())), retryLeast)
 }
 
-// untilNext returns how long nothing is due.
+// untilNext returns the time until the next attempt is due.
 func (r *round) untilNext() time.Duration {
 	next := r.Clock().Add(time.Hour)
 	if r.dirty && !r.saving {
@@ -224,7 +227,7 @@ func (r *round) untilNext() time.Duration {
 	if len(r.window.fresh)+len(r.window.proven) > 0 {
 		due = r.quiet
 	} else if !r.roomForRepeat() {
-		due = time.Time{} // the end of an attempt makes room
+		due = time.Time{} // wait for an attempt to end
 	}
 	if r.sending < r.Concurrency && !due.IsZero() && later(due, r.quiet).Before(next) {
 		next = later(due, r.quiet)
@@ -232,8 +235,8 @@ func (r *round) untilNext() time.Duration {
 	return max(next.Sub(r.Clock()), time.Millisecond)
 }
 
-// position returns the position to store. ok is false until the session has read as far
-// as the previous position: an earlier one would know less about deliveries.
+// position returns the position to store. ok is false until the session has read up to its
+// resumed position. An earlier write would forget which events are delivered.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = marksBehind(r.stored.Marks, r.stored.Mark, p.Seq)
@@ -285,8 +288,9 @@ func (r *round) show() {
 	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
 }
 
-// end handles the replies in progress, starts nothing more, and writes the position.
-// stopped says why only a later start continues; "" if any run does.
+// end waits for the attempts in progress, starts no new ones, and writes the position.
+// stopped is the reason if only a later start continues delivery. "" means that any run
+// does.
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()
@@ -298,7 +302,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 			}
 		case x := <-r.saves:
 			if r.wasSaved(x) != nil {
-				return // another client owns it now
+				return // another client owns the position now
 			}
 		}
 	}
@@ -317,7 +321,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 	r.last = &p
 }
 
-// abandon cancels attempts in progress without waiting for replies.
+// abandon cancels the attempts in progress without waiting for replies.
 func (r *round) abandon() {
 	r.cut()
 	for r.sending > 0 {

@@ -1,4 +1,4 @@
-// The signing secrets and the signature headers (Standard Webhooks, "Signature scheme").
+// The signing secrets, and the signature headers (Standard Webhooks, "Signature scheme").
 
 package webhook
 
@@ -23,18 +23,19 @@ const (
 
 const (
 	secretPrefix = "whsec_"
-	// secretLeast and secretMost bound a key, in bytes, by Standard Webhooks.
+	// secretLeast and secretMost are the key lengths that Standard Webhooks allows, in
+	// bytes.
 	secretLeast, secretMost = 24, 64
-	// secretsMost is how many secrets sign at once: the new and the old one.
+	// secretsMost is the number of secrets that sign at once: the new and the old one.
 	secretsMost = 2
 )
 
-// Secrets are the keys that sign each event: one, or two during a rotation. They print
-// as nothing.
+// Secrets are the keys that sign each event. There are two while receivers change to a new
+// one. Secrets never print.
 type Secrets struct{ keys [][]byte }
 
-// ParseSecrets parses one or two secrets, separated by spaces or lines. The error does
-// not repeat the text.
+// ParseSecrets parses one or two secrets, separated by white space. Its errors never
+// repeat the text.
 func ParseSecrets(text []byte) (Secrets, error) {
 	words := strings.Fields(string(text))
 	if len(words) == 0 {
@@ -56,14 +57,14 @@ func ParseSecrets(text []byte) (Secrets, error) {
 	return s, nil
 }
 
-// String names no secret.
+// String returns the number of secrets, never their values.
 func (s Secrets) String() string { return fmt.Sprintf("(%d secrets, not shown)", len(s.keys)) }
 
-// GoString names no secret.
+// GoString returns the same as String.
 func (s Secrets) GoString() string { return s.String() }
 
-// sign sets the headers of one attempt. The id is the event's and the same in every
-// attempt; time and signatures are the attempt's own.
+// sign sets the headers of one attempt. Every attempt has the event's id. Time and
+// signatures belong to this attempt.
 func (s Secrets) sign(header http.Header, id string, at time.Time, body []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(s.keys))

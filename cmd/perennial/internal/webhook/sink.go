@@ -1,4 +1,4 @@
-// A webhook's sink: its configuration, and its sessions.
+// A webhook's sink: its parts, and its sessions.
 
 package webhook
 
@@ -18,42 +18,42 @@ import (
 	"perennial/queue/positions"
 )
 
-// Status is a webhook as `webhooks list -o json` prints it, and a page shows it.
+// Status is a webhook as shown by `webhooks list -o json` and the web UI.
 type Status struct {
 	Name        string     `json:"name"`
 	Account     string     `json:"account"`
-	URL         string     `json:"url"` // scheme and host: the rest may be a secret
+	URL         string     `json:"url"` // scheme and host; the rest may be a secret
 	State       string     `json:"state"`
-	Seq         uint64     `json:"seq"`         // everything up to it is delivered
-	Lag         uint64     `json:"behind"`      // events that are not
-	Undelivered int        `json:"undelivered"` // of them, those that were read
+	Seq         uint64     `json:"seq"`         // all events up to it are delivered
+	Lag         uint64     `json:"behind"`      // events not yet delivered
+	Undelivered int        `json:"undelivered"` // events read and not yet delivered
 	LastError   string     `json:"last_error,omitempty"`
 	NextAttempt *time.Time `json:"next_attempt,omitempty"`
 }
 
-// Events is a sink's view of an account's history.
+// Events reads an account's history for a sink.
 type Events interface {
-	// Read yields the events from a sequence on, in order, and waits for more until ctx
-	// ends. It ends after an error.
+	// Read yields the events from a sequence on, in order. It waits for more until ctx
+	// ends, and stops after an error.
 	Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error]
-	// Ends returns the first event on the stream, and the last of the history.
+	// Ends returns the first event in the stream and the last of the history.
 	Ends(ctx context.Context) (first, last uint64, err error)
-	// HashAt returns the hash of an event of the history; found is false if neither
-	// ledger nor stream has it.
+	// HashAt returns the hash of an event. found is false if neither ledger nor stream
+	// holds it.
 	HashAt(ctx context.Context, seq uint64) (hash string, found bool, err error)
 }
 
 // Positions stores the position of one webhook.
 type Positions interface {
-	// Load reads the position; revision 0 means none.
+	// Load reads the position. Revision 0 means that there is none.
 	Load(ctx context.Context) (p positions.Position, revision uint64, err error)
-	// Save writes the position if it has this revision, and returns the new one.
-	// Otherwise it returns [queue.ErrWebhookMoved].
+	// Save writes the position if the stored one has this revision, and returns the new
+	// revision. Otherwise it returns [queue.ErrWebhookMoved].
 	Save(ctx context.Context, p positions.Position, revision uint64) (uint64, error)
 }
 
-// Sink delivers the events of an account to one endpoint. At most 1,000 events, or 32
-// MiB of them, are undelivered at once; later ones wait.
+// Sink delivers an account's events to one endpoint. It reads at most 1,000 undelivered
+// events, or 32 MiB, ahead of delivery.
 type Sink struct {
 	Name      string
 	Endpoint  Endpoint
@@ -61,12 +61,12 @@ type Sink struct {
 	Positions Positions
 	// Wants reports whether to deliver events of a type, such as "order.delivered".
 	Wants       func(eventType string) bool
-	Concurrency int    // concurrent attempts
+	Concurrency int    // parallel attempts
 	From        string // [FromNow] or [FromStart]
 	Clock       func() time.Time
 	Random      func() float64 // in [0, 1), for the waits between attempts
 	Log         *logrus.Entry
-	// Attempted is called after each attempt, if not nil.
+	// Attempted, if not nil, is called after each attempt.
 	Attempted func(Reply)
 
 	last    *positions.Position // last known position; used by Run only
@@ -82,9 +82,9 @@ type Sink struct {
 // Stats is the progress of a running sink.
 type Stats struct {
 	Running     bool
-	Read        uint64    // last event read
+	Read        uint64    // the last event read
 	Undelivered int       // undelivered events up to Read
-	Oldest      time.Time // time of the oldest undelivered event; zero: none
+	Oldest      time.Time // time of the oldest undelivered event; zero if none
 }
 
 // Stats returns the sink's progress.
@@ -100,8 +100,8 @@ func (s *Sink) setStats(x Stats) {
 	s.stats = x
 }
 
-// Written tells the sink the revision of its position in the bucket, whichever process
-// wrote it.
+// Written tells the sink the newest revision of its position, written by this process or
+// another.
 func (s *Sink) Written(revision uint64) {
 	s.prepare()
 	s.written.Store(revision)
@@ -114,18 +114,18 @@ func (s *Sink) Written(revision uint64) {
 func (s *Sink) prepare() { s.once.Do(func() { s.wake = make(chan struct{}, 1) }) }
 
 const (
-	// sessionFirst and sessionMost bound the wait after a failed session.
+	// sessionFirst and sessionMost limit the wait after a failed session.
 	sessionFirst = 250 * time.Millisecond
 	sessionMost  = 15 * time.Second
-	// positionTimeout bounds a read or write of the position.
+	// positionTimeout limits reading and writing a position.
 	positionTimeout = 10 * time.Second
 )
 
-// errGone ends a sink whose endpoint replied 410.
+// errGone stops a sink whose endpoint replied 410.
 var errGone = errors.New("the endpoint says that it is gone (HTTP 410)")
 
-// Run delivers until ctx ends. Only one sink per account may run at a time. After a 410
-// it delivers nothing more, even if it is run again.
+// Run delivers events until ctx ends. An account may run one sink at a time. After a 410
+// reply neither this run nor a later Run of this Sink delivers anything.
 func (s *Sink) Run(ctx context.Context) {
 	s.prepare()
 	defer s.setStats(Stats{})
@@ -152,7 +152,7 @@ func (s *Sink) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// session finds the position and delivers from there until an error.
+// session opens the position and delivers from there until something fails.
 func (s *Sink) session(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, positionTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (s *Sink) session(ctx context.Context) error {
 	return newRound(s, p, revision).run(ctx, events, ended)
 }
 
-// read passes on events until ctx ends or reading fails.
+// read passes events on until ctx ends or reading fails.
 func (s *Sink) read(ctx context.Context, from uint64, to chan<- events.Event) error {
 	for e, err := range s.Events.Read(ctx, from) {
 		if err != nil {

@@ -1,5 +1,5 @@
-// The undelivered events: which is sent next, and how far everything is delivered. It is
-// only state: nothing here waits or does I/O.
+// The window of undelivered events. It decides which event is sent next and how far all
+// events are delivered. It never waits and makes no calls.
 
 package webhook
 
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// windowEvents and windowBytes bound the undelivered events. At the bound nothing
-	// more is read until an event is delivered.
+	// windowEvents and windowBytes limit the undelivered events. At the limit the sink
+	// reads no more until some are delivered.
 	windowEvents = 1000
 	windowBytes  = 32 << 20
 )
@@ -28,8 +28,8 @@ type event struct {
 	positions.Mark
 
 	id    string
-	order string // events of one order are sent one at a time
-	prev  string // hash of the previous event in the journal
+	order string // events with the same order are sent one after the other
+	prev  string // hash of the previous journal row
 	at    time.Time
 	body  []byte
 
@@ -38,8 +38,8 @@ type event struct {
 	place    *list.Element
 }
 
-// parse reads what a delivery needs of an event. Events of one command have one order,
-// so that command.finished follows those of its operations. Events without a command are
+// parse extracts what delivery needs from an event. All events of a command share one
+// order, which puts command.finished after its operations' events. Other events are
 // ordered by their subject, such as a proxy, or by the account.
 func parse(e events.Event) (*event, error) {
 	var of struct {
@@ -63,23 +63,23 @@ func parse(e events.Event) (*event, error) {
 	return x, nil
 }
 
-// lane holds the undelivered events of one order; the first is sent next.
+// lane holds the undelivered events of one order. The first is sent next.
 type lane struct {
 	events []*event
-	due    time.Time // of the first, if it waits
+	due    time.Time // when the first event is due, if it waits
 }
 
-// window holds everything undelivered, and how far was read.
+// window holds all undelivered events and the read position.
 type window struct {
 	read        positions.Mark
 	undelivered *list.List // of *event, in journal order
 	bytes       int
 	lanes       map[string]*lane
-	fresh       []*lane // no attempt yet
-	proven      []*lane // last attempt delivered, so the next probably will
-	waiting     waiting // the first event failed and waits
-	repeats     []*lane // the first event has waited; fewest attempts first
-	turn        int     // counts the results of next
+	fresh       []*lane // lanes without an attempt so far
+	proven      []*lane // lanes whose last attempt succeeded: the next one probably does too
+	waiting     waiting // lanes whose first event failed and waits
+	repeats     []*lane // lanes due for a retry, fewest attempts first
+	turn        int     // number of events returned by next
 	lastError   string
 }
 
@@ -89,7 +89,7 @@ func newWindow(read positions.Mark) *window {
 
 func (w *window) full() bool { return w.undelivered.Len() >= windowEvents || w.bytes >= windowBytes }
 
-// pass notes an event that is not delivered to this webhook.
+// pass records an event that needs no delivery.
 func (w *window) pass(read positions.Mark) { w.read = read }
 
 // add adds an event to deliver.
@@ -107,10 +107,9 @@ func (w *window) add(x *event) {
 	}
 }
 
-// next returns the event to send next, nil if none is due. It is the first of its order,
-// and next returns no other of that order until it is delivered. First attempts go
-// before repeats, and repeats only if roomForRepeat: hanging events must not take every
-// slot.
+// next returns the event to send next, or nil if none is due. An order has one event in
+// progress at a time. First attempts go before retries. Retries also need room, because
+// slow ones would take every slot.
 func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	for len(w.waiting) > 0 && !w.waiting[0].due.After(now) {
 		if l, ok := heap.Pop(&w.waiting).(*lane); ok {
@@ -122,7 +121,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	switch newest := w.turn%2 == 1 && len(w.waiting)+len(w.repeats) > 0; {
 	case len(w.proven) > 0 && (w.turn%4 > 0 || len(w.fresh) == 0):
 		from = &w.proven
-	case newest && len(w.fresh) > 0: // alternate: many hanging new commands delay the next by only one attempt
+	case newest && len(w.fresh) > 0: // every other turn: many slow commands delay a new one by one attempt
 		at = len(w.fresh) - 1
 	case len(w.fresh) > 0:
 	case roomForRepeat && len(w.repeats) > 0:
@@ -136,7 +135,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	return x
 }
 
-// nextDue returns when the next waiting event is due; zero if none waits.
+// nextDue returns when the next waiting event is due, or zero if none waits.
 func (w *window) nextDue() time.Time {
 	switch {
 	case len(w.repeats) > 0:
@@ -147,7 +146,7 @@ func (w *window) nextDue() time.Time {
 	return time.Time{}
 }
 
-// delivered removes an event that next returned.
+// delivered removes a delivered event.
 func (w *window) delivered(x *event) {
 	w.undelivered.Remove(x.place)
 	w.bytes -= len(x.body)
@@ -160,14 +159,14 @@ func (w *window) delivered(x *event) {
 	w.proven = append(w.proven, l)
 }
 
-// failed schedules another attempt for an event that next returned.
+// failed schedules a retry of an event.
 func (w *window) failed(x *event, due time.Time, why string) {
 	l := w.lanes[x.order]
 	l.due, w.lastError = due, why
 	heap.Push(&w.waiting, l)
 }
 
-// oldest returns the time of the oldest undelivered event, zero if there is none.
+// oldest returns the time of the oldest undelivered event, or zero if there is none.
 func (w *window) oldest() time.Time {
 	if first, ok := w.first(); ok {
 		return first.at
@@ -184,7 +183,7 @@ func (w *window) first() (*event, bool) {
 	return x, ok
 }
 
-// position returns how far everything is delivered, and what after it is not.
+// position returns how far all events are delivered, and the undelivered ones after that.
 func (w *window) position() positions.Position {
 	p := positions.Position{Mark: w.read, Read: w.read}
 	if first, ok := w.first(); ok {
@@ -201,7 +200,7 @@ func (w *window) position() positions.Position {
 	return p
 }
 
-// waiting is a heap of lanes by the due time of their first event.
+// waiting is a heap of lanes by due time.
 type waiting []*lane
 
 func (w waiting) Len() int           { return len(w) }
