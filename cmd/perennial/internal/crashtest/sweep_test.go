@@ -72,10 +72,10 @@ func TestSweepsFromTheCommandLine(t *testing.T) {
 		code       int
 	}{
 		{"proxies retire px_2 px_nowhere --by ada", "px_nowhere", cli.ExitFailed},
-		{"proxies retire px_2 px_3 --by ada --reason moving", "sweeps let 2 more proxies expire", 0},
+		{"proxies retire px_2 px_3 --by ada --reason moving", "schedules let 2 more proxies expire", 0},
 		{"proxies retire px_2 --by ada", "nothing to change", 0},
 		{"proxies show px_2", "It is not renewed: it was retired", 0},
-		{"proxies retire px_3 --undo --by ada", "sweeps renew 1 more proxy again", 0},
+		{"proxies retire px_3 --undo --by ada", "schedules renew 1 more proxy again", 0},
 		{"proxies retire px_4 --by=", "needs a name", cli.ExitFailed},
 	} {
 		out, errs, code := w.cli(strings.Fields(c.args)...)
@@ -163,7 +163,7 @@ func TestTrap55ASweepThatCannotBeMadeIsNotReady(t *testing.T) {
     duration_days: 30
 `)
 	_, line := w.run()
-	waitForHTTP(t, line.HTTP+"/readyz", "schedule keep: the sweep of ")
+	waitForHTTP(t, line.HTTP+"/readyz", "schedule keep: the run of ")
 	waitForHTTP(t, line.HTTP+"/metrics", `perennial_sweep_failed{account="main",schedule="keep"} 1`)
 	waitForEvent(t, line.NATS, "sweep.failed", "")
 	for _, args := range []string{"sweep list", "status"} {
