@@ -1,4 +1,4 @@
-// `perennial proxies retire`: sweeps let the proxy expire.
+// `perennial proxies retire`, which makes schedules let a proxy expire.
 
 package cli
 

@@ -1,5 +1,5 @@
-// `perennial ledger reconcile` and `ledger record`: the books compared with the
-// provider, and what an operator books.
+// `perennial ledger reconcile`, which compares the books with the provider, and `ledger
+// record`, which books an operator's statement.
 
 package cli
 
@@ -52,10 +52,10 @@ func (a ledgerCommands) ledgerReconcile() *cobra.Command {
 	}
 }
 
-// reconcileNotice says what a reconciliation does meanwhile.
+// reconcileNotice says what a running reconciliation does.
 const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
 
-// reconcileNow asks the runner; without one it looks on its own.
+// reconcileNow asks the runner. If none answers, it compares the books itself.
 func (a ledgerCommands) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
@@ -66,8 +66,8 @@ func (a ledgerCommands) reconcileNow(ctx context.Context) (reconcile.Reconciliat
 	return a.reconcileAlone(ctx)
 }
 
-// reconcileAlone opens the ledger for reading and asks the provider with the
-// configured credentials. It writes nothing.
+// reconcileAlone opens the ledger for reading and asks the provider with the configured
+// credentials. It writes nothing.
 func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconciliation, err error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconci
 	return x, nil
 }
 
-// sameAccount refuses credentials that belong to another account than the ledger.
+// sameAccount refuses credentials of an account other than the ledger's.
 func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) error {
 	account, err := client.Account(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
 }
 
-// uncompared says why nothing can be said of the wallet.
+// uncompared says why the wallet could not be compared.
 func uncompared(x reconcile.Reconciliation) string {
 	if !x.Wallet.Late {
 		return "not compared: the cost of " + daemon.FirstFew(x.Wallet.Unknown) + " is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list"
@@ -200,7 +200,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	return c
 }
 
-// record books what a person says of money, and prints it.
+// record books an operator's statement about money and prints it.
 func (a *app) record(ctx context.Context, x desk.Recording) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
@@ -219,7 +219,7 @@ func (a *app) record(ctx context.Context, x desk.Recording) error {
 		fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 	}
 	r := done.Record
-	if r == nil { // a runner of an earlier version does not say
+	if r == nil { // a runner of an earlier version sends none
 		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 	}
 	what, more := "recorded", ""
@@ -232,8 +232,8 @@ func (a *app) record(ctx context.Context, x desk.Recording) error {
 	return err
 }
 
-// recordNow asks the runner. Where none is running it writes the ledger file
-// itself, under the lock of the data directory: there is one writer, always.
+// recordNow asks the runner. If none is running, it writes the ledger file under the lock of
+// the data directory, so there is always one writer.
 func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Changed, err error) {
 	if done, answered, err := askRunning(ctx, a, verbs.Record, x); answered {
 		return done, perhapsRecorded(err, x.ID)
@@ -283,8 +283,8 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 	return done, perhapsRecorded(err, x.ID)
 }
 
-// perhapsRecorded says how to try again where the record may be booked; not where it
-// was refused, which says what to do.
+// perhapsRecorded says how to try again if the record may be booked. A refusal already says
+// what to do.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
 	refused, ok := errors.AsType[*command.RefusedError](err)
