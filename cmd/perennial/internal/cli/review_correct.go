@@ -15,7 +15,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// reviewCorrect books the opposite of an answer, or the difference to it.
+// reviewCorrect books the reversal of an answer, or the difference to it.
 func (a reviewCommands) reviewCorrect() *cobra.Command {
 	x := desk.Recording{}
 	var charge, refund, confirm int64
@@ -60,8 +60,8 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	return c
 }
 
-// answerOf is the journal row of an operation's one answer, or of the last one for a line.
-// A command of one operation may be named in its place.
+// answerOf returns the journal row of an operation's only answer, or of the last answer for a
+// line. id may also name a command with one operation.
 func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 	return seq, nil
 }
 
-// operationOf is the id of an operation, or of a command's only one.
+// operationOf returns the id of an operation, or of a command's only operation.
 func operationOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
 	status, err := inspect.Brief(ctx, l, id, "")
 	switch {

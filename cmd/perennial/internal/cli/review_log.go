@@ -1,4 +1,4 @@
-// `perennial audit`: what people decided.
+// `perennial audit`, which shows what operators decided.
 
 package cli
 
@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// auditCommand is `audit`, and `reviews log` as it was called.
+// auditCommand is `audit`, formerly `reviews log`.
 func (a reviewCommands) auditCommand(name string) *cobra.Command {
 	var from, to string
 	c := &cobra.Command{

@@ -1,4 +1,4 @@
-// `perennial accounts rotate`: new credentials for the same account.
+// `perennial accounts rotate`, which configures new credentials for the same account.
 
 package cli
 
@@ -24,7 +24,7 @@ import (
 	"perennial/upstream"
 )
 
-// rotation is what `accounts rotate` does: new credentials for the same account.
+// rotation is one call of `accounts rotate`.
 type rotation struct {
 	app    *app
 	appID  string
@@ -35,7 +35,7 @@ type rotation struct {
 	account string
 }
 
-// RotationResult is what `accounts rotate` prints as JSON.
+// RotationResult is the JSON output of `accounts rotate`.
 type RotationResult struct {
 	Account    string `json:"account"`
 	OldAppID   string `json:"old_app_id"`
@@ -95,7 +95,7 @@ func (r *rotation) run(ctx context.Context) error {
 	return err
 }
 
-// load finds the account, and refuses where there is no file to change.
+// load finds the account and refuses if there is no configuration file to change.
 func (r *rotation) load() (err error) {
 	if r.config, r.account, err = r.app.configured(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r *rotation) load() (err error) {
 	return nil
 }
 
-// prove asks the provider whose the new key is.
+// prove asks the provider which account the new key belongs to.
 func (r *rotation) prove(ctx context.Context, secret string) error {
 	changed := *r.config.Accounts[r.account]
 	changed.AppID = r.appID
@@ -153,7 +153,7 @@ func (r *rotation) prove(ctx context.Context, secret string) error {
 	return err
 }
 
-// ledger opens the account's ledger; nil when there is none yet.
+// ledger opens the account's ledger. It returns nil if there is none yet.
 func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	path := r.config.LedgerPath(r.account)
 	if !config.Exists(path) {
@@ -162,8 +162,7 @@ func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	return ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 }
 
-// ambiguous counts the operations that may have been executed under an App ID
-// and have not ended.
+// ambiguous counts operations that may have been executed under an App ID and have not ended.
 func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err error) {
 	l, err := r.ledger(ctx)
 	if l == nil || err != nil {
@@ -184,9 +183,8 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 	return n, nil
 }
 
-// write puts the secret into a new file and both names into the configuration,
-// by one rename: there is no moment at which key and secret do not belong
-// together.
+// write writes the secret to a new file and changes the configuration with one rename. Key and
+// secret therefore always belong together.
 func (r *rotation) write(secret string) (name string, err error) {
 	old := r.config.Accounts[r.account]
 	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
@@ -209,11 +207,10 @@ func (r *rotation) write(secret string) (name string, err error) {
 	return name, nil
 }
 
-// replaceConfig puts a new configuration in the place of the old one, if it is
-// one and says what it should. The file that a link leads to is replaced, and keeps its
-// owner, group and mode.
+// replaceConfig replaces the configuration if the new one loads and has the new App ID. It
+// follows links and keeps the file's owner, group and mode.
 func replaceConfig(file, changed, account, appID string) error {
-	next := file + ".next" // beside the link, where its relative paths begin
+	next := file + ".next" // beside the link, because relative paths start there
 	if err := writeNew(next, changed, 0o600); err != nil {
 		return err
 	}
@@ -230,13 +227,11 @@ func replaceConfig(file, changed, account, appID string) error {
 	return errors.Join(err, os.Remove(next))
 }
 
-// writeText writes a text.
 func writeText(all string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, all); return err }
 }
 
-// setScalar changes one value of a YAML text and nothing else of it: comments and
-// layout are their writer's.
+// setScalar changes one value of a YAML text. Comments and layout remain.
 func setScalar(text []byte, value string, path ...string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {

@@ -15,12 +15,12 @@ import (
 	"perennial/upstream"
 )
 
-// statusShown is how many operations of a command, how many of their proxies and how
-// many that were left out a person is shown: a command may have thousands of each.
+// statusShown is how many operations, proxies and skipped proxies are shown. A command may
+// have thousands of each.
 const statusShown = 200
 
-// printStatus prints a command; account is empty where there is only one. As JSON it
-// is whole.
+// printStatus prints a command. account is empty if there is only one. JSON output is
+// complete.
 func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 	if a.output == "json" {
 		return a.listing().add(account, s)
@@ -51,8 +51,8 @@ func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 	return nil
 }
 
-// printOperations prints the first of the operations, with the first of their proxies,
-// and what the rest are.
+// printOperations prints the first operations with their first proxies, and a summary of the
+// rest.
 func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	proxies, shown := 0, all[:min(len(all), statusShown)]
 	for _, o := range shown {
@@ -73,7 +73,7 @@ func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	}
 }
 
-// proxiesOf is a line for each proxy of an operation.
+// proxiesOf returns one line for each proxy of an operation.
 func proxiesOf(o inspect.OperationStatus) []string {
 	out := make([]string, 0, len(o.ProxyIDs)+len(o.Lines))
 	for _, id := range o.ProxyIDs {
@@ -85,8 +85,8 @@ func proxiesOf(o inspect.OperationStatus) []string {
 	return out
 }
 
-// restOf says what is not shown: operations, by their states, and so many proxies of
-// those that are shown.
+// restOf summarizes the omitted operations by state, and counts the omitted proxies of the
+// shown operations.
 func restOf(operations []inspect.OperationStatus, proxies int) string {
 	var parts []string
 	if proxies > 0 {
@@ -118,8 +118,8 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 }
 
-// nextStep says what a person can do about an operation in review, or one that the provider has
-// refused.
+// nextStep says what an operator can do about an operation that needs review or that the
+// provider refused.
 func nextStep(o inspect.OperationStatus) string {
 	if o.State == fact.StateReview {
 		return "`perennial reviews show " + o.OperationID + "` shows the evidence, and how to answer"

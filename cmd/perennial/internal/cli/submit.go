@@ -1,4 +1,4 @@
-// `perennial submit`: its flags, and the publication of a batch.
+// `perennial submit`: its flags, and publishing a batch.
 
 package cli
 
@@ -71,8 +71,8 @@ func (s *submitting) run(ctx context.Context) error {
 	return s.followAll(ctx, r, b.entries)
 }
 
-// rules are those of the account's configuration, where it is at hand: what the
-// runner would refuse is refused before anything is published.
+// rules returns the rules of the account's configuration, if available. They refuse what the
+// runner would refuse before anything is published.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, name, err := s.app.configured()
@@ -80,7 +80,7 @@ func (s *submitting) rules() command.Rules {
 		return lenient
 	}
 	env, err := upstream.EnvironmentOf(c.Accounts[name].AppID)
-	if err != nil { // the embedded sandbox has none
+	if err != nil { // the embedded sandbox has no environment
 		return lenient
 	}
 	return command.Rules{Environment: env, CIDRField: c.Accounts[name].CIDRField}
@@ -89,7 +89,7 @@ func (s *submitting) rules() command.Rules {
 // badShown is how many bad lines are printed.
 const badShown = 50
 
-// refuse names every bad line; nothing has been published.
+// refuse prints the bad lines. Nothing has been published.
 func (s *submitting) refuse(b *batch) error {
 	if len(b.bad) == 0 {
 		if len(b.entries) == 0 {
@@ -110,7 +110,7 @@ func (s *submitting) refuse(b *batch) error {
 	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)
 }
 
-// publishedAtOnce is how many commands are in memory while they are published.
+// publishedAtOnce is how many commands are in memory during publishing.
 const publishedAtOnce = 5000
 
 func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
@@ -127,7 +127,7 @@ func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
 	return err
 }
 
-// bar is a progress bar for people, seen from the first moment.
+// bar returns a progress bar that is shown from the start.
 func (s *submitting) bar(total int, what string) *progressbar.ProgressBar {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(s.app.stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(isTerminal(s.app.stderr)))

@@ -23,9 +23,8 @@ import (
 	"perennial/queue/publish"
 )
 
-// batch is what submit read: each command's id and hash in memory, its bytes in a
-// file of its own that is gone when submit ends. A million commands take some
-// hundred MiB.
+// batch holds the commands that submit read. Ids and hashes are in memory, and the bytes in a
+// temporary file. A million commands take some hundred MiB.
 type batch struct {
 	rules   command.Rules
 	spool   *os.File
@@ -33,7 +32,7 @@ type batch struct {
 	entries []entry
 	bad     []reject // lines that cannot be submitted
 	lines   int
-	first   map[string]int // by id, the entry that it stands in first
+	first   map[string]int // by id, its first entry
 }
 
 // entry is one command of a file.
@@ -44,7 +43,7 @@ type entry struct {
 	line     int
 }
 
-// invalid is a line that cannot be submitted.
+// invalid returns the reject of a line that cannot be submitted.
 func invalid(file string, line int, id string, why error) reject {
 	return reject{File: file, Line: line, ID: id, State: "invalid", Reason: why.Error()}
 }
@@ -54,14 +53,14 @@ func newBatch(rules command.Rules) (*batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a temporary file for the commands: %w", err)
 	}
-	_ = os.Remove(spool.Name()) // it goes with the process
+	_ = os.Remove(spool.Name()) // the open file lasts until the process ends
 	return &batch{rules: rules, spool: spool, out: bufio.NewWriterSize(spool, 256<<10), first: map[string]int{}}, nil
 }
 
 func (b *batch) close() { _ = b.spool.Close() }
 
-// readFile reads one file to its end. What is wrong with a line is in bad; the
-// error is that of a file that cannot be read.
+// readFile reads one file to its end. Bad lines go to bad. It returns an error if the file
+// cannot be read.
 func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err error) {
 	in := interruptible(ctx, stdin)
 	if name == "-" {
@@ -74,7 +73,7 @@ func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err
 	if head, _ := text.Peek(64); bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.IndexByte(head, 0) >= 0 {
 		return fmt.Errorf("%s is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", name)
 	}
-	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // as spreadsheets write it
+	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // spreadsheets write this mark
 		_, _ = text.Discard(3)
 	}
 	if isJSONLines(text) {
@@ -83,7 +82,7 @@ func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err
 	return b.readCSV(name, text)
 }
 
-// isJSONLines looks at the first character that is no space.
+// isJSONLines checks the first character that is not a space.
 func isJSONLines(text *bufio.Reader) bool {
 	head, _ := text.Peek(4 << 10)
 	head = bytes.TrimLeft(head, " \t\r\n")
@@ -107,8 +106,8 @@ func (b *batch) readJSON(name string, in io.Reader) error {
 	return scanner.Err()
 }
 
-// readCSV takes commas, or semicolons where the heading has no comma, as
-// spreadsheets of some languages write them.
+// readCSV splits at commas, or at semicolons if the heading has no comma. Spreadsheets of some
+// languages write semicolons.
 func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	head, _ := in.Peek(4 << 10)
 	heading, _, _ := strings.Cut(string(head), "\n")
@@ -150,8 +149,8 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 // csvNames are the columns that a command can have, besides label.NAME.
 var csvNames = []string{"id", "duration_days", "offer_code", "quantity", "cidrs", "proxy_ids", "max_total_cents", "not_after", "due_before", "priority", "sandbox_scenario"}
 
-// csvColumns are the names of a heading. Two that differ in nothing but case or blanks are
-// refused: of two ceilings, the later one would win unseen.
+// csvColumns returns the column names of a heading. It refuses names that differ only in case
+// or spaces. Of two limits, the later one would otherwise win silently.
 func csvColumns(heading []string) ([]string, error) {
 	columns, first := make([]string, len(heading)), map[string]int{}
 	for k, text := range heading {
@@ -160,10 +159,10 @@ func csvColumns(heading []string) ([]string, error) {
 		folded := strings.Join(strings.Fields(strings.ToLower(column)), "")
 		at, again := first[folded]
 		switch {
-		case column == "": // as spreadsheets end a line; a value under it is refused
+		case column == "": // spreadsheets end lines so; a value in the column is refused
 		case again:
 			return nil, fmt.Errorf("the heading names %.80q twice, in columns %d and %d: remove one", column, at+1, k+1)
-		case folded == "labels" || folded == "items": // label.NAME and offer_code make these
+		case folded == "labels" || folded == "items": // label.NAME and offer_code replace them
 			return nil, fmt.Errorf("column %d is %q, which CSV cannot hold: use label.NAME, or offer_code and quantity", k+1, column)
 		default:
 			first[folded] = k
@@ -172,8 +171,7 @@ func csvColumns(heading []string) ([]string, error) {
 	return columns, checkColumns(columns)
 }
 
-// checkColumns refuses a heading with a column of no command, or without one that each
-// command has.
+// checkColumns refuses a heading that has unknown columns or lacks required ones.
 func checkColumns(columns []string) error {
 	for _, column := range columns {
 		if column != "" && !slices.Contains(csvNames, column) && !strings.HasPrefix(column, "label.") {
@@ -188,7 +186,7 @@ func checkColumns(columns []string) error {
 	return nil
 }
 
-// csvCommand makes a command of a row; nil of an empty one.
+// csvCommand converts a row to a command. It returns nil for an empty row.
 func csvCommand(columns, row []string) ([]byte, error) {
 	if len(row) > len(columns) {
 		return nil, fmt.Errorf("it has %d fields and the heading %d", len(row), len(columns))
@@ -225,7 +223,7 @@ func csvCommand(columns, row []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// csvID is the id of a row that makes no command.
+// csvID returns the id of a row that is no valid command.
 func csvID(columns, row []string) string {
 	for k, text := range row[:min(len(row), len(columns))] {
 		if columns[k] == "id" {
@@ -250,7 +248,7 @@ func csvValue(column, text string) (any, error) {
 	}
 }
 
-// add checks one command as the runner will and keeps it.
+// add checks one command as the runner does, and keeps it.
 func (b *batch) add(name string, line int, data []byte) error {
 	b.lines++
 	kind := queue.KindOrderCreate
@@ -279,7 +277,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		return nil
 	}
 	if _, known := b.first[e.id]; known {
-		return nil // the same command again
+		return nil // a repeat of the same command
 	}
 	b.first[e.id] = len(b.entries)
 	b.entries = append(b.entries, e)
@@ -287,7 +285,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 	return err
 }
 
-// twice refuses an id that stood before with other content.
+// twice refuses an id that appeared before with other content.
 func (b *batch) twice(e entry) error {
 	at, known := b.first[e.id]
 	if !known || b.entries[at].hash == e.hash {
@@ -296,7 +294,7 @@ func (b *batch) twice(e entry) error {
 	return fmt.Errorf("the id is in line %d of %s with other content: choose another id", b.entries[at].line, b.entries[at].file)
 }
 
-// each yields the commands in their order, so many at once.
+// each yields the commands in order, at most most at once.
 func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 	if err := b.out.Flush(); err != nil {
 		return err
@@ -317,7 +315,7 @@ func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 			if _, err := io.ReadFull(in, data); err != nil {
 				return fmt.Errorf("the temporary file of the commands: %w", err)
 			}
-			// A file is a batch: it lets commands by hand pass.
+			// A file is a batch, so commands submitted by hand go first.
 			out = append(out, publish.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
 		}
 		left -= len(out)

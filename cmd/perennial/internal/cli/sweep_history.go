@@ -1,4 +1,5 @@
-// `perennial schedules history`: what became of a schedule's slots, and whom the last skipped.
+// `perennial schedules history`, which shows the results of a schedule's slots and the proxies
+// that the last run skipped.
 
 package cli
 
@@ -55,8 +56,7 @@ type SkippedByRun struct {
 	Reason    string     `json:"reason"`
 }
 
-// printSkipped lists the proxies that the last run of a schedule skipped, the nearest expiry
-// first.
+// printSkipped lists the proxies that a schedule's last run skipped, nearest expiry first.
 func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, account, schedule string, limit int) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	return err
 }
 
-// skippedNote says how many proxies a run skipped and why, and how many of them are still due.
+// skippedNote says how many proxies a run skipped and why, and how many are still due.
 func skippedNote(run *schedules.LastRun, due, limit int) string {
 	if run.Result.Skipped == 0 {
 		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Slot))
@@ -105,7 +105,7 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	return text
 }
 
-// printSlots lists runs for a person, and in JSON the slots that they are made of.
+// printSlots lists runs as a table, or their slots as JSON.
 func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
 	runs, err := schedules.Runs(ctx, l, schedule, limit)
 	if err != nil {
@@ -143,8 +143,8 @@ func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, 
 	return list.end(err)
 }
 
-// resultCells are how many proxies of a run were due, renewed and skipped, and what it
-// charged; empty where that is not known.
+// resultCells returns how many proxies of a run were due, renewed and skipped, and the charge.
+// Unknown cells are empty.
 func resultCells(x *ledger.SlotResult, currency string) []string {
 	if x == nil || x.Due == nil {
 		return []string{"", "", "", ""}

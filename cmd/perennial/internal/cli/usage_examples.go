@@ -1,10 +1,10 @@
-// An example of every command, as its help and its manual page show it.
+// An example of every command, for its help and manual page.
 
 package cli
 
 import "github.com/spf13/cobra"
 
-// usageExamples are by the command's path below the program. One example is one line.
+// usageExamples maps a command's path below the program to its example, one a line.
 var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
 	"accounts move":        "accounts move shop --to web-1:/var/lib/perennial",
 	"accounts pause":       "accounts pause --reason 'the provider moves its data centre tonight'",
@@ -80,7 +80,7 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"webhooks test":        "webhooks test billing",
 }
 
-// addExamples gives every command its example.
+// addExamples sets the example of every command.
 func addExamples(root *cobra.Command) {
 	walk(root, func(path string, c *cobra.Command) {
 		if text, ok := usageExamples[path]; ok {
