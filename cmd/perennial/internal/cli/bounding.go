@@ -93,9 +93,9 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	return out, err
 }
 
-// first returns the first event to keep. It is at most first, and no later than the first
-// event that a durable consumer has not acknowledged or a webhook has not delivered. Consumers
-// in mayLose do not count.
+// first returns the first event to keep, at most first. It keeps events that a durable
+// consumer has not acknowledged or a webhook has not delivered. Consumers in mayLose do not
+// count.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
 	unread, err := events.Of(b.history.queue.JetStream(), b.account).Unread(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// The doctor's check that writes acknowledged by an external NATS survive a power cut, by
-// copies on other servers or a sync of every write.
+// The doctor's check that acknowledged writes of an external NATS survive a power cut. They
+// need copies on other servers, or a sync of every write.
 
 package cli
 
@@ -14,8 +14,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// The doctor reports a lagging copy only after this many looks, because a copy that is being
-// written to may lag for a moment.
+// A copy is reported only if copies lag at every look. A copy that is being written to may lag
+// for a moment.
 const (
 	copiesLooks = 3
 	copiesEvery = 500 * time.Millisecond

@@ -197,8 +197,9 @@ func (h *history) publishOwn(ctx context.Context, path string, log *logrus.Logge
 	return x.Close()
 }
 
-// flush restarts the embedded server, so that it writes events that it has acknowledged but
-// still holds in memory. An external server is as durable as its configuration.
+// flush restarts the embedded server, because an orderly stop writes its events to disk. It
+// acknowledges events that it still holds in memory. An external server is as durable as its
+// configuration.
 func (h *history) flush(log *logrus.Logger) (err error) {
 	if h.embedded == nil {
 		return nil

@@ -86,7 +86,7 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 		return err
 	}
 	c, err := config.Load(a.configFile)
-	follows := err == nil && a.externalNATS(c) // then a file that ends before the stream lags and is not cut off
+	follows := err == nil && a.externalNATS(c) // such a file may lag the stream without being cut off
 	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows})
 	if err != nil && files.Writable(file) != nil {
 		err = fmt.Errorf("%w\nSQLite writes beside a ledger that is no backup: copy it, with its -wal where there is one, to a directory that can be written, and verify that", err)
@@ -98,8 +98,8 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 	return do(ctx, l)
 }
 
-// verifyIn returns the directory for verifying a file: --temp, the file's directory, or TMPDIR
-// if that is not writable.
+// verifyIn returns the directory for verifying a file. It is --temp, else the file's directory
+// if writable, else TMPDIR.
 func verifyIn(temp, file string) (string, error) {
 	if temp != "" {
 		return temp, nil

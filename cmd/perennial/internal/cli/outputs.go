@@ -42,8 +42,8 @@ func (o outputs) check(path string) error {
 	return o.checkCopy(path)
 }
 
-// checkCopy refuses to replace a ledger in use, an archive, a lock, the configuration, or a
-// file that it names, such as a secret. It allows replacing other copies.
+// checkCopy refuses to replace a ledger in use, an archive or a lock. It also refuses the
+// configuration and files that it names, such as a secret. It allows replacing other copies.
 func (o outputs) checkCopy(path string) error {
 	switch name := filepath.Base(path); {
 	case name == datadir.LockName:

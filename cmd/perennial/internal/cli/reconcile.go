@@ -151,7 +151,7 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
 }
 
-// uncompared says why the wallet could not be compared.
+// uncompared says why the wallet was not compared.
 func uncompared(x reconcile.Reconciliation) string {
 	if !x.Wallet.Late {
 		return "not compared: the cost of " + daemon.FirstFew(x.Wallet.Unknown) + " is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list"

@@ -125,7 +125,7 @@ func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which 
 }
 
 // rejected returns the ids of rejected operations, oldest first. A command refused before
-// acceptance has no operation; its publisher sends it again under the same id.
+// acceptance has no operation and is sent again under its own id.
 func rejected(ctx context.Context, r *remote, q verbs.ListRequest) (ids []string, err error) {
 	all, err := ask(ctx, r, verbs.List, q)
 	for _, o := range slices.Backward(all) {

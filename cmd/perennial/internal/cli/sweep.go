@@ -153,7 +153,7 @@ func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string
 	return all, strings.Join(texts, "; "), err
 }
 
-// addSweeps adds an account's schedules and its pause. Their JSON always names the account.
+// addSweeps adds an account's schedules and its pause. Their JSON already has the account.
 func addSweeps(list *listing, account string, all []schedules.Status, paused string) error {
 	for _, s := range all {
 		if list.app.output == "json" {

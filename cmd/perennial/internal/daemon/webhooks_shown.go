@@ -117,7 +117,7 @@ func (r Replayed) String() string {
 	return fmt.Sprintf("webhook %s delivers again from event %d on; it had delivered everything up to event %d", r.Name, r.FromSeq, r.WasSeq)
 }
 
-// ReplayError is the error of a replay from an event that is not possible.
+// ReplayError says why a webhook cannot replay from the chosen event.
 type ReplayError struct{ Reason string }
 
 func (e *ReplayError) Error() string { return e.Reason }
@@ -155,7 +155,7 @@ func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Repl
 	return r, fmt.Errorf("webhook %s: %w, %d times\ntry again", w.Name, positions.ErrMoved, replayTries)
 }
 
-// movedTo returns the position that delivers from the event of x on. It never skips an
+// movedTo returns a position from which event x.Seq is delivered next. It never skips an
 // undelivered event.
 func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p positions.Position, x Replay) (positions.Position, error) {
 	state, err := events.Of(q.JetStream(), w.Account).State(ctx)
