@@ -1,4 +1,4 @@
-// `perennial accounts move`: a person gives an account to a runner.
+// `perennial accounts move`, which moves an account to a runner.
 
 package cli
 
@@ -21,12 +21,12 @@ import (
 // Moved is what `accounts move` prints.
 type Moved struct {
 	Account string `json:"account"`
-	From    string `json:"from"` // the runner that had the account before; "" where none had
-	Node    string `json:"node"` // the runner that has it now
+	From    string `json:"from"` // the previous runner, or ""
+	Node    string `json:"node"` // the current runner
 	Pinned  bool   `json:"pinned"`
 }
 
-// move is what `accounts move` is to do.
+// move holds the flags of `accounts move`.
 type move struct {
 	account, to string
 	anywhere    bool
@@ -98,7 +98,7 @@ func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 	return a.printMoved(Moved{Account: m.account, From: from, Node: m.to, Pinned: true})
 }
 
-// movable refuses a node that does not live, or does not know the account.
+// movable refuses a node that is not live or does not know the account.
 func movable(nodes []daemon.Node, m move) error {
 	living := make([]string, 0, len(nodes))
 	for _, n := range nodes {
@@ -116,7 +116,7 @@ func movable(nodes []daemon.Node, m move) error {
 	return nil
 }
 
-// activeNode is the runner that runs an account, "" for none.
+// activeNode returns the runner of an account, or "".
 func activeNode(nodes []daemon.Node, account string) string {
 	for _, n := range nodes {
 		if slices.ContainsFunc(n.Accounts, func(x daemon.NodeAccount) bool { return x.Account == account && x.Role == "active" }) {
@@ -126,11 +126,10 @@ func activeNode(nodes []daemon.Node, account string) string {
 	return ""
 }
 
-// moveLook is how often it is looked who runs the account.
+// moveLook is the interval of checks for the account's runner.
 const moveLook = 250 * time.Millisecond
 
-// awaitActive waits until the runner that was named runs the account, and no other says
-// that it does.
+// awaitActive waits until the named runner is the only one that runs the account.
 func awaitActive(ctx context.Context, r *remote, m move) error {
 	limited, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()

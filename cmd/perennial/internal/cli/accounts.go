@@ -16,9 +16,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// eachAccount runs do for every account that the command looks at, in the order
-// of their names; account is empty where it is only one. An account for which do
-// fails is named on stderr, and the others follow.
+// eachAccount runs do for every selected account, ordered by name. account is empty if only
+// one is selected. A failing account is named on stderr and does not stop the others.
 func (a *app) eachAccount(ctx context.Context, do func(one *app, account string) error) error {
 	if a.account != "" {
 		return do(a, "")
@@ -57,7 +56,7 @@ func (a *app) eachAccount(ctx context.Context, do func(one *app, account string)
 	return failedAccounts(ctx, failed, len(names), first)
 }
 
-// nameFailed says on stderr why an account is missing from what is shown.
+// nameFailed says on stderr why an account is missing from the output.
 func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 	text := strings.TrimPrefix(errorText(err), "perennial: ")
 	if a.output == "json" {
@@ -67,8 +66,8 @@ func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 	return err
 }
 
-// failedAccounts is the end of a command over several accounts: with the code of
-// the first failure when none could be read, else partly.
+// failedAccounts returns the error of a command over several accounts. It has the first
+// failure's code if all accounts failed, else the code for a partial failure.
 func failedAccounts(ctx context.Context, failed, all int, first error) error {
 	switch failed {
 	case 0:
@@ -79,9 +78,9 @@ func failedAccounts(ctx context.Context, failed, all int, first error) error {
 	return &exitError{ExitPartly, fmt.Errorf("%d of %d accounts could not be read", failed, all)}
 }
 
-// listing prints records of one account or of several: as JSON one a line as they
-// come, else in one table at the end. Where they are of several, each has its
-// account: in a field, or in the first column.
+// listing prints records of one or several accounts. JSON records are printed one a line as
+// they arrive; a table is printed at the end. With several accounts, each record names its
+// account in a field or in the first column.
 type listing struct {
 	app     *app
 	heading []string
@@ -91,7 +90,7 @@ type listing struct {
 
 func (a *app) listing(heading ...string) *listing { return &listing{app: a, heading: heading} }
 
-// add prints or keeps one record. account is empty where the listing is of one.
+// add prints or keeps one record. account is empty if the listing has one account.
 func (l *listing) add(account string, record any, row ...string) error {
 	l.several = l.several || account != ""
 	if l.app.output == "json" {
@@ -107,7 +106,7 @@ func (l *listing) add(account string, record any, row ...string) error {
 	return nil
 }
 
-// printOfAccount prints a record as an object that begins with its account.
+// printOfAccount prints a record as a JSON object whose first field is its account.
 func printOfAccount(a *app, account string, record any) error {
 	var text bytes.Buffer
 	if err := printJSON(&text, record); err != nil {
@@ -179,8 +178,8 @@ func (a operateCommands) accountsList() *cobra.Command {
 	}
 }
 
-// accountChange is a change of one account, which only its name or --account may choose where
-// there are several.
+// accountChange returns a command that changes one account. With several accounts configured,
+// its argument or --account must name one.
 func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	var q verbs.OperatorRequest
 	c := &cobra.Command{

@@ -1,4 +1,4 @@
-// `perennial bench`: the flags of package bench, and what is printed.
+// `perennial bench`: the flags of package bench, and its output.
 
 package cli
 
@@ -23,7 +23,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = a.logger()
-			if cmd.Flags().Changed("nats") { // PERENNIAL_NATS alone is where commands go, and not what to put under load
+			if cmd.Flags().Changed("nats") { // PERENNIAL_NATS alone says where commands go, not what to load
 				o.NATS = &config.NATS{URL: a.natsURL}
 			}
 			if err := o.Check(); err != nil {
@@ -72,7 +72,7 @@ func (a *app) printBench(out bench.Result) error {
 	return a.table([]string{"BENCH", out.Kind}, out.Table())
 }
 
-// benchProcessCommand is a process of `bench`.
+// benchProcessCommand returns the command of one process of `bench`.
 func (a *app) benchProcessCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: bench.Command + " TASK", Hidden: true, Args: cobra.ExactArgs(1),
@@ -83,7 +83,7 @@ func (a *app) benchProcessCommand() *cobra.Command {
 			case errors.Is(err, bench.ErrNoTask):
 				return usage("%s: %w", bench.Command, err)
 			case err != nil:
-				return &exitError{code: ExitFailed} // its answer has said why
+				return &exitError{code: ExitFailed} // the process's answer has said why
 			}
 			return nil
 		},

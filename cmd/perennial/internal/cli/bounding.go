@@ -1,5 +1,5 @@
-// The part of `ledger archive` that removes archived events from the stream, after a
-// snapshot.
+// The part of `ledger archive` that snapshots the ledger and removes archived events from the
+// stream.
 
 package cli
 
@@ -25,11 +25,10 @@ import (
 	"perennial/queue/positions"
 )
 
-// bounding removes the events of archived rows from an account's stream, after
-// the archiving itself: first a snapshot of what they amounted to is stored beside
-// the stream and read back, then a fact says so, on the stream too, then they go.
-// Each step continues from what a killed one has left, and the next start of `run`
-// opens a stream that was left closed.
+// bounding removes the events of archived rows from an account's stream after the rows are
+// archived. First it stores a snapshot of their effect beside the stream and reads it back.
+// Then a fact, published to the stream too, says so. Last it removes the events. Each step
+// continues after a crash. The next start of `run` opens a stream that was left closed.
 type bounding struct {
 	history  *history
 	account  string
@@ -39,14 +38,15 @@ type bounding struct {
 	log      *logrus.Logger
 }
 
-// boundedEvents is what became of the events stream.
+// boundedEvents is the result for the events stream.
 type boundedEvents struct {
 	FirstSeq    uint64 `json:"first_seq"`
 	WasFirstSeq uint64 `json:"was_first_seq"`
 	LastSeq     uint64 `json:"last_seq"`
-	// HeldBy is the durable consumer, or webhook, that has read the least of what would have gone.
+	// HeldBy is the durable consumer or webhook that has read the fewest of the events to
+	// remove.
 	HeldBy      string   `json:"held_by,omitempty"`
-	Lost        []string `json:"lost,omitempty"` // consumers that had not read what went
+	Lost        []string `json:"lost,omitempty"` // consumers that had not read the removed events
 	Bucket      string   `json:"bucket,omitempty"`
 	Object      string   `json:"object,omitempty"`
 	BytesBefore uint64   `json:"bytes_before"`
@@ -56,10 +56,10 @@ type boundedEvents struct {
 	head   ledger.Head
 }
 
-// run bounds the stream to what the ledger's journal begins with. The
-// caller works alone: no other process has the ledger open.
+// run removes the events before the journal's first row from the stream. No other process may
+// have the ledger open.
 func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
-	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // one that was killed left it closed
+	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // a killed archive leaves the stream closed
 		return nil, err
 	}
 	alone := b.history.writes(path, b.log)
@@ -73,8 +73,8 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 		return nil, err
 	}
 	out = &boundedEvents{FirstSeq: before.First, WasFirstSeq: before.First, LastSeq: before.Last, BytesBefore: before.Bytes, stream: queue.EventsStream(b.account)}
-	// A restored ledger may begin before the stream does: the snapshot that
-	// a restore needs is then another one, and stays.
+	// A restored ledger may begin before the stream. A restore then needs another snapshot, so
+	// the stream is left as it is.
 	if snapshot := l.Snapshot(); snapshot != nil && uint64(snapshot.Seq)+1 >= before.First {
 		var first uint64
 		if first, err = b.first(ctx, uint64(snapshot.Seq)+1, out); err == nil && max(first, before.First) > 1 {
@@ -93,8 +93,9 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	return out, err
 }
 
-// first is the first event that stays: the one after the archived rows, or one
-// that a durable consumer has not acknowledged, or a webhook not delivered.
+// first returns the first event to keep, at most first. It keeps events that a durable
+// consumer has not acknowledged or a webhook has not delivered. Consumers in mayLose do not
+// count.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
 	unread, err := events.Of(b.history.queue.JetStream(), b.account).Unread(ctx)
 	if err != nil {
@@ -124,8 +125,8 @@ func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (
 	return first, nil
 }
 
-// bound removes the events before first, once everything that replaces them is stored.
-// Where they are gone already it completes the rest.
+// bound removes the events before first, once everything that replaces them is stored. If they
+// are already removed it completes the remaining steps.
 func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
 	object := objects.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
 	out.Bucket, out.Object = queue.SnapshotsBucket(b.account), object.Name()
@@ -151,8 +152,7 @@ func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	return objects.SnapshotsOf(b.history.queue.JetStream(), b.account).RemoveBut(ctx, object)
 }
 
-// store puts the snapshot beside the stream, unless an earlier run did, and reads
-// it back from there.
+// store stores the snapshot beside the stream, unless an earlier run did, and reads it back.
 func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, object objects.Snapshot) error {
 	q := b.history.queue
 	stored, err := objects.SnapshotsOf(q.JetStream(), b.account).List(ctx)
@@ -166,7 +166,7 @@ func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 		go func() { defer close(written); to.CloseWithError(l.WriteSnapshot(ctx, to)) }()
 		err = objects.SnapshotsOf(q.JetStream(), b.account).Store(ctx, b.replicas, object, from)
 		_ = from.Close()
-		<-written // it reads the ledger, which is closed after this
+		<-written // the writer reads the ledger, which is closed afterwards
 		if err != nil {
 			return err
 		}
@@ -198,8 +198,8 @@ func (b bounding) say(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, 
 	})
 }
 
-// publish brings the stream up to the ledger's end, so that the facts about the
-// archiving are on it before anything goes from it.
+// publish publishes all rows of the ledger. The facts about the archive must be on the stream
+// before any event is removed.
 func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	noted, err := l.Published(ctx)
 	if err != nil {
@@ -227,6 +227,6 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return fmt.Errorf("publish what was archived: %w", err)
 	}
-	const stopped = true // flushed: no crash takes these events away
+	const stopped = true // flushed, so a crash does not lose these events
 	return l.NotePublished(parent, head, stopped)
 }

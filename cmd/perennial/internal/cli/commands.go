@@ -1,4 +1,4 @@
-// `perennial order` and `perennial renew`: one command from flags.
+// `perennial order` and `perennial renew`, which build one command from flags.
 
 package cli
 
@@ -28,11 +28,11 @@ import (
 	"perennial/upstream"
 )
 
-// commandFlags are those that order and renew share.
+// commandFlags holds the flags that order and renew share.
 type commandFlags struct {
 	id       string
 	days     int64
-	most     *int64 // nil: the flag was left out
+	most     *int64 // nil if the flag is absent
 	notAfter string
 	labels   map[string]string
 	priority string
@@ -55,8 +55,8 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
-// ceilingFlag is --max: a 0 that is given is not a flag that is left out, and is refused as in
-// every other command.
+// ceilingFlag is --max. It distinguishes a given 0, which is refused as in every other
+// command, from an absent flag.
 type ceilingFlag struct{ cents **int64 }
 
 func (v ceilingFlag) Set(text string) error {
@@ -70,7 +70,7 @@ func (v ceilingFlag) String() string { return "" }
 
 func (v ceilingFlag) Type() string { return "amount" }
 
-// body is the command without what is of its kind.
+// body returns the fields that all kinds of commands share.
 func (f *commandFlags) body() (map[string]any, error) {
 	if f.timeout > 0 && !f.wait {
 		return nil, usage("--timeout needs --wait")
@@ -134,8 +134,8 @@ func (a *app) orderCommand() *cobra.Command {
 	return c
 }
 
-// orderItems reads OFFER=QUANTITY, and OFFER=QUANTITY@CIDR+CIDR for chosen addresses.
-// Repeated offers are refused when the command is read.
+// orderItems parses OFFER=QUANTITY, or OFFER=QUANTITY@CIDR+CIDR for chosen addresses. Reading
+// the command refuses repeated offers.
 func orderItems(items []string) ([]command.Item, error) {
 	lines := make([]command.Item, 0, len(items))
 	for _, item := range items {
@@ -187,7 +187,7 @@ func (a *app) renewCommand() *cobra.Command {
 	return c
 }
 
-// instantOrSpan is the instant that a flag names, or that a span of time from now leads to.
+// instantOrSpan parses a flag that is an instant or a duration from now.
 func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d).UTC().Format(time.RFC3339), nil
@@ -198,8 +198,8 @@ func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	return text, nil
 }
 
-// again names the id of a command that may be stored although no answer came: a chosen one
-// the operator knows, another one would be lost, and the command done twice.
+// again adds the id of a command to an error that may hide a stored command. A random id would
+// otherwise be lost and the command carried out twice.
 func again(err error, id string) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, queue.ErrDisconnected) {
 		return fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)
@@ -213,7 +213,7 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	if err != nil {
 		return err
 	}
-	// The same reading as the runner's: a mistake is an error before it is published.
+	// Read the command as the runner does, so that a mistake is an error before publication.
 	hash, err := contentHash(kind, data)
 	if err != nil {
 		_, why, named := strings.Cut(err.Error(), fmt.Sprintf("command %q: ", f.id))
@@ -248,8 +248,7 @@ func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, b
 	return a.followFor(ctx, r, f, verbs.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}})
 }
 
-// contentHash reads a command as the runner will and returns the hash by which
-// its content is known.
+// contentHash reads a command as the runner does and returns the hash of its content.
 func contentHash(kind queue.Kind, data []byte) (string, error) {
 	c, err := command.Parse(jobs.KindOf(kind), data, command.Rules{Environment: "sandbox", CIDRField: "-"})
 	if err != nil {
@@ -259,11 +258,11 @@ func contentHash(kind queue.Kind, data []byte) (string, error) {
 	return hash, err
 }
 
-// knownWithin bounds the question whether an id is known: publishing does not depend on it.
+// knownWithin bounds the check whether an id is known. Publishing does not depend on it.
 const knownWithin = 2 * time.Second
 
-// stateBefore is the state of a command whose id is known already, "" where it is not, or no
-// runner says.
+// stateBefore returns the state of a command whose id is already known. It returns "" if the
+// id is unknown or no runner answers.
 func stateBefore(ctx context.Context, r *remote, id string) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
@@ -274,8 +273,8 @@ func stateBefore(ctx context.Context, r *remote, id string) string {
 	return status.State
 }
 
-// printPublished says that a command was published; before is its state where its id was
-// known already.
+// printPublished says that a command was published. before is its state if its id was already
+// known.
 func (a *app) printPublished(id, before string) error {
 	if a.output == "json" {
 		out := map[string]string{"command_id": id, "state": "published"}
@@ -292,11 +291,10 @@ func (a *app) printPublished(id, before string) error {
 	return err
 }
 
-// pollEvery is how often a followed command's state is asked for, where nothing says
-// that it has changed.
+// pollEvery is the interval of polls for a command's state when nothing reports changes.
 const pollEvery = 100 * time.Millisecond
 
-// followFor is follow for as long as --timeout says.
+// followFor follows a command for at most --timeout.
 func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.StatesRequest) error {
 	if f.timeout <= 0 {
 		return a.follow(ctx, r, f.id, q)
@@ -310,7 +308,7 @@ func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.
 	return err
 }
 
-// sayState prints what a command is waiting for, when that changes.
+// sayState prints a command's state when it changes.
 func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) string {
 	if state == "" || state == last || settledState(state) {
 		return state
@@ -327,18 +325,18 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 	return state
 }
 
-// notTakenIn is after how many polls a command that is not in the ledger is said
-// to wait for the account.
+// notTakenIn is the number of polls after which a command missing from the ledger is reported
+// as waiting for the account.
 const notTakenIn = 20
 
-// sayNotReady prints why the account takes no commands in.
+// sayNotReady prints why the account does not accept commands.
 func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
 	if v, err := ask(ctx, r, verbs.Show, struct{}{}); err == nil && v.NotReady != "" {
 		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
 	}
 }
 
-// follow waits for a command to end, or to need review.
+// follow waits until a command has ended or needs review.
 func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
 	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
@@ -369,8 +367,8 @@ func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRe
 	}
 }
 
-// untilOver returns when a command may be over: in the beginning soon, since it may be
-// held or need review, later when the runner says so, or after a second.
+// untilOver returns when a command may have ended. The first polls are quick, because the
+// command may be held or need review. Later ones wait for the runner, for at most a second.
 func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	if polls < notTakenIn {
 		return sleep.For(ctx, pollEvery)
@@ -382,7 +380,7 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	return sleep.For(ctx, pollEvery)
 }
 
-// followed prints where a command ended, and gives the exit code for it.
+// followed prints the final status of a command and returns its exit code as an error.
 func (a *app) followed(status inspect.CommandStatus) error {
 	if err := a.printStatus("", status); err != nil {
 		return err
@@ -397,21 +395,20 @@ func (a *app) followed(status inspect.CommandStatus) error {
 	return nil
 }
 
-// absence tolerates a runner that stops while a command is followed: it may be
-// starting again, and then carries the command on.
+// absence tolerates a missing runner while a command is followed. The runner may be restarting
+// and then continues the command.
 type absence struct{ answered time.Time }
 
-// newAbsence tolerates from the beginning that none answers: another runner may be taking
-// the account over.
+// newAbsence tolerates a missing runner from the start, since a failover may be in progress.
 func newAbsence() absence { return absence{answered: time.Now().Add(takeOverTimeout - restartTimeout)} }
 
-// takeOverTimeout is how long no runner may have the account while one takes it over.
+// takeOverTimeout is how long an account may have no runner during a failover.
 const takeOverTimeout = 15 * time.Second
 
-// restartTimeout is how long a runner may be away while a follower waits.
+// restartTimeout is how long a follower tolerates a missing runner.
 const restartTimeout = time.Minute
 
-// after takes what a request came to, and gives the error to end with.
+// after notes the result of a request and returns the error to stop with, or nil to continue.
 func (a *absence) after(err error) error {
 	gone := errors.Is(err, service.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, publish.ErrNotTaken)
 	switch {
@@ -423,7 +420,8 @@ func (a *absence) after(err error) error {
 	return err
 }
 
-// persist publishes again while nothing takes commands, for as long as a takeover may last.
+// persist retries publishing while no runner takes commands, for as long as a failover may
+// take.
 func persist(ctx context.Context, publish func() error) error {
 	for away := newAbsence(); ; {
 		err := publish()
@@ -433,13 +431,13 @@ func persist(ctx context.Context, publish func() error) error {
 	}
 }
 
-// settledState reports that nothing more happens automatically.
+// settledState reports whether a command changes no further without an operator.
 func settledState(state string) bool {
 	s := fact.State(state)
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)
 }
 
-// stateCode is the exit code of a command that ended so.
+// stateCode returns the exit code for a command's final state.
 func stateCode(state string) int {
 	switch fact.State(state) {
 	case fact.StateRejected, fact.StateFailed, fact.StateRefunded, inspect.StateConflict:

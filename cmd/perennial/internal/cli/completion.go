@@ -1,5 +1,4 @@
-// Completion in shells: values that a flag takes, and what the configuration and a running
-// `run` know.
+// Shell completion of flags and arguments, from the configuration and the running program.
 
 package cli
 
@@ -18,21 +17,20 @@ import (
 	"perennial/queue"
 )
 
-// completeWithin bounds the wait for what a running `run` knows.
+// completeWithin bounds the wait for a running program's answer.
 const completeWithin = 2 * time.Second
 
-// completeMost bounds how many values are offered at once.
+// completeMost bounds how many values are offered.
 const completeMost = 200
 
-// completeAmong is among how many operations, the last accepted first, a command that
-// begins as what is typed is looked for.
+// completeAmong is how many operations, the last accepted first, are searched for matching
+// commands.
 const completeAmong = 2000
 
-// completions are values for what begins with a prefix.
+// completions returns the values that begin with a prefix.
 type completions func(ctx context.Context, prefix string) []string
 
-// addCompletions has the commands' arguments and flags completed. Files are offered where
-// nothing is said here.
+// addCompletions adds completion to arguments and flags. All others complete to file names.
 func (a *app) addCompletions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
 	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }))
@@ -78,7 +76,7 @@ func valuesOf(values ...string) cobra.CompletionFunc {
 	return complete(func(context.Context, string) []string { return values })
 }
 
-// complete offers those values that begin as what is typed, and are not given yet.
+// complete offers the values that begin with the typed text and are not given yet.
 func complete(values completions) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()
@@ -97,7 +95,7 @@ func complete(values completions) cobra.CompletionFunc {
 	}
 }
 
-// first completes the first argument alone.
+// first completes only the first argument.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) > 0 {
@@ -107,7 +105,7 @@ func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// asked is the answer of a running `run`; the zero value where none answers.
+// asked returns the answer of a running program, or the zero value if none answers.
 func asked[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], q Q) (answer A) {
 	r, err := a.connect()
 	if err != nil {
@@ -125,7 +123,7 @@ func (a *app) scheduleNames(context.Context, string) (names []string) {
 	return names
 }
 
-// readable is the configuration, an empty one where it cannot be read.
+// readable returns the configuration, or an empty one if it cannot be read.
 func (a *app) readable() *config.Config {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -134,7 +132,7 @@ func (a *app) readable() *config.Config {
 	return c
 }
 
-// heldPlans are the plans that wait for an approval.
+// heldPlans returns the plans that need approval.
 func (a *app) heldPlans(ctx context.Context, _ string) (plans []string) {
 	for _, s := range asked(ctx, a, verbs.Sweeps, struct{}{}) {
 		if s.Plan != "" && s.State == "held" {
@@ -146,7 +144,7 @@ func (a *app) heldPlans(ctx context.Context, _ string) (plans []string) {
 
 func (a *app) knownProxies(ctx context.Context, prefix string) (ids []string) {
 	q := verbs.ProxiesRequest{Limit: completeMost}
-	if n := len(prefix); n > 0 { // the page begins a little before the first that fits
+	if n := len(prefix); n > 0 { // the page begins just before the first match
 		q.After = prefix[:n-1] + string(prefix[n-1]-1) + "\x7f"
 	}
 	for _, p := range asked(ctx, a, verbs.Proxies, q).Proxies {
@@ -184,7 +182,7 @@ func namesOf[T ~string](values []T) []string {
 	return all
 }
 
-// eventTypes are all types of events, and each entity's as one.
+// eventTypes returns all event types, and one value for each entity's types.
 func eventTypes() (all []string) {
 	for name := range fact.Types() {
 		entity, _, _ := strings.Cut(name, ".")

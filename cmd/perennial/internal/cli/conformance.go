@@ -1,5 +1,4 @@
-// `perennial conformance`: its flags, the announced spending, the table and the
-// JUnit report.
+// `perennial conformance`: its flags, spending announcement, table and JUnit report.
 
 package cli
 
@@ -27,7 +26,7 @@ type conformanceFlags struct {
 	junitFile  string
 	maxCents   int64
 	list       bool
-	currency   string // of the sums, once the plan is known
+	currency   string // currency of the sums, known with the plan
 }
 
 func (a conformanceCommand) conformanceCommand() *cobra.Command {
@@ -75,7 +74,7 @@ func (a conformanceCommand) conformanceCommand() *cobra.Command {
 	return c
 }
 
-// read completes the configuration with the files and the environment.
+// read completes the configuration from files and the environment.
 func (in *conformanceFlags) read() error {
 	if in.cfg.BaseURL == "" || in.cfg.AppID == "" {
 		return usage("--base-url and --app-id are required")
@@ -106,11 +105,11 @@ func (in *conformanceFlags) read() error {
 	return nil
 }
 
-// announcePlan says what may be spent, before anything is.
+// announcePlan prints what may be spent before any spending.
 func (a conformanceCommand) announcePlan(p conformance.Plan) {
 	out := a.stdout
 	if a.output == "json" {
-		out = a.stderr // stdout is for the report
+		out = a.stderr // stdout holds the report
 	}
 	fmt.Fprintf(out, "%d checks in %s; spends at most %s\n", p.Checks, p.Environment, money(p.MaxCents, p.Currency))
 }
@@ -129,7 +128,7 @@ func (a conformanceCommand) conformance(cmd *cobra.Command, in *conformanceFlags
 		return printed
 	}
 	if in.junitFile != "" {
-		// For all: a test report is for the build that runs it.
+		// All users may read the report, because the build that runs the test needs it.
 		if written := a.outputs().write(in.junitFile, 0o644, report.WriteJUnit); written != nil {
 			return written
 		}
@@ -140,7 +139,7 @@ func (a conformanceCommand) conformance(cmd *cobra.Command, in *conformanceFlags
 	return err
 }
 
-// printReport prints the table by section, and once more at its end what differs.
+// printReport prints the table by section, then repeats the differences.
 func (a conformanceCommand) printReport(report *conformance.Report, currency string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, report)

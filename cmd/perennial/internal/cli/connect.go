@@ -1,5 +1,4 @@
-// The connection of a command to a running `perennial run`, and the calls of its
-// service.
+// The connection of a command to a running program, and the calls of its service.
 
 package cli
 
@@ -21,17 +20,17 @@ import (
 	"perennial/queue/service"
 )
 
-// errUnreachable marks an address at which nothing answers.
+// errUnreachable marks an address that does not answer.
 var errUnreachable = errors.New("unreachable")
 
-// remote is a connection to a running `perennial run`, for one account.
+// remote is a connection to a running `perennial run` for one account.
 type remote struct {
 	*queue.Queue
 	account string
 }
 
-// connect finds the running host: --nats or PERENNIAL_NATS, else the NATS of
-// the configuration, else the addresses left in the data directory.
+// connect connects to the running program. It tries --nats or PERENNIAL_NATS, then the
+// configured NATS, then the addresses in the data directory.
 func (a *app) connect() (*remote, error) {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -48,7 +47,7 @@ func (a *app) connect() (*remote, error) {
 		return nil, err
 	}
 	if a.natsURL != "" {
-		target.URL, target.User, target.Password, target.Context = a.natsURL, "", "", "" // those are of the other address
+		target.URL, target.User, target.Password, target.Context = a.natsURL, "", "", "" // these belong to the configured address
 	} else if target.URL == "" && target.Context == "" {
 		if target.URL, err = natsOfRun(c.DataDir); err != nil {
 			return nil, err
@@ -62,7 +61,7 @@ func (a *app) connect() (*remote, error) {
 	return &remote{q, account}, nil
 }
 
-// reachAgain is what to do where nothing answers at the address of NATS.
+// reachAgain says what to do if NATS does not answer.
 func (a *app) reachAgain(c *config.Config) string {
 	switch {
 	case a.natsURL != "":
@@ -73,7 +72,7 @@ func (a *app) reachAgain(c *config.Config) string {
 	return "start `perennial run` again: nothing answers at the address that its last run left"
 }
 
-// configured reads the configuration, and which of its accounts --account means.
+// configured reads the configuration and returns the account that --account selects.
 func (a *app) configured() (c *config.Config, account string, err error) {
 	if c, err = config.Load(a.configFile); err != nil {
 		return nil, "", err
@@ -82,8 +81,8 @@ func (a *app) configured() (c *config.Config, account string, err error) {
 	return c, account, err
 }
 
-// natsOfRun is the address of a running `perennial run`, with the name and password
-// that it left for the commands of this machine's user.
+// natsOfRun returns the NATS address of a running program. It includes the user and password
+// left for commands of this machine's user.
 func natsOfRun(dataDir string) (string, error) {
 	line, err := readRunFile(dataDir)
 	if err != nil || line.User == "" {
@@ -100,7 +99,7 @@ func natsOfRun(dataDir string) (string, error) {
 // maxRunFile bounds the file with the addresses of a run, in bytes.
 const maxRunFile = 1 << 20
 
-// readRunFile reads the addresses that a running `perennial run` left.
+// readRunFile reads the addresses that a running program left.
 func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	text, err := files.Read(daemon.RunFile(dataDir), maxRunFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,11 +117,11 @@ func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	return line, nil
 }
 
-// answerTimeout bounds the question whether a run still answers at its address.
+// answerTimeout bounds the check that a program still answers at its address.
 const answerTimeout = 5 * time.Second
 
-// answers is why the process that wrote these addresses is not the one at its HTTP
-// address; nil if it is. The other addresses are of the same process.
+// answers returns why the program at the HTTP address did not write these addresses, or nil if
+// it did. The other addresses belong to the same process.
 func answers(line daemon.RunAddresses) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
@@ -130,7 +129,7 @@ func answers(line daemon.RunAddresses) error {
 	if err != nil {
 		return err
 	}
-	direct := &http.Transport{DisableKeepAlives: true} // no proxy of the environment
+	direct := &http.Transport{DisableKeepAlives: true} // ignore proxies from the environment
 	response, err := direct.RoundTrip(request)
 	if err != nil {
 		return err
@@ -142,7 +141,7 @@ func answers(line daemon.RunAddresses) error {
 	return nil
 }
 
-// notFoundError says that the account has nothing of an id.
+// notFoundError says that the account does not know an id.
 type notFoundError struct{ text string }
 
 func (e *notFoundError) Error() string { return e.text }
@@ -174,7 +173,7 @@ func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question 
 	return out, nil
 }
 
-// askOnce calls a verb over a connection of its own.
+// askOnce calls a verb over its own connection.
 func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	r, err := a.connect()
 	if err != nil {
@@ -184,8 +183,8 @@ func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question
 	return ask(ctx, r, v, question)
 }
 
-// askRunning is askOnce for a caller that can do without a runner: answered is false where
-// none answers, with the error of a NATS server that cannot be reached.
+// askRunning is askOnce for callers that can work without a runner. answered is false if no
+// runner answers. If NATS cannot be reached, err says so.
 func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	r, err := a.connect()
 	if err != nil {

@@ -28,8 +28,8 @@ func (a operateCommands) deadLettersCommand() *cobra.Command {
 		a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
 }
 
-// letterLine is a dead command as -o json prints it. A body that is no text is
-// quoted as Go quotes it.
+// letterLine is a dead letter as -o json prints it. A body that is not text is quoted as in
+// Go.
 type letterLine struct {
 	Seq         uint64    `json:"seq"`
 	PublishedAt time.Time `json:"published_at"`
@@ -73,7 +73,7 @@ func (a operateCommands) deadList() *cobra.Command {
 	return c
 }
 
-// withLetter runs do on the dead command whose sequence is the argument.
+// withLetter runs do on the dead letter whose sequence is the argument.
 func (a operateCommands) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
@@ -131,8 +131,8 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 			if err := publish.New(r.JetStream()).Publish(ctx, r.account, publish.Outgoing{Kind: kind, Data: data}); err != nil {
 				return fmt.Errorf("publish it again: %w", err)
 			}
-			// The command is on its stream: should this fail, it is there twice, and
-			// the same id with the same content is one command.
+			// The command is on its stream. If the drop fails, a second requeue publishes it
+			// twice, but the same id with the same content is one command.
 			return a.printLetter("requeued", l, dropLetter(ctx, r, q))
 		}),
 	}
@@ -183,7 +183,7 @@ func (a operateCommands) deadDrop() *cobra.Command {
 	return c
 }
 
-// letterFilter chooses dead letters.
+// letterFilter selects dead letters.
 type letterFilter struct {
 	all        bool
 	beforeText string
@@ -191,7 +191,7 @@ type letterFilter struct {
 	code       string
 }
 
-// check reads --before, and refuses what chooses nothing or contradicts itself.
+// check parses --before and refuses an empty or contradictory selection.
 func (w *letterFilter) check(args []string) (err error) {
 	some := w.beforeText != "" || w.code != ""
 	chosen := 0
@@ -211,8 +211,8 @@ func (w *letterFilter) matches(d letters.Dead) bool {
 	return (w.code == "" || d.Code == w.code) && (w.before.IsZero() || d.Published.Before(w.before))
 }
 
-// dropLetters drops what the filter chooses of the letters that exist when it begins, the
-// oldest first. Each has a fact of its own, so that a second call continues after a kill.
+// dropLetters drops the selected letters that exist when it begins, oldest first. Each drop
+// has its own fact, so a second call continues after a crash.
 func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadRequest) error {
 	r, err := a.connect()
 	if err != nil {
@@ -247,21 +247,21 @@ func (a operateCommands) printLetter(done string, l letters.Letter, err error) e
 	return err
 }
 
-// askIfRunning asks a verb; answered is false where no runner has the account: the letter
-// is looked after on the stream itself then, and no fact says who did.
+// askIfRunning calls a verb. answered is false if the account has no runner; the caller then
+// changes the stream directly and no fact says who did.
 func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest, verbs.Changed], q verbs.DeadRequest) (answered bool, err error) {
 	_, err = ask(ctx, r, v, q)
 	return !errors.Is(err, service.ErrNoRunner), err
 }
 
-// dropLetter removes a letter, by the runner that has the account where there is one.
+// dropLetter drops a letter, through the account's runner if there is one.
 func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
 	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err
 	}
 	err := letters.Of(r.JetStream(), r.account).Drop(ctx, q.Seq)
 	if errors.Is(err, letters.ErrNone) {
-		return nil // another `dead` command removed it
+		return nil // another command dropped it
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-// `perennial demo`: its steps, and the process that carries them out.
+// `perennial demo`: its steps and the process that runs them.
 
 package cli
 
@@ -27,7 +27,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// demoTimeout is when a demonstration that does not come to its end gives up.
+// demoTimeout bounds a demonstration.
 const demoTimeout = 60 * time.Second
 
 func (a *app) demoCommand() *cobra.Command {
@@ -42,12 +42,11 @@ func (a *app) demoCommand() *cobra.Command {
 	return c
 }
 
-// demo is one demonstration.
 type demo struct {
 	app    *app
 	host   *daemon.Host
 	events *eventLog
-	cost   demoCost // of the steps so far
+	cost   demoCost // the cost of the steps so far
 }
 
 func (a *app) demo(ctx context.Context, keep bool) (err error) {
@@ -98,15 +97,15 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	return <-done
 }
 
-// demoSchedule renews what expires within three days. The demonstration fires it,
-// when the commands before it are done: so two demonstrations cost the same.
+// demoSchedule renews proxies that expire within three days. The demonstration fires it after
+// its commands, so every demonstration costs the same.
 func demoSchedule() plans.Schedule {
 	return plans.Schedule{
 		Name: "keepalive", Account: "main", Cron: "@yearly", Timezone: "UTC", RenewBefore: 72 * time.Hour, DurationDays: 30, Chunk: 100,
 	}
 }
 
-// demoStep is one command of the demonstration and how it is to end.
+// demoStep is one command of the demonstration and its expected end.
 type demoStep struct {
 	title, id, want string
 	kind            queue.Kind
@@ -202,13 +201,14 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 		}
 	}
 	if s.fault != "" {
-		// The fault is for this command alone: the next one is published when it has happened.
+		// The fault is for this command alone, so the next command waits until it has
+		// happened.
 		return d.events.wait(ctx, "operation.waiting", s.id)
 	}
 	return nil
 }
 
-// setFault asks the sandbox to spoil the next such request.
+// setFault makes the sandbox fail the next matching request.
 func (d *demo) setFault(ctx context.Context, fault, path string) error {
 	body, err := json.Marshal(map[string]any{"environment": "sandbox", "method": "POST", "path": path, "times": 1, "fault": fault})
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"perennial/queue"
 )
 
-// demoShown are the steps whose events are printed.
+// demoShown returns the steps whose events are printed.
 func demoShown() []string { return []string{"renew-lost-reply", "buy-rejected"} }
 
-// demoWidth is how long a line of an event may be.
+// demoWidth is the maximum length of an event's line.
 const demoWidth = 118
 
 func (d *demo) printEvents(ctx context.Context) error {
@@ -45,8 +45,8 @@ func (d *demo) printEvents(ctx context.Context) error {
 	return nil
 }
 
-// wrapped breaks a line that is longer than width between two words, never in
-// one: an amount that is cut is another amount.
+// wrapped breaks lines longer than width between words, never inside one. A broken amount
+// would read as another amount.
 func wrapped(text string, width int, breaks string) string {
 	const together = "\u00a0" // between an amount and its currency
 	out, length := "", 0

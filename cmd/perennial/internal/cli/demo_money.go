@@ -1,5 +1,4 @@
-// What each step of the demonstration costs, and the comparison of the books at its
-// end.
+// The cost of each step of the demonstration, and the final comparison of the books.
 
 package cli
 
@@ -16,7 +15,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// demoCost is what steps cost.
 type demoCost struct {
 	charged, refunded int64
 	attempts          int64
@@ -33,7 +31,7 @@ func costOf(s inspect.CommandStatus) (c demoCost) {
 	return c
 }
 
-// opening prints the money before the first step, and the heading of the steps.
+// opening prints the wallet before the first step and the heading of the steps.
 func (d *demo) opening(ctx context.Context, r *remote) error {
 	if err := d.events.wait(ctx, "ledger.opened", ""); err != nil {
 		return fmt.Errorf("the account was not bound: %w", err)
@@ -46,14 +44,14 @@ func (d *demo) opening(ctx context.Context, r *remote) error {
 	return nil
 }
 
-// line prints what a step cost, in the currency of the demonstration.
+// line prints the cost of a step in the demonstration's currency.
 func (d *demo) line(what, state string, c demoCost, title string) {
-	const currency = "USD" // of the embedded sandbox
+	const currency = "USD" // the embedded sandbox's currency
 	line := fmt.Sprintf("  %-18s %-10s %12s %12s %9s  %s", what, state, money(c.charged, currency), money(c.refunded, currency), attemptText(c.attempts), title)
 	fmt.Fprintln(d.app.stdout, strings.TrimRight(line, " "))
 }
 
-// ended waits for a step's command and prints how it ended and what it cost.
+// ended waits for a step's command and prints its end and cost.
 func (d *demo) ended(ctx context.Context, r *remote, s demoStep) error {
 	status, err := awaitEnd(ctx, r, s.id)
 	if err != nil {
@@ -68,8 +66,8 @@ func (d *demo) ended(ctx context.Context, r *remote, s demoStep) error {
 	return nil
 }
 
-// sweep fires the schedule until nothing is left to renew: a price that is not
-// known is found by renewing one proxy first.
+// sweep fires the schedule until nothing is left to renew. An unknown price is found by
+// renewing one proxy first.
 func (d *demo) sweep(ctx context.Context, r *remote) error {
 	var cost demoCost
 	renewed, commands := 0, 0
@@ -117,7 +115,7 @@ func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, erro
 	return costOf(status), nil
 }
 
-// books compares the ledger, the provider's wallet and the referee, to the cent.
+// books compares the ledger, the provider's wallet and the referee to the cent.
 func (d *demo) books(ctx context.Context) error {
 	a := d.host.Accounts[0]
 	b, err := a.Ledger().Balance(ctx, a.Name)

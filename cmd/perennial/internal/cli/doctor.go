@@ -1,4 +1,5 @@
-// `perennial doctor`: the checks of the provider, NATS, the disk, the clock, webhooks and pauses.
+// `perennial doctor`: the checks of the provider, NATS, the disk, the clock, webhooks and
+// pauses.
 
 package cli
 
@@ -28,25 +29,25 @@ import (
 	"perennial/upstream"
 )
 
-// DoctorFinding is one line of `perennial doctor`, as it prints it as JSON.
+// DoctorFinding is one line of `perennial doctor`, in its JSON form.
 type DoctorFinding struct {
-	Account string `json:"account,omitempty"` // where there are several
+	Account string `json:"account,omitempty"` // set if there are several accounts
 	Check   string `json:"check"`
 	OK      bool   `json:"ok"`
 	Seen    string `json:"seen"`
-	Warning bool   `json:"warning,omitempty"` // it works, and something should be done
-	Do      string `json:"do,omitempty"`      // what to do, when it is not ok or a warning
+	Warning bool   `json:"warning,omitempty"` // it works, but needs attention
+	Do      string `json:"do,omitempty"`      // what to do if it failed or is a warning
 }
 
-// doctor looks at everything that a run depends on, and changes nothing.
+// doctor checks everything that a run depends on, and changes nothing.
 type doctor struct {
 	app      *app
 	config   *config.Config
-	account  string // of the moment
-	several  bool   // accounts are looked at
+	account  string // the account being checked
+	several  bool   // several accounts are checked
 	findings []DoctorFinding
 
-	usersAt string // the NATS server that is to keep users apart; "" where none was reached
+	usersAt string // the NATS server whose user separation is checked; "" if none was reached
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -101,8 +102,8 @@ func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
 
-// listens says whether a run that is not running could listen on an address. One that is
-// free is worth no line of its own.
+// listens checks that a stopped program could listen on an address. A free address gets no
+// line.
 func (d *doctor) listens(check, seen, key, address string) {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // it is closed at once
 	if err == nil {
@@ -116,7 +117,7 @@ func (d *doctor) listens(check, seen, key, address string) {
 	}
 }
 
-// provider sends GETs alone: whether a key may write only a POST would show.
+// provider sends only GETs. Whether a key may write would take a POST to find out.
 func (d *doctor) provider(ctx context.Context) {
 	client, err := d.app.provider()
 	if d.config.Embedded && err != nil {
@@ -156,7 +157,7 @@ func (d *doctor) provider(ctx context.Context) {
 	d.scopes(ctx, client, err)
 }
 
-// refusedKey is what to do about a key that the provider does not take.
+// refusedKey says what to do about a key that the provider refuses.
 func refusedKey(err *upstream.Error) string {
 	switch {
 	case errors.Is(err, upstream.CodeAPIKeyRevoked):
@@ -169,8 +170,8 @@ func refusedKey(err *upstream.Error) string {
 	return "check app_id, the secret and base_url; sign_port if the provider signs its port; this machine's clock"
 }
 
-// skewAllowed is what the provider takes: five minutes either way
-// (customer-api.md, Limits). The doctor warns long before.
+// skewAllowed is the clock skew at which the doctor warns. The provider accepts five minutes
+// either way (customer-api.md, Limits).
 const skewAllowed = time.Minute
 
 func (d *doctor) clock(server, began time.Time) {
@@ -194,7 +195,7 @@ func (d *doctor) environment(client *upstream.Client, w upstream.Wallet) {
 	d.ok("environment", "%s, wallet %s", w.Environment, money(w.BalanceCents, w.Currency))
 }
 
-// scopes reads one page of everything that can be read.
+// scopes reads one page of every readable resource.
 func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet error) {
 	one := upstream.PageRequest{Size: 1}
 	reads := []struct {
@@ -267,7 +268,7 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 }
 
-// streams looks at the account's streams, and at the leases of a server of its own.
+// streams checks the account's streams, and on an external NATS its leases.
 func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	switch err := (streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
 	case errors.Is(err, queue.ErrNoAccount):
@@ -291,7 +292,7 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
 	}
-	// A cluster that elects its leader may answer as if there were no JetStream.
+	// During its leader election a cluster may answer as if it had no JetStream.
 	if absent, ok := errors.AsType[*queue.AbsentError](queue.CheckPresent(ctx, q.JetStream())); ok && !q.JetStream().Clustered() {
 		d.bad("jetstream", absent.Seen, absent.Do)
 		return false
@@ -299,11 +300,11 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 	return !external || d.elected(ctx, q)
 }
 
-// electionWait is how long the doctor waits for the election of the leader of a NATS cluster.
+// electionWait is how long the doctor waits for a NATS cluster to elect its leader.
 const electionWait = 8 * time.Second
 
-// elected waits until JetStream answers, which it does not between the start of a cluster and
-// the election of its leader.
+// elected waits until JetStream answers. A starting cluster does not answer before it has
+// elected its leader.
 func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	limited, cancel := context.WithTimeout(ctx, electionWait)
 	defer cancel()
@@ -318,7 +319,7 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	return err == nil
 }
 
-// runners warns of other runners of the account that have other settings or schedules of it.
+// runners warns of other runners of the account with different settings or schedules.
 func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -331,7 +332,7 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 		d.bad("runners", err, "see that most of the NATS servers run, and call this again")
 		return
 	}
-	for i, n := range all { // of this account alone
+	for i, n := range all { // keep this account alone
 		all[i].Accounts = slices.DeleteFunc(n.Accounts, func(x daemon.NodeAccount) bool { return x.Account != d.account })
 	}
 	all = slices.DeleteFunc(all, func(n daemon.Node) bool { return len(n.Accounts) == 0 })
@@ -343,8 +344,8 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	}
 }
 
-// diskWanted is how much room there should be: a ledger grows by some 2 KB a
-// renewal, and the events stream as much again.
+// diskWanted is the recommended free space. A ledger grows by about 2 KB a renewal, and the
+// events stream by as much.
 const diskWanted = 1 << 30
 
 func (d *doctor) report() error {
@@ -388,8 +389,7 @@ func (d *doctor) report() error {
 	return nil
 }
 
-// webhooks reads each webhook's secret, without which `run` does not start. It sends
-// nothing.
+// webhooks reads each webhook's secret, without which `run` does not start. It sends nothing.
 func (d *doctor) webhooks() {
 	for _, w := range d.config.WebhooksOf(d.account) {
 		check := "webhook " + w.Name
@@ -401,7 +401,7 @@ func (d *doctor) webhooks() {
 	}
 }
 
-// endsPause is what ends a pause, by its cause (docs/operations.md#the-account-is-paused).
+// endsPause says what ends a pause, by its cause (docs/operations.md#the-account-is-paused).
 var endsPause = map[string]string{
 	string(upstream.CodeInvalidSignature):       "mend app_id or the secret, then start `perennial run` again",
 	string(upstream.CodeAPIKeyRevoked):          "enable the key at the provider, or `perennial accounts rotate`, then start `perennial run` again",
@@ -414,8 +414,8 @@ var endsPause = map[string]string{
 	decide.CausePerson:                          "`perennial accounts resume --reason TEXT` when what it was paused for is done",
 }
 
-// pauses says what the ledger holds as paused. A wait that the provider asked for ends by
-// itself and is a warning.
+// pauses reports the pauses in the ledger. A wait that the provider requested ends
+// automatically and is a warning.
 func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 	all, err := l.Pauses(ctx)
 	if err != nil {

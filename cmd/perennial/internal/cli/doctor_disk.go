@@ -1,4 +1,4 @@
-// The doctor's checks of the disk, and of the ledger files on it.
+// The doctor's checks of the disk and the ledger files.
 
 package cli
 
@@ -71,8 +71,8 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 	d.schedules(ctx, l)
 }
 
-// published compares what the ledger has published with what the events stream holds: a stream
-// that is gone, or was made again, looks like that of a first start.
+// published compares the ledger's published rows with the events stream. A lost or recreated
+// stream looks like a first start.
 func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	noted, err := l.Published(ctx)
 	if err != nil {
@@ -88,8 +88,7 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// noLedger distinguishes a first start from a file that is gone: events were published
-// from the latter.
+// noLedger distinguishes a first start from a lost file, from which events were published.
 func (d *doctor) noLedger(ctx context.Context, path string) {
 	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
 	last, err := d.lastEvent(ctx)
@@ -105,7 +104,7 @@ func (d *doctor) noLedger(ctx context.Context, path string) {
 	}
 }
 
-// lastEvent is the newest row on the account's events stream, 0 where there is none.
+// lastEvent returns the sequence of the newest event on the account's stream, or 0.
 func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
 	if !d.app.externalNATS(d.config) && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
 		return 0, nil

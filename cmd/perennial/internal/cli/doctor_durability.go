@@ -1,5 +1,5 @@
-// The doctor's check that what another NATS server acknowledges outlives a power cut: by
-// copies on other servers, or by a sync of every write.
+// The doctor's check that acknowledged writes of an external NATS survive a power cut. They
+// need copies on other servers, or a sync of every write.
 
 package cli
 
@@ -14,16 +14,16 @@ import (
 	"perennial/queue/streams"
 )
 
-// A copy counts as behind when it is at each of so many looks: one that is written to may
-// be for a moment.
+// A copy is reported only if copies lag at every look. A copy that is being written to may lag
+// for a moment.
 const (
 	copiesLooks = 3
 	copiesEvery = 500 * time.Millisecond
 )
 
-// durability fails where one server has the only copy and nothing says that it syncs every
-// write, and where streams have fewer copies than the account asks for. A copy that is
-// after is a warning: what is acknowledged is on the others.
+// durability fails if one server has the only copy and no setting says that it syncs every
+// write. It also fails if streams have fewer copies than the account requires. A lagging copy
+// is a warning, because the other copies have the acknowledged writes.
 func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	want := d.config.Accounts[d.account].Replicas
 	all, err := lookAtCopies(ctx, q, d.account)
@@ -70,13 +70,13 @@ func countCopies(all []streams.Copies, least int) string {
 	if len(all) == 0 {
 		return fmt.Sprintf("%d copies of each stream, which the first `perennial run` makes", least)
 	}
-	for _, c := range all { // more than asked for
+	for _, c := range all { // some streams have more copies than required
 		least = max(least, c.Number)
 	}
 	return fmt.Sprintf("%d copies of %d streams", least, len(all))
 }
 
-// oneCopy says what is kept once, and where.
+// oneCopy says which streams have one copy, and where.
 func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	what, where := strings.Join(streams, ", "), "a single server"
 	if what == "" {
@@ -88,8 +88,8 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
 }
 
-// lookAtCopies gives what the last look shows; copies that were not behind at each look
-// are not.
+// lookAtCopies returns the copies as the last look shows them. It stops at the first look
+// without a lagging copy.
 func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []streams.Copies, err error) {
 	for look := range copiesLooks {
 		if look > 0 {

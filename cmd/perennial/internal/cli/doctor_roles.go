@@ -1,4 +1,4 @@
-// The doctor's check that NATS users have the rights of their roles and no others.
+// The doctor's check that NATS users have exactly the rights of their roles.
 
 package cli
 
@@ -17,15 +17,15 @@ import (
 	"perennial/queue/roles"
 )
 
-// rolesTimeout bounds what is tried as one user for one account.
+// rolesTimeout bounds the checks as one user for one account.
 const rolesTimeout = 10 * time.Second
 
-// mendRoles is what to do where users are not kept apart.
+// mendRoles says what to do if users are not separated.
 const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
 
-// roles connects as each configured user whose login is at hand, and compares what it
-// may with its roles. Only reading verbs and descriptions are asked, so that nothing
-// is changed where the server lets it through.
+// roles connects as each configured user whose login is available, and compares its
+// permissions with its roles. It tries only reading verbs and descriptions, so a server that
+// allows too much changes nothing.
 func (d *doctor) roles(ctx context.Context, accounts []string) {
 	if d.usersAt == "" || len(d.config.NATS.Users) == 0 {
 		return
@@ -73,14 +73,14 @@ func (d *doctor) roles(ctx context.Context, accounts []string) {
 	}
 }
 
-// quietly is a connection whose refusals, which the check expects, are not logged as
-// warnings.
+// quietly returns a connection that does not log refusals as warnings, because the check
+// expects them.
 func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
 	at, err := url.Parse(target.URL)
 	if err != nil {
 		return target, err
 	}
-	at.User = nil // that of the commands
+	at.User = nil // the user of the CLI
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
 	target.URL, target.Log, target.Name = at.String(), quiet, "perennial-doctor"
@@ -92,7 +92,7 @@ func (d *doctor) letsAnyoneIn(address string) bool {
 	return err == nil && queue.LetsIn(target)
 }
 
-// separation asks as the user.
+// separation tries the permissions of one user.
 func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u roles.User, accounts []string) (wrong, untried []string, err error) {
 	if target, err = quietly(target); err != nil {
 		return nil, nil, err

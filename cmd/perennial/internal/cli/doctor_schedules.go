@@ -1,4 +1,4 @@
-// The doctor's check of schedules without proxies and of proxies without a schedule.
+// The doctor's check of schedules without proxies and proxies without a schedule.
 
 package cli
 
@@ -13,23 +13,22 @@ import (
 	"perennial/schedules/plans"
 )
 
-// uncoveredNamed is how many proxies that no schedule covers are named.
+// uncoveredNamed is how many unscheduled proxies are named.
 const uncoveredNamed = 5
 
-// lists says which list of a schedule is not there: no sweep of it can be made, and no
-// run starts.
+// lists reports a schedule's missing list. Without the list no sweep works and no run starts.
 func (d *doctor) lists() {
 	if err := d.config.CheckLists(d.account); err != nil {
 		d.bad("lists", err, "put the list where the configuration says: runs that need it fail, and `perennial run` does not start without it")
 	}
 }
 
-// schedules says which schedules fit no proxy, and which proxies no schedule.
+// schedules reports schedules that match no proxy and proxies that match no schedule.
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
 	d.removed(ctx, l, own)
 	d.slots(ctx, l, own)
-	if d.config.CheckLists(d.account) != nil { // lists has said it
+	if d.config.CheckLists(d.account) != nil { // lists has reported it
 		return
 	}
 	if last, err := l.Listing(ctx); err == nil && last.Finished.IsZero() {
@@ -63,13 +62,13 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	case len(own) == 0:
 		d.warn("schedules", fmt.Sprintf("none is configured: %d living proxies will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and add a schedule")
-	default: // it may be meant so
+	default: // it may be intended
 		d.warn("schedules", fmt.Sprintf("%d living proxies are in no schedule and will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
 	}
 }
 
-// slots says where slots are too seldom, and where they pass without a sweep.
+// slots reports schedules whose slots are too rare or pass without a sweep.
 func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	for _, s := range own {
 		if late := s.Late(time.Now()); late != "" {
@@ -81,7 +80,7 @@ func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedu
 	}
 }
 
-// removed says what still counts of schedules that are not configured any more.
+// removed reports what still counts for schedules no longer configured.
 func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	all, err := schedules.RemovedOf(ctx, l, time.Now(), own)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The log of received events on which the demonstration waits.
+// The log of received events that the demonstration waits on.
 
 package cli
 
@@ -13,7 +13,7 @@ import (
 	"perennial/queue/events"
 )
 
-// eventLog keeps what was published and lets others wait for it.
+// eventLog stores published events for callers to wait on.
 type eventLog struct {
 	mu      sync.Mutex
 	events  []events.Event
@@ -41,7 +41,7 @@ func (l *eventLog) all() []events.Event {
 	return slices.Clone(l.events)
 }
 
-// until waits for the first event that matches.
+// until waits for the first matching event.
 func (l *eventLog) until(ctx context.Context, match func(events.Event) bool) error {
 	for {
 		l.mu.Lock()

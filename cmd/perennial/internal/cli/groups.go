@@ -1,21 +1,21 @@
-// The groups of commands: each has the flags and the output of its commands; what they share
-// is the app.
+// The groups of commands. Each group embeds app, which holds the shared parts.
 
 package cli
 
-// ledgerCommands are `perennial ledger`.
+// ledgerCommands are the commands of `perennial ledger`.
 type ledgerCommands struct{ *app }
 
-// scheduleCommands are `perennial schedules`.
+// scheduleCommands are the commands of `perennial schedules`.
 type scheduleCommands struct{ *app }
 
-// providerCommands are `perennial proxies`, `orders`, `offers` and `wallet`.
+// providerCommands are the commands of `perennial proxies`, `orders`, `offers` and `wallet`.
 type providerCommands struct{ *app }
 
-// reviewCommands are `perennial reviews`.
+// reviewCommands are the commands of `perennial reviews`.
 type reviewCommands struct{ *app }
 
-// operateCommands are `perennial accounts`, `webhooks`, `dead-letters` and `runners`.
+// operateCommands are the commands of `perennial accounts`, `webhooks`, `dead-letters` and
+// `runners`.
 type operateCommands struct{ *app }
 
 // conformanceCommand is `perennial conformance`.

@@ -1,5 +1,5 @@
-// Access to an account's events stream for the ledger commands, with or without a
-// running `perennial run`.
+// Access to an account's events stream for the ledger commands, with or without a running
+// program.
 
 package cli
 
@@ -28,22 +28,22 @@ import (
 	"perennial/queue/events"
 )
 
-// errNoStore marks a data directory that no `perennial run` has made yet.
+// errNoStore marks a data directory in which no `perennial run` has started yet.
 var errNoStore = errors.New("there are no events")
 
-// history is an account's events stream, with or without a running `run`.
+// history is an account's events stream.
 type history struct {
 	queue    *queue.Queue
 	account  string
 	embedded *embedded.Server
 	unlock   func() error
-	// confirm is an error when another runner may have the account; alone sets it.
+	// confirm returns an error if another runner may hold the account. alone sets it.
 	confirm func(context.Context) error
 }
 
-// openHistory connects to where the account's events are: --nats, the NATS of
-// the configuration, the embedded server of a running `run`, or the store that
-// one left in the data directory, served for as long as it is read.
+// openHistory connects to the server with the account's events. It tries --nats, the
+// configured NATS and the embedded server of a running program. Without one it serves the
+// store in the data directory itself.
 func (a *app) openHistory(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
 	defer h.closeOn(&err)
@@ -58,13 +58,13 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 		if err != nil && !errors.Is(err, datadir.ErrLocked) {
 			return nil, err
 		}
-		external = err != nil // `perennial run` works there and serves it
+		external = err != nil // a running `perennial run` serves it
 	}
 	err = h.open(c, a, external)
 	return h, err
 }
 
-// openHistoryLocked is openHistory for a caller that has the data directory's lock.
+// openHistoryLocked is openHistory for a caller that holds the data directory's lock.
 func (a *app) openHistoryLocked(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
 	defer h.closeOn(&err)
@@ -89,15 +89,14 @@ func (h *history) open(c *config.Config, a *app, external bool) error {
 	return nil
 }
 
-// closeOn closes a history that could not be opened.
+// closeOn closes a history that failed to open.
 func (h *history) closeOn(err *error) {
 	if *err != nil {
 		h.close()
 	}
 }
 
-// locked runs do for the account that --account names, while no other process has the
-// data directory.
+// locked runs do for the account that --account names, under the lock of the data directory.
 func (a ledgerCommands) locked(do func(c *config.Config, account string) error) (err error) {
 	c, account, err := a.configured()
 	if err != nil {
@@ -111,8 +110,8 @@ func (a ledgerCommands) locked(do func(c *config.Config, account string) error) 
 	return do(c, account)
 }
 
-// lockData takes the lock of the data directory for a command that writes there. Another
-// user than the runner's is refused: the runner could not read what it leaves.
+// lockData takes the lock of the data directory for a command that writes there. It refuses
+// other users than the runner's, because the runner could not read their files.
 func lockData(c *config.Config, account string) (unlock func() error, err error) {
 	anothers := notAnothers(os.Geteuid(), c.LedgerPath(account), filepath.Join(c.DataDir, "nats"), c.DataDir)
 	if anothers != nil && !config.Exists(filepath.Join(c.DataDir, datadir.LockName)) {
@@ -128,7 +127,7 @@ func lockData(c *config.Config, account string) (unlock func() error, err error)
 	return lock.Unlock, nil
 }
 
-// notAnothers refuses a user whom the first of the paths that exist does not belong to.
+// notAnothers refuses a user who does not own the first existing path.
 func notAnothers(self int, paths ...string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -148,7 +147,7 @@ func notAnothers(self int, paths ...string) error {
 	return nil
 }
 
-// userName is a user as sudo takes it.
+// userName returns a user in the form that sudo takes.
 func userName(id int) string {
 	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {
 		return u.Username
@@ -156,8 +155,8 @@ func userName(id int) string {
 	return "#" + strconv.Itoa(id)
 }
 
-// serve starts the embedded server on the data directory's store. A password
-// that is stored nowhere keeps other clients out.
+// serve starts the embedded server on the data directory's store. A password stored nowhere
+// keeps other clients out.
 func (h *history) serve(c *config.Config, a *app) (err error) {
 	h.embedded, err = embedded.Start(embedded.Config{
 		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
@@ -170,13 +169,13 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 	return err
 }
 
-// events yields what the stream holds from a journal sequence on. An outbox's
-// message has the sequence of its row.
+// events yields the stream's events from a journal sequence on. An event has the sequence of
+// its journal row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
 	return daemon.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
 
-// writes is the account's ledger for a caller that is alone with it.
+// writes returns the account's ledger for a caller that holds the account alone.
 func (h *history) writes(path string, log *logrus.Logger) *daemon.Alone {
 	x := &daemon.Alone{Path: path, Account: h.account, Log: log.WithField("account", h.account)}
 	if h.embedded == nil {
@@ -185,8 +184,8 @@ func (h *history) writes(path string, log *logrus.Logger) *daemon.Alone {
 	return x
 }
 
-// publishOwn publishes what the ledger holds beyond the events stream, while no other
-// runner can append to it. On the embedded server the next run does.
+// publishOwn publishes the ledger's rows that the events stream lacks. The caller must hold
+// the account alone. On the embedded server the next run publishes them.
 func (h *history) publishOwn(ctx context.Context, path string, log *logrus.Logger) error {
 	if h.embedded != nil {
 		return nil
@@ -198,14 +197,14 @@ func (h *history) publishOwn(ctx context.Context, path string, log *logrus.Logge
 	return x.Close()
 }
 
-// flush has the embedded server write what it holds in memory of the events: it
-// acknowledges them before, and a stop in good order is what writes them. Another
-// server is as durable as it is configured.
+// flush restarts the embedded server, because an orderly stop writes its events to disk. It
+// acknowledges events that it still holds in memory. An external server is as durable as its
+// configuration.
 func (h *history) flush(log *logrus.Logger) (err error) {
 	if h.embedded == nil {
 		return nil
 	}
-	h.queue.Close() // what it asks while the server is away would not be answered
+	h.queue.Close() // requests during the restart would get no answer
 	if err := h.embedded.Restart(); err != nil {
 		return err
 	}
@@ -213,7 +212,7 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-// snapshot is what a restore begins with; see daemon.VouchedSnapshot.
+// snapshot returns the snapshot that a restore begins with; see daemon.VouchedSnapshot.
 func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	return daemon.VouchedSnapshot(ctx, h.queue, h.account)
 }

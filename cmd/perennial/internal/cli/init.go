@@ -1,4 +1,4 @@
-// `perennial init`: the questions and the checks of their answers.
+// `perennial init`: its questions and the checks of the answers.
 
 package cli
 
@@ -22,21 +22,21 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// setup is what init asks for.
+// setup holds the answers of init.
 type setup struct {
 	app        *app
 	in         *bufio.Reader
 	account    string
 	baseURL    string
-	caFile     string // of a private authority
+	caFile     string // certificates of a private authority
 	appID      string
-	secretFile string // an existing file to copy the secret from; - is the standard input
+	secretFile string // an existing file with the secret; - is the standard input
 	file       string
 	noDoctor   bool
 	sandbox    bool // for `perennial sandbox` with its own fixture
 }
 
-// trialSandbox is where init --sandbox expects `perennial sandbox`.
+// trialSandbox is the address at which init --sandbox expects `perennial sandbox`.
 const trialSandbox = "127.0.0.1:8090"
 
 func (a *app) initCommand() *cobra.Command {
@@ -108,7 +108,7 @@ func (s *setup) run(ctx context.Context) error {
 	return s.examine(ctx)
 }
 
-// examine has the doctor look at what was written, and names the next command.
+// examine runs the doctor on the new configuration and names the next command.
 func (s *setup) examine(ctx context.Context) error {
 	if !s.noDoctor {
 		s.app.configFile, s.app.account = s.file, s.account
@@ -132,7 +132,7 @@ func (s *setup) trial() error {
 	return nil
 }
 
-// roots checks --ca-file, and has the configuration name it from any directory.
+// roots checks --ca-file and makes its path absolute.
 func (s *setup) roots() (err error) {
 	if s.caFile == "" {
 		return nil
@@ -144,13 +144,13 @@ func (s *setup) roots() (err error) {
 	return err
 }
 
-// beside is a file's path beside the configuration.
+// beside returns a path in the directory of the configuration.
 func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
-// secretPath is where the configuration says that the secret is.
+// secretPath returns the configured path of the secret.
 func (s *setup) secretPath() string { return s.beside(s.account + ".secret") }
 
-// inPlace reports whether --secret-file names the file that the configuration will name.
+// inPlace reports whether --secret-file is already the file that the configuration will name.
 func (s *setup) inPlace() bool {
 	if s.secretFile == "" || s.secretFile == "-" {
 		return false
@@ -177,7 +177,7 @@ func checkAppID(text string) error {
 	return err
 }
 
-// ask reads an answer that no flag gave, again while it is not a good one.
+// ask reads an answer that no flag gave, and repeats the question until the answer is valid.
 func (s *setup) ask(answer *string, flag, question string, wrong func(string) error) error {
 	if *answer != "" && wrong(*answer) != nil {
 		return usage("%s %w", flag, wrong(*answer))
@@ -196,7 +196,7 @@ func (s *setup) ask(answer *string, flag, question string, wrong func(string) er
 	return nil
 }
 
-// secret reads the API Secret: from a file, or typed without being shown.
+// secret reads the API Secret from a file, or from the terminal without echo.
 func (s *setup) secret(ctx context.Context) (string, error) {
 	var text []byte
 	var err error

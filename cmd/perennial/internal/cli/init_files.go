@@ -1,5 +1,5 @@
-// The files that `perennial init` writes: the configuration, the secret, and for a production account
-// the users of its NATS server, each with a password of its own.
+// The files that `perennial init` writes: the configuration, the secret and the NATS users'
+// passwords of a production account.
 
 package cli
 
@@ -15,7 +15,7 @@ import (
 	"perennial/upstream"
 )
 
-// natsUser is one that init makes.
+// natsUser is a NATS user that init creates.
 type natsUser struct {
 	name string
 	role queue.Role
@@ -24,10 +24,10 @@ type natsUser struct {
 
 func (u natsUser) passwordFile() string { return u.name + ".password" }
 
-// users are those of a production account: without them any client that reaches its
-// NATS server could spend its money, and `perennial run` refuses that. Each has one
-// role, so that a password that is given away gives away that alone; commands on the
-// machine of the run have a user of their own.
+// users returns the NATS users of a production account. Without users, any client that reaches
+// its NATS server could spend its money, and `perennial run` refuses to start. Each user has
+// one role, so a leaked password exposes that role alone. Commands on the runner's machine
+// have their own user.
 func (s *setup) users() []natsUser {
 	if env, _ := upstream.EnvironmentOf(s.appID); env != upstream.Production {
 		return nil
@@ -40,7 +40,7 @@ func (s *setup) users() []natsUser {
 	}
 }
 
-// usersYAML are the lines of nats.users.
+// usersYAML returns the lines of nats.users.
 func (s *setup) usersYAML(users []natsUser) string {
 	if len(users) == 0 {
 		return ""
@@ -52,7 +52,7 @@ func (s *setup) usersYAML(users []natsUser) string {
 	return strings.Join(lines, "")
 }
 
-// yaml is the configuration with what most people change first.
+// yaml returns the configuration, with the settings that most operators change first.
 func (s *setup) yaml(users []natsUser) string {
 	return fmt.Sprintf(`data_dir: ./perennial-data   # relative to the directory of this file
 nats:
@@ -79,7 +79,7 @@ accounts:
 `, s.usersYAML(users), s.account, s.baseURL, s.caLine(), s.appID, s.account+".secret", s.account)
 }
 
-// caLine is the line of --ca-file.
+// caLine returns the line of --ca-file.
 func (s *setup) caLine() string {
 	if s.caFile == "" {
 		return ""
@@ -87,13 +87,13 @@ func (s *setup) caLine() string {
 	return fmt.Sprintf("    ca_file: %q\n", s.caFile)
 }
 
-// newFile is one to be written.
+// newFile is a file to write.
 type newFile struct {
 	path, text string
 	mode       fs.FileMode
 }
 
-// writeAll writes all files or none, and none that make no configuration.
+// writeAll writes all files, or none if one fails or the configuration does not load.
 func (s *setup) writeAll(files []newFile) (err error) {
 	var written []string
 	defer func() {
@@ -113,7 +113,7 @@ func (s *setup) writeAll(files []newFile) (err error) {
 	return err
 }
 
-// say names what was written, and what each user is for.
+// say names the written files and the purpose of each user.
 func (s *setup) say(files []newFile, users []natsUser) {
 	for _, f := range files {
 		fmt.Fprintf(s.app.stderr, "wrote %s\n", f.path)
@@ -123,7 +123,7 @@ func (s *setup) say(files []newFile, users []natsUser) {
 	}
 }
 
-// sayNext names the commands that follow.
+// sayNext names the next commands.
 func (s *setup) sayNext() error {
 	next := "Next: "
 	if s.sandbox {
@@ -137,7 +137,7 @@ func (s *setup) sayNext() error {
 	return err
 }
 
-// writeNew writes a file that must not be there yet.
+// writeNew writes a file that must not exist yet.
 func writeNew(path, text string, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

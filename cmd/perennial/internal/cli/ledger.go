@@ -24,13 +24,12 @@ func (a ledgerCommands) ledgerCommand() *cobra.Command {
 	return c
 }
 
-// openLedger opens the account's ledger file for reading, beside a running
-// runner or without one.
+// openLedger opens the account's ledger file for reading, with or without a running runner.
 func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
 	return a.openLedgerAs(ctx, checkedSchema)
 }
 
-// schemaMode says whether a ledger file whose schema was changed is refused.
+// schemaMode says whether to refuse a ledger file with a changed schema.
 type schemaMode bool
 
 const (
@@ -38,7 +37,7 @@ const (
 	anySchema     schemaMode = true // to inspect the file
 )
 
-// openLedgerAs is openLedger with a choice of the schemas that it accepts.
+// openLedgerAs is openLedger with a choice of accepted schemas.
 func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger, string, error) {
 	c, account, err := a.configured()
 	if err != nil {
@@ -53,8 +52,8 @@ func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account 
 	return a.withLedgerAs(checkedSchema, do)
 }
 
-// eachLedger runs do on the ledger of every account that the command looks at;
-// account is empty where it is only one.
+// eachLedger runs do on the ledger of every selected account. account is empty if only one is
+// selected.
 func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *ledger.Ledger, account string) error) error {
 	return a.eachAccount(ctx, func(one *app, account string) (err error) {
 		l, _, err := one.openLedger(ctx)
@@ -66,7 +65,7 @@ func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *le
 	})
 }
 
-// withLedgerAs is withLedger with a choice of the schemas that it accepts.
+// withLedgerAs is withLedger with a choice of accepted schemas.
 func (a *app) withLedgerAs(mode schemaMode, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		l, account, err := a.openLedgerAs(cmd.Context(), mode)
@@ -106,7 +105,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	return c
 }
 
-// countedBy is what ledger.BookTotal counts, by the way of summing.
+// countedBy names what ledger.BookTotal counts for each grouping.
 var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
 
 func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) error {
@@ -126,7 +125,7 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 		}
 		for _, x := range totals {
 			count := strconv.FormatInt(x.Count, 10)
-			if x.Rest { // it counts rows, in its name
+			if x.Rest { // its name has the count of rows
 				count = ""
 			}
 			if err := list.add(account, x, x.Subject, count, money(x.ChargedCents, currency), money(x.RefundedCents, currency),
@@ -157,7 +156,8 @@ func (a ledgerCommands) printBalance(b ledger.Balance) error {
 	return a.table([]string{"ACCOUNT", b.Account}, rows)
 }
 
-// unbookedText never shows an unknown price as none.
+// unbookedText formats the cost of unbooked operations. It never shows an unknown price as
+// zero.
 func unbookedText(u ledger.Unbooked, currency string) string {
 	return fmt.Sprintf("%s by %d operations (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), u.Operations)
 }
@@ -193,7 +193,7 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	return c
 }
 
-// entriesContinue says, where a list ends at its limit, with which row the next one begins.
+// entriesContinue says at which row to continue a list that ended at its limit.
 func (a ledgerCommands) entriesContinue(next int64) error {
 	if next == 0 {
 		return nil
@@ -202,7 +202,7 @@ func (a ledgerCommands) entriesContinue(next int64) error {
 	return err
 }
 
-// kindText is the kind of an entry, and the row that it corrects.
+// kindText returns the kind of an entry, and the row that it corrects.
 func kindText(p ledger.Posting) string {
 	if p.CorrectsSeq == 0 {
 		return p.Kind

@@ -1,4 +1,4 @@
-// `perennial ledger archive`: old journal rows go to a file of their own.
+// `perennial ledger archive`, which moves old journal rows to their own file.
 
 package cli
 
@@ -30,7 +30,7 @@ func (a ledgerCommands) ledgerArchive() *cobra.Command {
 				return usage("use --before DAY: facts of that day and later stay")
 			}
 			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: failpoint.Size(cmd.Context(), "archive.keep", 0)}
-			if err := x.Check(); err != nil { // before a runner is asked for the account
+			if err := x.Check(); err != nil { // check before asking a runner for the account
 				return err
 			}
 			return a.locked(func(c *config.Config, account string) error {
@@ -45,21 +45,21 @@ func (a ledgerCommands) ledgerArchive() *cobra.Command {
 	return c
 }
 
-// eventsChoice is what the operator says about the archived rows' events.
+// eventsChoice is the operator's choice for the events of archived rows.
 type eventsChoice struct {
 	keep    bool
 	mayLose []string
 }
 
-// ArchiveResult is what `ledger archive` prints as JSON.
+// ArchiveResult is the JSON output of `ledger archive`.
 type ArchiveResult struct {
 	ledger.Archived
 
 	Events *boundedEvents `json:"events,omitempty"`
 }
 
-// archive works alone, as restore does. What the events stream does not hold is
-// not archived: the outbox could not publish it any more.
+// archive runs while no runner has the account, as restore does. It does not archive rows that
+// the events stream lacks, because the outbox could not publish them afterwards.
 func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
 	h, err := a.openHistoryLocked(c, account)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 		return err
 	}
 	defer release()
-	if config.Exists(c.LedgerPath(account)) { // what another machine's runner has done is folded
+	if config.Exists(c.LedgerPath(account)) { // fold rows from other machines' runners
 		if err := h.publishOwn(ctx, c.LedgerPath(account), a.logger()); err != nil {
 			return a.broken(err)
 		}

@@ -1,4 +1,4 @@
-// `perennial ledger rebuild` and `ledger backup`: new files made from the ledger.
+// `perennial ledger rebuild` and `ledger backup`, which make new files from the ledger.
 
 package cli
 

@@ -1,4 +1,4 @@
-// `perennial ledger export` and `ledger statement`, and the period that they cover.
+// `perennial ledger export` and `ledger statement`, and their period.
 
 package cli
 
@@ -76,7 +76,7 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 	return c
 }
 
-// period reads two days, or instants, in UTC.
+// period parses two days or instants in UTC.
 func period(from, to string) (p ledger.Period, err error) {
 	if p.From, err = dayOrInstant("--from", from); err != nil {
 		return p, err
@@ -102,8 +102,7 @@ func dayOrInstant(flag, text string) (time.Time, error) {
 	return time.Time{}, usage("%s is %q: write a day as 2026-11-01 or an instant as 2026-11-01T00:00:00Z", flag, text)
 }
 
-// writeAs writes in one of the formats to a file, whole or not at all, or to the standard
-// output.
+// writeAs writes one of the formats to a file, atomically, or to the standard output.
 func (a ledgerCommands) writeAs(file, format, known string, formats map[string]func(io.Writer) error) error {
 	write := formats[format]
 	if write == nil {

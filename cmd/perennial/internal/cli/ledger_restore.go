@@ -1,4 +1,4 @@
-// `perennial ledger restore`, and the exclusive right to an account that it needs.
+// `perennial ledger restore`, and the exclusive access to an account that it needs.
 
 package cli
 
@@ -46,8 +46,8 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 	return c
 }
 
-// restore works alone: under the data directory's lock, and under the account's
-// lease where NATS is another server, since a runner may be on another machine.
+// restore runs under the data directory's lock. On an external NATS it also takes the
+// account's lease, since a runner may be on another machine.
 func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
 	h, err := a.openHistoryLocked(c, account)
@@ -81,7 +81,7 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: a ledger is never overwritten\nuse --replace to move it aside first", err)
 	}
-	if err == nil && out.Proven { // else a person decides what the stream is to hold
+	if err == nil && out.Proven { // otherwise an operator decides what to publish
 		err = h.publishOwn(ctx, x.Path, a.logger())
 	}
 	if err != nil {
@@ -90,8 +90,8 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 	return a.printRestored(account, out)
 }
 
-// withoutEvents refuses to restore without the stream where that may lose what only it, or
-// the present ledger, holds; asked says that the operator accepts the latter.
+// withoutEvents refuses a restore without the stream if that may lose events of the stream or
+// of the present ledger. asked means that the operator accepts the loss of the latter.
 func (a ledgerCommands) withoutEvents(x ledger.Restore, asked bool, unreached error) error {
 	if x.From == "" {
 		return unreached
@@ -104,7 +104,7 @@ func (a ledgerCommands) withoutEvents(x ledger.Restore, asked bool, unreached er
 	return nil
 }
 
-// appIDOf is the App ID that the account is configured with.
+// appIDOf returns the account's configured App ID.
 func appIDOf(c *config.Config, account string) string {
 	if c.Embedded {
 		return sandbox.DemoSandboxAppID
@@ -112,12 +112,12 @@ func appIDOf(c *config.Config, account string) string {
 	return c.Accounts[account].AppID
 }
 
-// alone makes sure that no runner has the account; it is held until release.
-// what is the verb of the caller.
+// alone makes sure that no other runner has the account until release is called. what is the
+// caller's verb.
 func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		h.confirm = func(context.Context) error { return nil }
-		return func() {}, nil // the data directory's lock proves it
+		return func() {}, nil // the data directory's lock suffices
 	}
 	taken, err := lease.New(h.queue.JetStream(), 1).TryAcquire(ctx, h.account, what+"-"+daemon.ProcessHolder(), daemon.LeaseTTL)
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
@@ -130,8 +130,8 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 	return func() { _ = taken.Release(context.WithoutCancel(ctx)) }, nil
 }
 
-// borrow is alone for a command that works with the ledger as it is: where another
-// machine's runner has the account, it hands it over, and takes it back at release.
+// borrow is alone for a command that uses the ledger as it is. A runner on another machine
+// hands over the account and takes it back at release.
 func (h *history) borrow(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		return h.alone(ctx, what)
@@ -145,7 +145,7 @@ func (h *history) borrow(ctx context.Context, what string) (release func(), err 
 	return func() { giveBack(context.WithoutCancel(ctx)) }, nil
 }
 
-// exists says whether the account has a stream; without one the error says so.
+// exists reports whether the account has a stream. If not, the error says so.
 func (h *history) exists(ctx context.Context) (bool, error) {
 	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
 	return !errors.Is(err, queue.ErrNoAccount), err

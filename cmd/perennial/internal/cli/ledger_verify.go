@@ -1,4 +1,5 @@
-// `perennial ledger verify`: the file, its archives, the events stream and kept heads.
+// `perennial ledger verify`, which checks the file, its archives, the events stream and stored
+// heads.
 
 package cli
 
@@ -20,16 +21,16 @@ import (
 	"perennial/queue/outbox"
 )
 
-// verified is what `ledger verify` and its relatives print.
+// verified is the output of `ledger verify` and related commands.
 type verified struct {
 	OK bool `json:"ok"`
 	ledger.Verified
 	*ledger.Against
 
-	Expected int `json:"expected,omitempty"` // heads that were kept elsewhere and are here
+	Expected int `json:"expected,omitempty"` // heads stored elsewhere and found here
 }
 
-// proof is what `ledger verify` is asked to prove besides the file itself.
+// proof is what `ledger verify` proves besides the file itself.
 type proof struct {
 	archives []string
 	against  bool
@@ -63,8 +64,8 @@ func (a ledgerCommands) ledgerVerify() *cobra.Command {
 	return c
 }
 
-// isSQLite refuses a file that is no ledger at all: advice on damaged ones would
-// have the good one replaced.
+// isSQLite refuses a file that is no SQLite database. Advice on damaged ledgers would replace
+// the good one.
 func isSQLite(file string) error {
 	f, err := files.Open(file)
 	if err != nil {
@@ -85,7 +86,7 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 		return err
 	}
 	c, err := config.Load(a.configFile)
-	follows := err == nil && a.externalNATS(c) // then a file that ends before the stream is behind, and not cut off
+	follows := err == nil && a.externalNATS(c) // such a file may lag the stream without being cut off
 	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows})
 	if err != nil && files.Writable(file) != nil {
 		err = fmt.Errorf("%w\nSQLite writes beside a ledger that is no backup: copy it, with its -wal where there is one, to a directory that can be written, and verify that", err)
@@ -97,8 +98,8 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 	return do(ctx, l)
 }
 
-// verifyIn is the directory in which a file is verified: --temp, the file's own, or
-// TMPDIR where that cannot be written.
+// verifyIn returns the directory for verifying a file. It is --temp, else the file's directory
+// if writable, else TMPDIR.
 func verifyIn(temp, file string) (string, error) {
 	if temp != "" {
 		return temp, nil
@@ -179,7 +180,7 @@ func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*l
 		return nil, err
 	}
 	defer h.close()
-	noted, err := l.Published(ctx) // before the stream is read: a runner may publish and note meanwhile
+	noted, err := l.Published(ctx) // read it first, since a runner may publish and note meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +194,9 @@ func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*l
 	return &result, err
 }
 
-// missingEvents is the error of a stream that does not hold what the ledger knows
-// to have been published on it. A run fills up what a power cut takes, and refuses
-// what none explains; until then nothing is proven by what is missing.
+// missingEvents returns an error if the stream lacks events that the ledger knows to be
+// published. A run publishes again what a power cut explains and refuses any other loss. Until
+// then missing events prove nothing.
 func missingEvents(noted ledger.Published, last uint64) error {
 	why, then := daemon.HeldFromNote(noted).Missing(last), daemon.RefillAdvice
 	if why == "" {
@@ -208,8 +209,8 @@ func missingEvents(noted ledger.Published, last uint64) error {
 	return &ledger.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
 }
 
-// checkSnapshot proves that a ledger could be made from a stream whose first events
-// were removed: the snapshot that a restore begins with is there, whole.
+// checkSnapshot checks a stream whose first events were removed. The snapshot that a restore
+// needs must exist and be complete.
 func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
 	missing := &ledger.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
 	snapshot, open, err := h.snapshot(ctx)
@@ -227,7 +228,7 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 	return ledger.CheckSnapshot(content, *snapshot)
 }
 
-// broken prints the first thing that does not hold; the exit code is 1.
+// broken prints the first failed check. The exit code is 1.
 func (a ledgerCommands) broken(err error) error {
 	broken, ok := errors.AsType[*ledger.BrokenError](err)
 	if !ok {

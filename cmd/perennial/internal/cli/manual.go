@@ -1,4 +1,4 @@
-// `perennial manual`: the manual pages, as `make install` writes them.
+// `perennial manual`, which writes the manual pages for `make install`.
 
 package cli
 
@@ -17,16 +17,16 @@ func (a *app) manualCommand() *cobra.Command {
 		Use:    "manual DIRECTORY",
 		Short:  "Write the manual pages into a directory",
 		Args:   cobra.ExactArgs(1),
-		Hidden: true, // of the installation
+		Hidden: true, // for the installation
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everyone
 				return fmt.Errorf("write the manual pages: %w", err)
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // the same pages from the same program
+			root.DisableAutoGenTag = true // the same program writes the same pages
 			walk(root, func(_ string, c *cobra.Command) {
 				if by := c.Flags().Lookup("by"); by != nil && by.DefValue == operator() {
-					by.DefValue = "" // the name of who builds the pages is not that of who reads them
+					by.DefValue = "" // omit the name of the user who builds the pages
 				}
 			})
 			header := &doc.GenManHeader{Title: "PERENNIAL", Section: "1", Source: "perennial " + config.Version, Manual: "Perennial"}

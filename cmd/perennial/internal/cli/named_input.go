@@ -1,6 +1,6 @@
-// Input files that are read once and may be pipes, such as /dev/stdin and what a shell
-// makes of <(…). A pipe may never deliver anything, so reading one ends with the
-// command's context, which a signal ends.
+// Input files that are read once and may be pipes, such as /dev/stdin or a shell's <(…). A
+// pipe may never deliver anything, so reading ends with the command's context, which a signal
+// cancels.
 
 package cli
 
@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// openNamed opens a file, or a pipe, whose reading ends with ctx.
+// openNamed opens a file or a pipe. Reading a pipe ends with ctx.
 func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,13 +32,13 @@ func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
 	return piped(ctx, func() (io.ReadCloser, error) { return os.Open(name) }), nil
 }
 
-// interruptible is a reader, such as the standard input, whose reading ends with ctx.
+// interruptible wraps a reader, such as the standard input, so that reading ends with ctx.
 func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 	return piped(ctx, func() (io.ReadCloser, error) { return io.NopCloser(in), nil })
 }
 
-// piped reads what open gives, which may wait indefinitely, in a goroutine that is left
-// after when ctx ends: the process does too. It opens nothing before it is read.
+// piped reads from open's result in a goroutine, because open and reads may block. When ctx
+// ends a blocked goroutine remains until the process ends. piped calls open at the first read.
 func piped(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	out, in := io.Pipe()
 	p := &pipedReader{PipeReader: out}
@@ -68,7 +68,7 @@ func (p *pipedReader) Read(to []byte) (int, error) {
 	return p.PipeReader.Read(to)
 }
 
-// readNamed reads such a file of at most so many bytes.
+// readNamed reads a file or pipe of at most most bytes.
 func readNamed(ctx context.Context, name string, most int64) ([]byte, error) {
 	in, err := openNamed(ctx, name)
 	if err != nil {

@@ -1,5 +1,4 @@
-// `perennial nats-config`: accounts, users and permissions for an external NATS
-// server.
+// `perennial nats-config`, which prints accounts, users and permissions for an external NATS.
 
 package cli
 

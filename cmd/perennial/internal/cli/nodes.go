@@ -1,4 +1,4 @@
-// `perennial runners`: who runs which account.
+// `perennial runners`, which shows the runner of each account.
 
 package cli
 
@@ -32,10 +32,10 @@ func (a operateCommands) runnersCommand() *cobra.Command {
 	})
 }
 
-// nodesTimeout bounds the question.
+// nodesTimeout bounds the request for runners.
 const nodesTimeout = 10 * time.Second
 
-// nodes asks the external NATS of the configuration, else the run of its data directory.
+// nodes asks the configured external NATS, or else the running program of the data directory.
 func (a operateCommands) nodes(ctx context.Context) ([]daemon.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -47,7 +47,7 @@ func (a operateCommands) nodes(ctx context.Context) ([]daemon.Node, error) {
 		return nodesOfRun(ctx, c.DataDir)
 	}
 	one := *a.app
-	if one.account == "" && len(c.Accounts) > 0 { // the runners are those of every account
+	if one.account == "" && len(c.Accounts) > 0 { // any account shows all runners
 		one.account = c.AccountNames()[0]
 	}
 	r, err := one.connect()
@@ -126,10 +126,10 @@ func (a operateCommands) printNodes(nodes []daemon.Node) error {
 	return err
 }
 
-// at is where a runner serves /readyz and its pages; the address is not known of one that has
-// an embedded NATS server.
+// at returns the address of a runner's /readyz and pages. It is not known for a runner with an
+// embedded NATS server.
 func at(n daemon.Node) string {
-	if n.HTTPPort == 0 { // of an earlier version, or of a command
+	if n.HTTPPort == 0 { // an earlier version, or a command
 		return n.Address
 	}
 	return net.JoinHostPort(n.Address, strconv.Itoa(n.HTTPPort))

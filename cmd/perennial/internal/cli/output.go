@@ -1,4 +1,4 @@
-// How commands write: logs, JSON, tables, and text without control characters.
+// How commands write logs, JSON, tables, and text without control characters.
 
 package cli
 
@@ -27,7 +27,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// logger logs to stderr: text in a terminal, JSON elsewhere.
+// logger logs to stderr, as text in a terminal and as JSON elsewhere.
 func (a *app) logger() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(a.stderr)
@@ -42,9 +42,9 @@ func (a *app) logger() *logrus.Logger {
 	return log
 }
 
-// libraryLog takes what libraries write to the standard log. They quote what they
-// could not parse: net/http quotes bytes beyond the announced length, which may be a
-// password. The quoted parts are left out.
+// libraryLog logs what libraries write to the standard log, without quoted parts. Libraries
+// quote what they cannot parse: net/http quotes bytes beyond the announced length, which may
+// hold a password.
 type libraryLog struct{ log *logrus.Logger }
 
 func (l libraryLog) Write(text []byte) (int, error) {
@@ -68,8 +68,8 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// announce prints the ready line: JSON for programs, a banner for people. A reader that
-// has gone does not end what is ready.
+// announce prints the ready line, as JSON for programs or a banner for people. It ignores a
+// reader that has gone, because the program is ready.
 func (a *app) announce(line any, banner string) (err error) {
 	if a.json || !isTerminal(a.stdout) {
 		err = printJSON(a.stdout, line)
@@ -98,19 +98,20 @@ func (a *app) table(heading []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// printable is text of the provider or another program without what would end a line or move the
-// cursor of a terminal.
+// printable returns external text without characters that end a line or move a terminal's
+// cursor.
 func printable(text string) string { return printableBut("", text) }
 
-// printableBut leaves these characters as they are.
+// printableBut is printable, but keeps the characters in these.
 func printableBut(these, text string) string { return fact.Printable(text, these) }
 
-// plainText writes text without the control characters that move a terminal's cursor or
-// change what it shows: names and reasons in an old journal may hold them, and so may
-// files that were written by hand. Lines and tabs stay.
+// plainText writes text without control characters that move a terminal's cursor or change its
+// display. Names and reasons in old journals may hold them, and so may handwritten files.
+// Lines and tabs remain.
 type plainText struct{ io.Writer }
 
-// Write implements io.Writer; it counts what was given, and not what was left of it.
+// Write implements io.Writer. It returns the length of the given text, not of the written
+// text.
 func (w plainText) Write(text []byte) (int, error) {
 	if !bytes.ContainsFunc(text, isControl) {
 		return w.Writer.Write(text)
@@ -126,13 +127,13 @@ func (w plainText) Write(text []byte) (int, error) {
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// money is how every table and sentence shows an amount: with its currency.
+// money formats an amount with its currency, for tables and sentences.
 func money(cents int64, currency string) string { return fact.Amount(cents, currency) }
 
-// unknown stands in a table for a price that is not known.
+// unknown is shown in tables for an unknown price.
 const unknown = "?"
 
-// moneyOrUnknown shows an amount that may not be known.
+// moneyOrUnknown formats an amount that may be unknown.
 func moneyOrUnknown(cents *int64, currency string) string { return moneyOr(unknown, cents, currency) }
 
 func centsOrUnknown(c fact.Cents, currency string) string {
@@ -142,7 +143,7 @@ func centsOrUnknown(c fact.Cents, currency string) string {
 	return money(c.Or(0), currency)
 }
 
-// moneyOr shows an amount that may be missing.
+// moneyOr formats an amount that may be missing.
 func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {
 		return otherwise
@@ -150,7 +151,7 @@ func moneyOr(otherwise string, cents *int64, currency string) string {
 	return money(*cents, currency)
 }
 
-// ago shows an instant relative to now, for people.
+// ago formats an instant relative to now.
 func ago(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -158,8 +159,8 @@ func ago(at *time.Time) string {
 	return humanize.Time(*at)
 }
 
-// operator is the name that a change is recorded under unless --by says otherwise.
-// Cron and containers set no USER.
+// operator returns the name that changes are recorded under unless --by gives another. Cron
+// and containers set no USER.
 func operator() string {
 	if name := os.Getenv("USER"); name != "" {
 		return name
@@ -170,7 +171,7 @@ func operator() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// seen is when the provider last showed something of a proxy.
+// seen returns when the provider last listed a proxy.
 func seen(p ledger.Proxy) string {
 	if p.SeenAt.UnixMicro() <= 0 {
 		return "before its last renewal"
@@ -178,7 +179,7 @@ func seen(p ledger.Proxy) string {
 	return ago(&p.SeenAt)
 }
 
-// atLeastOne is a flag's number.
+// atLeastOne is a flag for a number of 1 or more.
 type atLeastOne struct{ n *int }
 
 func (v atLeastOne) Set(text string) error {
@@ -191,7 +192,7 @@ func (v atLeastOne) Set(text string) error {
 }
 
 func (v atLeastOne) String() string {
-	if v.n == nil || *v.n == math.MaxInt { // no bound
+	if v.n == nil || *v.n == math.MaxInt { // no limit
 		return ""
 	}
 	return strconv.Itoa(*v.n)
@@ -199,17 +200,17 @@ func (v atLeastOne) String() string {
 
 func (v atLeastOne) Type() string { return "int" }
 
-// limitFlag gives a command --limit, -n: how many rows at most.
+// limitFlag adds --limit, -n, the maximum number of rows.
 func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
 	*limit = most
 	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
 }
 
-// sayAfter is how long a command may be silent where no person looks on.
+// sayAfter is how long a command may be silent outside a terminal.
 const sayAfter = 2 * time.Second
 
-// sayWhatTakesTime says on stderr what a command does: at once in a terminal, elsewhere once
-// it has taken sayAfter. The command calls stop before it prints anything else.
+// sayWhatTakesTime says on stderr what a command does. It does so at once in a terminal, and
+// elsewhere once sayAfter has passed. The command calls stop before it prints anything else.
 func (a *app) sayWhatTakesTime(text string) (stop func()) {
 	after := sayAfter
 	if isTerminal(a.stderr) {
@@ -218,8 +219,8 @@ func (a *app) sayWhatTakesTime(text string) (stop func()) {
 	return sayAfterwards(a.stderr, text, after)
 }
 
-// sayAfterwards writes a line after some time, unless stop is called before; when stop
-// returns nothing is written any more.
+// sayAfterwards writes a line after some time unless stop is called first. Once stop has
+// returned, it writes nothing.
 func sayAfterwards(w io.Writer, text string, after time.Duration) (stop func()) {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -34,8 +34,8 @@ const (
 	ExitInterrupted = 130
 )
 
-// exitError is an error with the code that the process ends with. An empty
-// text prints nothing: the output said it already.
+// exitError is an error with the exit code of the process. An empty text prints nothing,
+// because the output has said it.
 type exitError struct {
 	code int
 	err  error
@@ -54,7 +54,7 @@ func usage(format string, args ...any) error {
 	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// app is what every command shares: its streams and the flags of the root.
+// app holds what all commands share: the streams and the root's flags.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -69,17 +69,17 @@ type app struct {
 
 // Program is `perennial` with its streams and arguments.
 type Program struct {
-	Args           []string // without the name of the program
+	Args           []string // without the program's name
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Main runs the program and returns its exit code. The first SIGINT or SIGTERM
-// ends ctx and what runs drains; the second ends the process at once.
+// Main runs the program and returns its exit code. The first SIGINT or SIGTERM ends ctx and
+// running work drains. The second ends the process at once.
 func (p Program) Main(ctx context.Context) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // from now on a signal has its default effect
+	context.AfterFunc(ctx, stop) // later signals have their default effect
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(libraryLog{(&app{stderr: p.Stderr}).logger()})
 	err := p.run(ctx)
@@ -90,9 +90,9 @@ func (p Program) Main(ctx context.Context) int {
 	return code
 }
 
-// serving is the context of a command that stays up (trap 74). It outlives the readers of
-// its output, as when a journal is restarted: what it writes to them is lost. SIGHUP, which
-// comes when a terminal is closed, ends ctx as SIGTERM does, unless nohup ignores it.
+// serving returns the context of a command that keeps running (trap 74). The command outlives
+// the readers of its output, as when a journal is restarted; output to them is lost. SIGHUP,
+// which a closed terminal sends, ends ctx as SIGTERM does, unless nohup ignores it.
 func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -104,7 +104,7 @@ func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); end() }
 }
 
-// errorLine is an error for people, and with -o json one for programs.
+// errorLine formats an error for people, or for programs with -o json.
 func errorLine(args []string, code int, err error) string {
 	if !wantsJSON(args) {
 		return errorText(err)
@@ -116,7 +116,7 @@ func errorLine(args []string, code int, err error) string {
 	return string(text)
 }
 
-// wantsJSON looks for -o json among arguments that may not have been understood.
+// wantsJSON looks for -o json among arguments that may not have been parsed.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		switch {
@@ -148,7 +148,7 @@ func (a *app) root() *cobra.Command {
 		Short:         "Keeps a fleet of rented proxy IPs alive",
 		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes. It keeps the books to the cent and renews what is about to expire.",
 		SilenceErrors: true, SilenceUsage: true,
-		SuggestionsMinimumDistance: 1, // else `run` is suggested for `buy`
+		SuggestionsMinimumDistance: 1, // otherwise `buy` suggests `run`
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
@@ -158,7 +158,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "same as -o json; of long-running commands, the ready line too")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // no default of the flag: help would print its password
+		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // not the flag's default, because help would print its password
 		if a.json && cmd.Flags().Changed("output") && a.output != "json" {
 			return usage("--json and -o %s exclude each other", a.output)
 		}
@@ -180,8 +180,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// strict makes a command group without its verb, and arguments that a
-// command does not take, an error of usage.
+// strict makes a command group without a verb, and surplus arguments, a usage error.
 func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
@@ -205,7 +204,7 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// noSubcommand is what a command group says of arguments that name none of its commands.
+// noSubcommand returns the error for arguments that name no command of the group.
 func noSubcommand(group *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range group.Commands() {
@@ -216,7 +215,7 @@ func noSubcommand(group *cobra.Command, args []string) error {
 	return usage("%s has no command %q\nit has %s (see `%s --help`)", spoken(group), args[0], strings.Join(names, ", "), group.CommandPath())
 }
 
-// strictHelp makes help for a command that is not there an error of usage.
+// strictHelp makes help for an unknown command a usage error.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
@@ -260,10 +259,10 @@ func exitCode(ctx context.Context, err error) int {
 	}
 }
 
-// errorText is an error for people: three lines at most.
+// errorText formats an error for people in at most three lines.
 func errorText(err error) string {
 	text := err.Error()
-	if head, meant, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // as cobra lays its suggestions out
+	if head, meant, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // cobra's layout of suggestions
 		text = head + "\ndid you mean " + strings.Join(strings.Fields(meant), " or ") + "?"
 	}
 	lines := strings.SplitN(strings.TrimSpace(text), "\n", 4)

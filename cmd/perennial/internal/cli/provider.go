@@ -21,8 +21,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// provider is a client for the account, with the configured credentials; for
-// the embedded sandbox, that of the running `perennial run`.
+// provider returns the account's client with the configured credentials. For the embedded
+// sandbox it uses the sandbox of the running program.
 func (a *app) provider() (*upstream.Client, error) {
 	c, name, err := a.configured()
 	if err != nil {
@@ -43,8 +43,8 @@ func (a *app) provider() (*upstream.Client, error) {
 	return c.Client(name, secret, time.Now, nil)
 }
 
-// asking runs do with a client of the provider. What the provider refuses is a
-// failure, what does not answer is unreachable.
+// asking runs do with a client of the provider. A refusal is a failure; a missing answer is
+// unreachable.
 func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		client, err := a.provider()
@@ -77,7 +77,7 @@ func (a providerCommands) walletCommand() *cobra.Command {
 	})
 }
 
-// printWallet prints a wallet; account is empty where there is only one.
+// printWallet prints a wallet. account is empty if there is only one.
 func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 	if a.output == "json" {
 		return a.listing().add(account, map[string]any{
@@ -126,8 +126,8 @@ func offerLine(o upstream.Offer) map[string]any {
 	}
 }
 
-// currencyOf is the currency of the account for a table: as its ledger says, else
-// its wallet. "" when neither can be read: prices are shown without it then.
+// currencyOf returns the account's currency for a table, from its ledger or else its wallet.
+// It returns "" if neither can be read; prices are then shown without currency.
 func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 	if a.output == "json" {
 		return ""
@@ -164,7 +164,7 @@ func (a providerCommands) ordersCommand() *cobra.Command {
 	}, a.ordersGet())
 }
 
-// ordersGet shows one order whole, but for its credentials.
+// ordersGet shows a whole order without its credentials.
 func (a providerCommands) ordersGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get ORDER_NO", Short: "Show an order as the provider has it now", Args: cobra.ExactArgs(1),
@@ -273,7 +273,7 @@ func (a providerCommands) listLive(cmd *cobra.Command, list *listing) error {
 	})
 }
 
-// addProxy adds what is known of a proxy.
+// addProxy adds the row of a proxy.
 func addProxy(list *listing, account string, p ledger.Proxy) error {
 	expires, status := stamp(p.ExpiresAt), p.Status
 	switch {
@@ -308,8 +308,8 @@ func (a providerCommands) proxiesGet() *cobra.Command {
 	return c
 }
 
-// unknownThere says in a sentence that the provider has no such thing; another error is as
-// it was.
+// unknownThere replaces a not-found error with a sentence. It returns any other error
+// unchanged.
 func unknownThere(kind, id string, err error) error {
 	refused, ok := errors.AsType[*upstream.Error](err)
 	if !ok || refused.Code != upstream.CodeOrderNotFound && refused.Code != upstream.CodeProxyNotFound {
@@ -339,7 +339,7 @@ func (a providerCommands) proxyGet(ctx context.Context, client *upstream.Client,
 	return a.printFacts(append(facts, a.outlookOf(ctx, id)...))
 }
 
-// outlookOf is what a runner says of a proxy's renewals, where one answers.
+// outlookOf returns what a runner says of a proxy's renewals, if one answers.
 func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string {
 	v, answered, err := askRunning(ctx, a.app, verbs.Proxy, verbs.ProxyRequest{ProxyID: id})
 	switch {
@@ -376,7 +376,7 @@ func (a providerCommands) printFacts(facts [][2]string) error {
 	return a.table(rows[0], rows[1:])
 }
 
-// stamp shows an instant that may be missing.
+// stamp formats an instant that may be missing.
 func stamp(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return ""

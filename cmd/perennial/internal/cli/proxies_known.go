@@ -1,4 +1,4 @@
-// `perennial proxies list` without --live: the proxies in the ledger.
+// `perennial proxies list` without --live, which lists the proxies in the ledger.
 
 package cli
 
@@ -19,7 +19,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// proxiesQuery are the filters of the list.
+// proxiesQuery holds the filters of the list.
 type proxiesQuery struct {
 	ledger.ProxiesQuery
 
@@ -55,7 +55,7 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 	return nil
 }
 
-// proxiesRead is the number of proxies read at a time.
+// proxiesRead is the number of proxies in a page.
 const proxiesRead = 2000
 
 // each calls yield for every matching proxy.
@@ -74,8 +74,7 @@ func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Cove
 	}
 }
 
-// listKnown prints the proxies of the ledger that a query asks for, and says what that list is
-// not.
+// listKnown prints the ledger's proxies that match a query, and a note on what the list lacks.
 func (a providerCommands) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -102,13 +101,13 @@ func (a providerCommands) listKnown(ctx context.Context, list *listing, query pr
 	return err
 }
 
-// listNote is what a list is not; Account is empty where there is only one.
+// listNote says what a list lacks. Account is empty if there is only one.
 type listNote struct {
 	Account string `json:"account,omitempty"`
 	Note    string `json:"note"`
 }
 
-// printNote prints it under a table, and beside JSON on stderr.
+// printNote prints the note under a table, or on stderr beside JSON.
 func (a providerCommands) printNote(n listNote) error {
 	if a.output == "json" {
 		return printJSON(a.stderr, n)
@@ -121,11 +120,11 @@ func (a providerCommands) printNote(n listNote) error {
 	return err
 }
 
-// knownProxies yields an account's proxies, the nearest expiry first.
+// knownProxies yields an account's proxies, nearest expiry first.
 func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(ledger.Proxy) error) error {
 	if !uncovered {
 		coverage := &plans.Coverage{}
-		if query.schedule != "" || query.state != "" { // else a list of ids that is gone does not matter
+		if query.schedule != "" || query.state != "" { // otherwise a missing list of ids does not matter
 			var err error
 			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile); err != nil {
 				return err
@@ -149,7 +148,7 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 	return err
 }
 
-// listedNote says what is missing from the list of an account.
+// listedNote says what an account's list lacks.
 func listedNote(c *config.Config, account string, shown int, uncovered, listed bool) string {
 	switch {
 	case !listed:

@@ -1,4 +1,4 @@
-// `perennial proxies retire`: stop renewing a proxy.
+// `perennial proxies retire`, which makes schedules let a proxy expire.
 
 package cli
 

@@ -1,5 +1,5 @@
-// `perennial ledger reconcile` and `ledger record`: comparison of the books with the
-// provider, and an operator's bookings.
+// `perennial ledger reconcile`, which compares the books with the provider, and `ledger
+// record`, which books an operator's statement.
 
 package cli
 
@@ -55,7 +55,7 @@ func (a ledgerCommands) ledgerReconcile() *cobra.Command {
 // reconcileNotice says what a running reconciliation does.
 const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
 
-// reconcileNow asks the runner. Without one it compares by itself.
+// reconcileNow asks the runner. If none answers, it compares the books itself.
 func (a ledgerCommands) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconci
 	return x, nil
 }
 
-// sameAccount refuses credentials of another account than the ledger's.
+// sameAccount refuses credentials of an account other than the ledger's.
 func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) error {
 	account, err := client.Account(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
 }
 
-// uncompared says why the wallet could not be compared.
+// uncompared says why the wallet was not compared.
 func uncompared(x reconcile.Reconciliation) string {
 	if !x.Wallet.Late {
 		return "not compared: the cost of " + daemon.FirstFew(x.Wallet.Unknown) + " is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list"
@@ -200,7 +200,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	return c
 }
 
-// record books an operator's entry and prints it.
+// record books an operator's statement about money and prints it.
 func (a *app) record(ctx context.Context, x desk.Recording) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
@@ -219,7 +219,7 @@ func (a *app) record(ctx context.Context, x desk.Recording) error {
 		fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 	}
 	r := done.Record
-	if r == nil { // runners of earlier versions do not return it
+	if r == nil { // a runner of an earlier version sends none
 		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 	}
 	what, more := "recorded", ""
@@ -232,8 +232,8 @@ func (a *app) record(ctx context.Context, x desk.Recording) error {
 	return err
 }
 
-// recordNow asks the runner. Without one it writes the ledger file under the lock of the
-// data directory, because a ledger has only one writer.
+// recordNow asks the runner. If none is running, it writes the ledger file under the lock of
+// the data directory, so there is always one writer.
 func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Changed, err error) {
 	if done, answered, err := askRunning(ctx, a, verbs.Record, x); answered {
 		return done, perhapsRecorded(err, x.ID)
@@ -283,7 +283,7 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 	return done, perhapsRecorded(err, x.ID)
 }
 
-// perhapsRecorded says how to retry if the entry may be booked. A refusal already says
+// perhapsRecorded says how to try again if the record may be booked. A refusal already says
 // what to do.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)

@@ -1,4 +1,4 @@
-// `perennial retry`: retries by id, or by filter.
+// `perennial retry`, for ids or a filter.
 
 package cli
 
@@ -25,11 +25,11 @@ type retryFilter struct {
 	limit int
 }
 
-// retriedLine is the result for one of several ids, in -o json.
+// retriedLine is the result for one of several ids, as -o json prints it.
 type retriedLine struct {
 	ID      string `json:"id"`
 	Changed int    `json:"changed"`
-	Reason  string `json:"reason,omitempty"` // why nothing was changed
+	Reason  string `json:"reason,omitempty"` // why nothing changed
 }
 
 func (a *app) retryCommand() *cobra.Command {
@@ -64,7 +64,7 @@ func (a *app) retryCommand() *cobra.Command {
 	return c
 }
 
-// check refuses a filter that selects nothing, or too much.
+// check refuses a filter that selects nothing or too much.
 func (w *retryFilter) check(ids []string) error {
 	narrowed := w.list.State != "" || w.since > 0 || w.list.Kind != "" || len(w.list.Labels) > 0
 	switch {
@@ -77,8 +77,8 @@ func (w *retryFilter) check(ids []string) error {
 	return checkList(w.list)
 }
 
-// retryMany retries ids, or the operations that the filter selects. After a kill, a second
-// call with the filter continues. It does not select what was already retried.
+// retryMany retries ids or the operations that the filter selects. After a crash a second call
+// with a filter continues, because it skips operations already retried.
 func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q verbs.RetryRequest) error {
 	r, err := a.connect()
 	if err != nil {
@@ -117,15 +117,15 @@ func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which 
 	if filtered || refused == 0 {
 		return list.end(nil)
 	}
-	code := ExitPartly // for ids that the operator named
+	code := ExitPartly // the code for named ids
 	if done == 0 {
 		code = ExitFailed
 	}
 	return list.end(&exitError{code, fmt.Errorf("%d of %d were not asked again", refused, len(ids))})
 }
 
-// rejected returns the ids of rejected operations, first accepted first. A command that
-// was refused before acceptance has no operation. It is sent again under its own id.
+// rejected returns the ids of rejected operations, oldest first. A command refused before
+// acceptance has no operation and is sent again under its own id.
 func rejected(ctx context.Context, r *remote, q verbs.ListRequest) (ids []string, err error) {
 	all, err := ask(ctx, r, verbs.List, q)
 	for _, o := range slices.Backward(all) {

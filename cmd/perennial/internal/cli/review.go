@@ -1,4 +1,5 @@
-// `perennial reviews` and `perennial account`: open reviews, and the state of an account.
+// `perennial reviews` and `perennial account`, which show what needs an operator and the state
+// of an account.
 
 package cli
 
@@ -96,7 +97,7 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 	return c
 }
 
-// sendResolution sends an answer to a review, and prints what was booked and the wallet.
+// sendResolution sends an answer to a review and prints the booked amount and the wallet.
 func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) error {
 	changed, err := askOnce(ctx, a.app, verbs.Resolve, x)
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
@@ -122,8 +123,8 @@ func (a *app) nameAccount(args []string) error {
 	return nil
 }
 
-// activeAccount is the status that needs no attention. The API document does not list the
-// values.
+// activeAccount is the account status that needs no attention. The API's document does not
+// list the values.
 const activeAccount = "active"
 
 func (a *app) printAccount(v verbs.AccountView) error {

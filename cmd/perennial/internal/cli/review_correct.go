@@ -60,8 +60,8 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	return c
 }
 
-// answerOf returns the journal row of an operation's only answer, or of a line's last
-// answer. A command with one operation may be named instead.
+// answerOf returns the journal row of an operation's only answer, or of the last answer for a
+// line. id may also name a command with one operation.
 func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 	return seq, nil
 }
 
-// operationOf returns an operation's id, or the id of a command's only operation.
+// operationOf returns the id of an operation, or of a command's only operation.
 func operationOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
 	status, err := inspect.Brief(ctx, l, id, "")
 	switch {

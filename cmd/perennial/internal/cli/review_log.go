@@ -1,4 +1,4 @@
-// `perennial audit`: the audit log.
+// `perennial audit`, which shows what operators decided.
 
 package cli
 

@@ -1,4 +1,4 @@
-// `perennial reviews show`: the evidence for one operation.
+// `perennial reviews show`, which prints the evidence for one operation.
 
 package cli
 
@@ -19,8 +19,8 @@ import (
 	"perennial/ledger"
 )
 
-// readEvidence asks the runner, which also asks the provider. Without a runner it reads
-// the ledger alone.
+// readEvidence asks the runner, which asks the provider. If no runner answers, it reads the
+// ledger alone.
 func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 	defer cancel()
@@ -44,7 +44,7 @@ func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Ev
 	return e, err
 }
 
-// atStake formats a review's exposure for people.
+// atStake formats the amount of a review.
 func atStake(x ledger.Review, currency string) string {
 	switch {
 	case x.Ended:
@@ -111,7 +111,8 @@ func attemptText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// walletsText describes the wallet before the first attempt, after the last one and now.
+// walletsText shows the known wallet balances before the first attempt, after the last attempt
+// and now.
 func walletsText(e inspect.Evidence, now time.Time) string {
 	var known []string
 	for _, x := range []struct {
@@ -146,7 +147,7 @@ func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	return rows
 }
 
-// printAnswers prints each possible answer as a command.
+// printAnswers prints each possible resolution as a command to type.
 func (a reviewCommands) printAnswers(e inspect.Evidence) {
 	if len(e.Answers) == 0 {
 		return

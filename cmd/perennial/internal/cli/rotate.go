@@ -1,4 +1,4 @@
-// `perennial accounts rotate`: new credentials for the same account.
+// `perennial accounts rotate`, which configures new credentials for the same account.
 
 package cli
 
@@ -24,7 +24,7 @@ import (
 	"perennial/upstream"
 )
 
-// rotation performs `accounts rotate`.
+// rotation is one call of `accounts rotate`.
 type rotation struct {
 	app    *app
 	appID  string
@@ -95,7 +95,7 @@ func (r *rotation) run(ctx context.Context) error {
 	return err
 }
 
-// load finds the account, and fails if there is no file to change.
+// load finds the account and refuses if there is no configuration file to change.
 func (r *rotation) load() (err error) {
 	if r.config, r.account, err = r.app.configured(); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (r *rotation) prove(ctx context.Context, secret string) error {
 	return err
 }
 
-// ledger opens the account's ledger, or returns nil if none exists yet.
+// ledger opens the account's ledger. It returns nil if there is none yet.
 func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	path := r.config.LedgerPath(r.account)
 	if !config.Exists(path) {
@@ -162,7 +162,7 @@ func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	return ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 }
 
-// ambiguous counts unfinished operations that may have been executed under an App ID.
+// ambiguous counts operations that may have been executed under an App ID and have not ended.
 func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err error) {
 	l, err := r.ledger(ctx)
 	if l == nil || err != nil {
@@ -183,8 +183,8 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 	return n, nil
 }
 
-// write stores the secret in a new file, and both names in the configuration with one
-// rename. Key and secret match at every moment.
+// write writes the secret to a new file and changes the configuration with one rename. Key and
+// secret therefore always belong together.
 func (r *rotation) write(secret string) (name string, err error) {
 	old := r.config.Accounts[r.account]
 	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
@@ -207,10 +207,10 @@ func (r *rotation) write(secret string) (name string, err error) {
 	return name, nil
 }
 
-// replaceConfig replaces the configuration, if the new text is valid and has the expected
-// values. It replaces the target of a link, and keeps owner, group and mode.
+// replaceConfig replaces the configuration if the new one loads and has the new App ID. It
+// follows links and keeps the file's owner, group and mode.
 func replaceConfig(file, changed, account, appID string) error {
-	next := file + ".next" // next to the link, where relative paths start
+	next := file + ".next" // beside the link, because relative paths start there
 	if err := writeNew(next, changed, 0o600); err != nil {
 		return err
 	}
@@ -227,13 +227,11 @@ func replaceConfig(file, changed, account, appID string) error {
 	return errors.Join(err, os.Remove(next))
 }
 
-// writeText returns a function that writes a text.
 func writeText(all string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, all); return err }
 }
 
-// setScalar changes one value of a YAML text and nothing else of it: comments and
-// layout are their writer's.
+// setScalar changes one value of a YAML text. Comments and layout remain.
 func setScalar(text []byte, value string, path ...string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {

@@ -1,4 +1,4 @@
-// `perennial run`: the runner as a process, and its ready line.
+// `perennial run`: the runner's process and its ready line.
 
 package cli
 
@@ -52,7 +52,7 @@ func (a *app) runCommand() *cobra.Command {
 	return c
 }
 
-// run serves until ctx ends, drains, and returns nil.
+// run serves until ctx ends, then drains and returns nil.
 func (a *app) run(ctx context.Context, c *config.Config) error {
 	ctx, stop := serving(ctx)
 	defer stop()

@@ -1,4 +1,4 @@
-// `perennial sandbox`: the customer API served locally.
+// `perennial sandbox`, which serves the customer API locally.
 
 package cli
 
@@ -10,7 +10,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// SandboxReadyLine is what `sandbox` prints as JSON once it is ready.
+// SandboxReadyLine is the JSON line that `sandbox` prints when it is ready.
 type SandboxReadyLine struct {
 	Sandbox    string `json:"sandbox"`
 	Production string `json:"production"`

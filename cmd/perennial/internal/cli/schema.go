@@ -1,4 +1,4 @@
-// `perennial schema`: the published JSON Schemas and the AsyncAPI document.
+// `perennial schema`, which prints the JSON Schemas and the AsyncAPI document.
 
 package cli
 
@@ -47,7 +47,7 @@ func (o outputs) writeSchemas(dir string) error {
 	return nil
 }
 
-// printSchema prints the schema of a name, or without one the AsyncAPI document in one piece.
+// printSchema prints one schema, or the whole AsyncAPI document if no name is given.
 func (a *app) printSchema(args []string) error {
 	if len(args) == 0 || args[0] == "asyncapi" {
 		document, err := schema.Document()
@@ -68,7 +68,7 @@ func (a *app) printSchema(args []string) error {
 	return err
 }
 
-// nearestSchema names the schemas that a mistyped name may mean, as cobra suggests commands.
+// nearestSchema suggests schemas for a mistyped name, as cobra does for commands.
 func nearestSchema(names []string, name string) string {
 	known := &cobra.Command{SuggestionsMinimumDistance: 3}
 	for _, one := range names {

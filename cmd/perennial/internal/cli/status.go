@@ -39,7 +39,7 @@ With an ID, show that command or operation in full.`,
 				}
 				return a.showStatus(cmd.Context(), args[0], of)
 			}
-			if f.given(cmd) { // kept from before `operations list` existed
+			if f.given(cmd) { // older form of 'operations list'
 				return a.listAsFlagged(cmd.Context(), &f)
 			}
 			return a.showAccounts(cmd.Context())
@@ -87,7 +87,7 @@ var listFlagNames = []string{"all", "state", "kind", "label", "since", "limit"}
 
 func (f *listFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.q.All, "all", true, "show operations that have ended too")
-	_ = c.Flags().MarkHidden("all") // true by default; --open is its opposite
+	_ = c.Flags().MarkHidden("all") // the default; --open is its opposite
 	c.Flags().StringVar(&f.q.State, "state", "", "only operations in this state, such as review")
 	c.Flags().StringVar(&f.q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
 	c.Flags().StringToStringVar(&f.q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
@@ -129,7 +129,7 @@ func (a *app) readStatus(ctx context.Context, id string, as inspect.As) (inspect
 	return s, err
 }
 
-// showStatus prints the command with an id from the account that has it.
+// showStatus prints the command of an id, from whichever account has it.
 func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	type hit struct {
 		account string
@@ -153,7 +153,7 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	switch len(hits) {
 	case 0:
 		if err == nil && missing != nil && missing.Error() != daemon.NothingOfID {
-			return missing // the runner knows where it is
+			return missing // the runner's error says where it is
 		}
 		if err == nil && missing != nil {
 			return &exitError{ExitFailed, &notFoundError{fmt.Sprintf("there is no command or operation %q: `perennial operations list` shows the latest", id)}}
@@ -169,7 +169,6 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	return errors.Join(usage("%q is an id in several accounts (%s): say which with --account", id, strings.Join(names, ", ")), err)
 }
 
-// operationRows holds operations of several accounts.
 type operationRows []operationRow
 
 type operationRow struct {
@@ -177,7 +176,7 @@ type operationRow struct {
 	operation inspect.OperationStatus
 }
 
-// read adds the operations of one account, and warns of its schedules.
+// read adds operations of one account and warns of its failing schedules.
 func (rows *operationRows) read(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
 	r, err := a.connect()
 	if err != nil {
@@ -194,7 +193,7 @@ func (rows *operationRows) read(ctx context.Context, a *app, account string, q v
 	return a.warnOfSweeps(ctx, r, account)
 }
 
-// listOperations prints the most recently accepted operations of all accounts.
+// listOperations prints the latest operations of all accounts together.
 func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
 	var rows operationRows
 	err := a.eachAccount(ctx, func(one *app, account string) error {
@@ -209,7 +208,7 @@ func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
 	return errors.Join(a.printOperations(rows, q.Limit), err)
 }
 
-// notePauses prints pauses on stderr, if a runner answers.
+// notePauses says on stderr what is paused, if a runner answers.
 func (a *app) notePauses(ctx context.Context, account string) {
 	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
 	if err != nil {
@@ -220,7 +219,7 @@ func (a *app) notePauses(ctx context.Context, account string) {
 	}
 }
 
-// printOperations prints operations, most recently accepted first.
+// printOperations prints operations, newest first.
 func (a *app) printOperations(rows operationRows, limit int) error {
 	slices.SortStableFunc(rows, func(x, y operationRow) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON")

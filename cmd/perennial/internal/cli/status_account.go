@@ -1,4 +1,5 @@
-// `perennial status` without an id: a summary of each account, and the last operations.
+// `perennial status` without an id, which shows each account at a glance and the latest
+// operations.
 
 package cli
 
@@ -20,11 +21,11 @@ import (
 	"perennial/queue/service"
 )
 
-// lastShown is the number of operations after the accounts.
+// lastShown is how many operations are shown after the accounts.
 const lastShown = 10
 
-// showAccounts prints a summary of every account. Without a runner it uses the ledger
-// alone, and the exit code says so.
+// showAccounts prints every account at a glance. If no runner answers, it shows what the
+// ledger knows and sets the exit code.
 func (a *app) showAccounts(ctx context.Context) error {
 	var last operationRows
 	err := a.eachAccount(ctx, func(one *app, account string) error {
@@ -55,7 +56,7 @@ func (a *app) showAccounts(ctx context.Context) error {
 	return errors.Join(blank, a.printOperations(last, lastShown), err)
 }
 
-// summaryOfLedger returns the account's summary from its ledger file.
+// summaryOfLedger summarizes the account from its ledger file.
 func (a *app) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {
@@ -65,7 +66,7 @@ func (a *app) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
 	return daemon.Summarize(ctx, l, account, time.Now())
 }
 
-// printSummary prints an account's state, needs, expiries, runway and books.
+// printSummary prints an account's state, needs, expiring proxies, runway and books.
 func (a *app) printSummary(v verbs.Summary) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, v)
@@ -88,7 +89,7 @@ func (a *app) printSummary(v verbs.Summary) error {
 	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }
 
-// needsText lists what needs an operator, with the commands that show it.
+// needsText lists what needs an operator, with the command that shows it.
 func needsText(n verbs.Needs) string {
 	all := n.Parts()
 	parts := make([]string, 0, len(all))

@@ -15,8 +15,8 @@ import (
 	"perennial/upstream"
 )
 
-// statusShown limits the printed operations of a command, their proxies, and the skipped
-// proxies. A command may have thousands of each.
+// statusShown is how many operations, proxies and skipped proxies are shown. A command may
+// have thousands of each.
 const statusShown = 200
 
 // printStatus prints a command. account is empty if there is only one. JSON output is
@@ -51,8 +51,8 @@ func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 	return nil
 }
 
-// printOperations prints the first operations with their first proxies, and a summary of
-// the rest.
+// printOperations prints the first operations with their first proxies, and a summary of the
+// rest.
 func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	proxies, shown := 0, all[:min(len(all), statusShown)]
 	for _, o := range shown {
@@ -85,7 +85,8 @@ func proxiesOf(o inspect.OperationStatus) []string {
 	return out
 }
 
-// restOf summarises what is not shown: operations by state, and proxies of the shown ones.
+// restOf summarizes the omitted operations by state, and counts the omitted proxies of the
+// shown operations.
 func restOf(operations []inspect.OperationStatus, proxies int) string {
 	var parts []string
 	if proxies > 0 {
@@ -117,8 +118,8 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 }
 
-// nextStep says what an operator can do about an operation that needs review or was
-// refused by the provider.
+// nextStep says what an operator can do about an operation that needs review or that the
+// provider refused.
 func nextStep(o inspect.OperationStatus) string {
 	if o.State == fact.StateReview {
 		return "`perennial reviews show " + o.OperationID + "` shows the evidence, and how to answer"

@@ -1,4 +1,4 @@
-// `perennial submit`: flags, and publication of a batch.
+// `perennial submit`: its flags, and publishing a batch.
 
 package cli
 
@@ -71,8 +71,8 @@ func (s *submitting) run(ctx context.Context) error {
 	return s.followAll(ctx, r, b.entries)
 }
 
-// rules returns the account's configured rules, if the configuration is available.
-// Commands that the runner would refuse are then refused before publication.
+// rules returns the rules of the account's configuration, if available. They refuse what the
+// runner would refuse before anything is published.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, name, err := s.app.configured()
@@ -80,7 +80,7 @@ func (s *submitting) rules() command.Rules {
 		return lenient
 	}
 	env, err := upstream.EnvironmentOf(c.Accounts[name].AppID)
-	if err != nil { // the embedded sandbox has none
+	if err != nil { // the embedded sandbox has no environment
 		return lenient
 	}
 	return command.Rules{Environment: env, CIDRField: c.Accounts[name].CIDRField}
@@ -89,7 +89,7 @@ func (s *submitting) rules() command.Rules {
 // badShown limits the invalid lines that are printed.
 const badShown = 50
 
-// refuse prints every invalid line before anything is published.
+// refuse prints the bad lines. Nothing has been published.
 func (s *submitting) refuse(b *batch) error {
 	if len(b.bad) == 0 {
 		if len(b.entries) == 0 {
@@ -110,7 +110,7 @@ func (s *submitting) refuse(b *batch) error {
 	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)
 }
 
-// publishedAtOnce limits the commands in memory during publication.
+// publishedAtOnce is how many commands are in memory during publishing.
 const publishedAtOnce = 5000
 
 func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
@@ -127,7 +127,7 @@ func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
 	return err
 }
 
-// bar returns a progress bar for people, visible at once.
+// bar returns a progress bar that is shown from the start.
 func (s *submitting) bar(total int, what string) *progressbar.ProgressBar {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(s.app.stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(isTerminal(s.app.stderr)))

@@ -1,4 +1,5 @@
-// `perennial submit` after publication: waiting, the summary and the file of rejects.
+// `perennial submit` after publishing: following the commands, the summary and the file of
+// rejects.
 
 package cli
 
@@ -19,7 +20,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// reject is a command that was not executed, as written by --rejects.
+// reject is a command that was not carried out, as --rejects writes it.
 type reject struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
@@ -28,7 +29,7 @@ type reject struct {
 	Reason string `json:"reason"`
 }
 
-// String describes an invalid line, its place and the fix.
+// String says where a bad line is and what to do about it.
 func (r reject) String() string {
 	if r.ID == "" {
 		return fmt.Sprintf("%s line %d: %s", r.File, r.Line, r.Reason)
@@ -36,12 +37,12 @@ func (r reject) String() string {
 	return fmt.Sprintf("%s line %d (id %s): %s", r.File, r.Line, r.ID, r.Reason)
 }
 
-// rejectsShown limits the rejects printed with reasons. The file of --rejects has all of
-// them.
+// rejectsShown is how many rejected commands are printed with their reasons. The --rejects
+// file has all of them.
 const rejectsShown = 20
 
-// followAll waits until every command has ended, with a progress bar for people. It prints
-// a summary, also after an interrupt.
+// followAll shows a progress bar until every command has ended. It prints a summary, even when
+// interrupted.
 func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) error {
 	total, bar := len(pending), s.bar(len(pending), "carried out")
 	ended := map[string]int{}
@@ -66,7 +67,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		if len(pending) == 0 {
 			break
 		}
-		if sleep.For(ctx, pollEvery) == nil { // the next turn shows its end
+		if sleep.For(ctx, pollEvery) == nil { // the next turn sees its end
 			_ = untilOver(ctx, r, pending[0].id, notTakenIn)
 		}
 	}
@@ -84,14 +85,14 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 	return batchExit(ended)
 }
 
-// ending is a command that was not executed, and its final state.
+// ending is a command that was not carried out, with its final state.
 type ending struct {
 	entry
 
 	state string
 }
 
-// sumUp prints how the commands ended, and the reasons of those not executed.
+// sumUp prints how the commands ended, and why some were not carried out.
 func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []ending) error {
 	rejects := []reject{}
 	for i, e := range failed {
@@ -103,7 +104,7 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 		if x.State, x.Reason = status.State, status.Reason; err != nil {
 			x.Reason = "the reason could not be read: " + err.Error()
 		}
-		if e.state == inspect.StateConflict { // the status is that of the stored content
+		if e.state == inspect.StateConflict { // status describes the stored content
 			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which is kept and is %s: choose another id", status.State)
 		}
 		rejects = append(rejects, x)
@@ -112,7 +113,7 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 	return errors.Join(s.app.printEnded(ended, total, rejects[:min(len(rejects), rejectsShown)]), err)
 }
 
-// canWriteRejects checks before publication that the rejects can be written.
+// canWriteRejects checks before publishing that the file of rejects can be written.
 func (s *submitting) canWriteRejects() error {
 	if s.rejects == "" {
 		return nil
@@ -126,7 +127,7 @@ func (s *submitting) canWriteRejects() error {
 	return nil
 }
 
-// writeRejects writes the file of --rejects, if requested.
+// writeRejects writes the file of --rejects, if given.
 func (s *submitting) writeRejects(all []reject) error {
 	if s.rejects == "" {
 		return nil
@@ -142,8 +143,8 @@ func (s *submitting) writeRejects(all []reject) error {
 	})
 }
 
-// settlePending removes ended commands from the front. Commands run roughly in file order,
-// and the runner is asked about a few at a time.
+// settlePending removes ended commands from the front. Commands run in about the order of the
+// file, so a few at a time are enough to ask about.
 func settlePending(ctx context.Context, r *remote, pending []entry, settled func(entry, string)) ([]entry, error) {
 	for len(pending) > 0 {
 		front := pending[:min(len(pending), verbs.MaxStates)]
@@ -190,8 +191,8 @@ func (a *app) printEnded(ended map[string]int, total int, refused []reject) erro
 	return a.table([]string{"COMMAND", "STATE", "REASON"}, lines)
 }
 
-// batchExit returns the exit code of a batch. If all commands ended alike it is theirs,
-// otherwise "partly". A review takes precedence.
+// batchExit returns the code of a batch. A command that needs review decides it. Otherwise
+// equal results give their code and mixed results give "partly".
 func batchExit(states map[string]int) error {
 	codes := map[int]bool{}
 	for state := range states {

@@ -1,4 +1,4 @@
-// --dry-run of `submit`, `order` and `renew`: the current cost of commands.
+// The dry run of `submit`, `order` and `renew`, which shows what commands would cost now.
 
 package cli
 
@@ -19,7 +19,7 @@ import (
 	"perennial/upstream"
 )
 
-// PricedCommand is the output of --dry-run for one command.
+// PricedCommand is the --dry-run output for one command.
 type PricedCommand struct {
 	ID    string     `json:"id"`
 	Kind  string     `json:"kind"`
@@ -28,35 +28,35 @@ type PricedCommand struct {
 	Cents fact.Cents `json:"estimate_cents"`
 	// ListPriceCents is the offers' price for proxies whose renewal was never paid.
 	ListPriceCents int64 `json:"list_price_cents,omitempty"`
-	// Warning is what would be refused now, or "".
+	// Warning says what would be refused now, or "".
 	Warning string `json:"warning,omitempty"`
 
-	sum     fact.Sum // including list prices
-	unknown []string // proxies that the account does not have
+	sum     fact.Sum // includes list prices
+	unknown []string // proxies that the account does not know
 }
 
-// estimate returns the cost for people.
+// estimate formats the cost.
 func (p PricedCommand) estimate(currency string) string {
 	return p.sum.ListedText(p.ListPriceCents, currency)
 }
 
-// quote is the price of an order line, and whether the offer exists.
+// quote is the price of an order's line, and whether the offer exists.
 type quote struct {
 	cents fact.Cents
 	found bool
 }
 
-// price prints the current cost of the batch. It publishes nothing.
+// price prints what the batch would cost now. It publishes nothing.
 func (s *submitting) price(ctx context.Context, b *batch) error {
 	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
-// price prints the current cost of n commands. Orders use the provider's quote, renewals
-// the last price paid. It publishes nothing. The exit code reports unknown proxies.
+// price prints what n commands would cost now. An order costs the provider's quote, a renewal
+// the last paid price. It publishes nothing. The exit code reports unknown proxies.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
-		l = nil // nothing was ever paid from here
+		l = nil // nothing was paid here yet
 	} else {
 		defer func() { _ = l.Close() }()
 	}
@@ -96,7 +96,7 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	return errors.Join(err, total.exit())
 }
 
-// exit returns the exit code of a dry run. A proxy that the account does not have is not
+// exit returns the exit code of a dry run. Proxies unknown to the account would not be
 // renewed.
 func (p PricedCommand) exit() error {
 	switch int64(len(p.unknown)) {
@@ -108,7 +108,7 @@ func (p PricedCommand) exit() error {
 	return &exitError{code: ExitPartly}
 }
 
-// warnOfWallet warns on stderr if the wallet does not cover the known prices.
+// warnOfWallet warns on stderr if the wallet does not cover the priced commands.
 func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total int64) {
 	w, err := client.Wallet(ctx)
 	if err == nil && w.BalanceCents < total {
@@ -156,7 +156,8 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	return p, nil
 }
 
-// warning says which part of the command would be refused for its limit, or returns "".
+// warning says what the runner or provider would refuse, or "". maxTotalCents is the command's
+// limit.
 func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	switch {
 	case p.Warning != "":
@@ -171,7 +172,7 @@ func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	return ""
 }
 
-// quoteOf reads an offer's price for this quantity and duration, once.
+// quoteOf reads an offer's price for this quantity and duration, and caches it.
 func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item command.Item, days int64) (quote, error) {
 	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
 	if q, known := quotes[key]; known {
@@ -195,8 +196,8 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 	return q, nil
 }
 
-// listPriceOf returns the offers' price for a proxy's kind. offers caches those already
-// read. The error is upstream.CodeProxyNotFound if the account does not have the proxy.
+// listPriceOf returns the offers' price for a proxy's kind; offers caches them. The error is
+// upstream.CodeProxyNotFound if the account does not know the proxy.
 func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
 	like, err := ledger.Proxy{}, ledger.ErrNotFound
 	if l != nil {
@@ -223,8 +224,7 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 	return plans.ListPrice(offers[filter], like, days), nil
 }
 
-// paidFor returns the last price paid for a renewal of the proxy, or of a similar one, at
-// this duration.
+// paidFor returns the last price of renewing the proxy, or a similar one, for this many days.
 func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
 	if l == nil {
 		return fact.Cents{}, nil

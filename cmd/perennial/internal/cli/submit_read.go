@@ -23,8 +23,8 @@ import (
 	"perennial/queue/publish"
 )
 
-// batch holds the commands of submit. Ids and hashes are in memory. The bytes are in a
-// temporary file that is gone when submit ends. A million commands take some hundred MiB.
+// batch holds the commands that submit read. Ids and hashes are in memory, and the bytes in a
+// temporary file. A million commands take some hundred MiB.
 type batch struct {
 	rules   command.Rules
 	spool   *os.File
@@ -32,7 +32,7 @@ type batch struct {
 	entries []entry
 	bad     []reject // lines that cannot be submitted
 	lines   int
-	first   map[string]int // first entry of each id
+	first   map[string]int // by id, its first entry
 }
 
 // entry is one command of a file.
@@ -53,14 +53,14 @@ func newBatch(rules command.Rules) (*batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a temporary file for the commands: %w", err)
 	}
-	_ = os.Remove(spool.Name()) // the file lasts as long as the process
+	_ = os.Remove(spool.Name()) // the open file lasts until the process ends
 	return &batch{rules: rules, spool: spool, out: bufio.NewWriterSize(spool, 256<<10), first: map[string]int{}}, nil
 }
 
 func (b *batch) close() { _ = b.spool.Close() }
 
-// readFile reads one file. Invalid lines go to bad. The error is for a file that cannot be
-// read.
+// readFile reads one file to its end. Bad lines go to bad. It returns an error if the file
+// cannot be read.
 func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err error) {
 	in := interruptible(ctx, stdin)
 	if name == "-" {
@@ -73,7 +73,7 @@ func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err
 	if head, _ := text.Peek(64); bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.IndexByte(head, 0) >= 0 {
 		return fmt.Errorf("%s is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", name)
 	}
-	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // spreadsheets write it
+	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // spreadsheets write this mark
 		_, _ = text.Discard(3)
 	}
 	if isJSONLines(text) {
@@ -82,7 +82,7 @@ func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err
 	return b.readCSV(name, text)
 }
 
-// isJSONLines looks at the first character that is not a space.
+// isJSONLines checks the first character that is not a space.
 func isJSONLines(text *bufio.Reader) bool {
 	head, _ := text.Peek(4 << 10)
 	head = bytes.TrimLeft(head, " \t\r\n")
@@ -106,7 +106,7 @@ func (b *batch) readJSON(name string, in io.Reader) error {
 	return scanner.Err()
 }
 
-// readCSV accepts commas, or semicolons if the heading has no comma. Spreadsheets in some
+// readCSV splits at commas, or at semicolons if the heading has no comma. Spreadsheets of some
 // languages write semicolons.
 func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	head, _ := in.Peek(4 << 10)
@@ -149,8 +149,8 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 // csvNames are the possible columns of a command, apart from label.NAME.
 var csvNames = []string{"id", "duration_days", "offer_code", "quantity", "cidrs", "proxy_ids", "max_total_cents", "not_after", "due_before", "priority", "sandbox_scenario"}
 
-// csvColumns returns the names of a heading. It refuses names that differ only in case or
-// spaces: of two limits, the later one would silently win.
+// csvColumns returns the column names of a heading. It refuses names that differ only in case
+// or spaces. Of two limits, the later one would otherwise win silently.
 func csvColumns(heading []string) ([]string, error) {
 	columns, first := make([]string, len(heading)), map[string]int{}
 	for k, text := range heading {
@@ -159,10 +159,10 @@ func csvColumns(heading []string) ([]string, error) {
 		folded := strings.Join(strings.Fields(strings.ToLower(column)), "")
 		at, again := first[folded]
 		switch {
-		case column == "": // spreadsheets end lines like this; a value under it is refused
+		case column == "": // spreadsheets end lines so; a value in the column is refused
 		case again:
 			return nil, fmt.Errorf("the heading names %.80q twice, in columns %d and %d: remove one", column, at+1, k+1)
-		case folded == "labels" || folded == "items": // label.NAME and offer_code set these
+		case folded == "labels" || folded == "items": // label.NAME and offer_code replace them
 			return nil, fmt.Errorf("column %d is %q, which CSV cannot hold: use label.NAME, or offer_code and quantity", k+1, column)
 		default:
 			first[folded] = k
@@ -171,7 +171,7 @@ func csvColumns(heading []string) ([]string, error) {
 	return columns, checkColumns(columns)
 }
 
-// checkColumns refuses a heading with an unknown column, or without a required one.
+// checkColumns refuses a heading that has unknown columns or lacks required ones.
 func checkColumns(columns []string) error {
 	for _, column := range columns {
 		if column != "" && !slices.Contains(csvNames, column) && !strings.HasPrefix(column, "label.") {
@@ -223,7 +223,7 @@ func csvCommand(columns, row []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// csvID returns the id of an invalid row.
+// csvID returns the id of a row that is no valid command.
 func csvID(columns, row []string) string {
 	for k, text := range row[:min(len(row), len(columns))] {
 		if columns[k] == "id" {
@@ -248,7 +248,7 @@ func csvValue(column, text string) (any, error) {
 	}
 }
 
-// add checks one command as the runner will, and stores it.
+// add checks one command as the runner does, and keeps it.
 func (b *batch) add(name string, line int, data []byte) error {
 	b.lines++
 	kind := queue.KindOrderCreate
@@ -277,7 +277,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		return nil
 	}
 	if _, known := b.first[e.id]; known {
-		return nil // the same command again
+		return nil // a repeat of the same command
 	}
 	b.first[e.id] = len(b.entries)
 	b.entries = append(b.entries, e)
@@ -285,7 +285,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 	return err
 }
 
-// twice refuses an id that an earlier entry has with other content.
+// twice refuses an id that appeared before with other content.
 func (b *batch) twice(e entry) error {
 	at, known := b.first[e.id]
 	if !known || b.entries[at].hash == e.hash {
@@ -294,7 +294,7 @@ func (b *batch) twice(e entry) error {
 	return fmt.Errorf("the id is in line %d of %s with other content: choose another id", b.entries[at].line, b.entries[at].file)
 }
 
-// each yields the commands in order, at most most at a time.
+// each yields the commands in order, at most most at once.
 func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 	if err := b.out.Flush(); err != nil {
 		return err
@@ -315,7 +315,7 @@ func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 			if _, err := io.ReadFull(in, data); err != nil {
 				return fmt.Errorf("the temporary file of the commands: %w", err)
 			}
-			// A file is a batch. Commands entered by hand go first.
+			// A file is a batch, so commands submitted by hand go first.
 			out = append(out, publish.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
 		}
 		left -= len(out)

@@ -120,7 +120,7 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 	}
 }
 
-// skippedHint returns the command that lists the proxies that the last run skipped.
+// skippedHint returns the command that lists the proxies skipped by the last run.
 func skippedHint(s schedules.Status) string {
 	if s.Result == nil || s.Result.Skipped == 0 {
 		return "none"
@@ -128,7 +128,7 @@ func skippedHint(s schedules.Status) string {
 	return "`perennial schedules history " + s.Schedule + " --skipped` lists them"
 }
 
-// noSchedule is the error for an unknown schedule. It names the existing ones.
+// noSchedule names the existing schedules.
 func noSchedule(name string, all []schedules.Status) error {
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -137,8 +137,8 @@ func noSchedule(name string, all []schedules.Status) error {
 	return usage("no schedule %q\nschedules: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// sweeps returns the account's schedules. paused says which pause of the account stops
-// their renewals, or is "".
+// sweeps returns the account's schedules. paused names the pause that keeps their renewals
+// from being sent, or is "".
 func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string, err error) {
 	if all, err = askOnce(ctx, a, verbs.Sweeps, struct{}{}); err != nil || len(all) == 0 {
 		return all, "", err
@@ -153,8 +153,7 @@ func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string
 	return all, strings.Join(texts, "; "), err
 }
 
-// addSweeps adds an account's schedules and its pause to a listing. The JSON output always
-// names the account.
+// addSweeps adds an account's schedules and its pause. Their JSON already has the account.
 func addSweeps(list *listing, account string, all []schedules.Status, paused string) error {
 	for _, s := range all {
 		if list.app.output == "json" {
@@ -168,7 +167,7 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 	return nil
 }
 
-// stateOf returns a schedule's state for people: paused, or the result of its last run.
+// stateOf returns the state of a schedule: paused, or the result of its last run.
 func stateOf(s schedules.Status, paused string) string {
 	if s.Paused != nil || paused != "" {
 		return "paused"
@@ -176,8 +175,8 @@ func stateOf(s schedules.Status, paused string) string {
 	return s.Outcome()
 }
 
-// whyOf returns the reason of a schedule's state, and any pause of its account. It is ""
-// if the figures explain the state.
+// whyOf returns the reason for a schedule's state, including its account's pause. It returns
+// "" if the figures say it all.
 func whyOf(s schedules.Status, paused string) string {
 	if s.Removed != "" {
 		return s.Removed
@@ -195,8 +194,8 @@ func whyOf(s schedules.Status, paused string) string {
 	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "; ")
 }
 
-// warnOfSweeps warns on stderr of schedules that cannot run. account is empty if there is
-// only one.
+// warnOfSweeps says on stderr which runs of schedules fail. account is empty if there is only
+// one.
 func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error {
 	list, err := ask(ctx, r, verbs.Sweeps, struct{}{})
 	if account != "" {
@@ -220,7 +219,7 @@ func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error
 	return err
 }
 
-// pausedText says who paused a schedule, and until when.
+// pausedText says who paused a schedule and until when.
 func pausedText(p ledger.SchedulePause) string {
 	until := "until it is resumed"
 	if p.Until != nil {
@@ -229,7 +228,7 @@ func pausedText(p ledger.SchedulePause) string {
 	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Truncate(time.Second).Format(time.RFC3339), until, p.By, p.Reason)
 }
 
-// leftText says what a run still has to do, and until when.
+// leftText says what a run continues with and until when.
 func leftText(x fact.SweepLeft) string {
 	text := fmt.Sprintf("%d more to follow in this run", x.Proxies)
 	if x.Unpriced > 0 {
@@ -248,7 +247,7 @@ func (a scheduleCommands) sweepRun() *cobra.Command {
 	return c
 }
 
-// sweepOne plans one schedule. The verb shows or executes the plan.
+// sweepOne returns a command that plans one schedule, or plans and runs it.
 func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -268,8 +267,8 @@ func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRe
 	}
 }
 
-// sweepExit returns the exit code of an executed run. Scripts must notice that an operator
-// or money is needed.
+// sweepExit returns the exit code of a run, so a script notices that an operator or money is
+// needed.
 func sweepExit(p plans.Plan) error {
 	switch {
 	case p.State == schedules.StateHeld || p.LeftOutCounts[plans.ReasonPerson] > 0:

@@ -1,4 +1,4 @@
-// `perennial schedules forecast`: due renewals and their cost, day by day.
+// `perennial schedules forecast`, which shows what comes due and its cost by day.
 
 package cli
 
@@ -42,7 +42,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	return c
 }
 
-// printForecast prints the forecast without the days on which nothing is due.
+// printForecast omits days on which nothing comes due.
 func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)

@@ -1,5 +1,5 @@
-// `perennial schedules history`: the past runs of a schedule, and the proxies that the
-// last one skipped.
+// `perennial schedules history`, which shows the results of a schedule's slots and the proxies
+// that the last run skipped.
 
 package cli
 
@@ -105,7 +105,7 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	return text
 }
 
-// printSlots prints runs for people. JSON output has their scheduled times.
+// printSlots lists runs as a table, or their slots as JSON.
 func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
 	runs, err := schedules.Runs(ctx, l, schedule, limit)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, 
 	return list.end(err)
 }
 
-// resultCells returns how many proxies a run found due, renewed and skipped, and its cost.
+// resultCells returns how many proxies of a run were due, renewed and skipped, and the charge.
 // Unknown cells are empty.
 func resultCells(x *ledger.SlotResult, currency string) []string {
 	if x == nil || x.Due == nil {

@@ -1,4 +1,4 @@
-// The output of a schedule's plan.
+// How a schedule's plan is printed.
 
 package cli
 
@@ -32,7 +32,7 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		}
 		why := x.Reason
 		if x.PriceFrom != "" {
-			why = strings.TrimPrefix(why+"; price: "+x.PriceFrom, "; ") // a plan on hold stores no reason
+			why = strings.TrimPrefix(why+"; price: "+x.PriceFrom, "; ") // a plan that needs approval keeps no reason
 		}
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), why})
 	}
@@ -67,7 +67,7 @@ func leftOut(p plans.Plan) int {
 	return n
 }
 
-// walletAfter describes the remaining wallet, or its maximum if a price is unknown.
+// walletAfter formats the remaining wallet balance, as an upper bound if a price is unknown.
 func walletAfter(cents int64, unpriced int, currency string) string {
 	if unpriced > 0 {
 		return "at most " + money(cents, currency)
@@ -75,8 +75,7 @@ func walletAfter(cents int64, unpriced int, currency string) string {
 	return money(cents, currency)
 }
 
-// printPlanMoney prints the plan's effect on the wallet, any shortage, and what the
-// operator must do.
+// printPlanMoney says what the plan does to the wallet, what is missing and what else to do.
 func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced-p.Listed, p.Currency))

@@ -1,4 +1,4 @@
-// The tree of commands, with their groups and aliases.
+// The commands in their groups, and their other names.
 
 package cli
 
@@ -37,7 +37,7 @@ func (a *app) tree(root *cobra.Command) {
 	root.AddCommand(a.benchProcessCommand(), a.manualCommand())
 }
 
-// suggestedFor lists other names under which people look for a command.
+// suggestedFor has names that users may type instead of a command's name.
 var suggestedFor = map[string][]string{
 	"order": {"buy", "purchase"}, "renew": {"extend"}, "run": {"start", "serve", "up"}, "operations": {"ps", "list", "history"}, "events": {"logs", "tail", "follow"},
 	"wallet": {"money"}, "config": {"validate"}, "doctor": {"check"},
@@ -45,7 +45,7 @@ var suggestedFor = map[string][]string{
 
 var unknownCommand = regexp.MustCompile(`^unknown command "(.+?)" for "perennial"`)
 
-// inAGroup adds to the error of an unknown command the groups with a command of this name.
+// inAGroup adds the groups that have a command of this name to an unknown-command error.
 func inAGroup(root *cobra.Command, err error) error {
 	if err == nil {
 		return nil
@@ -68,11 +68,11 @@ func inAGroup(root *cobra.Command, err error) error {
 	return usage("%s\ndid you mean %s?", m[0], strings.Join(found, " or "))
 }
 
-// others are the aliases of a verb in every noun.
+// others maps a noun's verb to its other name.
 var others = map[string]string{"list": "ls", "show": "get", "get": "show"}
 
-// noun is a group of commands about one kind of thing. Without a subcommand it runs its
-// first one, with that one's flags.
+// noun returns a group of commands for one kind of thing. Without a verb it runs its first
+// command, with that command's flags.
 func noun(c, list *cobra.Command, more ...*cobra.Command) *cobra.Command {
 	for _, sub := range append([]*cobra.Command{list}, more...) {
 		if other := others[sub.Name()]; other != "" {

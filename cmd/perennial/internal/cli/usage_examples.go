@@ -1,11 +1,10 @@
-// The example of every command, for its help and manual page.
+// An example of every command, for its help and manual page.
 
 package cli
 
 import "github.com/spf13/cobra"
 
-// usageExamples holds examples by the command's path below the program. Each line is one
-// example.
+// usageExamples maps a command's path below the program to its example, one a line.
 var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
 	"accounts move":        "accounts move shop --to web-1:/var/lib/perennial",
 	"accounts pause":       "accounts pause --reason 'the provider moves its data centre tonight'",

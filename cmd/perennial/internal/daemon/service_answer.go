@@ -1,4 +1,4 @@
-// A verb as it is answered: one JSON value from another, and codes for what goes wrong.
+// Serving a verb: JSON decoding, JSON encoding and error codes.
 
 package daemon
 
@@ -15,7 +15,7 @@ import (
 	"perennial/schedules"
 )
 
-// serve is a declared verb with its handler.
+// serve attaches a handler to a declared verb.
 func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error)) service.Verb {
 	served := v.Verb
 	served.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
@@ -40,10 +40,10 @@ func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error))
 	return served
 }
 
-// NothingOfID is the description of CodeNotFound for an id that the account has not heard of.
+// NothingOfID is the description of CodeNotFound for an id that the account does not know.
 const NothingOfID = "there is no command or operation of that id"
 
-// refusal gives an error its code; an error that has none is as it was.
+// refusal gives a known error its code. It returns any other error unchanged.
 func refusal(err error) error {
 	var refused *command.RefusedError
 	if answered, ok := errors.AsType[*service.Error](err); ok {

@@ -1,5 +1,4 @@
-// The verbs `evidence` and `resolve`: what is known of an operation in review, and the
-// answer to it.
+// The verbs `evidence` and `resolve`, which show an operation in review and answer the review.
 
 package daemon
 
@@ -18,11 +17,11 @@ import (
 	"perennial/ledger"
 )
 
-// EvidenceTimeout bounds the reading of evidence at the provider: an operator waits.
+// EvidenceTimeout bounds reading evidence from the provider while an operator waits.
 const EvidenceTimeout = 2 * time.Minute
 
-// OperationInReview returns the operation that an id means: the operation itself, or of
-// a command the one in review, or its only one.
+// OperationInReview returns the operation that an id means. For a command's id it returns the
+// command's operation in review, or else its only operation.
 func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as inspect.As) (string, error) {
 	if _, err := l.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
 		return id, err
@@ -50,14 +49,14 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 	}
 	switch len(of) {
 	case 0:
-		return id, nil // it is not found
+		return id, nil // the caller reports it as not found
 	case 1:
 		return of[0], nil
 	}
 	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FirstFew(of))}
 }
 
-// resolve books an answer to a review, and returns the wallet after it.
+// resolve books an answer to a review and returns the new wallet balance.
 func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	var err error
@@ -69,13 +68,13 @@ func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed,
 		return verbs.Changed{}, err
 	}
 	b, err := a.Ledger().Balance(ctx, a.Name)
-	if err != nil { // it is booked all the same
+	if err != nil { // the answer is booked even if the balance cannot be read
 		return verbs.Changed{Changed: 1}, nil //nolint:nilerr // the balance is an extra
 	}
 	return verbs.Changed{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
 }
 
-// FirstFew joins the first of many ids, and says how many more there are.
+// FirstFew joins the first ids and says how many more follow.
 func FirstFew(ids []string) string {
 	const named = 3
 	if len(ids) <= named {
@@ -84,8 +83,7 @@ func FirstFew(ids []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], " "), len(ids)-named)
 }
 
-// evidence is the verb: what is known of an operation in review, the provider's answers
-// among it.
+// evidence returns the evidence on an operation in review, including the provider's answers.
 func (a answers) evidence(ctx context.Context, q verbs.OperatorRequest) (inspect.Evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
 	defer cancel()

@@ -1,4 +1,4 @@
-// The ledger as the outbox sees it, and the advice for a stream that differs from it.
+// The ledger as a source for the outbox, and advice when the stream differs from it.
 
 package daemon
 
@@ -14,12 +14,12 @@ import (
 	"perennial/queue/outbox"
 )
 
-// Source shows the ledger's journal to the outbox.
+// Source reads the ledger's journal for the outbox.
 type Source struct {
 	Ledger  *ledger.Ledger
 	Account string
 
-	text []byte // of the events that were returned last
+	text []byte // the events returned last
 }
 
 // Events implements queue.Source.
@@ -31,12 +31,12 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]outbox.
 	return s.render(rows)
 }
 
-// render renders rows into one buffer, which the next call uses again: under
-// load it would be the most memory that anything here asks for.
+// render renders rows into one buffer, which the next call reuses. Under load it would
+// otherwise allocate the most memory here.
 func (s *Source) render(rows []ledger.Row) (_ []outbox.Event, err error) {
 	events := make([]outbox.Event, 0, len(rows))
 	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
-		s.text = nil // some facts were large: that much is not kept for the usual ones
+		s.text = nil // drop a buffer that large facts have grown
 	}
 	for _, r := range rows {
 		begin := len(s.text)
@@ -60,7 +60,7 @@ func (s *Source) render(rows []ledger.Row) (_ []outbox.Event, err error) {
 	return events, nil
 }
 
-// replyTo is the inbox that gets what a command came to.
+// replyTo returns the inbox that receives the result of a command.
 func replyTo(r ledger.Row) (string, error) {
 	if r.Type != "command.finished" || !strings.Contains(r.Data, `"reply_to":`) {
 		return "", nil
@@ -82,7 +82,7 @@ func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	return row.Hash, err == nil, err
 }
 
-// historyReason says what is wrong with the ledger file, and what to do.
+// historyReason says what is wrong with the ledger file and what to do.
 func historyReason(ownHash string, head int64, published uint64) string {
 	if ownHash == "" {
 		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
@@ -92,17 +92,17 @@ func historyReason(ownHash string, head int64, published uint64) string {
 		"use the ledger that wrote it, or check with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
 }
 
-// RefillAdvice is what to do about an events stream that lost what it held.
+// RefillAdvice says what to do about an events stream that lost its events.
 const RefillAdvice = "prove the ledger first, with a head that was kept elsewhere (`perennial ledger verify --expect SEQ:HASH`): nothing on the stream can tell any more whether it was rewritten\n" +
 	"then publish everything again from it with `perennial run --refill-events`"
 
-// HeldFromNote is what the stream has held, by the ledger's note.
+// HeldFromNote returns what the stream has held according to the ledger's note.
 func HeldFromNote(noted ledger.Published) outbox.Held {
 	return outbox.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
 }
 
-// EventsBegin returns a function that gives the row with which the ledger's events
-// stream may begin at the latest.
+// EventsBegin returns a function that returns the latest row at which the events stream may
+// begin.
 func EventsBegin(l *ledger.Ledger) func(context.Context) (uint64, error) {
 	return func(ctx context.Context) (uint64, error) {
 		seq, err := l.EventsBegin(ctx)

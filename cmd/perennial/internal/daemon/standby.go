@@ -1,5 +1,4 @@
-// How a standby is watched: whether it keeps up with the account's events, and whether
-// any runner has the account at all.
+// Watching a standby: its lag on the account's events, and whether any runner holds the lease.
 
 package daemon
 
@@ -16,18 +15,18 @@ import (
 const (
 	// standbyEvery is how often a standby is compared with the events stream.
 	standbyEvery = 5 * time.Second
-	// standbySlow is how long a standby may be behind, without coming on, before /readyz
-	// says so, and how long no runner may have the account's lease.
+	// standbySlow is how long a lagging standby may make no progress before /readyz reports
+	// it. It also bounds how long the account's lease may have no holder.
 	standbySlow = 20 * time.Second
 )
 
-// standbyState is what the watch of a standby has found.
+// standbyState holds the findings of the standby's watch.
 type standbyState struct {
 	mu      sync.Mutex
-	lag     uint64    // rows of the stream that are not folded yet
-	head    uint64    // of the ledger, at the last look
-	moved   time.Time // when head last moved, or lag was 0
-	held    time.Time // when a runner was last seen to hold the lease
+	lag     uint64    // rows of the stream not yet folded
+	head    uint64    // the ledger's head at the last look
+	moved   time.Time // when head last moved or lag was 0
+	held    time.Time // when a runner was last seen holding the lease
 	problem string
 }
 
@@ -37,14 +36,14 @@ func (s *standbyState) read() (lag uint64, problem string) {
 	return s.lag, s.problem
 }
 
-// close reports whether the standby was seen to be less than most rows behind.
+// close reports whether the standby has been looked at and its lag is below most rows.
 func (s *standbyState) close(most uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.moved.IsZero() && s.lag < most
 }
 
-// watchStandby looks at a standby until ctx ends.
+// watchStandby looks at the standby every standbyEvery until ctx ends.
 func (a *account) watchStandby(ctx context.Context) {
 	for {
 		a.noteStandby(ctx)
@@ -62,7 +61,7 @@ func (a *account) noteStandby(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	look, err := a.lookAtStandby(limited)
-	if err == nil { // what NATS does not answer is the matter of other checks
+	if err == nil { // other checks report a NATS failure
 		a.standby.note(look)
 	}
 }
@@ -70,8 +69,8 @@ func (a *account) noteStandby(ctx context.Context) {
 // standbyLook is one look at a standby.
 type standbyLook struct {
 	at         time.Time
-	head, last uint64 // of the ledger and of the stream
-	held       bool   // a runner has the account's lease
+	head, last uint64 // sequences of the ledger and the stream
+	held       bool   // a runner holds the account's lease
 }
 
 func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err error) {

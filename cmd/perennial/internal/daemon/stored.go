@@ -1,4 +1,4 @@
-// Waiting until what the ledgers hold is on the events streams.
+// Waiting until the events streams hold all rows of the ledgers.
 
 package daemon
 
@@ -10,9 +10,9 @@ import (
 	"perennial/queue/outbox"
 )
 
-// AwaitStored returns when every account works and its events stream has acknowledged the
-// rows that its ledger has at that moment, or with ctx's error. Where NATS is another
-// server, rows are on the stream before they are in the ledger, and it returns at once.
+// AwaitStored waits until every account works and its events stream has acknowledged the
+// ledger's current rows. It returns ctx's error if ctx ends first. On an external NATS it
+// returns at once, because rows are on the stream before they are in the ledger.
 func (h *Host) AwaitStored(ctx context.Context) error {
 	if h.Embedded == nil {
 		return nil
@@ -33,7 +33,7 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 	return nil
 }
 
-// awaitOutbox waits until the account publishes what its ledger holds.
+// awaitOutbox waits until the account has an outbox.
 func (a probes) awaitOutbox(ctx context.Context) (*outbox.Outbox, error) {
 	for {
 		outbox := a.snapshot().outbox

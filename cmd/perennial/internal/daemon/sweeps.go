@@ -16,8 +16,8 @@ import (
 	"perennial/upstream"
 )
 
-// newSweeper makes the account's sweeper. It publishes its commands on the commands
-// stream; its listings pass the account's rate gate, after every other request but for their share.
+// newSweeper makes the account's sweeper, which publishes commands to the commands stream. Its
+// listings pass the account's rate gate after all other requests, except for a reserved share.
 func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: publish.New(a.js()), Clock: time.Now, ProviderTime: runner.ProviderTime,
@@ -38,10 +38,10 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	})
 }
 
-// walletTimeout is how long a plan waits for the wallet before it does without.
+// walletTimeout is how long a plan waits for the wallet balance before continuing without it.
 const walletTimeout = 30 * time.Second
 
-// walletCents reads the wallet through the same gate.
+// walletCents reads the wallet balance through the rate gate of listings.
 func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, walletTimeout)
 	defer cancel()
@@ -53,7 +53,7 @@ func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, 
 	return wallet.BalanceCents, err
 }
 
-// offers reads every page of what a filter finds.
+// offers reads all pages of offers that match a filter.
 func (a *account) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
 	for more := true; more; {
@@ -77,8 +77,8 @@ func (a *account) offers(ctx context.Context, runner *jobs.Runner, f upstream.Of
 	return all, nil
 }
 
-// heardListing gives the runner the replies to listings: a Retry-After holds
-// every sender of the account.
+// heardListing passes the replies to listings to the runner. A Retry-After pauses every
+// request of the account.
 type heardListing struct {
 	client *upstream.Client
 	runner *jobs.Runner
@@ -91,8 +91,8 @@ func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (
 	return page, err
 }
 
-// listEvery is how often the account's proxies are listed: where no schedule needs them,
-// often enough to say what expires. 0: as schedules need it.
+// listEvery is how often the account's proxies are listed. Without schedules or warnings, one
+// listing an hour shows what expires. 0 lists as schedules need it.
 func (a *account) listEvery() time.Duration {
 	if len(a.host.Config.SchedulesOf(a.Name)) == 0 && len(a.config.WarnBefore) == 0 {
 		return time.Hour
@@ -100,7 +100,7 @@ func (a *account) listEvery() time.Duration {
 	return 0
 }
 
-// failingSweeps are those that are due and cannot be made.
+// failingSweeps returns the sweeps that are due but fail.
 func (a *account) failingSweeps() []fact.SweepFailed {
 	sweeper := a.snapshot().sweeper
 	if sweeper == nil {

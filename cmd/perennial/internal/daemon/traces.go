@@ -1,4 +1,4 @@
-// Sending traces: OpenTelemetry's exporter, and ids that a second run would give again.
+// Sending traces with OpenTelemetry, under ids that a second run repeats.
 
 package daemon
 
@@ -23,17 +23,17 @@ import (
 	"perennial/ledger/fact"
 )
 
-// flushTimeout is how long the end of the process waits for the receiver of traces.
+// flushTimeout is how long a stopping process waits for the receiver of traces.
 const flushTimeout = 5 * time.Second
 
-// tracer sends the traces of commands. nil sends none.
+// tracer sends the traces of commands. A nil tracer sends none.
 type tracer struct {
 	provider *sdktrace.TracerProvider
 	sampler  sdktrace.Sampler
 	spans    trace.Tracer
 }
 
-// newTracer makes what sends traces. A receiver that is away is no error.
+// newTracer makes a tracer. An unreachable receiver is no error.
 func newTracer(ctx context.Context, c config.Tracing, node string, log *logrus.Logger) (*tracer, error) {
 	var options []otlptracehttp.Option
 	if c.Endpoint != "" {
@@ -47,7 +47,7 @@ func newTracer(ctx context.Context, c config.Tracing, node string, log *logrus.L
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithError(err).Debug("OpenTelemetry") })) // failed exports: see told
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithError(err).Debug("OpenTelemetry") })) // told logs failed exports
 	named := resource.NewSchemaless(attribute.String("service.name", "perennial"), attribute.String("service.version", config.Version),
 		attribute.String("service.instance.id", node))
 	if named, err = resource.Merge(named, resource.Environment()); err != nil {
@@ -63,18 +63,17 @@ func tracerTo(exporter sdktrace.SpanExporter, share float64, of *resource.Resour
 	return &tracer{provider: provider, sampler: sampler, spans: provider.Tracer("perennial")}
 }
 
-// close sends what is still to be sent.
+// close sends the remaining traces.
 func (t *tracer) close() {
 	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
-	_ = t.provider.Shutdown(ctx) // told has logged what could not be sent
+	_ = t.provider.Shutdown(ctx) // told has logged failed exports
 }
 
-// told logs when the receiver of traces fails for the first time, and when it takes them
-// again.
+// told logs when the receiver of traces first fails and when it recovers.
 type told struct {
 	sdktrace.SpanExporter
 
@@ -98,8 +97,8 @@ func (e *told) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) e
 	return err
 }
 
-// named are the ids of a span: those of the same command are the same in every run, so
-// that the parts of a trace fit together after a crash.
+// named holds the ids of a span. A command's spans have the same ids in every run, which keeps
+// the parts of a trace together after a crash.
 type named struct {
 	trace trace.TraceID
 	span  trace.SpanID
@@ -107,7 +106,7 @@ type named struct {
 
 type namedKey struct{}
 
-// namedIDs gives spans the ids that their contexts carry.
+// namedIDs gives each span the ids in its context.
 type namedIDs struct{}
 
 // NewIDs implements sdktrace.IDGenerator.
@@ -122,7 +121,7 @@ func (namedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return n.span
 }
 
-// idsOf are ids made from a name. None is zero: the chance of that is that of a collision.
+// idsOf derives ids from a name. A zero id is as unlikely as a collision.
 func idsOf(parts ...any) (n named) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	copy(n.trace[:], sum[:])
@@ -130,8 +129,8 @@ func idsOf(parts ...any) (n named) {
 	return n
 }
 
-// parentOf is the context of the publisher's span; that of none where its message had no
-// trace context.
+// parentOf returns the context of the publisher's span, or ctx if the message had no trace
+// context.
 func parentOf(ctx context.Context, t fact.Trace) context.Context {
 	if t.Traceparent == "" {
 		return ctx
@@ -139,8 +138,8 @@ func parentOf(ctx context.Context, t fact.Trace) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": t.Traceparent, "tracestate": t.Tracestate})
 }
 
-// sampled reports whether the trace of a command is sent: the publisher has decided, or
-// else the command's id does, alike in every run.
+// sampled reports whether to send the trace of a command. The publisher decides, or else the
+// command's id does, the same way in every run.
 func (t *tracer) sampled(account, command string, of fact.Trace) bool {
 	result := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: parentOf(context.Background(), of), TraceID: idsOf(account, command).trace})
 	return result.Decision == sdktrace.RecordAndSample

@@ -1,5 +1,4 @@
-// The trace of a command, made from its rows of the journal once it has ended
-// (docs/decisions/0021).
+// The trace of a command, built from its journal rows once it has ended (docs/decisions/0021).
 
 package daemon
 
@@ -18,17 +17,17 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// tracedMost bounds how many commands wait until their end is published and their trace is
-// sent; those beyond it have none.
+// tracedMost bounds how many ended commands wait for their trace to be sent. Further commands
+// get no trace.
 const tracedMost = 1 << 12
 
-// traced is a command that has ended, by its command.finished.
+// traced is an ended command with its command.finished row.
 type traced struct {
 	row       ledger.Row
-	published time.Time // of the command's message; zero where it came before this turn
+	published time.Time // when the command's message was published; zero if before this turn
 }
 
-// trace hands a command that has ended to sendTraces.
+// trace passes an ended command to sendTraces.
 func (f *following) trace(r ledger.Row, published time.Time) {
 	if f.counts.tracer == nil {
 		return
@@ -44,8 +43,8 @@ func (f *following) trace(r ledger.Row, published time.Time) {
 	}
 }
 
-// sendTraces sends the trace of each command after the publication of its end. When ctx
-// ends it sends what is left, published or not.
+// sendTraces sends the trace of each command after its end is published. When ctx ends it
+// sends the remaining traces without waiting.
 func (f *following) sendTraces(ctx context.Context) {
 	for {
 		select {
@@ -82,7 +81,7 @@ func (f *following) sendTrace(ctx context.Context, x traced) {
 	c.send(f.counts.tracer, stored)
 }
 
-// step is what the facts of a command say of one step of it.
+// step is one journal row of a command or operation.
 type step struct {
 	ledger.Row `json:"-"`
 
@@ -94,10 +93,10 @@ type step struct {
 	Reason     string     `json:"reason"`
 	Ambiguous  bool       `json:"ambiguous"`
 	OrderNo    string     `json:"order_no"`
-	TraceID    string     `json:"trace_id"` // the provider's
+	TraceID    string     `json:"trace_id"` // from the provider
 }
 
-// tracedCommand is a command as its rows tell it.
+// tracedCommand is a command as its journal rows describe it.
 type tracedCommand struct {
 	account    string
 	id         string
@@ -105,17 +104,17 @@ type tracedCommand struct {
 	finished   fact.CommandFinished
 	row        ledger.Row // command.finished
 	published  time.Time
-	accepted   time.Time // zero where it was refused
+	accepted   time.Time // zero if the command was refused
 	operations map[string][]step
 }
 
-// readTraced reads what happened to a command since it ended the last time.
+// readTraced reads the steps of a command since its previous end.
 func readTraced(ctx context.Context, l *ledger.Ledger, account string, x traced) (c tracedCommand, err error) {
 	c = tracedCommand{account: account, id: x.row.Operation, row: x.row, published: x.published, operations: map[string][]step{}}
 	if err := json.Unmarshal([]byte(x.row.Data), &c.finished); err != nil {
 		return c, err
 	}
-	before := int64(0) // the row with which it ended before
+	before := int64(0) // the row of its previous end
 	steps, err := stepsOf(ctx, l, c.id)
 	if err != nil {
 		return c, err
@@ -128,7 +127,7 @@ func readTraced(ctx context.Context, l *ledger.Ledger, account string, x traced)
 			before = s.Seq
 		}
 	}
-	if before > 0 { // it was opened again, and began with what a person did
+	if before > 0 { // it was reopened by an operator
 		c.accepted, c.published = time.Time{}, time.Time{}
 	}
 	for _, o := range c.finished.Operations {
@@ -160,7 +159,7 @@ func stepsOf(ctx context.Context, l *ledger.Ledger, subject string) ([]step, err
 // spanSender sends spans of one trace.
 type spanSender struct {
 	tracer trace.Tracer
-	trace  trace.TraceID // where the parent gives none
+	trace  trace.TraceID // used if the parent has none
 }
 
 // tracedSpan is a span that has ended.
@@ -170,11 +169,11 @@ type tracedSpan struct {
 	kind       trace.SpanKind
 	begin, end time.Time
 	attributes []attribute.KeyValue
-	failed     string // why; "" where it did not fail
-	steps      []step // that are noted in it
+	failed     string // the reason; "" if it did not fail
+	steps      []step // recorded in the span
 }
 
-// add sends a span, and returns the context of its children.
+// add sends a span and returns the context for its children.
 func (s spanSender) add(ctx context.Context, x tracedSpan) context.Context {
 	ids := named{trace: s.trace, span: x.id.span}
 	ctx, begun := s.tracer.Start(context.WithValue(ctx, namedKey{}, ids), x.name, trace.WithTimestamp(x.begin), trace.WithSpanKind(x.kind), trace.WithAttributes(x.attributes...))
@@ -195,8 +194,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// send sends the trace of the command. stored is when its end was on the events stream;
-// zero where that is not known.
+// send sends the trace of the command. stored is when its end reached the events stream, or
+// zero if unknown.
 func (c tracedCommand) send(t *tracer, stored time.Time) {
 	s := spanSender{tracer: t.spans, trace: idsOf(c.account, c.id).trace}
 	end, begin := c.row.Instant(), c.begin()
@@ -224,7 +223,7 @@ func (c tracedCommand) send(t *tracer, stored time.Time) {
 	}
 }
 
-// begin is when the command was published, or when what is known of it begins.
+// begin returns when the command was published, or its earliest known instant.
 func (c tracedCommand) begin() time.Time {
 	for _, at := range []time.Time{c.published, c.accepted} {
 		if !at.IsZero() {
@@ -240,7 +239,7 @@ func (c tracedCommand) begin() time.Time {
 	return first
 }
 
-// addOperation sends the span of an operation and one of each of its attempts.
+// addOperation sends the span of an operation and one span for each of its attempts.
 func (c tracedCommand) addOperation(ctx context.Context, s spanSender, o fact.FinishedOperation, begin time.Time) {
 	steps := c.operations[o.OperationID]
 	if len(steps) == 0 {
@@ -262,7 +261,7 @@ func (c tracedCommand) addOperation(ctx context.Context, s spanSender, o fact.Fi
 		if sent.Type != "operation.sending" {
 			continue
 		}
-		var came *step // without one it was not recorded what came of it
+		var came *step // nil if no result was recorded
 		if i+1 < len(steps) {
 			came = &steps[i+1]
 		}
@@ -270,7 +269,7 @@ func (c tracedCommand) addOperation(ctx context.Context, s spanSender, o fact.Fi
 	}
 }
 
-// attempt is the span of one request that pays.
+// attempt returns the span of one paying request.
 func (c tracedCommand) attempt(operation string, sent step, came *step) tracedSpan {
 	x := tracedSpan{
 		id: idsOf(c.account, operation, "attempt", sent.Attempt), name: strings.TrimSpace("send " + string(c.kind)), kind: trace.SpanKindClient, begin: sent.Instant(), end: sent.Instant(),

@@ -1,5 +1,5 @@
-// The verbs order.create and proxy.renew: a command as a request, whose answer is what
-// the command came to.
+// The verbs order.create and proxy.renew, which carry out a command and answer with its
+// result.
 
 package daemon
 
@@ -17,9 +17,9 @@ import (
 	"perennial/queue/service"
 )
 
-// carryOut publishes a command to the commands stream, as its producer could, and answers
-// with what it came to. The request is a NATS request, so that it is kept nowhere until
-// it is published: a producer that gets no answer asks again, with the same id.
+// carryOut publishes a command to the commands stream, as its producer could, and answers with
+// its result. The request is a NATS request and is not stored before it is published. A
+// producer that gets no answer asks again with the same id.
 func (a answers) carryOut(v service.Verb) service.Verb {
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {

@@ -1,5 +1,4 @@
-// The verbs `dead-requeue` and `dead-drop`: what a person decides on a command that could
-// not be read.
+// The verbs `dead-requeue` and `dead-drop`, an operator's decisions on a dead letter.
 
 package daemon
 
@@ -20,24 +19,22 @@ import (
 	"perennial/queue/publish"
 )
 
-// Points at which a test ends the process, between the steps of a requeue.
+// Failpoints between the steps of a requeue.
 const (
 	reachedRequeueFact      = "dead.requeue.fact"
 	reachedRequeuePublished = "dead.requeue.published"
 )
 
-// deadRequeue publishes a dead command again as it was, and removes its letter: another
-// content is for who may publish to publish, and only noted here. The order is: fact,
-// publication, removal. A command that may cost money is not on its stream before the
-// journal says who put it there, and the letter goes when the stream has the command on
-// disk. An end between the steps leaves the letter where it was, beside a fact that says
-// what was asked for; asking again appends another fact and publishes the same bytes. A
-// command that is then on its stream twice is one command: its id with the same content is
-// absorbed, and one that is refused without an id costs nothing and is a letter again. A
-// message id would guard no better: the stream forgets it after its duplicate window,
-// which is at its minimum.
+// deadRequeue publishes a dead letter again unchanged and then removes it. Other content must
+// come from a publisher; the fact only notes it. The order is fact, publication, removal. The
+// journal says who requeued a command before the stream has it. The letter goes once the
+// stream has the command on disk. After a crash between the steps the letter and a fact
+// remain. Asking again appends another fact and publishes the same bytes. A command that is
+// then on the stream twice counts once, because its id and content are the same. A command
+// refused without an id costs nothing and becomes a dead letter again. A message id would
+// protect no better, because the stream forgets it after its minimal duplicate window.
 func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
-	a.oneLetter.Lock() // a second request for the letter finds it gone
+	a.oneLetter.Lock() // a second request for the letter finds it removed
 	defer a.oneLetter.Unlock()
 	letter, err := a.letterOf(ctx, &q)
 	if err != nil {
@@ -66,8 +63,8 @@ func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Ch
 	return a.dropLetter(ctx, q.Seq)
 }
 
-// deadDrop removes a dead command for good, after the fact that says who did: an end
-// between both leaves the letter, and it can be dropped again.
+// deadDrop appends the fact that says who drops a dead letter, then removes the letter. After
+// a crash between the two the letter remains and can be dropped again.
 func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock()
 	defer a.oneLetter.Unlock()
@@ -83,7 +80,7 @@ func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Chang
 	return a.dropLetter(ctx, q.Seq)
 }
 
-// letterOf is the letter that a request names, if the request says who asks and why.
+// letterOf returns the dead letter of a request that says who asks and why.
 func (a answers) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Letter, error) {
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return letters.Letter{}, err
@@ -95,7 +92,8 @@ func (a answers) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Le
 	return letter, err
 }
 
-// dropLetter removes a letter; one that is gone was removed by another request.
+// dropLetter removes a dead letter. A missing letter is no error, since another request
+// removed it.
 func (a answers) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
 	err := a.letters().Drop(ctx, seq)
 	if err != nil && !errors.Is(err, letters.ErrNone) {

@@ -25,7 +25,7 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 	return x, err
 }
 
-// CodeUnreachable is a runner's answer when its provider does not answer it.
+// CodeUnreachable is the error code when the runner's provider does not answer.
 const CodeUnreachable = "unreachable"
 
 func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, error) {
@@ -33,7 +33,7 @@ func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, e
 	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
 }
 
-// Record books what an operator says, and warns of an overdraft. shown reads an order that
+// Record books an operator's statement and warns of an overdraft. shown reads an order that
 // the ledger does not know.
 func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.OrderReader) (done verbs.Changed, err error) {
 	r, booked, err := desk.Record(ctx, l, x, shown)
@@ -50,5 +50,5 @@ func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.
 	return done, err
 }
 
-// ReconcileTimeout bounds a reconciliation that an operator asked for.
+// ReconcileTimeout bounds a reconciliation that an operator requested.
 const ReconcileTimeout = 10 * time.Minute

@@ -1,4 +1,4 @@
-// The verb `summary`: an account at a glance.
+// The verb `summary`, an account at a glance.
 
 package daemon
 
@@ -15,10 +15,10 @@ import (
 
 const (
 	runwayDays   = 30
-	runwayWithin = 2 * time.Second // a forecast of a large fleet takes longer
+	runwayWithin = 2 * time.Second // a forecast for many proxies takes longer
 )
 
-// Summarize is what a ledger alone knows of its account.
+// Summarize summarizes an account from its ledger alone.
 func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
 	v.Account = account
 	b, err := l.Balance(ctx, account)
@@ -85,8 +85,8 @@ func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now
 	return nil
 }
 
-// spendingRunway is how long the wallet lasts if as much is spent as in the last days; nil
-// where nothing was.
+// spendingRunway returns how long the wallet lasts at the recent rate of spending. It returns
+// nil if nothing was spent.
 func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, now time.Time) (*verbs.Runway, error) {
 	spent, err := l.NetSpentSince(ctx, now.Add(-spentOver))
 	if err != nil || spent <= 0 {
@@ -94,7 +94,7 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 	}
 	opened, err := l.OpenedAt(ctx)
 	if err != nil {
-		return nil, err // there is money, so there is a first row
+		return nil, err // money was spent, so a first row exists
 	}
 	over := min(spentOver, now.Sub(opened))
 	if over < 24*time.Hour {
@@ -132,7 +132,7 @@ func (a answers) summary(ctx context.Context, _ struct{}) (verbs.Summary, error)
 	return v, err
 }
 
-// addComparison adds the last comparison of this run, where there is one.
+// addComparison adds the last reconciliation of this run, if any.
 func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconciliation, v *verbs.Summary) (err error) {
 	if last.At.IsZero() {
 		return nil
@@ -142,7 +142,7 @@ func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconcil
 	if last.OK != nil || findings > 0 {
 		v.Needs.Findings = &findings
 	} else if n := v.Needs.Findings; n != nil && *n > 0 {
-		v.Books.Agree = new(false) // what was found before is not refuted
+		v.Books.Agree = new(false) // earlier findings are not refuted
 	}
 	v.Books.ChangedSince, err = bookedAfter(ctx, l, at)
 	return err
@@ -154,8 +154,8 @@ func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, err
 	return len(last) > 0 && last[0].Time.After(at), err
 }
 
-// addSchedules adds what schedules need, and the runway by their forecast where that is
-// made in time.
+// addSchedules adds what schedules need. It adds the runway by forecast if that takes less
+// than runwayWithin.
 func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) error {
 	all, err := s.List(ctx)
 	if err != nil {
@@ -198,7 +198,7 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	return nil
 }
 
-// forecastRunway is nil where the renewals without a price may decide.
+// forecastRunway returns nil if renewals without a price could change the result.
 func forecastRunway(f schedules.Forecast) *verbs.Runway {
 	r := &verbs.Runway{Days: len(f.Days), More: true, RunsOutOn: f.RunsOutOn, Basis: "forecast", Unpriced: f.Unpriced}
 	for n, d := range f.Days {

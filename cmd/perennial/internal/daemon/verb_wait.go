@@ -1,4 +1,4 @@
-// The verbs wait and lines: what a command came to, asked for before or after it did.
+// The verbs wait and lines, which return the result of a command before or after it ends.
 
 package daemon
 
@@ -15,15 +15,16 @@ import (
 	"perennial/queue/service"
 )
 
-// Bounds of one request. A client that has gone is not noticed: its request is answered,
-// and gives its room back, after mostParked at the latest.
+// Bounds of one request. The runner does not notice that a client has disconnected. Its
+// request is answered and frees its slot after mostParked at the latest.
 const (
 	longestWait = time.Hour
 	mostParked  = 5 * time.Minute
 )
 
-// wait answers when the command has ended, or its time. An id that is not known may be on
-// its way: it is waited for too, and the error at the end is ledger.ErrNotFound.
+// wait answers when the command has ended or the time is up. It also waits for an unknown id,
+// which may be on its way. If the id is still unknown at the end, the error is
+// ledger.ErrNotFound.
 func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswer, error) {
 	switch {
 	case q.ID == "":
@@ -48,7 +49,7 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 			forget()
 		case <-over.C:
 			forget()
-			return a.answerNow(ctx, q.ID) // it may have come meanwhile
+			return a.answerNow(ctx, q.ID) // it may have ended meanwhile
 		case <-ctx.Done():
 			forget()
 			return answer, ctx.Err()
@@ -58,7 +59,7 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 
 var errNoID = &service.Error{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
-// answerNow is the answer as of now.
+// answerNow returns the current state of a command.
 func (a answers) answerNow(ctx context.Context, id string) (verbs.WaitAnswer, error) {
 	f, err := a.Ledger().Finished(ctx, id)
 	return verbs.WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
@@ -77,16 +78,16 @@ func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (ledger.Finish
 	return a.Ledger().FinishedLines(ctx, q.ID, q.After, limit)
 }
 
-// finishes wakes those who wait for a command: one reader of the journal's new rows
-// serves them all, while there are any.
+// finishes wakes requests that wait for a command. One reader of the journal's new rows serves
+// all of them and ends when none waits.
 type finishes struct {
 	mu      sync.Mutex
 	waiting map[string]map[chan struct{}]bool // by command
 	reading bool
 }
 
-// on registers a waiter for a command: wake gets a value when the command may be over.
-// What was over before is not told: the caller looks after it has registered.
+// on registers a waiter for a command. wake gets a value when the command may have ended.
+// Earlier ends are not reported, so the caller checks after registering.
 func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-chan struct{}, forget func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +118,7 @@ func (f *finishes) forget(id string, own chan struct{}) {
 	}
 }
 
-// idleReads is how often the reader looks whether it is still needed.
+// idleReads is how often the reader checks whether any request still waits.
 const idleReads = time.Second
 
 // read follows the journal after a row until no request waits.
@@ -127,7 +128,7 @@ func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	for {
 		rows, err := l.Rows(ctx, after, 1000)
 		if err != nil {
-			f.stop(true) // they ask the ledger again, and get its error
+			f.stop(true) // the waiters ask the ledger again and get its error
 			return
 		}
 		for _, r := range rows {
@@ -159,7 +160,8 @@ func (f *finishes) wake(id string) {
 	}
 }
 
-// stop ends the reading if there is no waiter, or for all that wait.
+// stop ends the reader if no request waits. With all it also wakes every waiting request. It
+// reports whether the reader ends.
 func (f *finishes) stop(all bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +180,8 @@ func (f *finishes) stop(all bool) bool {
 	return true
 }
 
-// answerInbox sends an answer. It may be lost with the connection, and is not kept.
+// answerInbox sends an answer to an inbox. The answer is not stored and may be lost with the
+// connection.
 func (a *account) answerInbox(inbox string, data []byte) {
 	if err := queue.Answer(a.js(), a.Name, inbox, data); err != nil {
 		a.log.WithError(err).Warn("the answer to a command's inbox was not sent")

@@ -1,4 +1,4 @@
-// The webhooks of an account: the runner that has the account delivers its events to them.
+// Delivery of an account's events to its webhooks by the runner that holds the account.
 
 package daemon
 
@@ -15,8 +15,8 @@ import (
 	"perennial/queue/positions"
 )
 
-// newWebhooks makes the sinks of the account's webhooks. A secret that cannot be read is an
-// error.
+// newWebhooks makes the sinks of the account's webhooks. It returns an error if a secret
+// cannot be read.
 func (a *account) newWebhooks() error {
 	for _, w := range a.host.Config.WebhooksOf(a.Name) {
 		endpoint, err := a.host.Config.Endpoint(w)
@@ -33,7 +33,7 @@ func (a *account) newWebhooks() error {
 	return nil
 }
 
-// runWebhooks delivers until ctx ends. What fails of it stops nothing else of the account.
+// runWebhooks delivers until ctx ends. Its failures stop no other part of the account.
 func (a *account) runWebhooks(ctx context.Context) {
 	if len(a.webhooks) == 0 {
 		return
@@ -43,7 +43,7 @@ func (a *account) runWebhooks(ctx context.Context) {
 	for _, sink := range a.webhooks {
 		running.Go(func() { sink.Run(ctx) })
 	}
-	for ctx.Err() == nil { // without it a position that was moved is noticed with the next event
+	for ctx.Err() == nil { // without the watch, a moved position is noticed only at the next event
 		err := a.positions().Watch(ctx, a.webhookWritten)
 		if ctx.Err() == nil {
 			a.log.WithError(err).Debug("watching the positions of webhooks begins again")
@@ -60,7 +60,7 @@ func (a *account) webhookWritten(name string, revision uint64) {
 	}
 }
 
-// measureWebhooks shows how far each webhook is, on the runner that delivers.
+// measureWebhooks sets the progress metrics of the webhooks on the delivering runner.
 func (a *account) measureWebhooks(ctx context.Context, set setter) error {
 	if len(a.webhooks) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (a *account) measureWebhooks(ctx context.Context, set setter) error {
 	return nil
 }
 
-// webhookEvents is the account's history as a webhook reads it.
+// webhookEvents reads the account's events for a webhook.
 type webhookEvents struct{ *account }
 
 // Read implements webhook.Events.
@@ -92,7 +92,7 @@ func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[events.E
 	return e.events().Follow(ctx, events.From{Seq: from})
 }
 
-// Ends implements webhook.Events: the stream may not have the last rows of the ledger yet.
+// Ends implements webhook.Events. The stream may still lack the last rows of the ledger.
 func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
 	state, err := e.events().State(ctx)
 	if err != nil {
@@ -102,8 +102,8 @@ func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error)
 	return state.First, uint64(head), err
 }
 
-// HashAt implements webhook.Events: an archive takes rows from the ledger and leaves their
-// events as long as a webhook needs them.
+// HashAt implements webhook.Events. An archive removes rows from the ledger but keeps their
+// events while a webhook needs them.
 func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	hash, found, err := (&Source{Ledger: e.Ledger()}).HashAt(ctx, seq)
 	if found || err != nil {
@@ -113,7 +113,7 @@ func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, er
 	return event.Hash, found, err
 }
 
-// webhookPositions keeps the position of one webhook in NATS.
+// webhookPositions stores the position of one webhook in NATS.
 type webhookPositions struct {
 	*account
 

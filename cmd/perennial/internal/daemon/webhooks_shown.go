@@ -1,5 +1,4 @@
-// What people see of webhooks and ask of them, on the command line and on the pages: where
-// each is, a test event, and a replay.
+// Webhooks for the CLI and the web UI: state, test event and replay.
 
 package daemon
 
@@ -22,15 +21,14 @@ import (
 
 // States of a webhook, as `webhooks list` shows them.
 const (
-	webhookNew        = "new"        // the runner has not begun with it
+	webhookNew        = "new"        // the runner has not started it
 	webhookDelivering = "delivering" // nothing fails
 	webhookRetrying   = "retrying"   // an event waits for its next attempt
-	webhookStopped    = "stopped"    // its endpoint said 410
-	webhookOrphaned   = "removable"  // it is not configured, and keeps events from `ledger archive`
+	webhookStopped    = "stopped"    // its endpoint replied 410
+	webhookOrphaned   = "removable"  // not configured, but keeps events from `ledger archive`
 )
 
-// WebhooksOf lists the webhooks of an account by name: those that are configured, and those
-// that have a position.
+// WebhooksOf lists by name the webhooks of an account that are configured or have a position.
 func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]webhook.Status, error) {
 	positions, err := positions.Of(q.JetStream(), account).All(ctx)
 	if err != nil {
@@ -51,7 +49,7 @@ func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account s
 	return all, nil
 }
 
-// NewWebhooks lists the webhooks of an account that no runner has begun with.
+// NewWebhooks lists the configured webhooks of an account as not yet started.
 func NewWebhooks(c *config.Config, account string) (all []webhook.Status) {
 	for _, w := range c.WebhooksOf(account) {
 		all = append(all, webhook.Status{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
@@ -80,7 +78,8 @@ func webhookAt(c *config.Config, account, name string, p positions.Position, las
 	return l
 }
 
-// TestWebhook sends a signed event that is no fact of the journal. Host is of its address.
+// TestWebhook sends a signed test event that is not in the journal. It returns the host of the
+// webhook's address.
 func TestWebhook(ctx context.Context, c *config.Config, w config.Webhook) (r webhook.Reply, host, id string, err error) {
 	endpoint, err := c.Endpoint(w)
 	if err != nil {
@@ -98,8 +97,8 @@ func TestWebhook(ctx context.Context, c *config.Config, w config.Webhook) (r web
 	return endpoint.Send(ctx, id, event), endpoint.Host(), id, nil
 }
 
-// Replay says from where a webhook is to deliver again, and who asks: from an event, or from
-// the first one since an instant.
+// Replay says from which event, or from which instant, a webhook delivers again. It also says
+// who asks and why.
 type Replay struct {
 	Seq        uint64
 	Time       time.Time
@@ -110,7 +109,7 @@ type Replay struct {
 type Replayed struct {
 	Name    string `json:"name"`
 	FromSeq uint64 `json:"from_seq"`
-	WasSeq  uint64 `json:"was_seq"` // up to which everything was delivered
+	WasSeq  uint64 `json:"was_seq"` // everything up to it was delivered
 }
 
 // String says what was done.
@@ -118,12 +117,12 @@ func (r Replayed) String() string {
 	return fmt.Sprintf("webhook %s delivers again from event %d on; it had delivered everything up to event %d", r.Name, r.FromSeq, r.WasSeq)
 }
 
-// ReplayError is the error of a replay that cannot be: from another place it can.
+// ReplayError says why a webhook cannot replay from the chosen event.
 type ReplayError struct{ Reason string }
 
 func (e *ReplayError) Error() string { return e.Reason }
 
-// replayTries bounds how often a position is read that the runner writes at the same time.
+// replayTries bounds the retries when the runner writes the position at the same time.
 const replayTries = 10
 
 // ReplayWebhook moves the position of a webhook back.
@@ -156,8 +155,8 @@ func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Repl
 	return r, fmt.Errorf("webhook %s: %w, %d times\ntry again", w.Name, positions.ErrMoved, replayTries)
 }
 
-// movedTo is the position from which an event is delivered, and what follows it. It never
-// leaves out what is not delivered.
+// movedTo returns a position from which event x.Seq is delivered next. It never skips an
+// undelivered event.
 func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p positions.Position, x Replay) (positions.Position, error) {
 	state, err := events.Of(q.JetStream(), w.Account).State(ctx)
 	if err != nil {
