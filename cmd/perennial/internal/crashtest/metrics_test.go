@@ -134,7 +134,7 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.mustCLI("sweep", "history", "keep", "-o", "json")), &slot); err != nil || slot.State != "finished" || slot.Due == nil || *slot.Due != 2 || *slot.EstimateCents != fact.Known(300) {
 		t.Errorf("%+v %v", slot, err)
 	}
-	if _, errs, code := w.cli("sweep", "history", "nowhere"); code != cli.ExitFailed || !strings.Contains(errs, "has no slot") {
+	if _, errs, code := w.cli("sweep", "history", "nowhere"); code != cli.ExitFailed || !strings.Contains(errs, "has no run") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 
