@@ -1,4 +1,4 @@
-// The state behind the API.
+// The state that the API serves.
 
 package sandbox
 

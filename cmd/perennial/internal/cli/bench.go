@@ -57,8 +57,8 @@ func (a *app) benchCommand() *cobra.Command {
 	wholeVar(f, &o.Commands, "commands", 20000, "how many commands")
 	f.StringVar(&o.Kind, "kind", "renew", "renew or order")
 	wholeVar(f, &o.Concurrency, "concurrency", 64, "concurrent requests of an account, as in its configuration")
-	f.Var(atLeastOne{&o.InFlight}, "in-flight", "the most unfinished commands of an account (default 16 times the concurrency, at least 512)")
-	f.BoolVar(&o.Drain, "drain", false, "also measure how fast a queue drains that was full before the runner started")
+	f.Var(atLeastOne{&o.InFlight}, "in-flight", "maximum number of unfinished commands of an account (default 16 times the concurrency, at least 512)")
+	f.BoolVar(&o.Drain, "drain", false, "also measure how fast a queue drains that was full when the runner started")
 	wholeVar(f, &o.Accounts, "accounts", 1, "accounts on the one runner that share the commands")
 	wholeVar(f, &o.Rows, "rows", 0, "rows in each journal before the measurement")
 	f.StringVar(&o.Profiles, "profile", "", "write profiles of the runner's parts to this directory: CPU, allocations, heap, mutexes")
@@ -90,8 +90,8 @@ func (a *app) benchProcessCommand() *cobra.Command {
 	}
 }
 
-const benchLong = `Sends the same requests through a client that stays the same in every version and through
-the runner, against a sandbox in its own process, and checks the books. The producer
+const benchLong = `Sends the same requests to a sandbox, first through a fixed reference client and then through
+the runner, and checks the books. The sandbox runs in a separate process. The producer
 of the commands and the consumer of the events share another process.
 
 --in-flight 1 measures the latency of a single user, --drain the rate at which a full
@@ -99,7 +99,7 @@ queue drains. --accounts N measures N accounts together, --rows N the cost of a 
 journal; it takes about 2 kB of the temporary directory for each row, and a while.
 
 With --nats URL the same commands run once more through that NATS server or
-cluster, with 3 replicas on a cluster of three or more, and are printed beside the embedded
+cluster, with 3 replicas on a cluster of three or more, and the results are printed beside the embedded
 server's figures. It uses an account of its own there, ` + bench.OuterAccount + `. It
 refuses to start where that account exists, and removes its streams, consumers and lease
-when it ends. It loads the server: do not run it against production.`
+when it ends. It puts a heavy load on the server: do not run it against production.`

@@ -43,7 +43,7 @@ type commandFlags struct {
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.id, "id", "", "the command's id; the same id is carried out once (default: a random one)")
+	c.Flags().StringVar(&f.id, "id", "", "the command's id; a command with the same id is carried out once (default: a random one)")
 	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
 	c.Flags().Var(ceilingFlag{&f.most}, "max", "limit of the whole command, such as 15.00, or 1500 in cents (default: none)")
 	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "the same as --max")

@@ -56,7 +56,7 @@ func (a *app) initCommand() *cobra.Command {
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
 	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; an existing one is kept")
-	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", and ask nothing")
+	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", without asking any questions")
 	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
 	return c
 }

@@ -100,7 +100,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&by, "by", "", "what it went on, by order, renewal, ip, label or day")
+	c.Flags().StringVar(&by, "by", "", "break spending down: by order, renewal, ip, label or day")
 	limitFlag(c, &limit, 1000, "with --by: how many")
 	return c
 }

@@ -18,10 +18,10 @@ func (a *app) natsConfigCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "nats-config", Short: "Print NATS server configuration for nats.users", Args: cobra.NoArgs,
 		Long: `Print the part of a NATS server's configuration that gives nats.users their roles.
-It has an account for the runner, which holds the streams, and one for each user,
-limited to its roles, as the embedded server has it. Include it in the
+It has one account for the runner, which owns the streams, and one for each user,
+limited to the user's roles. Include it in the
 server's configuration file. Passwords are variables, which the server reads from its
-environment; bcrypt hashes of the configuration are printed unchanged.
+environment; bcrypt hashes from perennial.yaml are printed unchanged.
 
 With --nsc it prints shell commands of nsc instead, for servers whose accounts are JWTs.
 An operator must exist (nsc add operator). nsc push sends the accounts to the servers,

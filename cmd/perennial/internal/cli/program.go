@@ -146,7 +146,7 @@ func (a *app) root() *cobra.Command {
 		Use:           "perennial",
 		Version:       config.Version,
 		Short:         "Keeps a fleet of rented proxy IPs alive",
-		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, once in effect whatever\ncrashes. It keeps the books to the cent and renews what is about to expire.",
+		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, each\nonce in effect, whatever crashes. It keeps the books to the cent and renews what is about to expire.",
 		SilenceErrors: true, SilenceUsage: true,
 		SuggestionsMinimumDistance: 1, // otherwise `buy` suggests `run`
 	}
@@ -155,7 +155,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
 	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one; required for changes where there are several)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
-	flags.BoolVar(&a.json, "json", false, "same as -o json; of long-running commands, the ready line too")
+	flags.BoolVar(&a.json, "json", false, "same as -o json; long-running commands also print the ready line as JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // not the flag's default, because help would print its password

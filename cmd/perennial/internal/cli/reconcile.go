@@ -177,7 +177,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	var x desk.Recording
 	var confirm int64
 	c := &cobra.Command{
-		Use: "record", Short: "Record money that no reply showed", Args: cobra.NoArgs,
+		Use: "record", Short: "Record a top-up, spending, charge or refund that no reply showed", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("confirm-amount") {
 				x.ConfirmCents = &confirm
@@ -188,11 +188,11 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up, external (spent outside Perennial), or the charge or refund of an operation")
 	amountVar(f, &x.Cents, "cents", "how much, in cents (640) or with a point in dollars (6.40), over 0")
-	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
+	f.StringVar(&x.ID, "id", "", "an id is booked once, however often it is repeated (default: a random one)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that was charged or refunded")
 	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, where it has no order")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
-	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row of the record or answer to take back; all of it without --kind and --cents")
+	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row (a record or an answer) to reverse; without --kind and --cents, the whole amount")
 	amountVar(f, &confirm, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
 	f.StringVar(&x.By, "by", operator(), "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")

@@ -60,7 +60,7 @@ func (a *app) retryCommand() *cobra.Command {
 	f.Var(span{&which.since}, "since", "with --state: only what was accepted within this time, such as 1d or 12h")
 	f.StringVar(&which.list.Kind, "kind", "", fmt.Sprintf("with --state: only of this kind, one of %v", jobs.Kinds()))
 	f.StringToStringVar(&which.list.Labels, "label", nil, "with --state: only of commands with this label, key=value; may be repeated")
-	limitFlag(c, &which.limit, 1000, "with --state: how many to retry, the first accepted first")
+	limitFlag(c, &which.limit, 1000, "with --state: how many to retry, oldest first")
 	return c
 }
 

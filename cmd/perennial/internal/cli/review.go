@@ -86,11 +86,11 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or with a point in dollars (6.40): for an order in all, for a renewal what its open lines (or --line) cost")
-	amountVar(f, &confirm, "confirm-amount", "repeat --charged if it is more than twice or less than half of the expected amount, exceeds the wallet, or nothing is expected")
-	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider said so, although an expiry moved or an order appeared")
+	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or with a point in dollars (6.40); for an order the total, for a renewal the cost of its unresolved proxies, or of --line")
+	amountVar(f, &confirm, "confirm-amount", "repeat --charged where asked: if it is over twice or under half of the expected amount, exceeds the wallet, or no amount is expected")
+	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider said so, even though an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
-	f.StringVar(&x.OrderNo, "order", "", "with --charged: the order that it made")
+	f.StringVar(&x.OrderNo, "order", "", "with --charged: the provider's number of the order that was made")
 	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: resend with a new idempotency key")
 	signed(c, &x.By, &x.Reason, "who does it", "")

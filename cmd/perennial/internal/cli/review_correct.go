@@ -21,8 +21,8 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	var charge, refund, confirm int64
 	c := &cobra.Command{
 		Use: "correct OPERATION", Short: "Correct an answer that was booked", Args: cobra.ExactArgs(1),
-		Long: "Books a new entry that is linked to the answer; nothing is deleted. Without an amount it takes\n" +
-			"the whole charge of the answer back.",
+		Long: "Books a correcting entry that is linked to the earlier answer; nothing is deleted. Without an amount it\n" +
+			"reverses the whole charge of the answer.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			charged, refunded := cmd.Flags().Changed("charge"), cmd.Flags().Changed("refund")
 			switch {
@@ -52,10 +52,10 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	}
 	f := c.Flags()
 	amountVar(f, &charge, "charge", "the provider charged this much more, in cents (640) or with a point in dollars (6.40)")
-	amountVar(f, &refund, "refund", "the provider charged this much less; without --charge and --refund all of it is taken back")
-	amountVar(f, &confirm, "confirm-amount", "repeat --charge if the charge in all would exceed the expected amount and the answer, or the amount exceeds the wallet")
-	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was answered for")
-	f.StringVar(&x.ID, "id", "", "the same id books once (default: a random one)")
+	amountVar(f, &refund, "refund", "the provider charged this much less; without --charge or --refund the whole charge is reversed")
+	amountVar(f, &confirm, "confirm-amount", "repeat --charge where asked: if the total would exceed both the expected amount and the answer, or --charge exceeds the wallet")
+	f.StringVar(&x.ProxyID, "line", "", "the proxy of the renewal whose answer is corrected")
+	f.StringVar(&x.ID, "id", "", "an id is booked once, however often it is repeated (default: a random one)")
 	signed(c, &x.By, &x.Reason, "who says so", "")
 	return c
 }

@@ -59,7 +59,7 @@ func (a operateCommands) accountRotate() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&r.appID, "app-id", "", "the new App ID (default: the current one, with a new secret)")
 	f.StringVar(&r.secret.secretFile, "secret-file", "", "read the new API Secret from this file; - is the standard input")
-	f.BoolVar(&r.anyway, "anyway", false, "rotate although operations with an unknown outcome will need review")
+	f.BoolVar(&r.anyway, "anyway", false, "rotate even though operations with an unknown outcome will need review")
 	return c
 }
 

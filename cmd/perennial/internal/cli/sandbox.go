@@ -64,7 +64,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 	f.BoolVar(&o.RefuseScriptAgents, "refuse-script-agents", false, "refuse a missing User-Agent and scripts' default ones, as a security policy may")
 	f.StringSliceVar(&o.Moods, "moods", nil, "quirks that the API document permits: all, or names from docs/sandbox.md (default: none)")
 	f.DurationVar(&o.AsyncDelay, "async-delay", time.Second, "delivery time of an order that is not delivered at once")
-	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "how long an order of the scenario delayed takes")
+	f.DurationVar(&o.DelayedDelay, "delayed-delay", 2*time.Second, "delivery time of an order with --scenario delayed")
 	wholeVar(f, &o.MoodSeed, "mood-seed", 0, "random seed of the moods")
 	f.BoolVar(&o.ChargesNoSync, "charges-nosync", false, "do not sync the charge log (for benchmarks)")
 	return c

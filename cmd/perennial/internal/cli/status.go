@@ -68,7 +68,7 @@ func (a *app) operationsCommand() *cobra.Command {
 	asFlag(show, &as)
 	var f listFlags
 	list := &cobra.Command{
-		Use: "list", Short: "List operations, the last accepted first", Args: cobra.NoArgs,
+		Use: "list", Short: "List operations, most recently accepted first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.listAsFlagged(cmd.Context(), &f) },
 	}
 	f.add(list)
@@ -92,7 +92,7 @@ func (f *listFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
 	c.Flags().StringToStringVar(&f.q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
 	c.Flags().Var(span{&f.since}, "since", "only what was accepted within this time, such as 1d or 12h")
-	limitFlag(c, &f.q.Limit, 50, "how many, the last accepted first")
+	limitFlag(c, &f.q.Limit, 50, "how many, most recently accepted first")
 }
 
 func (f *listFlags) given(c *cobra.Command) bool {

@@ -31,7 +31,7 @@ func (a *app) submitCommand() *cobra.Command {
 		Long: "Each JSON line is one command: with proxy_ids a renewal, else an order. A CSV file has a heading with\n" +
 			"id, duration_days, and offer_code and quantity, or proxy_ids separated by spaces; cidrs, max_total_cents,\n" +
 			"not_after, due_before and label.NAME are optional. Every file is read to its end before anything is\n" +
-			"published; one bad line stops all of it. Submitting a file again is harmless: each id is done once.",
+			"published; if any line is invalid, nothing is. Submitting a file again is harmless: an id is carried out once.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error { s.files = files; return s.run(cmd.Context()) },
 	}

@@ -56,13 +56,13 @@ func (a scheduleCommands) sweepDecline() *cobra.Command {
 	var q verbs.SweepRequest
 	c := &cobra.Command{
 		Use: "decline PLAN", Short: "Decline a plan that is on hold", Args: cobra.ExactArgs(1),
-		Long: "Ends the plan: nothing of it is renewed. The next run plans what is due then, and may need approval again.\n" +
+		Long: "Ends the plan: nothing in it is renewed. The next run plans what is due then, and may need approval again.\n" +
 			"To leave proxies out, see `perennial proxies retire`; to stop the runs, `perennial schedules pause`.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Plan = args[0]; q.Reason == "" {
 				return usage("say why: --reason TEXT is kept with your name")
 			}
-			return sendChange(cmd.Context(), a.app, verbs.Decline, q, "declined plan "+q.Plan+": nothing of it is renewed; the next run plans again what is due then")
+			return sendChange(cmd.Context(), a.app, verbs.Decline, q, "declined plan "+q.Plan+": nothing in it is renewed; the next run plans again what is due then")
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who declines it", "")
@@ -284,11 +284,11 @@ func (a scheduleCommands) schedulesPause() *cobra.Command {
 	var until string
 	c := &cobra.Command{
 		Use: "pause SCHEDULE", Short: "Pause a schedule", Args: cobra.ExactArgs(1),
-		Long: `Makes no runs of a schedule until it is resumed, or until a time.
+		Long: `Stops a schedule's runs until it is resumed, or until a given time.
 
 Proxies that it would have renewed may expire; proxy.expiring is still published.
 Commands that it has published continue (see cancel), and "schedules run" still works.
-When the pause ends, one run at once replaces those that were missed.`,
+When the pause ends, a single run starts at once in place of those that were missed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
 			if until != "" {
@@ -313,7 +313,7 @@ When the pause ends, one run at once replaces those that were missed.`,
 func (a scheduleCommands) schedulesResume() *cobra.Command {
 	var q verbs.SchedulePauseRequest
 	c := &cobra.Command{
-		Use: "resume SCHEDULE", Short: "Resume a schedule and catch up missed runs", Args: cobra.ExactArgs(1),
+		Use: "resume SCHEDULE", Short: "Resume a schedule; if runs were missed, it runs once now", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
 			return sendChange(cmd.Context(), a.app, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)

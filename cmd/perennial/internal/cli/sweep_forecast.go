@@ -21,7 +21,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
-		Long: "Assumes that each listed proxy is renewed when it is due, or as many as keep requires, at the last price paid or else the list price. Budgets and approvals are not applied. Without a name: all schedules of the account. Changes nothing.",
+		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid or else the list price. For a schedule with keep, as many as that requires. Budgets and approvals are not applied. Without a name: all schedules of the account. Changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
 				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)

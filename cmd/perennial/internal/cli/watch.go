@@ -231,7 +231,7 @@ func signed(c *cobra.Command, by, reason *string, who, why string) {
 }
 
 func asFlag(c *cobra.Command, as *string) {
-	c.Flags().StringVar(as, "as", "", "what ID names where both exist: command or operation")
+	c.Flags().StringVar(as, "as", "", "which to use if a command and an operation have this ID: command or operation")
 }
 
 // idOf parses --as.

@@ -67,7 +67,7 @@ func (a *app) webLogin() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&name, "by", operator(), "who signs in: changes are made in this name")
-	c.Flags().StringVar(&role, "role", string(web.Operator), "viewer looks, operator changes too")
+	c.Flags().StringVar(&role, "role", string(web.Operator), "a viewer can only look, an operator can also make changes")
 	return c
 }
 
@@ -98,7 +98,7 @@ func (a *app) webToken() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&role, "role", string(web.Viewer), "viewer looks, operator changes too")
+	c.Flags().StringVar(&role, "role", string(web.Viewer), "a viewer can only look, an operator can also make changes")
 	c.Flags().StringSliceVar(&accounts, "accounts", nil, "accounts that the person sees (default: all)")
 	return c
 }

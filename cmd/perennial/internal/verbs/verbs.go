@@ -82,15 +82,15 @@ var (
 		Unread: []string{"by", "reason"}, Example: `{"id":"restock-7"}`,
 	})
 	States = declare[StatesRequest, map[string]string](Spec{
-		Verb: service.Verb{Name: "states", Roles: forAskers}, Help: "Say where commands stand, by id; ids that never came are left out.",
+		Verb: service.Verb{Name: "states", Roles: forAskers}, Help: "Show the state of commands, by id; unknown ids are left out.",
 		Required: []string{"ids"}, Example: `{"ids":["restock-7","keep-7"]}`, AnswerExample: `{"restock-7":"delivered","keep-7":"sending"}`,
 	})
 	Wait = declare[WaitRequest, WaitAnswer](Spec{
-		Verb: service.Verb{Name: "wait", Roles: forAskers, Pace: service.Parked}, Help: "Answer how a command ended, as soon as it has.",
+		Verb: service.Verb{Name: "wait", Roles: forAskers, Pace: service.Parked}, Help: "Wait for a command and answer with its result.",
 		Required: []string{"id"}, Example: `{"id":"restock-7","timeout_seconds":60}`,
 	})
 	Lines = declare[LinesRequest, ledger.FinishedPage](Spec{
-		Verb: service.Verb{Name: "lines", Roles: forAskers}, Help: "List the lines of a command's end, for commands with more than the event names.",
+		Verb: service.Verb{Name: "lines", Roles: forAskers}, Help: "List the result lines of a finished command that has more than fit into its event.",
 		Required: []string{"id"}, Example: `{"id":"restock-7","after":200,"limit":1000}`,
 	})
 	List = declare[ListRequest, []inspect.OperationStatus](Spec{
@@ -98,39 +98,39 @@ var (
 		Example: `{"limit":100,"state":"review","kind":"renewal"}`,
 	})
 	Balance = declare[struct{}, ledger.Balance](Spec{
-		Verb: service.Verb{Name: "balance", Roles: forReaders}, Help: "Show the account's money as the ledger has it.",
+		Verb: service.Verb{Name: "balance", Roles: forReaders}, Help: "Show the account's balance in the ledger.",
 		Example: `{}`, AnswerExample: `{"account":"main","currency":"USD","wallet_cents":94300,"charged_cents":6000,"refunded_cents":1000,"suspense_cents":0,"funding_cents":100000,"external_cents":700,"head":{"seq":7,"hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}}`,
 	})
 	Release = declare[OperatorRequest, Changed](Spec{
-		Verb: service.Verb{Name: "release", Roles: forOperators}, Help: "Let go what was held.",
+		Verb: service.Verb{Name: "release", Roles: forOperators}, Help: "Release a command that is on hold.",
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"agreed"}`,
 	})
 	Cancel = declare[OperatorRequest, Changed](Spec{
-		Verb: service.Verb{Name: "cancel", Roles: forOperators}, Help: "Withdraw what was never sent.",
+		Verb: service.Verb{Name: "cancel", Roles: forOperators}, Help: "Cancel what was never sent.",
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"not needed"}`,
 	})
 	Retry = declare[RetryRequest, Changed](Spec{
-		Verb: service.Verb{Name: "retry", Roles: forOperators}, Help: "Ask again after not charged.",
+		Verb: service.Verb{Name: "retry", Roles: forOperators}, Help: "Retry what failed without a charge.",
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"the wallet was filled"}`,
 	})
 	Resolve = declare[desk.Resolution, Changed](Spec{
-		Verb: service.Verb{Name: "resolve", Roles: forOperators, Pace: service.Slow}, Help: "Answer for an operation in review, by id, operation_id or command_id.",
+		Verb: service.Verb{Name: "resolve", Roles: forOperators, Pace: service.Slow}, Help: "Resolve an operation in review, by id, operation_id or command_id.",
 		Required: []string{"charged", "reason"}, Example: `{"id":"keep-7/0001","line":"px_1","charged":true,"charged_cents":300,"by":"ada","reason":"the statement has it"}`,
 	})
 	Pause = declare[OperatorRequest, Changed](Spec{
-		Verb: service.Verb{Name: "pause", Roles: forOperators}, Help: "Stop sending.",
+		Verb: service.Verb{Name: "pause", Roles: forOperators}, Help: "Pause the account: nothing is sent.",
 		Required: []string{"reason"}, Unread: []string{"id", "command_id", "operation_id"}, Example: `{"by":"ada","reason":"the provider works on it"}`,
 	})
 	Resume = declare[OperatorRequest, Changed](Spec{
-		Verb: service.Verb{Name: "resume", Roles: forOperators}, Help: "Send again.",
+		Verb: service.Verb{Name: "resume", Roles: forOperators}, Help: "Resume the account.",
 		Required: []string{"reason"}, Unread: []string{"id", "command_id", "operation_id"}, Example: `{"by":"ada","reason":"it is done"}`,
 	})
 	Show = declare[struct{}, AccountView](Spec{
-		Verb: service.Verb{Name: "show", Roles: forReaders}, Help: "Show the account: its provider, pauses, and how far it is published.",
+		Verb: service.Verb{Name: "show", Roles: forReaders}, Help: "Show the account: its provider, its pauses, and how far its events are published.",
 		Example: `{}`,
 	})
 	AtAGlance = declare[struct{}, Summary](Spec{
-		Verb: service.Verb{Name: "summary", Roles: forReaders}, Help: "Say whether the account works, what needs a person, what expires and how long the wallet lasts.",
+		Verb: service.Verb{Name: "summary", Roles: forReaders}, Help: "Show whether the account is ready, what needs attention, what expires and how long the wallet lasts.",
 		Example: `{}`,
 	})
 	Sweeps = declare[struct{}, []schedules.Status](Spec{
@@ -138,55 +138,55 @@ var (
 		Example: `{}`,
 	})
 	Plan = declare[SweepRequest, plans.Plan](Spec{
-		Verb: service.Verb{Name: "plan", Roles: forReaders, Pace: service.Slow}, Help: "Plan a sweep of a schedule, as it would be now; with plan, show the plan that is held.",
+		Verb: service.Verb{Name: "plan", Roles: forReaders, Pace: service.Slow}, Help: "Preview the next run of a schedule; with plan, show a plan that is on hold.",
 		Unread: []string{"by", "reason"}, Example: `{"schedule":"keepalive"}`,
 	})
 	Sweep = declare[SweepRequest, plans.Plan](Spec{
-		Verb: service.Verb{Name: "sweep", Roles: forOperators, Pace: service.Slow}, Help: "Sweep now.",
+		Verb: service.Verb{Name: "sweep", Roles: forOperators, Pace: service.Slow}, Help: "Run a schedule now.",
 		Required: []string{"schedule", "reason"}, Unread: []string{"plan"}, Example: `{"schedule":"keepalive","by":"ada","reason":"before the holidays"}`,
 	})
 	Approve = declare[SweepRequest, Changed](Spec{
-		Verb: service.Verb{Name: "approve", Roles: forOperators}, Help: "Approve a plan that is held.",
+		Verb: service.Verb{Name: "approve", Roles: forOperators}, Help: "Approve a plan that is on hold.",
 		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"agreed"}`,
 	})
 	Decline = declare[SweepRequest, Changed](Spec{
-		Verb: service.Verb{Name: "decline", Roles: forOperators}, Help: "Decline a plan that is held: nothing of it is renewed.",
+		Verb: service.Verb{Name: "decline", Roles: forOperators}, Help: "Decline a plan that is on hold: nothing in it is renewed.",
 		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"too dear"}`,
 	})
 	Retire = declare[RetireRequest, Changed](Spec{
-		Verb: service.Verb{Name: "retire", Roles: forOperators}, Help: "Take proxies out of every sweep, or back in; all of them or none.",
+		Verb: service.Verb{Name: "retire", Roles: forOperators}, Help: "Take proxies out of every schedule, or back in; all of them or none.",
 		Required: []string{"proxy_ids", "reason"}, Example: `{"proxy_ids":["px_1"],"by":"ada","reason":"not needed"}`,
 	})
 	Proxies = declare[ProxiesRequest, ProxiesAnswer](Spec{
-		Verb: service.Verb{Name: "proxies", Roles: forReaders}, Help: "List the proxies that the ledger knows, in the order of their ids.",
+		Verb: service.Verb{Name: "proxies", Roles: forReaders}, Help: "List the proxies in the ledger, ordered by id.",
 		Example: `{"after":"px_7","limit":1000}`,
 	})
 	Proxy = declare[ProxyRequest, ProxyAnswer](Spec{
-		Verb: service.Verb{Name: "proxy", Roles: forReaders, Pace: service.Slow}, Help: "Say whether a proxy is renewed, why not, and by what it was.",
+		Verb: service.Verb{Name: "proxy", Roles: forReaders, Pace: service.Slow}, Help: "Show whether a proxy will be renewed, if not why, and what renewed it last.",
 		Required: []string{"proxy_id"}, Example: `{"proxy_id":"px_1"}`,
 	})
 	Forecast = declare[ForecastRequest, schedules.Forecast](Spec{
-		Verb: service.Verb{Name: "forecast", Roles: forReaders, Pace: service.Slow}, Help: "Forecast the renewals of days to come.",
+		Verb: service.Verb{Name: "forecast", Roles: forReaders, Pace: service.Slow}, Help: "Forecast the renewals of the next days.",
 		Required: []string{"days"}, Example: `{"days":30}`,
 	})
 	SchedulePause = declare[SchedulePauseRequest, Changed](Spec{
-		Verb: service.Verb{Name: "schedule-pause", Roles: forOperators}, Help: "Fire no slot of a schedule until an instant, or until it is resumed.",
+		Verb: service.Verb{Name: "schedule-pause", Roles: forOperators}, Help: "Pause a schedule until a given time, or until it is resumed.",
 		Required: []string{"schedule", "reason"}, Example: `{"schedule":"keepalive","until":"2026-11-21T20:00:00Z","by":"ada","reason":"prices change tonight"}`,
 	})
 	ScheduleResume = declare[SchedulePauseRequest, Changed](Spec{
-		Verb: service.Verb{Name: "schedule-resume", Roles: forOperators}, Help: "Fire the slots of a schedule again.",
+		Verb: service.Verb{Name: "schedule-resume", Roles: forOperators}, Help: "Resume a schedule.",
 		Required: []string{"schedule", "reason"}, Unread: []string{"until"}, Example: `{"schedule":"keepalive","by":"ada","reason":"the prices are known"}`,
 	})
 	Reveal = declare[RevealRequest, Changed](Spec{
-		Verb: service.Verb{Name: "reveal", Roles: forOperators}, Help: "Note that a person reads a proxy's credentials; it answers none.",
+		Verb: service.Verb{Name: "reveal", Roles: forOperators}, Help: "Record that a person reads a proxy's credentials; the answer does not contain them.",
 		Required: []string{"proxy_id", "reason"}, Example: `{"proxy_id":"px_1","by":"ada","reason":"a customer cannot connect"}`,
 	})
 	DeadRequeue = declare[DeadRequest, Changed](Spec{
-		Verb: service.Verb{Name: "dead-requeue", Roles: forOperators}, Help: "Publish a dead command again, as it was, and remove its letter; with content_hash, note that a corrected one is published instead.",
+		Verb: service.Verb{Name: "dead-requeue", Roles: forOperators}, Help: "Republish a dead letter unchanged and delete it; with content_hash, record that a corrected command was published instead.",
 		Required: []string{"seq", "reason"}, Example: `{"seq":7,"by":"ada","reason":"the program reads it now"}`,
 	})
 	DeadDrop = declare[DeadRequest, Changed](Spec{
-		Verb: service.Verb{Name: "dead-drop", Roles: forOperators}, Help: "Remove a dead command for good.",
+		Verb: service.Verb{Name: "dead-drop", Roles: forOperators}, Help: "Delete a dead letter.",
 		Required: []string{"seq", "reason"}, Unread: []string{"content_hash"}, Example: `{"seq":8,"by":"ada","reason":"a test of a producer's"}`,
 	})
 	Reconcile = declare[struct{}, reconcile.Reconciliation](Spec{
@@ -194,19 +194,19 @@ var (
 		Example: `{}`,
 	})
 	Record = declare[desk.Recording, Changed](Spec{
-		Verb: service.Verb{Name: "record", Roles: forOperators}, Help: "Book money that no reply showed: a top-up, what was spent outside Perennial, a charge or refund of an operation; or take a record back.",
+		Verb: service.Verb{Name: "record", Roles: forOperators}, Help: "Book money that no reply showed: a top-up, spending outside Perennial, or a charge or refund of an operation; or reverse a record.",
 		Required: []string{"reason"}, Example: `{"kind":"top-up","cents":5000,"id":"card-7","by":"ada","reason":"card"}`, AnswerExample: `{"changed":1,"currency":"USD"}`,
 	})
 	Evidence = declare[OperatorRequest, inspect.Evidence](Spec{
-		Verb: service.Verb{Name: "evidence", Roles: forReaders, Pace: service.Slow}, Help: "Show what is known of an operation in review.",
+		Verb: service.Verb{Name: "evidence", Roles: forReaders, Pace: service.Slow}, Help: "Show the evidence of an operation in review.",
 		Unread: []string{"by", "reason"}, Example: `{"id":"keep-7/0001"}`,
 	})
 	Order = declare[command.OrderCommand, fact.CommandFinished](Spec{
-		Verb: service.Verb{Name: string(queue.KindOrderCreate), Roles: forProducers, Pace: service.Parked}, Help: "Carry out an order, and answer how it ended.",
+		Verb: service.Verb{Name: string(queue.KindOrderCreate), Roles: forProducers, Pace: service.Parked}, Help: "Carry out an order and answer with its result.",
 		Example: `{"id":"restock-7","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":2}],"max_total_cents":1000,"labels":{"ticket":"OPS-7"}}`,
 	})
 	Renew = declare[command.RenewalCommand, fact.CommandFinished](Spec{
-		Verb: service.Verb{Name: string(queue.KindProxyRenew), Roles: forProducers, Pace: service.Parked}, Help: "Carry out a renewal, and answer how it ended.",
+		Verb: service.Verb{Name: string(queue.KindProxyRenew), Roles: forProducers, Pace: service.Parked}, Help: "Carry out a renewal and answer with its result.",
 		Example: `{"id":"keep-7","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"2026-11-25T00:00:00Z","labels":{"ticket":"OPS-7"}}`,
 	})
 )
