@@ -166,9 +166,9 @@ func (r *Runner) askInterval() time.Duration {
 	return max(r.AskEvery, time.Duration(10/r.RatePerSecond*float64(time.Second)))
 }
 
-// keepAsking reads the wallet if the provider was silent for a while. An outage or a
-// refused key is noticed before something must be sent. A paused account is left to its
-// probe.
+// keepAsking reads the wallet if the provider has been silent for a while. So an outage or
+// a refused key is noticed before the next command has to be sent. The probe of its pause
+// does this for a paused account.
 func (r *Runner) keepAsking(ctx context.Context) error {
 	if r.AskEvery <= 0 {
 		<-ctx.Done()

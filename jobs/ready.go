@@ -117,8 +117,8 @@ func (r *ready) pushFrom(s source, j *job) {
 	}
 }
 
-// push queues the job of an operation that was read, unless it is or was active since
-// the read began.
+// push queues the job of an operation that was read, unless the operation is active or has
+// been since the read began.
 func (x *reading) push(s source, j *job) {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()

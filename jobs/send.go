@@ -227,8 +227,8 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 	return true, nil
 }
 
-// intend appends the proxies left out and the intent of the next attempt. It returns the
-// job to send once the transaction is committed.
+// intend appends one fact for the proxies left out and one for the intent of the next
+// attempt. It returns the job to send once the transaction is committed.
 func (r *Runner) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	sending, err := r.intent(j, p, tx.Now())
 	if err != nil {

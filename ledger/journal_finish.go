@@ -199,8 +199,8 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 		f.CommandID+"/", f.CommandID+"0").Scan(&f.Reviews)
 }
 
-// whyEnded returns the code and reason of an operation's end, if any. An operator's answer
-// has no code, because the reply did not decide.
+// whyEnded returns the code and reason of an operation's end, if any. An operation that an
+// operator resolved has no code, because no reply determined its outcome.
 func whyEnded(o fact.Operation) (code, reason string) {
 	switch {
 	case o.State == fact.StateCompleted:

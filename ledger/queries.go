@@ -46,8 +46,8 @@ type Metrics struct {
 	path string // of the ledger file
 }
 
-// Journal reads the rows of the journal, archived rows from their archives, and the file's
-// binding.
+// Journal reads the file's binding and the rows of the journal, including archived rows
+// from their archives.
 type Journal struct {
 	reading
 

@@ -112,9 +112,9 @@ func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) 
 // dearestOf is how many of the latest bookings Dearest reads.
 const dearestOf = 2000
 
-// Dearest returns the highest cost in cents of one proxy's renewal for so many days, at any
-// recently paid price. Without a paid price it uses any price that a line has named; 0 if
-// none has.
+// Dearest returns the highest cost in cents of renewing one proxy for the given number of
+// days, over all recently paid prices. Without a paid price it uses any price that a line
+// has named; 0 if none has.
 func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
 	err = each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')

@@ -95,8 +95,8 @@ func (t *Tx) ObserveUnreadable(pass int64, id, why string) error {
 // those first seen since it began. Reading an unlisted proxy does not list it.
 const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT NULL)`
 
-// FinishPass marks proxies that a complete pass did not show as unlisted, and as gone if
-// they have expired. Absence proves nothing else about a proxy (trap 66).
+// FinishPass marks as unlisted each proxy that a complete pass did not show, or as gone if
+// it has expired. Absence proves nothing else about a proxy (trap 66).
 func (t *Tx) FinishPass(pass int64, began time.Time) error {
 	return errors.Join(
 		t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0 AND expires_at <= ?3`, pass, micros(began), t.now),

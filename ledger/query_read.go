@@ -73,8 +73,8 @@ func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]Row, erro
 	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), scanRow)
 }
 
-// RowsOf returns the journal rows of one operation or command, in order. Archived rows are
-// read as by Rows.
+// RowsOf returns the journal rows of one operation or command, in order. Like Rows, it also
+// reads archived rows.
 func (l *Journal) RowsOf(ctx context.Context, subject string) ([]Row, error) {
 	before, err := l.archivedRows(ctx, subject)
 	if err != nil {

@@ -64,8 +64,9 @@ func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	}
 }
 
-// bestFirst returns a plan's order: live ones by nearest expiry, then expired ones by
-// latest expiry. Those expired for more than a day are dropped.
+// bestFirst returns the proxies in the order in which a plan renews them: live ones,
+// nearest expiry first, then expired ones, most recently expired first. Those expired for
+// more than a day are dropped.
 func bestFirst(due []life, now time.Time) []life {
 	due = slices.DeleteFunc(due, func(x life) bool { return x.expires.Before(now.Add(-fact.Day)) })
 	slices.SortStableFunc(due, func(a, b life) int {

@@ -105,7 +105,7 @@ func decodeCreatedOrder(o *object, e *Envelope) *CreatedOrder {
 	return out // keep the order number if the poll time is bad
 }
 
-// OrderSummary is an entry of the order list. The document does not give its fields.
+// OrderSummary is an entry of the order list. The API document does not give its fields.
 // Absent ones are zero or nil.
 type OrderSummary struct {
 	OrderNo, Status, PaymentStatus, Currency string
@@ -211,7 +211,7 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 	})
 }
 
-// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The document
+// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The API document
 // does not name the list. It is the array whose entries have order_no.
 func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
 	return getPage(ctx, c, list{path: ordersPath, entry: "order_no", members: orderMembers}, nil, r, decodeOrderSummary)

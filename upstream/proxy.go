@@ -44,8 +44,8 @@ func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
 	})
 }
 
-// ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The document does not
-// name the list. It is the array whose entries have proxy_id and most resemble proxy
+// ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The API document does
+// not name the list. It is the array whose entries have proxy_id and most resemble proxy
 // items.
 func (c *Client) ProxiesPage(ctx context.Context, r PageRequest) (Page[Proxy], error) {
 	return getPage(ctx, c, list{path: proxiesPath, entry: "proxy_id", members: proxyMembers, shown: true}, nil, r, decodeProxy)

@@ -177,7 +177,7 @@ func Delivered(offer string, o upstream.Order, charged int64) (ids []string, pro
 func nameable(id string) bool { return id != "" && len(id) <= command.MaxIDBytes }
 
 // deliveredMost bounds a delivery's proxies and ids, in bytes of JSON. The provider
-// chooses the texts, and the fact must fit into a message.
+// controls the length of these texts, and the event must fit into one NATS message.
 const deliveredMost = 850 << 10
 
 // fitting strips the credentials from the proxies. It returns none if their texts are

@@ -190,8 +190,8 @@ func (p *pending) decide(records []fact.Operation) (all []decided, err error) {
 	return all, nil
 }
 
-// finished excludes a changed operation, and those made by the change, from later
-// rounds.
+// finished records an operation that was changed, and those that the change made, so that
+// later rounds skip them.
 func (p *pending) finished(d decided) {
 	p.changed++
 	p.done[d.id] = true

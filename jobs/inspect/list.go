@@ -67,8 +67,8 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	if err != nil || !q.hasRefused() {
 		return accepted, err
 	}
-	// A command refused before acceptance has no operation, and only a hash of its
-	// content.
+	// A command that is refused before acceptance has no operation, and only a hash of its
+	// content is stored.
 	refused, err := l.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
 		accepted = append(accepted, OperationStatus{

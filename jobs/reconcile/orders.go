@@ -22,8 +22,8 @@ const (
 	changedMost  = 50_000
 )
 
-// changed takes up what settled since the last pass: orders are compared at once,
-// renewals have their expiries checked later.
+// changed takes up what settled since the last pass. It compares orders at once, and
+// expiries of renewals later.
 func (p *Pass) changed(ctx context.Context) error {
 	for taken := 0; taken < changedMost; taken += changedLimit {
 		facts, err := p.Ledger.ChangedSince(ctx, p.ChangedSeq, changedLimit)

@@ -14,8 +14,9 @@ const (
 	maxSkipReasonBytes = 1 << 10 // of all reasons together
 )
 
-// ProxySkipped says that a proxy was left out of a renewal, and why. Several that were left
-// out together are one fact: they are in Skipped, and the fields of one are empty.
+// ProxySkipped says that a proxy was left out of a renewal, and why. Proxies that were left
+// out together share one fact: they are in Skipped, and the fields of a single proxy are
+// empty.
 type ProxySkipped struct {
 	Ref
 	ProxyID   string       `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`

@@ -214,9 +214,9 @@ const (
 	stopped
 )
 
-// awaitRenewalTime waits for the first of the three. A process that was suspended may find
-// renewal and expiry at once. The lease has then expired: another runner may have held the
-// account meanwhile, even if the key is free again.
+// awaitRenewalTime waits for the first of the three. After a suspension both timers may
+// have fired. The lease has then expired: another runner may have held the account
+// meanwhile, even if the key is free again.
 func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	select {
 	case <-ctx.Done():

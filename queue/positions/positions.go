@@ -96,8 +96,8 @@ func (w Positions) open(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, nil
 }
 
-// Read reads a webhook's position, and the revision for its next write; revision 0: it has
-// none.
+// Read returns a webhook's position and the revision for its next write. Revision 0 means
+// that it has no position.
 func (w Positions) Read(ctx context.Context, name string) (p Position, revision uint64, err error) {
 	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {

@@ -15,9 +15,10 @@ import (
 	"perennial/queue/caller"
 )
 
-// The plan of a large sweep has megabytes, and a default server accepts one. A client that
-// asks with the header Perennial-Parts gets its answer in parts, each with its number and
-// the total. Without the header the request is answered at once with an error.
+// The plan of a large run can have several megabytes, and a NATS server accepts messages of
+// 1 MB by default. A client that asks with the header Perennial-Parts gets its answer in
+// parts, each with its number and the total. Without the header the request is answered at
+// once with an error.
 const (
 	// HeaderParts asks for an answer in parts, and numbers them.
 	HeaderParts = "Perennial-Parts"

@@ -63,8 +63,9 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 	if err != nil || ended.All == 0 {
 		return 0, "", err
 	}
-	// The command id counts all endings, to get a new id. The backoff counts only
-	// endings since an operator's last answer that are not excused.
+	// The command's id includes the number of all endings, so that each attempt gets a new
+	// id. The backoff counts only the endings since the operator's last answer, without the
+	// excused ones.
 	switch n := ended.Counted; {
 	case n >= MaxEndings:
 		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {

@@ -146,8 +146,8 @@ func ceilingOf(part []Included) *int64 {
 	return nil
 }
 
-// encodeCommand makes the command of a chunk. Its content is a function of the id's
-// inputs: the same id never carries other content.
+// encodeCommand makes the command of a chunk. The content is derived from the same inputs
+// as the id, so one id never has two different contents.
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command.RenewalCommand{
 		ID: id, DurationDays: s.DurationDays, MaxTotalCents: ceilingOf(part),

@@ -256,8 +256,8 @@ func (s *Server) Charges() ([]Charge, error) {
 	return s.referee.all()
 }
 
-// Close stops at once and aborts running requests. Everything answered is durable. Further
-// calls return the first call's error.
+// Close stops at once and aborts running requests. Every answered request has been stored
+// durably. Later calls return the same error.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

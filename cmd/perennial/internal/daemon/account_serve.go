@@ -213,8 +213,8 @@ func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbo
 // streamsEvery is how often the account's streams are checked.
 const streamsEvery = 10 * time.Second
 
-// keepStreams recreates a deleted stream; the outbox decides whether to refill it from
-// the ledger. It reports on /readyz a stream whose settings another program changed.
+// keepStreams recreates a deleted stream; the outbox decides whether to refill it from the
+// ledger. If another program changes a stream's settings, /readyz says so.
 func (a *account) keepStreams(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, streamsEvery); err != nil {

@@ -26,8 +26,8 @@ const (
 	answeringSwept  = time.Second // between two scans for inboxes without a listener
 )
 
-// answering holds the places of waiting inboxes. They are lost with the runner: a client
-// that asks again is answered again.
+// answering holds the places of waiting inboxes. They are lost when the runner stops; a
+// client that then repeats its request is answered again.
 type answering struct {
 	mu     sync.Mutex
 	places map[answerPlace]*holder

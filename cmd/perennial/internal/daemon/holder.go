@@ -28,8 +28,8 @@ func nodeOf(dir string) string {
 	return hostname() + "-" + digest(path)[:8]
 }
 
-// name is a runner's name among the others. If another runner has the same, it becomes
-// the unique name of the lease holder.
+// name is the name by which other runners know a runner. If another runner uses the same
+// name, this runner takes its unique holder name instead.
 type name struct {
 	mu   sync.Mutex
 	node string

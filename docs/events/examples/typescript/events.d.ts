@@ -4028,7 +4028,7 @@ export interface ProxySkippedData {
 }
 
 /**
- * Says that a proxy was left out of a renewal, and why. Several that were left out together are one fact: they are in `skipped`, and the fields of one are empty.
+ * Says that a proxy was left out of a renewal, and why. Proxies that were left out together share one fact: they are in `skipped`, and the fields of a single proxy are empty.
  */
 export interface ProxySkipped extends CloudEvent {
   /**
