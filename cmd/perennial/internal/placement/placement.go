@@ -5,15 +5,13 @@
 //
 //   - A person's pin wins while the named node can run the account.
 //   - An account stays with its holder unless balance requires a move.
-//   - A node never holds two or more accounts more than another node that could run one of
-//
-// them.
-//
-//	  If every node can run every account, the shares differ by at most one.
-//	- As few accounts as possible move: those of a lost node, and those that a new
-//	  node needs for an even share.
-//	- Between nodes with equal shares, each account has its own order of preference
-//	  (rendezvous hashing over the names). No node is favoured.
+//   - A node never holds two or more accounts more than another node that could run one
+//     of them.
+//     If every node can run every account, the shares differ by at most one.
+//   - As few accounts as possible move: those of a lost node, and those that a new
+//     node needs for an even share.
+//   - Between nodes with equal shares, each account has its own order of preference
+//     (rendezvous hashing over the names). No node is favoured.
 package placement
 
 import (
