@@ -50,8 +50,8 @@ vale = v3.15.2
 .PHONY: prose
 prose: ## the words of the documents and of Go comments, and the length of sentences; vale is built in .ci/bin, which takes a minute
 	test -x .ci/bin/vale || GOBIN="$(CURDIR)/.ci/bin" GOFLAGS="" go install github.com/errata-ai/vale/v3/cmd/vale@$(vale)
-	.ci/bin/vale --output=line README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/*.md docs/benchmarks/README.md docs/decisions docs/events/README.md docs/events/examples/README.md docs/tutorials
-	.ci/bin/vale --output=line --glob='*.go' cmd jobs ledger queue schedules testdata upstream
+	.ci/bin/vale --config=.ci/vale/vale.ini --output=line README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/*.md docs/benchmarks/README.md docs/decisions docs/events/README.md docs/events/examples/README.md docs/tutorials
+	.ci/bin/vale --config=.ci/vale/vale.ini --output=line --glob='*.go' cmd jobs ledger queue schedules testdata upstream
 
 .PHONY: picture
 picture: ## docs/images/demo.svg, drawn from a run of the demonstration

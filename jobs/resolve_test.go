@@ -160,8 +160,8 @@ func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
 	if e.WalletAfter != nil || e.WalletNow == nil || e.WalletNow.ProviderCents != before.BalanceCents+500 || e.WalletNow.At.IsZero() {
 		t.Errorf("after %+v, now %+v, want %d", e.WalletAfter, e.WalletNow, before.BalanceCents+500)
 	}
-	if e.WalletGap == nil || *e.WalletGap != 600-500 || !strings.HasSuffix(e.Verdict.Text, " The provider's wallet holds 1.00 USD less than the ledger, and nothing else is open.") {
-		t.Errorf("gap %v: %s", e.WalletGap, e.Verdict.Text)
+	if e.WalletGap != nil { // it was sent a moment ago, and the books were never compared
+		t.Errorf("a gap of %d is told: %s", *e.WalletGap, e.Verdict.Text)
 	}
 }
 

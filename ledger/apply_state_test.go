@@ -232,7 +232,7 @@ func TestTrap02TheFirstAttemptThatMayHaveExecutedIsKept(t *testing.T) {
 	}
 }
 
-// Nobody requests again what may have been charged.
+// A proxy whose renewal may have been charged is not renewed again.
 func TestTrap03AReviewKeepsItsProxies(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1"), sending("r/0001", 1),

@@ -29,7 +29,7 @@ type Evidence struct {
 	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
 	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
 	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, where it was read."`
-	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"How much less the provider's wallet holds now than the ledger's; missing where something else is open too, or it was not read."`
+	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"How much less the provider's wallet holds now than the ledger's; missing where anything else may explain it, or it was not read."`
 	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing where nothing is."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
@@ -115,7 +115,7 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	} else {
 		e.fromProvider(ctx, c, o)
 	}
-	if err := errors.Join(e.compareWallet(ctx, l), e.answers(ctx, l, o)); err != nil {
+	if err := e.answers(ctx, l, o); err != nil {
 		return e, err
 	}
 	err = e.sweptAnswers(ctx, l)
@@ -184,33 +184,41 @@ func decidedText(outcome string, cents int64, currency, proxyID, by, user, reaso
 
 // readWallet reads the provider's wallet now. A reconciliation may not agree for a long
 // time while an operation is in review.
-func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler) {
-	wallet, err := reconcile.Fetch(ctx, c, c.Statements.Wallet)
+func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
+	w, err := c.ReadWallet(ctx)
 	if err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the wallet could not be read: %v", err))
 		return
 	}
-	e.WalletNow = &WalletRead{wallet.BalanceCents, c.Clock().UTC()}
+	now := c.Clock().UTC()
+	e.WalletNow = &WalletRead{w.ProviderCents, now}
+	differences, _, err := c.Ledger.PublishedDiscrepancies(ctx)
+	if err != nil {
+		e.Notes = append(e.Notes, fmt.Sprintf("the wallet could not be compared: %v", err))
+		return
+	}
+	if len(differences) == 0 {
+		e.WalletGap = e.gap(w, now.Sub(o.UpdatedAt))
+	}
 }
 
-// compareWallet finds the wallet's difference, if no other open operation can explain
-// it.
-func (e *Evidence) compareWallet(ctx context.Context, l *ledger.Ledger) error {
-	if e.WalletNow == nil {
+// gap returns how much less the provider's wallet holds than the ledger, nil if that may have
+// another cause than the operation: the books never agreed before it was sent, something else
+// is open, or money moved so recently that the provider may not show it. since is the time
+// since the operation came to need review.
+func (e *Evidence) gap(w reconcile.WalletReading, since time.Duration) *int64 {
+	alone := func(open []ledger.Exposure) bool { return len(open) == 1 && open[0].OperationID == e.OperationID }
+	if e.WalletBefore == nil || w.Moved || len(w.Earlier) > 0 || since < reconcile.MovesWithin || !alone(w.Before.Open) || !alone(w.After.Open) {
 		return nil
 	}
-	p, err := l.Position(ctx, "")
-	if err == nil && len(p.Open) == 1 && p.Open[0].OperationID == e.OperationID {
-		e.WalletGap = new(p.WalletCents - e.WalletNow.ProviderCents)
-	}
-	return err
+	return new(w.After.WalletCents - w.ProviderCents)
 }
 
 // fromProvider reads the wallet, the expiries and unknown orders from the provider.
 func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	p := &reconcile.Pass{Reconciler: c, Left: c.Reads, Fresh: map[string]bool{}}
 	e.asked = true
-	e.readWallet(ctx, c)
+	e.readWallet(ctx, c, o)
 	for i := range e.Expiries {
 		x := &e.Expiries[i]
 		if !p.May() {

@@ -10,8 +10,8 @@ import (
 	"perennial/jobs/decide"
 )
 
-// outsideRenewals finds expiries that moved without a renewal in this ledger. Somebody
-// renewed them on the provider's site; a top-up of the same amount would hide that from
+// outsideRenewals finds expiries that moved without a renewal in this ledger, as
+// after a renewal on the provider's site; a top-up of the same amount would hide that from
 // the wallet check. A recorded external movement explains those seen before it.
 func (p *Pass) outsideRenewals(ctx context.Context) error {
 	moved, err := p.Ledger.MovedOutside(ctx)

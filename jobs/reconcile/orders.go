@@ -137,7 +137,7 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	detail, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Order, error) { return p.Statements.Order(ctx, o.OrderNo) })
 	missing := errors.Is(err, upstream.CodeOrderNotFound)
 	switch {
-	case missing && p.Clock().Sub(o.UpdatedAt) < movesWithin:
+	case missing && p.Clock().Sub(o.UpdatedAt) < MovesWithin:
 		p.still(o.OrderNo, "order "+o.OrderNo+", which settled a moment ago and is not shown,")
 		return nil
 	case missing:

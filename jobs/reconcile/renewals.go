@@ -62,17 +62,18 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 	return nil
 }
 
-// movesWithin is how long the provider may take to show a renewed expiry.
-const movesWithin = 10 * time.Minute
+// MovesWithin is how long the provider may take to show a renewed expiry, or a charge in the
+// wallet.
+const MovesWithin = 10 * time.Minute
 
 // expiries checks that renewed proxies expire later than before, once the provider has
-// had movesWithin to show it. Reads made since then are used.
+// had MovesWithin to show it. Reads made since then are used.
 func (p *Pass) expiries(ctx context.Context) error {
 	p.grant()
 	now := p.Clock()
 	for _, id := range slices.Sorted(maps.Keys(p.settledAt)) {
 		settled := p.settledAt[id]
-		if now.Sub(settled) < movesWithin {
+		if now.Sub(settled) < MovesWithin {
 			continue
 		}
 		lines, err := p.Ledger.Lines(ctx, id)

@@ -57,7 +57,7 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	if w.Moved, err = c.Ledger.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq); err != nil {
 		return w, err
 	}
-	w.Earlier, err = c.Ledger.WalletsSince(ctx, c.Clock().Add(-movesWithin))
+	w.Earlier, err = c.Ledger.WalletsSince(ctx, c.Clock().Add(-MovesWithin))
 	return w, err
 }
 
@@ -125,7 +125,7 @@ func (p *Pass) wallet(w WalletReading) {
 		}
 	}
 	if p.Wallet.Late = slices.ContainsFunc(w.Earlier, x.showed); d != 0 && p.Wallet.Late {
-		p.notef("the wallet holds %s, which is what the books held before something that was booked in the last %d minutes: the provider may show it late", p.Binding.Amount(w.ProviderCents), int(movesWithin.Minutes()))
+		p.notef("the wallet holds %s, which is what the books held before something that was booked in the last %d minutes: the provider may show it late", p.Binding.Amount(w.ProviderCents), int(MovesWithin.Minutes()))
 		p.carryMissing()
 		return
 	}

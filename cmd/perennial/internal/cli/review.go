@@ -87,7 +87,7 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 	}
 	f := c.Flags()
 	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or with a point in dollars (6.40); for an order the total, for a renewal the cost of its unresolved proxies, or of --line")
-	amountVar(f, &confirm, "confirm-amount", "repeat --charged where asked: if it is over twice or under half of the expected amount, exceeds the wallet, or no amount is expected")
+	amountVar(f, &confirm, "confirm-amount", "repeat --charged where asked: if it exceeds the wallet, differs from the expected amount by more than a factor of two, or no amount is expected")
 	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider said so, even though an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the provider's number of the order that was made")

@@ -47,8 +47,8 @@ type Person struct {
 	Accounts []string `yaml:"accounts" absent:"all" doc:"that the person sees"`
 }
 
-// OfPages converts the identity for the web UI. It refuses one that nobody could use, or
-// that any client could forge. The error begins with the path of the invalid key.
+// OfPages converts the identity for the web UI. It refuses one without
+// users, or one that any client could forge. The error begins with the path of the invalid key.
 func (i Identity) OfPages() (web.Identity, error) {
 	people := make([]web.Person, 0, len(i.People))
 	for _, p := range i.People {

@@ -54,9 +54,9 @@ func TestBrowserJourneys(t *testing.T) {
 	does(ctx, t,
 		shows("Needs you"), browsertest.Click(`section[aria-labelledby="card-needs"] a`), shows("Dead letters"), shows("lost/0001"),
 		browsertest.Click(`a[href*="operation?id=lost"]`), shows("Likely charged: its expiry moved by 30 days; what it cost is not known."),
-		shows("The provider's wallet holds 3.00 USD less than the ledger, and nothing else is open."), browsertest.Fill(`#review input[name="reason"]`, "the provider's site shows it"),
+		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`#review input[name="amount"]`, "3.00"), browsertest.Fill(`#review input[name="reason"]`, "the provider's site shows it"),
 		// An amount where nothing is expected is a second step, which says what would be booked.
-		browsertest.Click(`//button[text()="It charged 3.00 USD"]`), shows("nothing is known of what it cost"), browsertest.Click(`//button[text()="Book 3.00 USD"]`),
+		browsertest.Click(`//button[text()="Resolve"]`), shows("nothing is known of what it cost"), browsertest.Click(`//button[text()="Book 3.00 USD"]`),
 		shows("Done: answer a review"), shows("perennial reviews resolve lost/0001 --charged 300"),
 		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("Plan needs approval"),
 		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[starts-with(text(), "Approve")]`), shows("Done: approve a plan"),

@@ -1,0 +1,51 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"perennial/jobs/reconcile"
+	"perennial/ledger"
+)
+
+// The wallet's difference is told only where nothing but the operation explains it: the
+// provider may show a charge ten minutes late, and a wrong amount would be booked.
+func TestTheWalletsDifferenceHasOneExplanation(t *testing.T) {
+	t.Parallel()
+	own, other := ledger.Exposure{OperationID: "a/0001"}, ledger.Exposure{OperationID: "b/0001"}
+	for name, c := range map[string]struct {
+		change func(e *Evidence, w *reconcile.WalletReading, since *time.Duration)
+		told   bool
+	}{
+		"alone":               {func(*Evidence, *reconcile.WalletReading, *time.Duration) {}, true},
+		"never agreed":        {func(e *Evidence, _ *reconcile.WalletReading, _ *time.Duration) { e.WalletBefore = nil }, false},
+		"moved while reading": {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) { w.Moved = true }, false},
+		"booked a moment ago": {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) { w.Earlier = []int64{1_000} }, false},
+		"sent a moment ago":   {func(_ *Evidence, _ *reconcile.WalletReading, s *time.Duration) { *s = reconcile.MovesWithin - 1 }, false},
+		"another open before": {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) {
+			w.Before.Open = append(w.Before.Open, other)
+		}, false},
+		"another open after": {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) {
+			w.After.Open = append(w.After.Open, other)
+		}, false},
+		"another open instead": {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) { w.After.Open[0] = other }, false},
+		"resolved meanwhile":   {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) { w.After.Open = nil }, false},
+	} {
+		e := &Evidence{WalletBefore: &ledger.Reconciled{}, Verdict: &Verdict{Outcome: VerdictCharged}}
+		e.OperationID, e.Currency = "a/0001", "USD"
+		w := reconcile.WalletReading{ProviderCents: 700}
+		w.Before = ledger.Position{Balance: ledger.Balance{WalletCents: 1_000}, Open: []ledger.Exposure{own}}
+		w.After = ledger.Position{Balance: ledger.Balance{WalletCents: 1_000}, Open: []ledger.Exposure{own}}
+		since := reconcile.MovesWithin
+		c.change(e, &w, &since)
+		e.WalletGap = e.gap(w, since)
+		charged, text := int64(0), ""
+		if c.told {
+			charged, text = 300, " The provider's wallet holds 3.00 USD less than the ledger, and nothing else is open."
+		}
+		if got := e.ChargedByWallet(); got != charged || e.walletText() != text {
+			t.Errorf("%s: charged %d %q, want %d %q", name, got, strings.TrimSpace(e.walletText()), charged, text)
+		}
+	}
+}
