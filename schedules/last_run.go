@@ -22,6 +22,7 @@ const partsRead = 50
 
 // LastRun is the last run of a schedule. Its continuations count as the same run.
 type LastRun struct {
+	Began  time.Time // its first slot
 	Slot   time.Time // of its last part
 	Result ledger.SlotResult
 
@@ -39,7 +40,6 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 	if run.Result, err = l.SlotResult(ctx, slots[0]); err != nil {
 		return nil, err
 	}
-	var began time.Time
 	for i, slot := range slots {
 		planned, err := l.Plan(ctx, slot)
 		if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
@@ -49,9 +49,9 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 			return nil, err
 		}
 		if i == 0 {
-			began = beganAt(planned)
+			run.Began = beganAt(planned)
 		}
-		if !beganAt(planned).Equal(began) {
+		if !beganAt(planned).Equal(run.Began) {
 			return run, nil
 		}
 		if slot.State == StateHeld && len(planned.Commands) == 0 {
@@ -60,7 +60,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 		if run.Result.Outcome == ledger.OutcomeDeclined {
 			return run, nil // none of it was accepted
 		}
-		if err := run.take(planned); err != nil || slot.At.Equal(began) {
+		if err := run.take(planned); err != nil || slot.At.Equal(run.Began) {
 			return run, err
 		}
 	}
@@ -107,7 +107,7 @@ func (x *LastRun) Skipped(p ledger.Proxy) bool {
 
 // Text says that the run skipped a proxy, and why, as far as the ledger knows.
 func (x *LastRun) Text() string {
-	return fmt.Sprintf("The run of %s skipped it: %s.", x.Slot.UTC().Format(time.RFC3339), x.Why())
+	return fmt.Sprintf("The run of %s skipped it: %s.", x.Began.UTC().Format(time.RFC3339), x.Why())
 }
 
 // Why returns why the run skipped proxies, as far as the ledger knows.

@@ -99,3 +99,52 @@ func TestNoRunIsPromisedAfterTheExpiry(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// TestAnOutlookSaysThatTheNextPlanNeedsAnApproval: after a decline no plan is on hold, and
+// the next run renews nothing either.
+func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 100
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	check(t, err)
+	outlook := func() RenewalOutlook {
+		p, err := h.Ledger.Proxy(t.Context(), "px_1")
+		check(t, err)
+		out, err := RenewalOutlookFrom{
+			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
+			Status: func(name string) (Status, string) {
+				all, err := h.List(t.Context())
+				check(t, err)
+				return StatusOf(all, name)
+			},
+			Plan: func(name string) (*plans.Plan, string) {
+				plan, err := h.PlanNow(t.Context(), name)
+				check(t, err)
+				return &plan, ""
+			},
+			LastRun: func(of plans.Schedule) (*LastRun, error) { return ReadLastRun(t.Context(), h.Ledger, of) },
+		}.Outlook(t.Context())
+		check(t, err)
+		return out
+	}
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	if out := outlook(); out.Good || !strings.Contains(out.Text, "`perennial schedules show keepalive`") {
+		t.Errorf("while the plan is on hold: %+v", out)
+	}
+	h.watch.add(time.Second)
+	check(t, h.Decline(t.Context(), plan.Hash, "ann", "too early"))
+	if out := outlook(); out.Good || !strings.Contains(out.Text, "next run needs an approval: ") || !strings.Contains(out.Text, "over approve_over_cents (1.00") {
+		t.Errorf("after the decline: %+v", out)
+	}
+	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	want(t, "the plan of the next run", again.Hash, plan.Hash)
+	all, err := h.List(t.Context())
+	check(t, err)
+	if why := all[0].Why; !strings.HasSuffix(why, "; it is the plan that ann declined before: too early") {
+		t.Errorf("the plan on hold does not say that it was declined: %s", why)
+	}
+}

@@ -163,7 +163,7 @@ func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules continue with it when its expiry has been read again.", last.OperationID
 		return
 	}
-	out.Good, out.Text = true, "It was renewed, and the new expiry has not been read yet."
+	out.Good, out.Text = true, "It was renewed, and no listing has shown the new expiry yet."
 }
 
 // lastEnding returns the latest renewal that ended without renewing the proxy.
@@ -197,7 +197,9 @@ func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	}
 	switch {
 	case status.State == StateHeld:
-		out.Text, out.At = "It is due, and the plan of its schedule needs approval.", nil
+		out.Text, out.At = "It is due, and the plan of its schedule needs an approval: `perennial schedules show "+status.Schedule+"`.", nil
+	case plan != nil && plan.NeedsApproval:
+		out.Text, out.At = "It is due, and the plan of the next run needs an approval: "+plan.EstimateText()+" is over approve_over_cents ("+fact.Amount(plan.ApproveOverCents, plan.Currency)+").", nil
 	case problem != "":
 		out.Text = "It is due; what its schedule would do is not known: " + problem + "."
 	case plan == nil:

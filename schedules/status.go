@@ -213,24 +213,35 @@ func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial schedules list`", name, ErrNoSchedule)
 }
 
-// why returns how a slot ended, from its facts. The facts of a held plan are in the
-// plan's transaction.
+// why returns how a slot ended, or why its plan is on hold.
 func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
+	said, err := s.said(ctx, slot)
+	if err == nil && slot.State == StateHeld {
+		var before []string
+		before, err = s.declinedBefore(ctx, slot)
+		said = append(said, before...)
+	}
+	return strings.Join(said, "; "), err
+}
+
+// said returns how a slot ended, from its facts. The facts of a held plan are in the
+// plan's transaction.
+func (s *Sweeper) said(ctx context.Context, slot ledger.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
 	if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
-		return "its facts are in " + gone.File + ", which is not here", nil
+		return []string{"its facts are in " + gone.File + ", which is not here"}, nil
 	}
 	currency, errCurrency := s.Ledger.Currency(ctx)
 	answer, errAnswer := s.answerTo(ctx, slot)
 	if err := cmp.Or(err, errCurrency, errAnswer); err != nil {
-		return "", err
+		return nil, err
 	}
-	said, name := []string{}, nameThen(rows, slot)
+	name := nameThen(rows, slot)
 	for _, row := range rows {
 		f, err := fact.Decode(row.Type, []byte(row.Data))
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		switch f := f.(type) {
 		case fact.SweepPlanned:
@@ -251,7 +262,26 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 			}
 		}
 	}
-	return strings.Join(said, "; "), nil
+	return said, nil
+}
+
+// declinedWithin is how many slots declinedBefore reads.
+const declinedWithin = 20
+
+// declinedBefore says that the plan on hold is one that an operator has declined: the same
+// proxies at the same cost have the same hash.
+func (s *Sweeper) declinedBefore(ctx context.Context, held ledger.Slot) ([]string, error) {
+	slots, err := s.Ledger.SlotsOf(ctx, held.Schedule, declinedWithin)
+	for _, slot := range slots {
+		if err != nil || slot.Plan != held.Plan {
+			continue
+		}
+		var declined *fact.SweepFinished
+		if declined, err = s.Ledger.Declined(ctx, slot); declined != nil {
+			return []string{fmt.Sprintf("it is the plan that %s declined before: %s", fact.Signed(declined.By, declined.User), declined.Reason)}, err
+		}
+	}
+	return nil, err
 }
 
 // answerTo describes the operator's answer to the plan of a held slot that has ended.

@@ -96,9 +96,9 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 // skippedNote says how many proxies a run skipped and why, and how many are still due.
 func skippedNote(run *schedules.LastRun, due, limit int) string {
 	if run.Result.Skipped == 0 {
-		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Slot))
+		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Began))
 	}
-	text := fmt.Sprintf("the run of %s skipped %s: %s\nof them %d, by what is known now, are still due", stamp(&run.Slot), english.Plural(int(run.Result.Skipped), "proxy", "proxies"), run.Why(), due)
+	text := fmt.Sprintf("the run of %s skipped %s: %s\nof them %d, by what is known now, are still due", stamp(&run.Began), english.Plural(int(run.Result.Skipped), "proxy", "proxies"), run.Why(), due)
 	if due > limit {
 		text += fmt.Sprintf("; %d are shown, --limit shows more", limit)
 	}

@@ -253,7 +253,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		"px_retired": "It is not renewed: it was retired",
 		"px_never":   "It is never due",
 		"px_failed":  "Its last renewal ended without renewing it: ",
-		"px_new":     "It was renewed, and the new expiry has not been read yet.",
+		"px_new":     "It was renewed, and no listing has shown the new expiry yet.",
 		"px_paid":    "Schedules skip it: a renewal for this expiry was paid",
 	} {
 		wants(t, h.settled("/a/main/proxy?id="+id), want)
