@@ -72,14 +72,18 @@ const uncoveredNamed = 20
 type uncovered struct {
 	*Config
 
-	n atomic.Pointer[int64] // as of the last complete listing; nil: unknown
+	n    atomic.Pointer[int64] // as of the last complete listing; nil: unknown
+	took atomic.Int64          // nanoseconds of that count
 }
+
+// recountWithin is the longest count that is made again whenever it is asked for.
+const recountWithin = 100 * time.Millisecond
 
 // countUncovered counts the proxies that no schedule renews, and logs a count above
 // zero. It publishes the count only if the previous listing showed it too: an order's
 // proxies may be listed before their labels are booked.
 func (s *uncovered) countUncovered(ctx context.Context) {
-	n, first := new(int64), []ledger.Proxy{}
+	n, first, began := new(int64), []ledger.Proxy{}, s.Clock()
 	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(p ledger.Proxy) error {
 		*n++
 		at, _ := slices.BinarySearchFunc(first, p, func(a, b ledger.Proxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
@@ -89,6 +93,7 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 		}
 		return nil
 	})
+	s.took.Store(int64(s.Clock().Sub(began)))
 	log := s.Log.WithField("account", s.Account)
 	if err != nil {
 		s.n.Store(nil)
@@ -134,11 +139,20 @@ func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, f
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) })
 }
 
-// Uncovered returns how many live proxies no schedule renewed at the last complete
-// listing; known is false before it.
-func (s *uncovered) Uncovered() (n int64, known bool) {
-	if n := s.n.Load(); n != nil {
-		return *n, true
+// Uncovered returns how many live proxies no schedule renews; known is false before the
+// first complete listing. A large fleet has the count of its last listing. A small one is
+// counted again, so that an order's proxies count at once.
+func (s *uncovered) Uncovered(ctx context.Context) (n int64, known bool) {
+	listed := s.n.Load()
+	if listed == nil {
+		return 0, false
 	}
-	return 0, false
+	if s.took.Load() > int64(recountWithin) {
+		return *listed, true
+	}
+	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(ledger.Proxy) error { n++; return nil })
+	if err != nil {
+		return *listed, true
+	}
+	return n, true
 }

@@ -43,12 +43,21 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	one.Match = plans.Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
 	other.Match = plans.Match{CountryCode: []string{"DE"}}
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_de_1": "10h", "px_far": "900h", "px_never": ""}, one)
-	if _, known := h.Uncovered(); known {
+	if _, known := h.Uncovered(t.Context()); known {
 		t.Error("what no schedule renews is known before anything was listed")
 	}
 	check(t, h.lister.WaitPass(t.Context()))
-	n, known := h.Uncovered()
+	n, known := h.Uncovered(t.Context())
 	want(t, "counted", []any{n, known}, []any{int64(3), true})
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // as a delivered order does
+		return tx.Observe(0, ledger.Proxy{ProxyID: "px_new", ExpiresAt: new(noon.Add(time.Hour)), SeenAt: noon})
+	}))
+	n, _ = h.Uncovered(t.Context())
+	want(t, "with a delivered one", n, 4)
+	h.took.Store(int64(recountWithin) + 1)
+	n, _ = h.Uncovered(t.Context())
+	want(t, "of a fleet too large to count again", n, 3)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Gone("px_new") }))
 	var ids []string
 	find := func(now time.Time, all ...plans.Schedule) []string {
 		ids = []string{}

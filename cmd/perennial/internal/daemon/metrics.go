@@ -323,7 +323,7 @@ func (a *account) measureFleet(ctx context.Context, set setter) error {
 		lost, nameless := sweeper.Lost()
 		unusable += nameless
 		set(listingLost, float64(lost))
-		if n, known := sweeper.Uncovered(); known {
+		if n, known := sweeper.Uncovered(ctx); known {
 			set(uncoveredNow, float64(n))
 		}
 	}

@@ -161,7 +161,7 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	if err != nil {
 		return err
 	}
-	if n, known := s.Uncovered(); known {
+	if n, known := s.Uncovered(ctx); known {
 		v.Needs.Uncovered = &n
 	}
 	if _, nameless := s.Lost(); v.Expiring != nil {
