@@ -261,3 +261,23 @@ func TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// TestAFindingNamesTheAnswerThatMayBeWrong: an order of this ledger is not recorded as one
+// made elsewhere.
+func TestAFindingNamesTheAnswerThatMayBeWrong(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.oneClock()
+	id := h.unsure("buy")
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "no invoice"}))
+	x := h.reconcile()
+	said := ""
+	for _, f := range x.Findings {
+		said += f.Explanation + "\n"
+	}
+	for _, part := range []string{"if it is of " + id + ", which was answered as not charged: perennial reviews correct " + id + " --charge 600;", "ledger record --kind external --cents 600 --order "} {
+		if !strings.Contains(said, part) {
+			t.Errorf("%q is not in the findings: %s", part, said)
+		}
+	}
+}

@@ -73,6 +73,14 @@ func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, erro
 		ORDER BY accepted_at, id`), scanOperation)
 }
 
+// OrdersNotCharged lists orders without a number that were sent and that an operator
+// answered as not charged.
+func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) {
+	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+		WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents <= refunded_cents AND first_sent_at IS NOT NULL
+		ORDER BY accepted_at, id`), scanOperation)
+}
+
 // RecordedFor sums operators' records by order: spent outside Perennial, less what came
 // back.
 func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {

@@ -187,11 +187,32 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 		}
 		var maker attribution
 		maker, ours = attribute(x, ours)
-		if !maker.settled {
-			p.foreignFinding(no, x, recorded[no], maker)
+		if maker.settled {
+			continue
 		}
+		denied, err := p.denied(ctx, x)
+		if err != nil {
+			return err
+		}
+		p.foreignFinding(no, x, recorded[no], maker, denied)
 	}
 	return nil
+}
+
+// denied returns the ids of operations that may have made an unknown order, although an
+// operator answered that nothing was charged.
+func (p *Pass) denied(ctx context.Context, x ForeignOrder) (ids []string, err error) {
+	operations, err := p.Ledger.OrdersNotCharged(ctx)
+	for _, o := range operations {
+		m, err := MakerOf(ctx, p.Ledger, o)
+		if err != nil {
+			return nil, err
+		}
+		if m.CannotHaveMade(x) == "" {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids, err
 }
 
 // makers returns the operations of this ledger that may have made an unknown order.
@@ -279,7 +300,7 @@ func (p *Pass) fits(ours []Maker, recorded map[string]int64) map[string][]string
 	return fits
 }
 
-func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker attribution) {
+func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker attribution, denied []string) {
 	f := Finding{Kind: decide.FindingOutside, AmountCents: x.NetCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
 		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", Stamp(x.CreatedAt), p.Binding.Amount(x.NetCents))}
 	if recorded != 0 {
@@ -291,6 +312,9 @@ func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker a
 	if len(maker.reviews) > 0 {
 		f.Explanation += "; it may be of " + strings.Join(FirstFew(maker.reviews), ", ") + ", in review: resolve that first"
 	} else {
+		for _, id := range denied[:min(len(denied), few)] {
+			f.Explanation += fmt.Sprintf("; if it is of %s, which was answered as not charged: perennial reviews correct %s --charge %d", id, id, f.AmountCents)
+		}
 		kind, cents := "external", x.NetCents-recorded
 		if cents < 0 { // more is recorded than it cost
 			kind, cents = "top-up", -cents
