@@ -340,9 +340,11 @@ func (l *serverLog) Warnf(format string, v ...any) {
 }
 
 // indexIsOld reports whether a line says that the server found its index older than its
-// data, as after every kill, and reads the data. Nothing is lost and no action is needed.
+// data, as after every kill, and reads the data. No action is needed: what a stream lost is
+// found by comparing it with the ledger.
 func indexIsOld(text string) bool {
-	return strings.HasPrefix(text, "Filestore [") && (strings.HasSuffix(text, ", will rebuild") || strings.HasSuffix(text, "prior state file"))
+	return strings.HasPrefix(text, "Filestore [") &&
+		(strings.HasSuffix(text, ", will rebuild") || strings.HasSuffix(text, "prior state file") || strings.Contains(text, "] Stream state detected prior state, could not locate msg block"))
 }
 
 // Errorf logs an error. A client's missing permission is not the server's error and is
