@@ -232,6 +232,9 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fac
 		accepted, err := l.Acceptance(ctx, one.CommandID)
 		return []fact.Operation{one}, accepted.Ref, err
 	case errors.Is(err, ledger.ErrNotFound):
+		if _, known := l.Rejection(ctx, id); known == nil {
+			return nil, of, command.Refuse("%s was refused on arrival. %s", id, inspect.RefusedNext)
+		}
 		return nil, of, command.RefuseUnknown("%s is not an accepted command or an operation: see `perennial operations list`", id)
 	}
 	if err != nil {

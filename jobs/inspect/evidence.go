@@ -43,6 +43,7 @@ type Evidence struct {
 // it does not show yet.
 type WalletRead struct {
 	ProviderCents int64     `json:"provider_cents" doc:"What the provider says that the wallet holds."`
+	LedgerCents   int64     `json:"ledger_cents" doc:"What the ledger's wallet held then."`
 	At            time.Time `json:"at" doc:"When it was read."`
 }
 
@@ -191,7 +192,7 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 		return
 	}
 	now := c.Clock().UTC()
-	e.WalletNow = &WalletRead{w.ProviderCents, now}
+	e.WalletNow = &WalletRead{w.ProviderCents, w.After.WalletCents, now}
 	differences, _, err := c.Ledger.PublishedDiscrepancies(ctx)
 	if err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the wallet could not be compared: %v", err))

@@ -13,6 +13,9 @@ import (
 	"perennial/ledger/fact"
 )
 
+// RefusedNext says what to do about a command that was refused on arrival.
+const RefusedNext = "Publish the corrected command under the same id, which is still free; or leave it: nothing of it was carried out, and it leaves the list of what needs you after 24 h"
+
 // CommandStatus is the status of a command, as `status ID -o json` prints it.
 type CommandStatus struct {
 	CommandID  string            `json:"command_id" doc:"The id of the command, chosen by its producer."`

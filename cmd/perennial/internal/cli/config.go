@@ -11,9 +11,9 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Show the configuration"}
+	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
 	c.AddCommand(&cobra.Command{
-		Use: "show", Short: "Show every key with its value and source",
+		Use: "show", Short: "Check the file, and show every key with its value and source",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)

@@ -54,6 +54,7 @@ func (a *app) connect() (*remote, error) {
 		}
 	}
 	target.Log = a.logger()
+	target.Log.SetFormatter(sentences{})
 	q, err := queue.Connect(target)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w\n%s", errUnreachable, err, a.reachAgain(c))

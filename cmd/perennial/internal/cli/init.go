@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -56,7 +57,7 @@ func (a *app) initCommand() *cobra.Command {
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
 	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; an existing one is kept")
-	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", without asking any questions")
+	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", or at --base-url, without asking any questions")
 	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
 	return c
 }
@@ -124,10 +125,11 @@ func (s *setup) trial() error {
 	if !s.sandbox {
 		return nil
 	}
-	if s.baseURL+s.appID+s.secretFile+s.caFile != "" {
-		return usage("--sandbox excludes --base-url, --app-id, --secret-file and --ca-file")
+	if s.appID+s.secretFile+s.caFile != "" {
+		return usage("--sandbox excludes --app-id, --secret-file and --ca-file")
 	}
-	s.baseURL, s.appID, s.secretFile = "http://"+trialSandbox, sandbox.DemoSandboxAppID, "-"
+	s.baseURL = cmp.Or(s.baseURL, "http://"+trialSandbox)
+	s.appID, s.secretFile = sandbox.DemoSandboxAppID, "-"
 	s.in, s.noDoctor = bufio.NewReader(strings.NewReader(sandbox.DemoSandboxSecret)), true
 	return nil
 }

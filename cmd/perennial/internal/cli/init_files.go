@@ -127,7 +127,8 @@ func (s *setup) say(files []newFile, users []natsUser) {
 func (s *setup) sayNext() error {
 	next := "Next: "
 	if s.sandbox {
-		next += "perennial sandbox --listen " + trialSandbox + ", and in another terminal "
+		_, listen, _ := strings.Cut(s.baseURL, "://")
+		next += "perennial sandbox --listen " + listen + ", and in another terminal "
 	}
 	next += "perennial run"
 	if s.file != "perennial.yaml" {

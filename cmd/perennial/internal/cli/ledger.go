@@ -113,7 +113,7 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 	if by == "day" {
 		heading += " (UTC)"
 	}
-	list := a.listing(heading, countedBy[by], "CHARGED", "REFUNDED", "RECORDED", "NET")
+	list := a.listing(heading, countedBy[by], "CHARGED", "REFUNDED", "RECORDED BY HAND", "NET")
 	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		currency, err := l.Currency(ctx)
 		if err != nil {
@@ -124,17 +124,22 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 			return err
 		}
 		for _, x := range totals {
-			count := strconv.FormatInt(x.Count, 10)
-			if x.Rest { // its name has the count of rows
-				count = ""
-			}
-			if err := list.add(account, x, x.Subject, count, money(x.ChargedCents, currency), money(x.RefundedCents, currency),
+			if err := list.add(account, x, x.Subject, countText(x), money(x.ChargedCents, currency), money(x.RefundedCents, currency),
 				money(x.RecordedCents, currency), money(x.NetCents, currency)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
+}
+
+// countText returns the count of a total. The name of a remainder has its own, and an order
+// that an operator answered does not say how many proxies it had.
+func countText(x ledger.BookTotal) string {
+	if x.Rest || x.Count == 0 && x.ChargedCents > 0 {
+		return ""
+	}
+	return strconv.FormatInt(x.Count, 10)
 }
 
 func (a ledgerCommands) printBalance(b ledger.Balance) error {
@@ -147,6 +152,7 @@ func (a ledgerCommands) printBalance(b ledger.Balance) error {
 		{"charged (gross)", money(b.ChargedCents, b.Currency)},
 		{"  of which suspense", money(b.SuspenseCents, b.Currency)},
 		{"refunded", money(b.RefundedCents, b.Currency)},
+		{"net spent", money(b.ChargedCents-b.RefundedCents, b.Currency)},
 		{"wallet", money(b.WalletCents, b.Currency)},
 		{"journal head", b.Head.String()},
 	}

@@ -42,6 +42,18 @@ func (a *app) logger() *logrus.Logger {
 	return log
 }
 
+// sentences formats log entries for a person who waits for a command.
+type sentences struct{}
+
+// Format implements logrus.Formatter.
+func (sentences) Format(e *logrus.Entry) ([]byte, error) {
+	text := e.Message
+	if why, ok := e.Data[logrus.ErrorKey]; ok {
+		text += fmt.Sprintf(": %v", why)
+	}
+	return append([]byte(text), '\n'), nil
+}
+
 // libraryLog logs what libraries write to the standard log, without quoted parts. Libraries
 // quote what they cannot parse: net/http quotes bytes beyond the announced length, which may
 // hold a password.

@@ -223,10 +223,13 @@ func (a *app) record(ctx context.Context, x desk.Recording) error {
 		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 	}
 	what, more := "recorded", ""
+	if x.Kind == fact.MovementRefund || x.Kind == fact.MovementCharge {
+		what = "booked"
+	}
 	if done.Changed == 0 {
 		what = "was recorded before under this id, and is not booked again"
 	} else if r.Seq > 0 {
-		more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial ledger record --corrects %d --by NAME --reason TEXT", r.Seq, r.Seq)
+		more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial ledger record --corrects %d --reason TEXT", r.Seq, r.Seq)
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %s %s%s\n", what, r.Kind, money(r.Cents, done.Currency), more)
 	return err

@@ -124,7 +124,7 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 		}
 	}
 	if x := e.WalletNow; x != nil {
-		known = append(known, fmt.Sprintf("now %s, read %s", money(x.ProviderCents, e.Currency), humanize.RelTime(x.At, now, "ago", "from now")))
+		known = append(known, fmt.Sprintf("now %s at the provider and %s in the ledger, read %s", money(x.ProviderCents, e.Currency), money(x.LedgerCents, e.Currency), humanize.RelTime(x.At, now, "ago", "from now")))
 	}
 	return cmp.Or(strings.Join(known, ", "), "not known")
 }

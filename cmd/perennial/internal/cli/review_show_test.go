@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perennial/jobs/inspect"
+	"perennial/ledger"
 )
 
 // What an operation cost may not be known; that it was charged still books something.
@@ -19,12 +20,25 @@ func TestAnAnswerOfAnUnknownAmountDoesNotBookNothing(t *testing.T) {
 // TestTheNewestWalletHasItsAge: what is not known of the wallet is not shown.
 func TestTheNewestWalletHasItsAge(t *testing.T) {
 	now := time.Date(2026, 11, 27, 2, 0, 0, 0, time.UTC)
-	e := inspect.Evidence{WalletNow: &inspect.WalletRead{ProviderCents: 496880, At: now.Add(-3 * time.Second)}}
+	e := inspect.Evidence{WalletNow: &inspect.WalletRead{ProviderCents: 496880, LedgerCents: 497480, At: now.Add(-3 * time.Second)}}
 	e.Currency = "USD"
-	if text := walletsText(e, now); text != "now 4,968.80 USD, read 3 seconds ago" {
+	if text := walletsText(e, now); text != "now 4,968.80 USD at the provider and 4,974.80 USD in the ledger, read 3 seconds ago" {
 		t.Errorf("%q", text)
 	}
 	if text := walletsText(inspect.Evidence{}, now); text != "not known" {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestACountThatIsNotKnownIsNotZero: an answered order was charged for proxies.
+func TestACountThatIsNotKnownIsNotZero(t *testing.T) {
+	for want, x := range map[string]ledger.BookTotal{
+		"":  {SubjectTotal: ledger.SubjectTotal{ChargedCents: 360}},
+		"2": {SubjectTotal: ledger.SubjectTotal{ChargedCents: 360, Count: 2}},
+		"0": {SubjectTotal: ledger.SubjectTotal{}},
+	} {
+		if got := countText(x); got != want {
+			t.Errorf("%+v: %q, want %q", x, got, want)
+		}
 	}
 }

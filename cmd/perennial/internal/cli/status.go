@@ -14,11 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/queue/service"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -176,21 +178,37 @@ type operationRow struct {
 	operation inspect.OperationStatus
 }
 
-// read adds operations of one account and warns of its failing schedules.
+// read adds operations of one account and warns of its failing schedules. If no runner
+// answers, it adds those of the ledger and returns why.
 func (rows *operationRows) read(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
-	r, err := a.connect()
+	list, answered, err := askRunning(ctx, a, verbs.List, q)
+	if _, wrong := errors.AsType[*config.NotConfiguredError](err); !answered && !wrong {
+		_ = rows.readLedger(ctx, a, account, q) // without a ledger there is nothing to show
+		return &exitError{ExitUnreachable, cmp.Or(err, service.ErrNoRunner)}
+	}
+	rows.add(account, list)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	list, err := ask(ctx, r, verbs.List, q)
+	return a.warnOfSweeps(ctx, account)
+}
+
+func (rows *operationRows) add(account string, list []inspect.OperationStatus) {
 	for _, o := range list {
 		*rows = append(*rows, operationRow{account, o})
 	}
+}
+
+// readLedger adds operations from the account's ledger file.
+func (rows *operationRows) readLedger(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
+	l, _, err := a.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	return a.warnOfSweeps(ctx, r, account)
+	defer func() { _ = l.Close() }()
+	list, err := daemon.ListOperations(ctx, l, q)
+	rows.add(account, list)
+	return err
 }
 
 // listOperations prints the latest operations of all accounts together.

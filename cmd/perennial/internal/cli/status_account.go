@@ -28,6 +28,7 @@ const lastShown = 10
 // ledger knows and sets the exit code.
 func (a *app) showAccounts(ctx context.Context) error {
 	var last operationRows
+	latest := verbs.ListRequest{All: true, Limit: lastShown}
 	err := a.eachAccount(ctx, func(one *app, account string) error {
 		v, answered, err := askRunning(ctx, one, verbs.AtAGlance, struct{}{})
 		if _, wrong := errors.AsType[*config.NotConfiguredError](err); wrong {
@@ -39,7 +40,11 @@ func (a *app) showAccounts(ctx context.Context) error {
 				return silent
 			}
 			v.NotReady = "no runner answers"
-			return errors.Join(a.printSummary(v), silent)
+			err = a.printSummary(v)
+			if a.output != "json" {
+				err = errors.Join(err, last.readLedger(ctx, one, account, latest))
+			}
+			return errors.Join(err, silent)
 		}
 		if err == nil {
 			err = a.printSummary(v)
@@ -47,7 +52,7 @@ func (a *app) showAccounts(ctx context.Context) error {
 		if err != nil || a.output == "json" {
 			return err
 		}
-		return last.read(ctx, one, account, verbs.ListRequest{All: true, Limit: lastShown})
+		return last.read(ctx, one, account, latest)
 	})
 	if len(last) == 0 {
 		return err

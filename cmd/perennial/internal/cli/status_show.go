@@ -32,6 +32,9 @@ func (a *app) printStatus(account string, s inspect.CommandStatus) error {
 	if s.Reason != "" {
 		fmt.Fprintf(a.stdout, "reason   %s\n", printable(s.Reason))
 	}
+	if s.State == string(fact.StateRejected) && len(s.Operations) == 0 {
+		fmt.Fprintf(a.stdout, "to do    %s\n", inspect.RefusedNext)
+	}
 	if s.WaitsFor != "" {
 		fmt.Fprintf(a.stdout, "waits    %s\n", printable(s.WaitsFor))
 	}

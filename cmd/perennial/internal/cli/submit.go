@@ -28,7 +28,8 @@ func (a *app) submitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit FILE…",
 		Short: "Publish commands from a CSV or JSON lines file",
-		Long: "Each JSON line is one command: with proxy_ids a renewal, else an order. A CSV file has a heading with\n" +
+		Long: "Publishes every command, then waits until each has ended and sums up.\n\n" +
+			"Each JSON line is one command: with proxy_ids a renewal, else an order. A CSV file has a heading with\n" +
 			"id, duration_days, and offer_code and quantity, or proxy_ids separated by spaces; cidrs, max_total_cents,\n" +
 			"not_after, due_before and label.NAME are optional. Every file is read to its end before anything is\n" +
 			"published; if any line is invalid, nothing is. Submitting a file again is harmless: an id is carried out once.",

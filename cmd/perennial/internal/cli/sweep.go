@@ -104,7 +104,7 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 				return printJSON(a.stdout, s)
 			}
 			err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
-				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", strings.Join(resultCells(s.Result, s.Currency), ", ")}, {"next run", stamp(s.NextSlot)},
+				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", resultText(s)}, {"next run", stamp(s.NextSlot)},
 				{"pending plan", s.Plan}, {"reason", whyOf(s, paused)}, {"skipped", skippedHint(s)},
 			})
 			if err != nil || s.Plan == "" {
@@ -118,6 +118,14 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 			return a.printPlan(plan)
 		},
 	}
+}
+
+// resultText returns the figures of the last run.
+func resultText(s schedules.Status) string {
+	if s.Result == nil || s.Result.Due == nil {
+		return "not known before the first run"
+	}
+	return strings.Join(resultCells(s.Result, s.Currency), ", ")
 }
 
 // skippedHint returns the command that lists the proxies skipped by the last run.
@@ -196,8 +204,8 @@ func whyOf(s schedules.Status, paused string) string {
 
 // warnOfSweeps says on stderr which runs of schedules fail. account is empty if there is only
 // one.
-func (a *app) warnOfSweeps(ctx context.Context, r *remote, account string) error {
-	list, err := ask(ctx, r, verbs.Sweeps, struct{}{})
+func (a *app) warnOfSweeps(ctx context.Context, account string) error {
+	list, err := askOnce(ctx, a, verbs.Sweeps, struct{}{})
 	if account != "" {
 		account = " of account " + account
 	}
@@ -230,7 +238,7 @@ func pausedText(p ledger.SchedulePause) string {
 
 // leftText says what a run continues with and until when.
 func leftText(x fact.SweepLeft) string {
-	text := fmt.Sprintf("%d more to follow in this run", x.Proxies)
+	text := fmt.Sprintf("%d more to follow in this run, within its limits of money", x.Proxies)
 	if x.Unpriced > 0 {
 		text += fmt.Sprintf(", %d of them once their price is known", x.Unpriced)
 	}

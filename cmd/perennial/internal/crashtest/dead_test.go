@@ -77,6 +77,12 @@ func TestARefusedCommandIsFoundByItsID(t *testing.T) {
 			t.Errorf("exit %d: %s", code, errs)
 		}
 	}
+	if out := w.mustCLI("status", "lost-2"); !strings.Contains(out, "to do    Publish the corrected command under the same id") {
+		t.Errorf("nothing says what to do:\n%s", out)
+	}
+	if _, errs, code := w.cli("retry", "lost-2"); code != cli.ExitFailed || !strings.Contains(errs, "lost-2 was refused on arrival. Publish the corrected command") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
 	if _, errs, code := w.cli("operations", "show", "lost-3"); code != cli.ExitFailed || !strings.Contains(errs, `there is no command or operation "lost-3"`) {
 		t.Errorf("exit %d: %s", code, errs)
 	}

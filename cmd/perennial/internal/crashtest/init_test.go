@@ -48,6 +48,10 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 	if out := w.mustCLI("config", "show", "--config", "trial.yaml"); !strings.Contains(out, "http://127.0.0.1:8090") {
 		t.Error(out)
 	}
+	_, errs, code = w.cli("init", "--sandbox", "--base-url", "http://127.0.0.1:21001", "--name", "other", "--out", "other.yaml")
+	if code != 0 || !strings.Contains(errs, "Next: perennial sandbox --listen 127.0.0.1:21001, and") {
+		t.Errorf("on another port: exit %d\n%s", code, errs)
+	}
 }
 
 // TestInitMakesAProductionConfigurationThatRuns: with users of its NATS server,

@@ -51,8 +51,12 @@ func TestStatusSaysWhatNeedsAPerson(t *testing.T) {
 	}
 	w.stopped(run)
 	out, errs, code := w.cli("status")
-	if code != cli.ExitUnreachable || !strings.Contains(errs, "perennial run") || !strings.Contains(out, "NOT READY: no runner answers") || !strings.Contains(out, "1 review") {
+	if code != cli.ExitUnreachable || !strings.Contains(errs, "perennial run") || !strings.Contains(out, "NOT READY: no runner answers") || !strings.Contains(out, "1 review") || !strings.Contains(out, "doubt/0001") {
 		t.Errorf("%d\n%s", code, out)
+	}
+	out, errs, code = w.cli("operations", "list")
+	if code != cli.ExitUnreachable || !strings.Contains(errs, "perennial run") || !strings.Contains(out, "doubt/0001") {
+		t.Errorf("without a runner the ledger's operations are not listed: %d\n%s%s", code, out, errs)
 	}
 	if v := glance(); v.Ready || v.Needs.Plans != nil || v.Needs.Reviews != 1 {
 		t.Errorf("%+v", v)

@@ -224,12 +224,11 @@ func (f *following) countRare(r ledger.Row, x fact.Fact) {
 func (f *following) logFact(x fact.Fact) {
 	switch x := x.(type) {
 	case fact.RunnerStarted:
-		log := f.log.WithField("recovered", x.Recovered)
 		if x.Recovered > 0 {
-			log.Infof("the account works, and continues %s of an earlier run", english.Plural(x.Recovered, "operation", ""))
+			f.log.WithField("recovered", x.Recovered).Infof("the account works, and continues %s of an earlier run", english.Plural(x.Recovered, "operation", ""))
 			return
 		}
-		log.Info("the account works")
+		f.log.Info("the account works")
 	case fact.OperationReview:
 		f.about(x.Ref).WithField("code", x.Code).Warn("in review: " + x.Reason)
 	case fact.OperationResolved:

@@ -114,7 +114,12 @@ func InLetter(id string, seq uint64, reason string) string {
 }
 
 func (a answers) list(ctx context.Context, q verbs.ListRequest) ([]inspect.OperationStatus, error) {
-	return inspect.List(ctx, a.Ledger(), inspect.ListQuery{
+	return ListOperations(ctx, a.Ledger(), q)
+}
+
+// ListOperations lists operations of a ledger, most recently accepted first.
+func ListOperations(ctx context.Context, l *ledger.Ledger, q verbs.ListRequest) ([]inspect.OperationStatus, error) {
+	return inspect.List(ctx, l, inspect.ListQuery{
 		Unfinished: !q.All, State: fact.State(q.State), Kind: fact.Kind(q.Kind), Labels: q.Labels, Since: q.Since, Limit: min(max(q.Limit, 1), verbs.MaxListed),
 	})
 }
