@@ -252,7 +252,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	r.pulse.note(r.Clock(), nil)
 	r.account.Store(&account)
 	if account.Status != "active" {
-		r.Log.WithField("status", fact.Bounded(account.Status)).Warn("the provider's account is not active: ask the provider why")
+		r.Log.WithField("status", fact.Bounded(account.Status)).Info("the provider gives the account this status; the API document does not say what it means")
 	}
 	return nil
 }

@@ -61,6 +61,15 @@ func (r *Runner) waitOut(ctx context.Context) error {
 	}
 }
 
+// WaitOut returns when no Retry-After is in force, or an error if it lasts longer than
+// most.
+func (r *Runner) WaitOut(ctx context.Context, most time.Duration) error {
+	if until, held := r.pauses.throttledUntil(); held && until.Sub(r.Clock()) > most {
+		return errThrottled
+	}
+	return r.waitOut(ctx)
+}
+
 // throttledUntil returns when the account's Retry-After ends, if one is in force.
 func (p *pauses) throttledUntil() (time.Time, bool) {
 	x, held := p.throttling()

@@ -104,3 +104,19 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 		t.Errorf("after a restart:\n%s", out)
 	}
 }
+
+// TestAComparisonWaitsOutARetryAfter: a person's comparison uses the whole rate, and is the
+// first to be refused.
+func TestAComparisonWaitsOutARetryAfter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	_, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "one", "--wait")
+	for _, path := range []string{"/api/v1/wallet", "/api/v1/orders"} {
+		w.fault(map[string]any{"method": "GET", "path": path, "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "1"})
+	}
+	if out, errs, code := w.cli("ledger", "reconcile"); code != cli.ExitDone {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}

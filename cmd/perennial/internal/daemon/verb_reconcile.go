@@ -13,17 +13,32 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/queue/service"
+	"perennial/upstream"
 )
 
 func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, ReconcileTimeout)
 	defer cancel()
 	x, err := a.runner.Reconcile(ctx)
+	for range reconcileAgain {
+		if !errors.Is(err, upstream.CodeRateLimited) || a.runner.WaitOut(ctx, reconcileWaits) != nil {
+			break
+		}
+		x, err = a.runner.Reconcile(ctx) // continues where it was refused
+	}
 	if _, refused := errors.AsType[*command.RefusedError](err); err != nil && !refused {
 		err = &service.Error{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
 	}
 	return x, err
 }
+
+const (
+	// reconcileAgain is how often a comparison continues after a request that came too fast.
+	// It uses the whole rate, so that it is the first to be refused.
+	reconcileAgain = 10
+	// reconcileWaits is the longest Retry-After that it waits out.
+	reconcileWaits = 30 * time.Second
+)
 
 // CodeUnreachable is the error code when the runner's provider does not answer.
 const CodeUnreachable = "unreachable"
