@@ -131,6 +131,9 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 			if err := publish.New(r.JetStream()).Publish(ctx, r.account, publish.Outgoing{Kind: kind, Data: data}); err != nil {
 				return fmt.Errorf("publish it again: %w", err)
 			}
+			if file != "" {
+				q.Reason = "a corrected command replaces it: " + q.Reason
+			}
 			// The command is on its stream. If the drop fails, a second requeue publishes it
 			// twice, but the same id with the same content is one command.
 			return a.printLetter("requeued", l, dropLetter(ctx, r, q))
