@@ -343,8 +343,11 @@ func (l *serverLog) Warnf(format string, v ...any) {
 // data, as after every kill, and reads the data. No action is needed: what a stream lost is
 // found by comparing it with the ledger.
 func indexIsOld(text string) bool {
-	return strings.HasPrefix(text, "Filestore [") &&
-		(strings.HasSuffix(text, ", will rebuild") || strings.HasSuffix(text, "prior state file") || strings.Contains(text, "] Stream state detected prior state, could not locate msg block"))
+	_, said, ours := strings.Cut(text, "] ")
+	return ours && strings.HasPrefix(text, "Filestore [") && (strings.HasSuffix(said, ", will rebuild") ||
+		strings.HasPrefix(said, "Recovering stream state from index errored: ") ||
+		strings.HasPrefix(said, "Stream state detected prior state, could not locate msg block") ||
+		strings.HasPrefix(said, "Stream state encountered internal inconsistency on recover"))
 }
 
 // Errorf logs an error. A client's missing permission is not the server's error and is
