@@ -14,7 +14,7 @@ import (
 	"perennial/queue"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func (a developCommands) benchCommand() *cobra.Command {
 	o := bench.Options{Stderr: a.stderr, Write: func(path string, write func(io.Writer) error) error { return a.outputs().write(path, 0o600, write) }}
 	c := &cobra.Command{
 		Use:   "bench",
@@ -65,7 +65,7 @@ func (a *app) benchCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printBench(out bench.Result) error {
+func (a developCommands) printBench(out bench.Result) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, out)
 	}
@@ -73,7 +73,7 @@ func (a *app) printBench(out bench.Result) error {
 }
 
 // benchProcessCommand returns the command of one process of `bench`.
-func (a *app) benchProcessCommand() *cobra.Command {
+func (a developCommands) benchProcessCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: bench.Command + " TASK", Hidden: true, Args: cobra.ExactArgs(1),
 		Short: "A process of `bench`, which starts it",

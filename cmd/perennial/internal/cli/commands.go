@@ -104,7 +104,7 @@ func (f *commandFlags) body() (map[string]any, error) {
 	return body, nil
 }
 
-func (a *app) orderCommand() *cobra.Command {
+func (a sendCommands) orderCommand() *cobra.Command {
 	var f commandFlags
 	var items []string
 	var scenario string
@@ -161,7 +161,7 @@ func orderItems(items []string) ([]command.Item, error) {
 	return lines, nil
 }
 
-func (a *app) renewCommand() *cobra.Command {
+func (a sendCommands) renewCommand() *cobra.Command {
 	var f commandFlags
 	var dueBefore string
 	c := &cobra.Command{
@@ -208,7 +208,7 @@ func again(err error, id string) error {
 }
 
 // publishOne publishes a command and, with --wait, follows it.
-func (a *app) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {
+func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func stateBefore(ctx context.Context, r *remote, id string) string {
 
 // printPublished says that a command was published. before is its state if its id was already
 // known.
-func (a *app) printPublished(id, before string) error {
+func (a sendCommands) printPublished(id, before string) error {
 	if a.output == "json" {
 		out := map[string]string{"command_id": id, "state": "published"}
 		if before != "" {
@@ -295,7 +295,7 @@ func (a *app) printPublished(id, before string) error {
 const pollEvery = 100 * time.Millisecond
 
 // followFor follows a command for at most --timeout.
-func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.StatesRequest) error {
+func (a sendCommands) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.StatesRequest) error {
 	if f.timeout <= 0 {
 		return a.follow(ctx, r, f.id, q)
 	}
@@ -309,7 +309,7 @@ func (a *app) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.
 }
 
 // sayState prints a command's state when it changes.
-func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) string {
+func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last string) string {
 	if state == "" || state == last || settledState(state) {
 		return state
 	}
@@ -330,14 +330,14 @@ func (a *app) sayState(ctx context.Context, r *remote, id, state, last string) s
 const notTakenIn = 20
 
 // sayNotReady prints why the account does not accept commands.
-func (a *app) sayNotReady(ctx context.Context, r *remote, id string) {
+func (a sendCommands) sayNotReady(ctx context.Context, r *remote, id string) {
 	if v, err := ask(ctx, r, verbs.Show, struct{}{}); err == nil && v.NotReady != "" {
 		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
 	}
 }
 
 // follow waits until a command has ended or needs review.
-func (a *app) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
+func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
 	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
 		states, err := ask(ctx, r, verbs.States, q)
@@ -381,8 +381,8 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 }
 
 // followed prints the final status of a command and returns its exit code as an error.
-func (a *app) followed(status inspect.CommandStatus) error {
-	if err := a.printStatus("", status); err != nil {
+func (a sendCommands) followed(status inspect.CommandStatus) error {
+	if err := statusCommands(a).printStatus("", status); err != nil {
 		return err
 	}
 	code := stateCode(status.State)

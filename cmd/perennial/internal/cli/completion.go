@@ -31,7 +31,7 @@ const completeAmong = 2000
 type completions func(ctx context.Context, prefix string) []string
 
 // addCompletions adds completion to arguments and flags. All others complete to file names.
-func (a *app) addCompletions(root *cobra.Command) {
+func (a completionCommands) addCompletions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
 	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }))
 	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies, "retry": a.knownCommands}
@@ -116,7 +116,7 @@ func asked[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], q Q) (answ
 	return answer
 }
 
-func (a *app) scheduleNames(context.Context, string) (names []string) {
+func (a completionCommands) scheduleNames(context.Context, string) (names []string) {
 	for _, s := range a.readable().Schedules {
 		names = append(names, s.Name)
 	}
@@ -124,7 +124,7 @@ func (a *app) scheduleNames(context.Context, string) (names []string) {
 }
 
 // readable returns the configuration, or an empty one if it cannot be read.
-func (a *app) readable() *config.Config {
+func (a completionCommands) readable() *config.Config {
 	c, err := config.Load(a.configFile)
 	if err != nil {
 		return &config.Config{}
@@ -133,8 +133,8 @@ func (a *app) readable() *config.Config {
 }
 
 // heldPlans returns the plans that need approval.
-func (a *app) heldPlans(ctx context.Context, _ string) (plans []string) {
-	for _, s := range asked(ctx, a, verbs.Sweeps, struct{}{}) {
+func (a completionCommands) heldPlans(ctx context.Context, _ string) (plans []string) {
+	for _, s := range asked(ctx, a.app, verbs.Sweeps, struct{}{}) {
 		if s.Plan != "" && s.State == "held" {
 			plans = append(plans, s.Plan)
 		}
@@ -142,31 +142,31 @@ func (a *app) heldPlans(ctx context.Context, _ string) (plans []string) {
 	return plans
 }
 
-func (a *app) knownProxies(ctx context.Context, prefix string) (ids []string) {
+func (a completionCommands) knownProxies(ctx context.Context, prefix string) (ids []string) {
 	q := verbs.ProxiesRequest{Limit: completeMost}
 	if n := len(prefix); n > 0 { // the page begins just before the first match
 		q.After = prefix[:n-1] + string(prefix[n-1]-1) + "\x7f"
 	}
-	for _, p := range asked(ctx, a, verbs.Proxies, q).Proxies {
+	for _, p := range asked(ctx, a.app, verbs.Proxies, q).Proxies {
 		ids = append(ids, p.ProxyID)
 	}
 	return ids
 }
 
-func (a *app) knownCommands(ctx context.Context, _ string) []string {
+func (a completionCommands) knownCommands(ctx context.Context, _ string) []string {
 	return a.commandsOf(ctx, verbs.ListRequest{All: true, Limit: completeAmong})
 }
 
-func (a *app) openCommands(ctx context.Context, _ string) []string {
+func (a completionCommands) openCommands(ctx context.Context, _ string) []string {
 	return a.commandsOf(ctx, verbs.ListRequest{Limit: completeAmong})
 }
 
-func (a *app) inReview(ctx context.Context, _ string) []string {
+func (a completionCommands) inReview(ctx context.Context, _ string) []string {
 	return a.commandsOf(ctx, verbs.ListRequest{Limit: completeAmong, State: string(fact.StateReview)})
 }
 
-func (a *app) commandsOf(ctx context.Context, q verbs.ListRequest) (ids []string) {
-	for _, o := range asked(ctx, a, verbs.List, q) {
+func (a completionCommands) commandsOf(ctx context.Context, q verbs.ListRequest) (ids []string) {
+	for _, o := range asked(ctx, a.app, verbs.List, q) {
 		if !slices.Contains(ids, o.CommandID) {
 			ids = append(ids, o.CommandID)
 		}
@@ -192,7 +192,7 @@ func eventTypes() (all []string) {
 	return slices.Compact(all)
 }
 
-func (a *app) webhookNames(context.Context, string) (names []string) {
+func (a completionCommands) webhookNames(context.Context, string) (names []string) {
 	for _, w := range a.readable().Webhooks {
 		names = append(names, w.Name)
 	}

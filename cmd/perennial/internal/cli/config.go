@@ -10,7 +10,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (a setupCommands) configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
 	c.AddCommand(&cobra.Command{
 		Use: "show", Short: "Check the file, and show every key with its value and source",

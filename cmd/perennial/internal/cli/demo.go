@@ -30,7 +30,7 @@ import (
 // demoTimeout bounds a demonstration.
 const demoTimeout = 60 * time.Second
 
-func (a *app) demoCommand() *cobra.Command {
+func (a setupCommands) demoCommand() *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use:   "demo",
@@ -49,7 +49,7 @@ type demo struct {
 	cost   demoCost // the cost of the steps so far
 }
 
-func (a *app) demo(ctx context.Context, keep bool) (err error) {
+func (a setupCommands) demo(ctx context.Context, keep bool) (err error) {
 	if keep {
 		var stop context.CancelFunc
 		ctx, stop = serving(ctx)
@@ -76,7 +76,7 @@ func (a *app) demo(ctx context.Context, keep bool) (err error) {
 	defer stopHost()
 	done := make(chan error, 1)
 	go func() { done <- h.Run(hostCtx) }()
-	d := &demo{app: a, host: h, events: newEventLog()}
+	d := &demo{app: a.app, host: h, events: newEventLog()}
 	limited, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	if err := d.show(limited); err != nil {

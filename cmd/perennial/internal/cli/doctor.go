@@ -50,14 +50,14 @@ type doctor struct {
 	usersAt string // the NATS server whose user separation is checked; "" if none was reached
 }
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a setupCommands) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check credentials, clock, NATS and disk", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.examine(cmd.Context()) },
 	}
 }
 
-func (a *app) examine(ctx context.Context) error {
+func (a setupCommands) examine(ctx context.Context) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (a *app) examine(ctx context.Context) error {
 	}
 	d := &doctor{config: c}
 	for _, account := range accounts {
-		one := *a
+		one := *a.app
 		one.account = account
 		d.app, d.account, d.several = &one, account, len(accounts) > 1
 		d.provider(ctx)

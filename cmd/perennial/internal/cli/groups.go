@@ -2,6 +2,24 @@
 
 package cli
 
+// setupCommands are the commands that set up and run the program.
+type setupCommands struct{ *app }
+
+// sendCommands are the commands that publish commands, or change published ones.
+type sendCommands struct{ *app }
+
+// statusCommands are `perennial status` and `perennial operations`.
+type statusCommands struct{ *app }
+
+// eventCommands are the commands of `perennial events`.
+type eventCommands struct{ *app }
+
+// developCommands are `perennial sandbox`, `schema`, `bench` and others for developers.
+type developCommands struct{ *app }
+
+// completionCommands complete the arguments of commands in a shell.
+type completionCommands struct{ *app }
+
 // ledgerCommands are the commands of `perennial ledger`.
 type ledgerCommands struct{ *app }
 

@@ -40,8 +40,8 @@ type setup struct {
 // trialSandbox is the address at which init --sandbox expects `perennial sandbox`.
 const trialSandbox = "127.0.0.1:8090"
 
-func (a *app) initCommand() *cobra.Command {
-	s := &setup{app: a}
+func (a setupCommands) initCommand() *cobra.Command {
+	s := &setup{app: a.app}
 	c := &cobra.Command{
 		Use: "init", Short: "Create perennial.yaml and a secret file", Args: cobra.NoArgs,
 		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nThe secret goes to a file of its own that only this user may read.",
@@ -113,7 +113,7 @@ func (s *setup) run(ctx context.Context) error {
 func (s *setup) examine(ctx context.Context) error {
 	if !s.noDoctor {
 		s.app.configFile, s.app.account = s.file, s.account
-		if err := s.app.examine(ctx); err != nil {
+		if err := (setupCommands{s.app}).examine(ctx); err != nil {
 			return err
 		}
 	}

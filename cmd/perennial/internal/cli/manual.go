@@ -12,7 +12,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-func (a *app) manualCommand() *cobra.Command {
+func (a developCommands) manualCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "manual DIRECTORY",
 		Short:  "Write the manual pages into a directory",

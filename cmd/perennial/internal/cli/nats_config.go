@@ -13,7 +13,7 @@ import (
 	"perennial/queue/roles"
 )
 
-func (a *app) natsConfigCommand() *cobra.Command {
+func (a setupCommands) natsConfigCommand() *cobra.Command {
 	var nsc bool
 	c := &cobra.Command{
 		Use: "nats-config", Short: "Print NATS server configuration for nats.users", Args: cobra.NoArgs,
@@ -44,7 +44,7 @@ and nsc generate creds writes a user's credentials (nats.creds_file).`,
 	return c
 }
 
-func (a *app) printNSC(c *config.Config) error {
+func (a setupCommands) printNSC(c *config.Config) error {
 	users := make([]roles.User, 0, len(c.NATS.Users))
 	for _, u := range c.NATS.Users {
 		users = append(users, u.QueueUser())
@@ -58,7 +58,7 @@ func (a *app) printNSC(c *config.Config) error {
 	return err
 }
 
-func (a *app) printNATSConfig(c *config.Config) error {
+func (a setupCommands) printNATSConfig(c *config.Config) error {
 	users := make([]roles.User, 0, len(c.NATS.Users))
 	hashes, variables := map[string]string{}, []string{}
 	for _, u := range c.NATS.Users {

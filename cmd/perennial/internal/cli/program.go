@@ -173,7 +173,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &exitError{ExitUsage, plainFlag(c, err)} })
 	a.tree(root)
 	addExamples(root)
-	a.addCompletions(root)
+	completionCommands{a}.addCompletions(root)
 	for _, c := range root.Commands() {
 		strict(c)
 	}

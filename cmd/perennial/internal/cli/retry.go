@@ -32,7 +32,7 @@ type retriedLine struct {
 	Reason  string `json:"reason,omitempty"` // why nothing changed
 }
 
-func (a *app) retryCommand() *cobra.Command {
+func (a sendCommands) retryCommand() *cobra.Command {
 	var q verbs.RetryRequest
 	var which retryFilter
 	as := ""
@@ -48,7 +48,7 @@ func (a *app) retryCommand() *cobra.Command {
 				return err
 			case len(ids) == 1:
 				q.OperatorRequest = q.Named(ids[0], of)
-				return sendChange(cmd.Context(), a, verbs.Retry, q, "asked again: "+ids[0])
+				return sendChange(cmd.Context(), a.app, verbs.Retry, q, "asked again: "+ids[0])
 			}
 			return a.retryMany(cmd.Context(), ids, of, which, q)
 		},
@@ -79,7 +79,7 @@ func (w *retryFilter) check(ids []string) error {
 
 // retryMany retries ids or the operations that the filter selects. After a crash a second call
 // with a filter continues, because it skips operations already retried.
-func (a *app) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q verbs.RetryRequest) error {
+func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q verbs.RetryRequest) error {
 	r, err := a.connect()
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 )
 
-func (a *app) runCommand() *cobra.Command {
+func (a setupCommands) runCommand() *cobra.Command {
 	var data, natsListen, http, metricsToken string
 	var refill bool
 	c := &cobra.Command{
@@ -53,7 +53,7 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 // run serves until ctx ends, then drains and returns nil.
-func (a *app) run(ctx context.Context, c *config.Config) error {
+func (a setupCommands) run(ctx context.Context, c *config.Config) error {
 	ctx, stop := serving(ctx)
 	defer stop()
 	log := a.logger()

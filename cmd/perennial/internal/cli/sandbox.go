@@ -17,7 +17,7 @@ type SandboxReadyLine struct {
 	Control    string `json:"control"`
 }
 
-func (a *app) sandboxCommand() *cobra.Command {
+func (a developCommands) sandboxCommand() *cobra.Command {
 	var o sandbox.Options
 	var fixture string
 	c := &cobra.Command{

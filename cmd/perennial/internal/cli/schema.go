@@ -13,7 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/schema"
 )
 
-func (a *app) schemaCommand() *cobra.Command {
+func (a developCommands) schemaCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use: "schema [NAME]", Short: "Print JSON Schemas and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
@@ -48,7 +48,7 @@ func (o outputs) writeSchemas(dir string) error {
 }
 
 // printSchema prints one schema, or the whole AsyncAPI document if no name is given.
-func (a *app) printSchema(args []string) error {
+func (a developCommands) printSchema(args []string) error {
 	if len(args) == 0 || args[0] == "asyncapi" {
 		document, err := schema.Document()
 		if err == nil {

@@ -23,7 +23,7 @@ import (
 	"perennial/queue/service"
 )
 
-func (a *app) statusCommand() *cobra.Command {
+func (a statusCommands) statusCommand() *cobra.Command {
 	var as string
 	var f listFlags
 	c := &cobra.Command{
@@ -55,7 +55,7 @@ With an ID, show that command or operation in full.`,
 	return c
 }
 
-func (a *app) operationsCommand() *cobra.Command {
+func (a statusCommands) operationsCommand() *cobra.Command {
 	var as string
 	show := &cobra.Command{
 		Use: "show ID", Short: "Show a command or an operation in full", Args: cobra.ExactArgs(1),
@@ -101,7 +101,7 @@ func (f *listFlags) given(c *cobra.Command) bool {
 	return slices.ContainsFunc(listFlagNames, func(name string) bool { return c.Flags().Changed(name) })
 }
 
-func (a *app) listAsFlagged(ctx context.Context, f *listFlags) error {
+func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 	q := f.q
 	q.All = q.All && !f.open
 	if err := checkList(q); err != nil {
@@ -114,8 +114,8 @@ func (a *app) listAsFlagged(ctx context.Context, f *listFlags) error {
 }
 
 // readStatus asks the runner, or reads the ledger if none answers.
-func (a *app) readStatus(ctx context.Context, id string, as inspect.As) (inspect.CommandStatus, error) {
-	s, answered, err := askRunning(ctx, a, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
+func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As) (inspect.CommandStatus, error) {
+	s, answered, err := askRunning(ctx, a.app, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
 	if answered {
 		return s, err
 	}
@@ -132,7 +132,7 @@ func (a *app) readStatus(ctx context.Context, id string, as inspect.As) (inspect
 }
 
 // showStatus prints the command of an id, from whichever account has it.
-func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
+func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As) error {
 	type hit struct {
 		account string
 		status  inspect.CommandStatus
@@ -140,7 +140,7 @@ func (a *app) showStatus(ctx context.Context, id string, as inspect.As) error {
 	var hits []hit
 	var missing error
 	err := a.eachAccount(ctx, func(one *app, account string) error {
-		s, err := one.readStatus(ctx, id, as)
+		s, err := statusCommands{one}.readStatus(ctx, id, as)
 		if _, ok := errors.AsType[*notFoundError](err); ok {
 			if missing == nil || missing.Error() == daemon.NothingOfID {
 				missing = err
@@ -212,11 +212,11 @@ func (rows *operationRows) readLedger(ctx context.Context, a *app, account strin
 }
 
 // listOperations prints the latest operations of all accounts together.
-func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
+func (a statusCommands) listOperations(ctx context.Context, q verbs.ListRequest) error {
 	var rows operationRows
 	err := a.eachAccount(ctx, func(one *app, account string) error {
 		if a.output != "json" {
-			one.notePauses(ctx, account)
+			statusCommands{one}.notePauses(ctx, account)
 		}
 		return rows.read(ctx, one, account, q)
 	})
@@ -227,8 +227,8 @@ func (a *app) listOperations(ctx context.Context, q verbs.ListRequest) error {
 }
 
 // notePauses says on stderr what is paused, if a runner answers.
-func (a *app) notePauses(ctx context.Context, account string) {
-	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
+func (a statusCommands) notePauses(ctx context.Context, account string) {
+	v, err := askOnce(ctx, a.app, verbs.Show, struct{}{})
 	if err != nil {
 		return
 	}
@@ -238,7 +238,7 @@ func (a *app) notePauses(ctx context.Context, account string) {
 }
 
 // printOperations prints operations, newest first.
-func (a *app) printOperations(rows operationRows, limit int) error {
+func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	slices.SortStableFunc(rows, func(x, y operationRow) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), limit)] {

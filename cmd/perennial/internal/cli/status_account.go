@@ -26,7 +26,7 @@ const lastShown = 10
 
 // showAccounts prints every account at a glance. If no runner answers, it shows what the
 // ledger knows and sets the exit code.
-func (a *app) showAccounts(ctx context.Context) error {
+func (a statusCommands) showAccounts(ctx context.Context) error {
 	var last operationRows
 	latest := verbs.ListRequest{All: true, Limit: lastShown}
 	err := a.eachAccount(ctx, func(one *app, account string) error {
@@ -36,7 +36,7 @@ func (a *app) showAccounts(ctx context.Context) error {
 		}
 		if !answered {
 			silent := &exitError{ExitUnreachable, cmp.Or(err, service.ErrNoRunner)}
-			if v, err = one.summaryOfLedger(ctx); err != nil {
+			if v, err = (statusCommands{one}).summaryOfLedger(ctx); err != nil {
 				return silent
 			}
 			v.NotReady = "no runner answers"
@@ -62,7 +62,7 @@ func (a *app) showAccounts(ctx context.Context) error {
 }
 
 // summaryOfLedger summarizes the account from its ledger file.
-func (a *app) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
+func (a statusCommands) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {
 		return verbs.Summary{}, err
@@ -72,7 +72,7 @@ func (a *app) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
 }
 
 // printSummary prints an account's state, needs, expiring proxies, runway and books.
-func (a *app) printSummary(v verbs.Summary) error {
+func (a statusCommands) printSummary(v verbs.Summary) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, v)
 	}

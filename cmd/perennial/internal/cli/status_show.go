@@ -21,7 +21,7 @@ const statusShown = 200
 
 // printStatus prints a command. account is empty if there is only one. JSON output is
 // complete.
-func (a *app) printStatus(account string, s inspect.CommandStatus) error {
+func (a statusCommands) printStatus(account string, s inspect.CommandStatus) error {
 	if a.output == "json" {
 		return a.listing().add(account, s)
 	}

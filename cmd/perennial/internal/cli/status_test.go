@@ -39,7 +39,7 @@ func largeStatus(operations, proxies, leftOut int) (s inspect.CommandStatus) {
 func shownStatus(t *testing.T, output string, s inspect.CommandStatus) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := (&app{stdout: &out, output: output}).printStatus("", s); err != nil {
+	if err := (statusCommands{&app{stdout: &out, output: output}}).printStatus("", s); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

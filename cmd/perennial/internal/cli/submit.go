@@ -23,8 +23,8 @@ type submitting struct {
 	rejects string
 }
 
-func (a *app) submitCommand() *cobra.Command {
-	s := &submitting{app: a}
+func (a sendCommands) submitCommand() *cobra.Command {
+	s := &submitting{app: a.app}
 	c := &cobra.Command{
 		Use:   "submit FILE…",
 		Short: "Publish commands from a CSV or JSON lines file",

@@ -16,15 +16,15 @@ func (a *app) tree(root *cobra.Command) {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Get started", []*cobra.Command{a.demoCommand(), a.initCommand(), a.doctorCommand(), a.runCommand()}},
-		{"Buy and renew", []*cobra.Command{a.orderCommand(), a.renewCommand(), a.submitCommand(), a.cancelCommand(), a.retryCommand(), a.releaseCommand()}},
-		{"Watch", []*cobra.Command{a.statusCommand(), a.operationsCommand(), a.eventsCommand(), providerCommands{a}.proxiesCommand()}},
+		{"Get started", []*cobra.Command{setupCommands{a}.demoCommand(), setupCommands{a}.initCommand(), setupCommands{a}.doctorCommand(), setupCommands{a}.runCommand()}},
+		{"Buy and renew", []*cobra.Command{sendCommands{a}.orderCommand(), sendCommands{a}.renewCommand(), sendCommands{a}.submitCommand(), sendCommands{a}.cancelCommand(), sendCommands{a}.retryCommand(), sendCommands{a}.releaseCommand()}},
+		{"Watch", []*cobra.Command{statusCommands{a}.statusCommand(), statusCommands{a}.operationsCommand(), eventCommands{a}.eventsCommand(), providerCommands{a}.proxiesCommand()}},
 		{"Needs attention", []*cobra.Command{reviewCommands{a}.reviewsCommand(), operateCommands{a}.deadLettersCommand()}},
 		{"Schedules", []*cobra.Command{scheduleCommands{a}.schedulesCommand()}},
 		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, reviewCommands{a}.auditCommand("list"))}},
 		{"Provider", []*cobra.Command{providerCommands{a}.walletCommand(), providerCommands{a}.offersCommand(), providerCommands{a}.ordersCommand()}},
-		{"Operate", []*cobra.Command{operateCommands{a}.accountsCommand(), operateCommands{a}.runnersCommand(), operateCommands{a}.webhooksCommand(), a.webCommand(), a.configCommand(), a.natsConfigCommand()}},
-		{"Develop", []*cobra.Command{a.sandboxCommand(), a.schemaCommand(), conformanceCommand{a}.conformanceCommand(), a.benchCommand(), a.versionCommand()}},
+		{"Operate", []*cobra.Command{operateCommands{a}.accountsCommand(), operateCommands{a}.runnersCommand(), operateCommands{a}.webhooksCommand(), setupCommands{a}.webCommand(), setupCommands{a}.configCommand(), setupCommands{a}.natsConfigCommand()}},
+		{"Develop", []*cobra.Command{developCommands{a}.sandboxCommand(), developCommands{a}.schemaCommand(), conformanceCommand{a}.conformanceCommand(), developCommands{a}.benchCommand(), developCommands{a}.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -34,7 +34,7 @@ func (a *app) tree(root *cobra.Command) {
 	}
 	root.SetHelpCommandGroupID("Develop")
 	root.SetCompletionCommandGroupID("Develop")
-	root.AddCommand(a.benchProcessCommand(), a.manualCommand())
+	root.AddCommand(developCommands{a}.benchProcessCommand(), developCommands{a}.manualCommand())
 }
 
 // suggestedFor has names that users may type instead of a command's name.

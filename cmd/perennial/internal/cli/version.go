@@ -11,7 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func (a developCommands) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -24,7 +24,7 @@ import (
 	"perennial/queue/events"
 )
 
-func (a *app) eventsCommand() *cobra.Command {
+func (a eventCommands) eventsCommand() *cobra.Command {
 	var from uint64
 	var types []string
 	var stored bool
@@ -64,7 +64,7 @@ func (a *app) eventsCommand() *cobra.Command {
 
 // printStored prints the events up to the current last one. It reads and filters all of
 // them, because the stream does not say which event is the last of several types.
-func (a *app) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
+func (a eventCommands) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
 	state, err := events.Of(r.JetStream(), r.account).State(ctx)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ const currencyTimeout = 2 * time.Second
 
 // currencyAt returns the account's currency from its runner. It returns "" for JSON, which
 // uses cents, or if no runner answers.
-func (a *app) currencyAt(ctx context.Context, r *remote) string {
+func (a eventCommands) currencyAt(ctx context.Context, r *remote) string {
 	if a.output == "json" {
 		return ""
 	}
@@ -131,7 +131,7 @@ func (a *app) currencyAt(ctx context.Context, r *remote) string {
 	return v.Currency
 }
 
-func (a *app) printEvent(e events.Event, currency string) error {
+func (a eventCommands) printEvent(e events.Event, currency string) error {
 	if a.output == "json" {
 		_, err := fmt.Fprintf(a.stdout, "%s\n", e.Data)
 		return err
@@ -189,17 +189,17 @@ func eventLine(e events.Event, currency string) string {
 	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "  ")
 }
 
-func (a *app) cancelCommand() *cobra.Command {
+func (a sendCommands) cancelCommand() *cobra.Command {
 	return a.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", "cancelled %s", verbs.Cancel)
 }
 
-func (a *app) releaseCommand() *cobra.Command {
+func (a sendCommands) releaseCommand() *cobra.Command {
 	return a.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release)
 }
 
 // operatorCommand is an operator's change of one command or operation. done describes the
 // result, with the id.
-func (a *app) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	q, as := verbs.OperatorRequest{}, ""
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -208,7 +208,7 @@ func (a *app) operatorCommand(use, short, done string, v verbs.Verb[verbs.Operat
 			if err != nil {
 				return err
 			}
-			return sendChange(cmd.Context(), a, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
+			return sendChange(cmd.Context(), a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who does it", askedFor)

@@ -16,7 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/web"
 )
 
-func (a *app) webCommand() *cobra.Command {
+func (a setupCommands) webCommand() *cobra.Command {
 	c := &cobra.Command{Use: "web", Short: "Sign in to the web pages: login, token"}
 	c.AddCommand(a.webLogin(), a.webToken())
 	return c
@@ -31,7 +31,7 @@ func roleOf(text string) (web.Role, error) {
 	return "", usage("--role is %q: use %s or %s", text, web.Viewer, web.Operator)
 }
 
-func (a *app) webLogin() *cobra.Command {
+func (a setupCommands) webLogin() *cobra.Command {
 	var name, role string
 	c := &cobra.Command{
 		Use: "login", Short: "Print a sign-in link that works once", Args: cobra.NoArgs,
@@ -73,7 +73,7 @@ func (a *app) webLogin() *cobra.Command {
 
 func loginAddress(http, code string) string { return http + "/login?code=" + url.QueryEscape(code) }
 
-func (a *app) webToken() *cobra.Command {
+func (a setupCommands) webToken() *cobra.Command {
 	var role string
 	var accounts []string
 	c := &cobra.Command{
