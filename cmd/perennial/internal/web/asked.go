@@ -47,10 +47,16 @@ func answerOf[T any](a Account, v verbs.Verb[struct{}, T]) func(context.Context)
 	}
 }
 
-// sweeps returns the status of an account's schedules. problem says why it is unknown.
-func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string) {
+// sweeps returns the status of an account's schedules, with plans and pauses as the ledger
+// has them now. problem says why the rest is unknown.
+func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string, err error) {
 	made := askNow(ctx, s, a, verbs.Sweeps)
-	return made.Value, made.problem()
+	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
+	if err == nil && outdated && made.problem() == "" {
+		made = figureOf(ctx, s.figures, verbs.Sweeps.Name+" "+a.AccountName(), -1, answerOf(a, verbs.Sweeps))
+		all, _, err = refresh(ctx, a, s.Clock(), made.Value, made.Known())
+	}
+	return all, made.problem(), err
 }
 
 // problem says why there is no current answer, or returns "".

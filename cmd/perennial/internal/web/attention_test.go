@@ -3,14 +3,18 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules"
 )
 
 // TestEveryPageHasTheNavigationWithItsNumber: the number is the runner's, and unknown where
@@ -24,10 +28,11 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 	h = newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	one := int64(1)
-	h.main.answer["summary"] = verbs.Summary{Needs: verbs.Needs{Total: 4, Reviews: 1, Plans: &one, DeadLetters: &one, Uncovered: &one}}
+	h.main.answer["summary"] = verbs.Summary{Needs: verbs.Needs{Total: 1, Uncovered: &one}}
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
 			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080},
+			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval, Reason: "over the limit"},
 			fact.AccountPaused{Scope: "account", Cause: "person", Detail: "maintenance"})
 	}))
 	h.main.paused = "paused (account, person): maintenance"
@@ -41,8 +46,8 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 				t.Errorf("%s has no link to %s", path, name)
 			}
 		}
-		if !strings.Contains(page, `</span>4<span class="heard"> need you`) || strings.Count(page, `aria-current="page"`) != 1 {
-			t.Errorf("%s does not say that 4 need a person, or where it is", path)
+		if !strings.Contains(page, `</span>6<span class="heard"> need you`) || strings.Count(page, `aria-current="page"`) != 1 {
+			t.Errorf("%s does not say that 6 need a person, or where it is", path)
 		}
 		if strings.Count(page, h.main.paused) != 1 {
 			t.Errorf("%s does not say once that the account is paused", path)
@@ -51,8 +56,38 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 	page := h.settled("/a/main/attention")
 	wants(t, page, `href="/a/main/operation?id=r1%2F0001#review">Resolve`, "at an unknown price", `href="/a/main/schedule?id=keep">Review plan`, "The plan needs approval: 10.80 USD, 3 proxies due.",
 		`href="/a/main/dead">Open`, `href="/a/main/proxies?uncovered=1">Open`, "maintenance", "Resume the account")
-	if strings.Count(page, "<li>") != 4 {
+	if strings.Count(page, "<li>") != 6 {
 		t.Errorf("not one entry for each:\n%s", page)
+	}
+}
+
+// TestBadgeCardAndListCountTheSame: at once, however old the runner's answer is.
+func TestBadgeCardAndListCountTheSame(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	h.main.letters = nil
+	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main"}}
+	h.main.answer["summary"] = verbs.Summary{}
+	page := h.settled("/a/main/overview")
+	wants(t, page, "1 review", "1 operation on hold")
+	h.main.mu.Lock()
+	h.main.silent = true // from here on no answer is newer
+	h.main.mu.Unlock()
+	h.main.letters = []Letter{{Seq: 7}}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080},
+			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval, Reason: "over the limit"})
+	}))
+	h.pages.figures.mu.Lock() // an answer that took long is not asked for again
+	for _, one := range h.pages.figures.all {
+		one.took = time.Hour
+	}
+	h.pages.figures.mu.Unlock()
+	_, page, _ = h.get("/a/main/overview")
+	wants(t, page, "1 plan to approve", "1 dead letter", `</span>4<span class="heard"> need you`)
+	if list := strings.Count(page, `<li><span class="state warn">`) + strings.Count(page, `<li><span class="state bad">`); list != 4 || !strings.Contains(page, `attention">4</a>`) {
+		t.Errorf("the card has another number than the list of %d:\n%s", list, page)
 	}
 }
 
@@ -116,6 +151,34 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 			t.Errorf("the page of the money does not say %q:\n%s", c.says, page.String())
 		}
 	}
+}
+
+// TestTheHeadlineIsOfTheNewestComparison: that which a person asked for on the page, before
+// the runner's answer says it too.
+func TestTheHeadlineIsOfTheNewestComparison(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	before, one := noon.Add(-time.Hour), int64(1)
+	h.main.answer["show"] = verbs.AccountView{Reconciled: jobs.LastReconciliation{At: before, OK: new(false), Findings: 1, DifferenceCents: new(int64(-400)), ProviderCents: new(int64(499_600))}}
+	h.main.answer["summary"] = verbs.Summary{Needs: verbs.Needs{Findings: &one}, Books: verbs.Books{ComparedAt: &before, Agree: new(false), ChangedSince: true}}
+	page := h.settled("/a/main/overview")
+	wants(t, page, "4.00 USD unexplained", "1 difference from the provider")
+	h.wait(time.Minute)
+	h.main.answer["reconcile"] = reconcile.Reconciliation{At: h.clock(), OK: new(true), Quiet: true, Wallet: reconcile.WalletCheck{ProviderCents: 500_000, BookCents: 500_000}}
+	if code, _ := h.post(h.client, "/a/main/check/reconcile", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
+		t.Fatal(code)
+	}
+	wants(t, h.shows("/a/main/money", "Books and provider agree to the cent"), ">They agree</h2>")
+	page = h.settled("/a/main/overview")
+	wants(t, page, ">They agree</a>")
+	if strings.Contains(page, "difference from the provider") {
+		t.Error("a difference that was solved is still listed")
+	}
+	h.wait(time.Minute)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 100, By: "ada", Reason: "x"})
+	}))
+	wants(t, h.settled("/a/main/money"), ">Changed since the check</h2>")
 }
 
 // TestAChangeSaysWhatItChanged: and that it changed nothing.

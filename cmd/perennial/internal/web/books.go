@@ -3,6 +3,9 @@
 package web
 
 import (
+	"context"
+	"time"
+
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger"
@@ -12,23 +15,56 @@ import (
 // booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
 	Balance  ledger.Balance
-	Compared *jobs.LastReconciliation // nil: the runner gives none
-	Changed  bool                     // money was booked since the last reconciliation
-	Differed bool                     // the last reconciliation found a difference, also in an earlier run
-	Agreed   bool                     // the last reconciliation found no difference
+	Compared *comparison // nil: the runner gives none
+	Changed  bool        // money was booked since the last reconciliation
+	Differed bool        // the last reconciliation found a difference, also in an earlier run
+	Agreed   bool        // the last reconciliation found no difference
 }
 
-// booksOf combines a balance with the runner's answers.
-func booksOf(b ledger.Balance, glance Made[verbs.Summary], shown Made[verbs.AccountView]) booksView {
+// comparison is a reconciliation of the books with the provider.
+type comparison = jobs.LastReconciliation
+
+// books combines a balance with the newest reconciliation.
+func (s *Server) books(ctx context.Context, a Account, b ledger.Balance) (booksView, error) {
 	v := booksView{Balance: b}
+	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
+	v.Compared = s.compared(a, shown)
+	var at time.Time
 	if glance.problem() == "" {
 		books := glance.Value.Books
-		v.Changed, v.Differed, v.Agreed = books.ChangedSince, books.Agree != nil && !*books.Agree, books.Agree != nil && *books.Agree
+		v.Differed, v.Agreed = books.Agree != nil && !*books.Agree, books.Agree != nil && *books.Agree
+		if books.ComparedAt != nil {
+			at = *books.ComparedAt
+		}
 	}
+	if v.Compared != nil && v.Compared.At.After(at) {
+		at = v.Compared.At
+	}
+	if at.IsZero() {
+		return v, nil
+	}
+	last, _, err := a.Ledger().PostingsBefore(ctx, "", 0, 1)
+	v.Changed = len(last) > 0 && last[0].Time.After(at)
+	return v, err
+}
+
+// compared returns the newest reconciliation: the runner's last, or that which a person
+// asked for on these pages. It returns nil if neither is known.
+func (s *Server) compared(a Account, shown Made[verbs.AccountView]) *comparison {
+	var newest *comparison
 	if shown.problem() == "" {
-		v.Compared = &shown.Value.Reconciled
+		newest = &shown.Value.Reconciled
 	}
-	return v
+	asked, _ := peek[proof](s.figures, checkName("reconcile", a.AccountName()))
+	x := asked.Value.Reconciled
+	if x == nil || newest != nil && !x.At.After(newest.At) {
+		return newest
+	}
+	newest = &comparison{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), ProviderCents: &x.Wallet.ProviderCents}
+	if x.OK != nil {
+		newest.DifferenceCents = new(x.DifferenceCents())
+	}
+	return newest
 }
 
 // BooksLevel returns the colour of the books. It is green only if nothing was booked since

@@ -101,12 +101,13 @@ func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
 // figureOf returns the figure of a name, computed by make. The value is at most fresh old,
 // unless computing it takes more than a hundredth of that time. An older value is returned
-// while a new one is computed. Without a value, or with fresh 0, it waits briefly.
+// while a new one is computed. Without a value, or with fresh 0, it waits briefly. With
+// fresh under 0 it computes a new one at once, and waits briefly, too.
 func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
 	f.mu.Lock()
 	first := one.at.IsZero() && one.err == nil
-	wanted, made, within := fresh == 0 || first, one.made, figureWait
+	wanted, made, within := fresh <= 0 || first, one.made, figureWait
 	if fresh == 0 && first {
 		within = max(figureWait, answerWait-f.clock().Sub(one.since))
 	}

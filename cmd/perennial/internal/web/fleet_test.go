@@ -259,12 +259,12 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		wants(t, h.settled("/a/main/proxy?id="+id), want)
 	}
 	wants(t, h.settled("/a/main/proxy?id=px_paid"), "4.50 USD", "0.15 USD", "2026-12-21 20:00:00 UTC") // in all, a day, and the expiry that it paid for
-	status.Paused = &ledger.SchedulePause{By: "bob", Reason: "holidays"}
-	h.main.answer["sweeps"] = []schedules.Status{status}
-	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while its schedule is paused, by bob: holidays.")
-	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}}
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by ada: the provider is being moved"})
+		return tx.Append(fact.SchedulePaused{Schedule: "keep", By: "bob", Reason: "holidays"})
+	}))
+	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while its schedule is paused, by bob: holidays.")
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.ScheduleResumed{Schedule: "keep", By: "bob", Reason: "back"}, fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by ada: the provider is being moved"})
 	}))
 	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while nothing is sent: the account is paused: by ada: the provider is being moved")
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {

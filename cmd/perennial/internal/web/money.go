@@ -123,7 +123,11 @@ func (s *Server) money(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v := moneyView{booksView: booksOf(p.WithUnbooked(), s.glance(ctx, q.account), askNow(ctx, s, q.account, verbs.Show)), Month: s.Clock().UTC().Format(monthForm)}
+	v := moneyView{Month: s.Clock().UTC().Format(monthForm)}
+	if v.booksView, err = s.books(ctx, q.account, p.WithUnbooked()); err != nil {
+		s.broken(q, err)
+		return
+	}
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	if v.entriesView, err = entries(ctx, q.account, q.URL.Query().Get("kind"), before); err != nil {
 		s.broken(q, err)
@@ -296,6 +300,7 @@ func (s *Server) prove(q accountRequest) {
 		},
 		"reconcile": func(ctx context.Context) (proof, error) {
 			found, err := ask(ctx, q.account, verbs.Reconcile, struct{}{})
+			s.figures.expire(name) // the runner's answers are of before
 			return proof{Reconciled: &found}, err
 		},
 	}[what]

@@ -172,14 +172,16 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 		card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
 	}
 	s.fillFleet(ctx, a, card)
-	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
+	n, err := s.needs(ctx, a)
+	keep(err)
+	card.Schedules, card.NoRunner, card.Asked = n.Schedules, n.NoRunner, n.Asked
+	card.booksView, err = s.books(ctx, a, p.WithUnbooked())
+	keep(err)
 	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
-	card.Asked = glance.Pending()
-	card.booksView = booksOf(p.WithUnbooked(), glance, shown)
-	if glance.problem() == "" {
-		card.Needs, card.ConfigChanged = &glance.Value.Needs, glance.Value.ConfigChanged
+	if n.Known {
+		card.Needs, card.ConfigChanged = &n.Needs, glance.Value.ConfigChanged
 	}
-	card.List, err = s.needs(ctx, a)
+	card.List, err = s.attentionList(ctx, a)
 	keep(err)
 	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // 0: an older runner without this value
 		card.Provider = &shown.Value.Provider

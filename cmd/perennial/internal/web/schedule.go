@@ -23,8 +23,12 @@ type schedulesView struct {
 }
 
 func (s *Server) schedules(q accountRequest) {
-	var v schedulesView
-	v.Rows, v.NoRunner = s.sweeps(q.Context(), q.account)
+	n, err := s.needs(q.Context(), q.account)
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	v := schedulesView{Rows: n.Schedules, NoRunner: n.NoRunner}
 	s.show(q, "schedules", "Schedules", v)
 }
 

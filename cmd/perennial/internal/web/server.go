@@ -48,6 +48,8 @@ type Account interface {
 type Letters interface {
 	// Letters yields the dead letters after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
+	// CountLetters returns how many dead letters there are.
+	CountLetters(ctx context.Context) (int64, error)
 	// Letter returns one dead letter, or ErrNoLetter.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
 	// Requeue publishes a corrected command in place of a dead letter, in a person's name.
