@@ -185,11 +185,11 @@ func TestTheHeadlineIsOfTheNewestComparison(t *testing.T) {
 func TestAChangeSaysWhatItChanged(t *testing.T) {
 	none, one, due, cents := 0, 1, 4, int64(496880)
 	for want, x := range map[string]changeAnswer{
-		"":                               {Changed: &one},
-		"4 due, 2 renewals published.":   {Due: &due, State: "finished", Included: make([]json.RawMessage, 2)},
-		"4 due. The plan needs approval": {Due: &due, State: "held"},
-		"The wallet has 4,968.80 USD.":   {Changed: &one, Currency: "USD", WalletCents: &cents},
-		"it was paused already":          {Changed: &one, Warning: "it was paused already"},
+		"":                                    {Changed: &one},
+		"4 due, 2 renewals published.":        {Due: &due, State: "finished", Included: make([]json.RawMessage, 2)},
+		"4 due. The plan needs approval":      {Due: &due, State: "held"},
+		"The ledger balance is 4,968.80 USD.": {Changed: &one, Currency: "USD", WalletCents: &cents},
+		"it was paused already":               {Changed: &one, Warning: "it was paused already"},
 	} {
 		if said, err := x.said(); err != nil || !strings.HasPrefix(said, want) || want == "" && said != "" {
 			t.Errorf("%q, %v, want %q", said, err, want)

@@ -302,7 +302,7 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	h.main.answer["approve"] = verbs.Changed{Changed: 1}
 	_, raw, _ := h.get("/a/main/schedule?id=keep")
 	_, done := h.post(h.client, "/a/main/change/approve", h.server.URL, map[string]string{"form": formOf(t, raw), "id": "9f86d081", "reason": "checked"})
-	wants(t, done, "Done: approve a plan (9f86d081).", "3 renewals published, about at least 7.00 USD (1 of unknown price).")
+	wants(t, done, "Done: the plan was approved (9f86d081).", "3 renewals published, about at least 7.00 USD (1 of unknown price).")
 }
 
 // TestAPlanSaysPricesAndWhatChanged since the last one.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -120,7 +121,7 @@ func TestWebhooksAreLookedAfter(t *testing.T) {
 	wants(t, page, "crm retrying https://crm.example 40 2 now", "&lt;script&gt;")
 	fields := map[string]string{"form": formOf(t, page), "id": "crm", "back": "/a/main/webhooks"}
 	_, page = h.post(h.client, "/a/main/change/webhook-test", h.server.URL, fields)
-	wants(t, page, "Done: send a test event (crm). 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
+	wants(t, page, "Done: a test event was sent (crm). 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
 	fields["reason"] = "the customer lost them"
 	for from, want := range map[string]string{"42": "a replay only goes back", "yesterday": "say from where on", "": "say from where on", "0": "say from where on", "41": "--from-seq 41 --by ada --reason"} {
 		fields["from"] = from
@@ -260,7 +261,7 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	h.main.answer["evidence"], h.main.unlikely = evidenceOfR1(), "5999.99 USD would be booked as charged for r1/0001, and 8.40 USD is expected. An amount"
 	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "r1/0001", "answer": "charged", "amount": "5999.99", "back": "/a/main/operation?id=r1%2F0001"}
 	code, page := h.post(h.client, "/a/main/change/resolve", h.server.URL, fields)
-	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5,999.99 USD Expected 8.40 USD Wallet now 5,000.00 USD Wallet after -999.99 USD", "Reason: the invoice", "Book 5,999.99 USD")
+	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5,999.99 USD Expected 8.40 USD Ledger balance now 5,000.00 USD Ledger balance after -999.99 USD", "Reason: the invoice", "Book 5,999.99 USD")
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}
@@ -289,7 +290,7 @@ func TestAnUnlikelyCorrectionIsASecondStep(t *testing.T) {
 	h.main.unlikely = "42.00 USD would be booked as charged for px_1, 42.00 USD in all, and 4.20 USD was taken back. An amount"
 	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "9", "kind": "charge", "amount": "42", "line": "px_1", "back": "/a/main/operation?id=r1%2F0001"}
 	code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
-	wants(t, page, "and 4.20 USD was taken back. Check it before you confirm.", "Would be booked 42.00 USD Wallet now 5,000.00 USD Wallet after 4,958.00 USD", "Book 42.00 USD")
+	wants(t, page, "and 4.20 USD was taken back. Check it before you confirm.", "Would be booked 42.00 USD Ledger balance now 5,000.00 USD Ledger balance after 4,958.00 USD", "Book 42.00 USD")
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}
@@ -343,10 +344,52 @@ func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
 		return tx.Append(fact.OperationResolved{Ref: fact.Ref{CommandID: "r1", OperationID: "r1/0001"}, By: "ada", Reason: "the invoice", Outcome: "charged", ChargedCents: 840, DurationDays: 30})
 	}))
 	page = h.settled("/a/main/operation?id=r1")
-	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Correct this answer", `/a/main/change/correct`, `name="kind" value="refund"`)
+	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Take the charge back", `/a/main/change/correct`, `name="kind" value="refund"`)
 	if strings.Contains(page, "Resolve the review") {
 		t.Error("a review that is resolved can be resolved again")
 	}
+}
+
+// TestACorrectionCanBeTakenBack: the page offers the way back with the amount filled in, and
+// says the way out where an amount is wrong.
+func TestACorrectionCanBeTakenBack(t *testing.T) {
+	h := newRig(t)
+	ref := fact.Ref{CommandID: "r1", OperationID: "r1/0001"}
+	var answer int64
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		if err := tx.Append(fact.OperationResolved{Ref: ref, By: "ada", Reason: "the invoice", Outcome: "charged", ChargedCents: 900, DurationDays: 30}); err != nil {
+			return err
+		}
+		answer = tx.LastSeq()
+		return tx.Append(fact.LedgerRecorded{Ref: ref, ProxyID: "px_1", Movement: "refund", AmountCents: 900, By: "ada", Reason: "wrong", Corrects: answer})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	page := h.settled("/a/main/operation?id=r1")
+	wants(t, page, "<summary>Charge it again</summary>", `name="kind" value="charge"`, `value="9.00"`, "9.00 USD was taken back", "Corrected since: 0.00 USD in all.")
+	if strings.Contains(page, "Take the charge back") {
+		t.Error("nothing is left to take back")
+	}
+	fields := map[string]string{"form": formOf(t, page), "id": strconv.FormatInt(answer, 10), "operation": "r1/0001", "kind": "charge", "reason": "it was charged"}
+	for amount, way := range map[string]string{"": "enter the amount that the provider charged", "-9.00": "To take a charge back, use “Take the charge back”"} {
+		fields["amount"] = amount
+		code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
+		if code != http.StatusUnprocessableEntity || len(h.main.requests()) > 0 {
+			t.Errorf("%q: %d, %v", amount, code, h.main.requests())
+		}
+		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Charge it again</summary>")
+	}
+	h.main.answer["record"] = map[string]any{"changed": 1}
+	fields["amount"] = "9.00"
+	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
+	wants(t, page, "Done: the answer was corrected (r1/0001).")
+	asked := h.main.requests()
+	if q := asked[len(asked)-1].question; q["kind"] != "charge" || q["cents"] != 900.0 || q["corrects_seq"] != float64(answer) {
+		t.Errorf("%v", q)
+	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Ref: ref, ProxyID: "px_1", Movement: "charge", AmountCents: 900, By: "ada", Reason: "right", Corrects: answer})
+	}))
+	wants(t, h.settled("/a/main/operation?id=r1"), "<summary>Take the charge back</summary>", "all of it, 9.00 USD", "<summary>Book what was charged</summary>")
 }
 
 // TestAPersonWhoIsSureConfirmsTheAnswer: the runner has the guard, and the pages hand on
