@@ -385,13 +385,11 @@ func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e i
 		defer cancel()
 		return ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: o.ID})
 	})
-	switch {
-	case asked.Known():
+	if asked.Known() {
 		return asked.Value, false, nil
-	case asked.Err != "":
+	}
+	if asked.Err != "" {
 		e.Notes = append(e.Notes, "No runner answered: this is what the ledger alone knows.")
-	default:
-		e.Notes = append(e.Notes, "The provider is being asked; this is what the ledger alone knows.")
 	}
 	return e, asked.Pending(), nil
 }

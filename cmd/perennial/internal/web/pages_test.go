@@ -467,3 +467,46 @@ func TestAnOpenPageHearsOfAChange(t *testing.T) {
 		heard("changed")
 	}
 }
+
+// rendered is a page of data, without a server.
+func rendered(t *testing.T, page string, data any) string {
+	t.Helper()
+	var out bytes.Buffer
+	check(t, pages()[page].ExecuteTemplate(&out, "layout", view{Account: "main", Now: noon, CanAct: true, Data: data}))
+	return out.String()
+}
+
+// TestAnEmptyListSaysHowItIsFilled: the pages place no orders and add no schedules.
+func TestAnEmptyListSaysHowItIsFilled(t *testing.T) {
+	order := "perennial order off_us_dallas=5 --days 30 --max 15.00 --account main"
+	wants(t, rendered(t, "operations", &operationsView{}), "No operations yet.", order)
+	wants(t, rendered(t, "proxies", &proxiesView{}), "No proxies.", order)
+	for page, data := range map[string]any{"schedules": schedulesView{}, "overview": accountCard{Name: "main"}} {
+		wants(t, rendered(t, page, data), "No schedule is configured: nothing is renewed automatically.", "<code>schedules</code>", "docs/schedules.md")
+	}
+}
+
+// TestARefusedCommandSaysWhatToDo.
+func TestARefusedCommandSaysWhatToDo(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.CommandRejected{Ref: fact.Ref{CommandID: "bad 1"}, Code: fact.RejectedInvalid, Reason: "field itemz is not known", ContentHash: "00"})
+	}))
+	wants(t, h.settled("/a/main/operation?id=bad%201"), "field itemz is not known", "Publish the corrected command under the same id, which is still free; or leave it: nothing was carried out, and it leaves this list after 24 h.",
+		"perennial order off_us_dallas=5 --days 30 --id &#39;bad 1&#39; --account main")
+}
+
+// TestAReviewOffersNoAnswerWhileTheProviderIsAsked.
+func TestAReviewOffersNoAnswerWhileTheProviderIsAsked(t *testing.T) {
+	v := &operationView{Evidence: evidenceOfR1(), Choices: []choice{{Charges: true, Expected: fact.Known(840)}}, asking: true}
+	page := rendered(t, "operation", v)
+	wants(t, page, "The provider is being asked.")
+	for _, early := range []string{"Likely charged", "Undecided", `name="amount"`, "It charged"} {
+		if strings.Contains(page, early) {
+			t.Errorf("%q while the provider is asked", early)
+		}
+	}
+	v.asking = false
+	wants(t, rendered(t, "operation", v), "Likely charged", "It charged 8.40 USD")
+}

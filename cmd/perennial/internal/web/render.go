@@ -76,6 +76,7 @@ var functions = template.FuncMap{
 		return relative(*at, now)
 	},
 	"lag":        lag,
+	"shell":      func(word string) string { return shell([]string{word}) },
 	"reviewkey":  reviewKey,
 	"lastday":    func(end time.Time) string { return end.Add(-time.Nanosecond).Format(time.DateOnly) },
 	"dayOfMonth": dayOfMonth,
