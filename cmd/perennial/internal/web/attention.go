@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -78,7 +79,7 @@ func (s *Server) attentionList(ctx context.Context, a Account) (v attentionView,
 	v.addRefused(name, n)
 	for _, one := range n.Schedules {
 		if one.Plan != "" {
-			v.Needs = append(v.Needs, need{"held", "Approval", one.Schedule, planText(ctx, a, one.Schedule, v.Currency), "Review plan", to(name, "schedule", "id", one.Schedule)})
+			v.Needs = append(v.Needs, need{"held", "Approval", one.Schedule, planText(ctx, a, one.Plan), "Review plan", to(name, "schedule", "id", one.Schedule)})
 		}
 	}
 	for _, p := range n.Parts() {
@@ -90,17 +91,13 @@ func (s *Server) attentionList(ctx context.Context, a Account) (v attentionView,
 	return v, nil
 }
 
-// planText describes what a schedule's last plan renews, and its price.
-func planText(ctx context.Context, a Account, schedule, currency string) string {
-	last, err := a.Ledger().LastSlot(ctx, schedule)
-	if err != nil {
+// planText describes what a plan that needs approval renews, and its price.
+func planText(ctx context.Context, a Account, plan string) string {
+	v, err := approvalOf(ctx, a.Ledger(), plan)
+	if err != nil || v == nil {
 		return "The plan needs approval."
 	}
-	due, cost, err := a.Ledger().PlannedSums(ctx, last)
-	if err != nil {
-		return "The plan needs approval."
-	}
-	return fmt.Sprintf("The plan needs approval: %s, %s due.", cost.Text(currency), english.Plural(int(due), "proxy", "proxies"))
+	return strings.Join(append([]string{"The plan needs approval: " + v.Text() + "."}, v.Notes...), " ")
 }
 
 // pageOf returns the address of the page for one kind of need.

@@ -31,7 +31,7 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 	h.main.answer["summary"] = verbs.Summary{Needs: verbs.Needs{Total: 1, Uncovered: &one}}
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
-			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080},
+			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1","px_3","px_4"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 3, EstimateCents: 1080}}},
 			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval, Reason: "over the limit"},
 			fact.AccountPaused{Scope: "account", Cause: "person", Detail: "maintenance"})
 	}))
@@ -54,7 +54,7 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 		}
 	}
 	page := h.settled("/a/main/attention")
-	wants(t, page, `href="/a/main/operation?id=r1%2F0001#review">Resolve`, "at an unknown price", `href="/a/main/schedule?id=keep">Review plan`, "The plan needs approval: 10.80 USD, 3 proxies due.",
+	wants(t, page, `href="/a/main/operation?id=r1%2F0001#review">Resolve`, "at an unknown price", `href="/a/main/schedule?id=keep">Review plan`, "The plan needs approval: 10.80 USD for 3 proxies.",
 		`href="/a/main/dead">Open`, `href="/a/main/proxies?uncovered=1">Open`, "maintenance", "Resume the account")
 	if strings.Count(page, "<li>") != 6 {
 		t.Errorf("not one entry for each:\n%s", page)

@@ -130,7 +130,7 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 		}
 	}
 	_, page, _ := h.get("/a/main/operations")
-	wants(t, page, `<a href="?state=held">held 1</a>`, `<a href="?state=review">review 1</a>`, "all 5", "completed 2", "delivered 1", "renew 1 proxy for 30 days", "buy 5 × off_us_dallas")
+	wants(t, page, `<a href="?state=held">on hold 1</a>`, `<a href="?state=review">review 1</a>`, "all 5", "completed 2", "delivered 1", "renew 1 proxy for 30 days", "buy 5 × off_us_dallas")
 	_, page, _ = h.get("/a/main/operations?label=team%3Dshop&before=none")
 	wants(t, page, `<a href="?label=team%3Dshop&amp;state=review">review</a>`) // how many of them have the label is not counted
 	for _, wrong := range []string{"from=yesterday", "label=shop"} {

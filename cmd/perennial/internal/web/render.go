@@ -76,6 +76,8 @@ var functions = template.FuncMap{
 		return relative(*at, now)
 	},
 	"lag":        lag,
+	"stateName":  stateName,
+	"cost":       costText,
 	"shell":      func(word string) string { return shell([]string{word}) },
 	"reviewkey":  reviewKey,
 	"lastday":    func(end time.Time) string { return end.Add(-time.Nanosecond).Format(time.DateOnly) },
@@ -170,6 +172,14 @@ func to(account, page string, query ...string) string {
 
 // field formats an internal name for people.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
+
+// stateName formats a state for people.
+func stateName(state any) string {
+	if text := fmt.Sprint(state); text != string(fact.StateHeld) {
+		return field(text)
+	}
+	return "on hold"
+}
 
 // short shortens a long id in the middle. The title has it in full. Sentences stay whole.
 func short(id string) string {
