@@ -1,6 +1,8 @@
 package web
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -148,6 +150,34 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 		if code != http.StatusSeeOther || !strings.Contains(header.Get("Location"), want) {
 			t.Errorf("%s leads to %d %s", query, code, header.Get("Location"))
 		}
+	}
+}
+
+// TestASearchCountsItsMatches: a command and its operation are one row, and the next page
+// has the rest.
+func TestASearchCountsItsMatches(t *testing.T) {
+	h := newRig(t)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		for i := range tracedShown + 3 {
+			id := fmt.Sprintf("crash-%d", i)
+			if err := tx.Append(fact.CommandAccepted{Ref: fact.Ref{CommandID: id}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+				Operations: []fact.Planned{{OperationID: id + "/0001", Chunk: "1", Generation: 1, Key: "key-" + id, ProxyIDs: []string{"px_of_" + id}}}},
+				fact.OperationSending{Ref: fact.Ref{CommandID: id, OperationID: id + "/0001"}, Attempt: 1, Key: "key-" + id, Body: "{}", SentAt: noon}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	page := h.settled("/a/main/operations?q=crash-")
+	wants(t, page, "23 matches, 1 to 20 shown", `<a href="?q=crash-&amp;skip=20" rel="next">More</a>`, "renew 1 proxy for 30 days", "crash-22/0001")
+	if strings.Contains(page, ">crash-22</a>") || strings.Count(page, "/0001</a>") != tracedShown {
+		t.Errorf("a command and its operation are two rows:\n%s", page)
+	}
+	page = h.settled("/a/main/operations?q=crash-&skip=20")
+	wants(t, page, "23 matches, 21 to 23 shown", "crash-0/0001")
+	if strings.Contains(page, ">More<") {
+		t.Error("there is a page after the last one")
 	}
 }
 
