@@ -108,6 +108,29 @@ func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 		`<a href="/a/main/proxies?due=2026-11-23">2026-11-23</a>`, `data-value="1000"`, "Provider ok since", "1 × 429", "p50 40 ms", `class="card bad" aria-labelledby="card-cost"`)
 }
 
+// TestTheCostNamesWhatAPausedScheduleDoesNotRenew.
+func TestTheCostNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wallet, paused := int64(9000), []schedules.ForecastPaused{{Schedule: "keep-jp", Renewals: 3, ChargeCents: fact.Known(1260)}}
+	h.main.answer["forecast"] = schedules.Forecast{Schedules: []string{"keep-jp"}, Currency: "USD", WalletCents: &wallet, ChargeCents: fact.Known(2520), Days: []schedules.ForecastDay{
+		{Day: "2026-11-21", Renewals: 3, ChargeCents: fact.Known(1260), Paused: paused}, {}, {}, {}, {}, {}, {}, {Day: "2026-11-28", Renewals: 3, ChargeCents: fact.Known(1260), Paused: paused},
+	}}
+	wants(t, h.settled("/a/main/overview"), "next 7 days 12.60 USD of it 12.60 USD by the paused schedule keep-jp next 8 days 25.20 USD of it 25.20 USD by the paused schedule keep-jp")
+}
+
+// TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew.
+func TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
+	h := newRig(t)
+	h.stock(map[string]int{"px_a": 24 * 20})
+	h.renewed("paid", "px_a", 450, noon)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SchedulePaused{Schedule: "keep", By: "bob", Reason: "holidays"})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wants(t, h.settled("/a/main/calendar?month=2026-12"), "4.50 USD , of it 4.50 USD by the paused schedule keep")
+}
+
 // A price that is not known, and a fleet that was not listed, are never shown as none.
 func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
 	h := newRig(t)
@@ -206,6 +229,9 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	page := h.settled("/a/main/calendar?month=2026-12")
 	wants(t, page, "3 expire", "9.00 USD", "1 not scheduled", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
 		`href="/a/main/calendar?month=2026-11"`, `href="/a/main/calendar?month=2027-01"`)
+	if strings.Contains(page, "of it") {
+		t.Error("a schedule that runs is called paused")
+	}
 	day := h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")
 	if got := lists(day); strings.Join(got, " ") != "px_a px_b" {
 		t.Errorf("the day lists %v", got)

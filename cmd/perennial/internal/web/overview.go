@@ -31,7 +31,9 @@ type accountCard struct {
 	Runway        time.Duration // at the measured spending rate; 0: nothing was spent
 	Forecast      Made[schedules.Forecast]
 	Week          fact.Sum // forecast cost of the first seven days
-	Lasts         int      // days that the wallet pays for in the forecast; -1: all
+	PausedWeek    pausedShares
+	PausedMonth   pausedShares
+	Lasts         int // days that the wallet pays for in the forecast; -1: all
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
 	Needs         *verbs.Needs // nil: the runner gives none
@@ -196,7 +198,9 @@ func (s *Server) fillFleet(ctx context.Context, a Account, card *accountCard) {
 	for n, d := range card.Forecast.Value.Days {
 		if n < 7 {
 			card.Week = card.Week.Join(d.Charge())
+			card.PausedWeek = card.PausedWeek.addDay(d)
 		}
+		card.PausedMonth = card.PausedMonth.addDay(d)
 		if d.Day == card.Forecast.Value.RunsOutOn {
 			card.Lasts = n
 		}
