@@ -33,7 +33,7 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 		return tx.Append(
 			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1","px_3","px_4"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 3, EstimateCents: 1080}}},
 			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval, Reason: "over the limit"},
-			fact.AccountPaused{Scope: "account", Cause: "person", Detail: "maintenance"})
+			fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by root: maintenance"})
 	}))
 	h.main.paused = "paused (account, person): maintenance"
 	for _, path := range paths {
@@ -49,13 +49,19 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 		if !strings.Contains(page, `</span>6<span class="heard"> need you`) || strings.Count(page, `aria-current="page"`) != 1 {
 			t.Errorf("%s does not say that 6 need a person, or where it is", path)
 		}
-		if strings.Count(page, h.main.paused) != 1 {
+		if strings.Count(page, "main · paused by root since 12:00 UTC: maintenance") != 1 || strings.Contains(page, "(account, person)") || strings.Contains(page, "main · active") {
 			t.Errorf("%s does not say once that the account is paused", path)
 		}
 	}
 	page := h.settled("/a/main/attention")
 	wants(t, page, `href="/a/main/operation?id=r1%2F0001#review">Resolve`, "at an unknown price", `href="/a/main/schedule?id=keep">Review plan`, "The plan needs approval: 10.80 USD for 3 proxies.",
 		`href="/a/main/dead">Open`, `href="/a/main/proxies?uncovered=1">Open`, "maintenance", "Resume the account")
+	if strings.Contains(page, "Attention</a> has") {
+		t.Error("the page of attention leads to itself")
+	}
+	_, page, _ = h.get("/a/main/overview")
+	wants(t, page, `<a href="/a/main/attention#paused">Attention</a> has the button to resume it.`)
+	page = h.settled("/a/main/attention")
 	if strings.Count(page, "<li>") != 6 {
 		t.Errorf("not one entry for each:\n%s", page)
 	}
@@ -89,6 +95,34 @@ func TestBadgeCardAndListCountTheSame(t *testing.T) {
 	if list := strings.Count(page, `<li><span class="state warn">`) + strings.Count(page, `<li><span class="state bad">`); list != 4 || !strings.Contains(page, `attention">4</a>`) {
 		t.Errorf("the card has another number than the list of %d:\n%s", list, page)
 	}
+}
+
+// TestANextRunOfAPausedAccountSaysThatNothingIsSent, and two reasons are told apart.
+func TestANextRunOfAPausedAccountSaysThatNothingIsSent(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	next, due := noon.Add(time.Minute), int64(2)
+	one := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", NextSlot: &next, Result: &ledger.SlotResult{Outcome: ledger.OutcomeDeclined, Due: &due, Reason: "by root: too early"}}
+	h.main.answer["sweeps"] = []schedules.Status{one}
+	const nothing = "nothing is sent while the account is paused"
+	paths := []string{"/a/main/overview", "/a/main/schedules", "/a/main/schedule?id=keep"}
+	for _, path := range paths {
+		page := h.settled(path)
+		if wants(t, page, "in 1 minute", "declined by root: too early"); strings.Contains(page, nothing) {
+			t.Errorf("%s: nothing is paused", path)
+		}
+	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by root: maintenance"})
+	}))
+	for _, path := range paths {
+		wants(t, h.settled(path), nothing)
+	}
+	until := noon.Add(time.Hour)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SchedulePaused{Schedule: "keep", Until: &until, By: "root", Reason: "not now"})
+	}))
+	wants(t, h.settled("/a/main/schedules"), "Paused by root: not now Last run: declined by root: too early")
 }
 
 // TestTheAccountIsPausedOnThePageOfAttention, by an operator alone.

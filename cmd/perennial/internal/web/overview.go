@@ -28,6 +28,8 @@ type accountCard struct {
 	Name          string
 	Role          string
 	Problems      []Check
+	Paused        string        // what is paused and why; "" for nothing
+	NothingSent   bool          // renewals are paused
 	Runway        time.Duration // at the measured spending rate; 0: nothing was spent
 	Forecast      Made[schedules.Forecast]
 	Week          fact.Sum // forecast cost of the first seven days
@@ -176,6 +178,10 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 	s.fillFleet(ctx, a, card)
 	n, err := s.needs(ctx, a)
 	keep(err)
+	card.Paused, card.NothingSent = pausesText(n.Pauses, now), sendsNoRenewals(n.Pauses)
+	if card.Paused != "" {
+		card.Problems = slices.DeleteFunc(card.Problems, func(c Check) bool { return c.Name == "paused" })
+	}
 	card.Schedules, card.NoRunner, card.Asked = n.Schedules, n.NoRunner, n.Asked
 	card.booksView, err = s.books(ctx, a, p.WithUnbooked())
 	keep(err)

@@ -53,8 +53,8 @@ var functions = template.FuncMap{
 	},
 	"reconciled": ReconciledText,
 	"short":      short,
-	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
-		return scheduleRows{account, rows, now}
+	"schedulesOf": func(account string, rows []schedules.Status, nothingSent bool, now time.Time) scheduleRows {
+		return scheduleRows{account, rows, nothingSent, now}
 	},
 	"booksOf":   func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
 	"exportsOf": func(account, month string) exportLinks { return exportLinks{account, month} },
@@ -77,6 +77,7 @@ var functions = template.FuncMap{
 	},
 	"lag":        lag,
 	"stateName":  stateName,
+	"pause":      pauseText,
 	"cost":       costText,
 	"shell":      func(word string) string { return shell([]string{word}) },
 	"reviewkey":  reviewKey,
@@ -191,9 +192,10 @@ func short(id string) string {
 
 // scheduleRows is a list of schedules on a page.
 type scheduleRows struct {
-	Account string
-	Rows    []schedules.Status
-	Now     time.Time
+	Account     string
+	Rows        []schedules.Status
+	NothingSent bool // renewals are paused
+	Now         time.Time
 }
 
 // exportLinks links to the files of an account's month.

@@ -20,8 +20,9 @@ import (
 
 // schedulesView is the list of schedules.
 type schedulesView struct {
-	Rows     []schedules.Status
-	NoRunner string
+	Rows        []schedules.Status
+	NoRunner    string
+	NothingSent bool // renewals are paused
 }
 
 func (s *Server) schedules(q accountRequest) {
@@ -30,7 +31,7 @@ func (s *Server) schedules(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v := schedulesView{Rows: n.Schedules, NoRunner: n.NoRunner}
+	v := schedulesView{Rows: n.Schedules, NoRunner: n.NoRunner, NothingSent: sendsNoRenewals(n.Pauses)}
 	s.show(q, "schedules", "Schedules", v)
 }
 
@@ -47,6 +48,8 @@ type scheduleView struct {
 	Plan     Made[plans.Plan]
 	Change   *planChange
 	Skipped  *skippedView
+
+	NothingSent bool // renewals are paused
 }
 
 // skippedView lists the proxies that the last run skipped and that are still due.
@@ -99,7 +102,12 @@ func (s *Server) schedule(q accountRequest) {
 			v.Status = schedules.Status{Schedule: name, Account: one.Account, Cron: one.Cron, Timezone: one.Timezone, Problem: "not known, because the runner that has the account does not say it: " + problem}
 		}
 	}
-	var err error
+	n, err := s.needs(ctx, q.account)
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	v.NothingSent = sendsNoRenewals(n.Pauses)
 	if v.Currency, err = q.account.Ledger().Currency(ctx); err == nil {
 		v.Runs, err = schedules.Runs(ctx, q.account.Ledger(), v.Schedule, slotsShown)
 	}

@@ -283,9 +283,9 @@ func (s *Server) showAs(q accountRequest, name, title string, code int, data any
 		if v.Standby && !c.OK && strings.HasPrefix(c.Name, "nats") {
 			v.Alone = c.Detail
 		}
-		if c.Name == "paused" && !c.OK && v.Section != "overview" { // the overview shows every problem
-			v.Paused = "The account is " + c.Detail
-		}
+	}
+	if n, err := s.needs(q.Context(), q.account); err == nil && name != "attention" { // that page lists the pauses
+		v.Paused = pausesText(n.Pauses, v.Now)
 	}
 	if waits, ok := data.(interface{ Pending() bool }); ok {
 		v.Pending = waits.Pending()
