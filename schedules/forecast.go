@@ -160,11 +160,7 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	if err != nil {
 		return err
 	}
-	o.paused = ""
-	switch paused, err := s.Ledger.SchedulePaused(ctx, r.Name); {
-	case err == nil && paused.Until == nil:
-		o.paused = r.Name
-	case err != nil && !errors.Is(err, ledger.ErrNotFound):
+	if o.paused, err = s.pausedForGood(ctx, r.Name); err != nil {
 		return err
 	}
 	fits := r.Match.Filter(lists)
@@ -206,6 +202,15 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	return nil
 }
 
+// pausedForGood returns a schedule's name if it is paused without an end, else "".
+func (s *forecaster) pausedForGood(ctx context.Context, schedule string) (string, error) {
+	paused, err := s.Ledger.SchedulePaused(ctx, schedule)
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && paused.Until != nil {
+		return "", nil
+	}
+	return schedule, err
+}
+
 // renewals adds every renewal of one proxy within the forecast.
 func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price) {
 	for {
@@ -242,16 +247,16 @@ func (o *outlook) renewal(at time.Time, cost plans.Price) {
 	}
 	o.spent[n] += cost.Cents.Or(0)
 	if o.paused != "" {
-		o.f.Days[n].addPaused(o.paused, cost.Cents)
+		o.addPaused(&o.f.Days[n], cost.Cents)
 	}
 	o.sweeps[len(o.sweeps)-1].add(at, cost.Cents)
 }
 
-// addPaused adds a renewal of a paused schedule.
-func (d *ForecastDay) addPaused(schedule string, cents fact.Cents) {
+// addPaused adds a renewal of the current schedule, which is paused, to a day.
+func (o *outlook) addPaused(d *ForecastDay, cents fact.Cents) {
 	last := len(d.Paused) - 1 // one schedule is foreseen after the other
-	if last < 0 || d.Paused[last].Schedule != schedule {
-		d.Paused = append(d.Paused, ForecastPaused{Schedule: schedule})
+	if last < 0 || d.Paused[last].Schedule != o.paused {
+		d.Paused = append(d.Paused, ForecastPaused{Schedule: o.paused})
 		last++
 	}
 	p := &d.Paused[last]

@@ -215,6 +215,19 @@ func TestTheHeadlineIsOfTheNewestComparison(t *testing.T) {
 	wants(t, h.settled("/a/main/money"), ">Changed since the check</h2>")
 }
 
+// TestTheProvidersWalletIsKnownAfterAStart: as it was read last, with its age.
+func TestTheProvidersWalletIsKnownAfterAStart(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	h.main.answer["show"] = verbs.AccountView{}
+	wants(t, h.settled("/a/main/overview"), "Provider's wallet not read yet")
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerReconciled{ProviderCents: 499_000, WalletCents: 500_000})
+	}))
+	h.wait(2 * time.Hour)
+	wants(t, h.settled("/a/main/overview"), "Provider's wallet, 2 hours ago 4,990.00 USD")
+}
+
 // TestAChangeSaysWhatItChanged: and that it changed nothing.
 func TestAChangeSaysWhatItChanged(t *testing.T) {
 	none, one, due, cents := 0, 1, 4, int64(496880)

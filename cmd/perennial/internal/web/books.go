@@ -19,6 +19,30 @@ type booksView struct {
 	Changed  bool        // money was booked since the last reconciliation
 	Differed bool        // the last reconciliation found a difference, also in an earlier run
 	Agreed   bool        // the last reconciliation found no difference
+	LastRead *walletRead // of the provider's wallet; nil: it was never read
+}
+
+// walletRead is the provider's wallet as it was read last.
+type walletRead struct {
+	At    time.Time
+	Cents int64
+}
+
+// lastRead returns the provider's wallet of the newest reconciliation or, before the first
+// one of this run, of the last agreement in the ledger. It returns nil if there is none.
+func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walletRead, error) {
+	if newest != nil && newest.ProviderCents != nil {
+		return &walletRead{newest.At, *newest.ProviderCents}, nil
+	}
+	seq, _, err := l.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last, _, err := l.ReconciledAround(ctx, seq+1)
+	if last == nil {
+		return nil, err
+	}
+	return &walletRead{last.At, last.ProviderCents}, err
 }
 
 // comparison is a reconciliation of the books with the provider.
@@ -29,6 +53,10 @@ func (s *Server) books(ctx context.Context, a Account, b ledger.Balance) (booksV
 	v := booksView{Balance: b}
 	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
 	v.Compared = s.compared(a, shown)
+	var err error
+	if v.LastRead, err = lastRead(ctx, a.Ledger(), v.Compared); err != nil {
+		return v, err
+	}
 	var at time.Time
 	if glance.problem() == "" {
 		books := glance.Value.Books

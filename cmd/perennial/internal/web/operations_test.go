@@ -87,7 +87,7 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 		}
 	}
 	_, page, _ = h.get("/a/main/operation?id=second")
-	for _, want := range []string{"attempt 1, HTTP 502", "outcome unknown", "the connection was reset", "Decided: not before", "attempt 2, 7 bytes", `id=first%2F0001" title="first/0001">first/0001</a></td><td></td>`} {
+	for _, want := range []string{"attempt 1, HTTP 502", "outcome unknown", "the connection was reset", "Next step not before", "attempt 2, 7 bytes", `id=first%2F0001" title="first/0001">first/0001</a></td><td></td>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
