@@ -101,7 +101,11 @@ func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (F
 	}
 	o := newOutlook(s.providerNow().In(zone), days)
 	for _, r := range runners {
-		if err := s.foresee(ctx, r, o); err != nil {
+		var err error
+		if o.paused, err = s.pausedForGood(ctx, r.Name); err == nil {
+			err = s.foresee(ctx, r, o)
+		}
+		if err != nil {
 			return Forecast{}, fmt.Errorf("forecast schedule %s: %w", r.Name, err)
 		}
 	}
@@ -158,9 +162,6 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	}
 	claimed, err := s.Ledger.Claimed(ctx)
 	if err != nil {
-		return err
-	}
-	if o.paused, err = s.pausedForGood(ctx, r.Name); err != nil {
 		return err
 	}
 	fits := r.Match.Filter(lists)
