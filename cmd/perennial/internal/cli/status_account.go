@@ -29,7 +29,7 @@ const lastShown = 10
 func (a *app) showAccounts(ctx context.Context) error {
 	var last operationRows
 	err := a.eachAccount(ctx, func(one *app, account string) error {
-		v, answered, err := askRunning(ctx, one, verbs.AtAGlance, struct{}{})
+		v, answered, err := askRunning(ctx, one, verbs.AtAGlance, verbs.SummaryRequest{})
 		if _, wrong := errors.AsType[*config.NotConfiguredError](err); wrong {
 			return err
 		}

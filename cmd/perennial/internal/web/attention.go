@@ -37,9 +37,10 @@ type attentionView struct {
 	Currency string
 }
 
-// glance returns the runner's summary of the account.
+// glance returns the runner's summary of the account, without the figures that take long:
+// an answer that takes long is asked for rarely.
 func (s *Server) glance(ctx context.Context, a Account) Made[verbs.Summary] {
-	return askNow(ctx, s, a, verbs.AtAGlance)
+	return askNow(ctx, s, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
 }
 
 // badge returns the number of things that need an operator, "?" if unknown, "" for none.

@@ -51,7 +51,7 @@ type comparison = jobs.LastReconciliation
 // books combines a balance with the newest reconciliation.
 func (s *Server) books(ctx context.Context, a Account, b ledger.Balance) (booksView, error) {
 	v := booksView{Balance: b}
-	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
+	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
 	v.Compared = s.compared(a, shown)
 	var err error
 	if v.LastRead, err = lastRead(ctx, a.Ledger(), v.Compared); err != nil {

@@ -67,7 +67,7 @@ func (s *Server) needs(ctx context.Context, a Account) (needsNow, error) {
 }
 
 func (s *Server) countNeeds(ctx context.Context, a Account) (n needsNow, err error) {
-	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
+	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
 	n.Known, n.Asked = glance.problem() == "", glance.Pending()
 	if n.Known {
 		n.Uncovered = glance.Value.Needs.Uncovered

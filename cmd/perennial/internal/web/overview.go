@@ -132,9 +132,9 @@ func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v 
 	cards := make([]accountCard, 0, len(names))
 	for _, name := range names { // their runners then answer in parallel
 		a := s.account(x.Person, name)
-		begin(s, a, verbs.AtAGlance)
-		begin(s, a, verbs.Sweeps)
-		begin(s, a, verbs.Show)
+		begin(s, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
+		begin(s, a, verbs.Sweeps, struct{}{})
+		begin(s, a, verbs.Show, struct{}{})
 	}
 	for _, name := range names {
 		a := s.account(x.Person, name)
@@ -185,12 +185,15 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 	card.Schedules, card.NoRunner, card.Asked = n.Schedules, n.NoRunner, n.Asked
 	card.booksView, err = s.books(ctx, a, p.WithUnbooked())
 	keep(err)
-	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
+	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
 	if n.Known {
 		card.Needs, card.ConfigChanged = &n.Needs, glance.Value.ConfigChanged
 	}
 	card.List, err = s.attentionList(ctx, a)
 	keep(err)
+	if f := card.Forecast.Value; card.LastRead == nil && card.Forecast.Known() && f.WalletCents != nil {
+		card.LastRead = &walletRead{f.At, *f.WalletCents}
+	}
 	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // 0: an older runner without this value
 		card.Provider = &shown.Value.Provider
 	}
