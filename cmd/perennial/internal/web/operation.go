@@ -115,6 +115,19 @@ func (v *operationView) Corrections(g given) (all []correction) {
 	return all
 }
 
+// Unplaced returns why a correction was not accepted whose form is not on the page any more.
+func (v *operationView) Unplaced() string {
+	if v.Typed.Seq == "" {
+		return ""
+	}
+	for _, g := range v.Given {
+		if slices.ContainsFunc(v.Corrections(g), func(x correction) bool { return x.Typed != nil }) {
+			return ""
+		}
+	}
+	return v.Typed.Wrong
+}
+
 // addCorrection adds a record to the answer that it corrects, directly or through another
 // record.
 func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots map[int64]int64) {

@@ -378,8 +378,11 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 		}
 		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Charge it again</summary>")
 	}
+	fields["kind"], fields["amount"] = "refund", "1.00" // somebody else has taken it back meanwhile
+	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
+	wants(t, page, `role="alert">the runner says no to record</p>`)
 	h.main.answer["record"] = map[string]any{"changed": 1}
-	fields["amount"] = "9.00"
+	fields["kind"], fields["amount"] = "charge", "9.00"
 	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
 	wants(t, page, "Done: the answer was corrected (r1/0001).")
 	asked := h.main.requests()
