@@ -133,6 +133,13 @@ func TestTheAccountIsPausedOnThePageOfAttention(t *testing.T) {
 		if page := h.settled("/a/main/attention"); strings.Contains(page, `action="/a/main/change/pause"`) != may || strings.Contains(page, "Resume the account") {
 			t.Errorf("%s:\n%s", role, page)
 		}
+		check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by root: maintenance"})
+		}))
+		page := h.settled("/a/main/attention")
+		if wants(t, page, "main · paused by root since 12:00 UTC: maintenance"); strings.Contains(page, "Resume the account") != may {
+			t.Errorf("%s, paused:\n%s", role, page)
+		}
 	}
 }
 
