@@ -104,7 +104,7 @@ func TestANextRunOfAPausedAccountSaysThatNothingIsSent(t *testing.T) {
 	next, due := noon.Add(time.Minute), int64(2)
 	one := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", NextSlot: &next, Result: &ledger.SlotResult{Outcome: ledger.OutcomeDeclined, Due: &due, Reason: "by root: too early"}}
 	h.main.answer["sweeps"] = []schedules.Status{one}
-	const nothing = "nothing is sent while the account is paused"
+	const nothing = "paused: nothing is sent"
 	paths := []string{"/a/main/overview", "/a/main/schedules", "/a/main/schedule?id=keep"}
 	for _, path := range paths {
 		page := h.settled(path)

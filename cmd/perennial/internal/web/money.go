@@ -300,7 +300,7 @@ func (s *Server) prove(q accountRequest) {
 		},
 		"reconcile": func(ctx context.Context) (proof, error) {
 			found, err := ask(ctx, q.account, verbs.Reconcile, struct{}{})
-			s.figures.expire(name) // the runner's answers are of before
+			s.figures.expire(name) // the runner has a newer answer
 			return proof{Reconciled: &found}, err
 		},
 	}[what]
