@@ -31,12 +31,21 @@ func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question 
 
 // askNow returns a runner's answer to a read-only verb. The pages ask each verb one question.
 func askNow[Q, T any](ctx context.Context, s *Server, a Account, v verbs.Verb[Q, T], question Q) Made[T] {
-	return figureOf(ctx, s.figures, v.Name+" "+a.AccountName(), 0, answerOf(a, v, question))
+	return askAgain(ctx, s, a, v, question, 0)
+}
+
+// askAgain is askNow with a limit of the answer's age, as figureOf has it.
+func askAgain[Q, T any](ctx context.Context, s *Server, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) Made[T] {
+	return waitFor[T](ctx, s.figures, beginAgain(s, a, v, question, fresh), fresh)
 }
 
 // begin sends a request without waiting. askNow returns its answer.
 func begin[Q, T any](s *Server, a Account, v verbs.Verb[Q, T], question Q) {
-	s.figures.ask(v.Name+" "+a.AccountName(), 0, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
+	beginAgain(s, a, v, question, 0)
+}
+
+func beginAgain[Q, T any](s *Server, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) *figure {
+	return s.figures.askReply(v.Name+" "+a.AccountName(), fresh, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
 }
 
 func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.Context) (T, error) {
@@ -53,7 +62,7 @@ func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status,
 	made := askNow(ctx, s, a, verbs.Sweeps, struct{}{})
 	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
 	if err == nil && outdated && made.problem() == "" {
-		made = figureOf(ctx, s.figures, verbs.Sweeps.Name+" "+a.AccountName(), -1, answerOf(a, verbs.Sweeps, struct{}{}))
+		made = askAgain(ctx, s, a, verbs.Sweeps, struct{}{}, -1)
 		all, _, err = refresh(ctx, a, s.Clock(), made.Value, made.Known())
 	}
 	return all, made.problem(), err

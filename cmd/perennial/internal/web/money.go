@@ -311,7 +311,7 @@ func (s *Server) prove(q accountRequest) {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
 	default:
 		s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", what).Info("a proof was asked for on the pages")
-		s.figures.ask(checkName(what, name), -1, func(ctx context.Context) (any, error) { return produce(ctx) })
+		s.figures.start(checkName(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
 		http.Redirect(q.to, q.Request, to(name, "money")+"#proofs", http.StatusSeeOther)
 	}
 }
