@@ -27,7 +27,8 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 	if v.Runway, err = spendingRunway(ctx, l, v.Books.WalletCents, now); err != nil {
 		return v, err
 	}
-	return v, fleetAtAGlance(ctx, l, &v, now)
+	err = fleetAtAGlance(ctx, l, &v, now)
+	return v, err
 }
 
 // summarizeNeeds is Summarize without what takes long on a large fleet.
