@@ -287,6 +287,9 @@ func TestATraceIDFindsItsOperations(t *testing.T) {
 			t.Errorf("%s: %q", trace, got)
 		}
 	}
+	if got, err := b.Traced(t.Context(), "r", 3); err != nil || strings.Join(got, " ") != "r2 r1/0001 r1" {
+		t.Errorf("of several rows each: %q, %v", got, err)
+	}
 }
 
 // The test covers the order that delivered a proxy, and each renewal.

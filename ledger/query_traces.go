@@ -4,7 +4,6 @@ package ledger
 
 import (
 	"context"
-	"slices"
 )
 
 // tracedAtOnce is how many rows one statement of a search reads. A longer read would keep
@@ -16,13 +15,14 @@ const tracedAtOnce = 20_000
 // index of trace ids would cost the writer a tenth of its time. In archived rows it finds
 // only the last trace id of each operation.
 func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
+	seen := map[string]bool{}
 	add := func(s scanner) error {
 		var id string
 		if err := s.Scan(&id); err != nil {
 			return err
 		}
-		if !slices.Contains(all, id) {
-			all = append(all, id)
+		if !seen[id] && len(all) < limit {
+			all, seen[id] = append(all, id), true
 		}
 		return nil
 	}
@@ -38,8 +38,9 @@ func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all [
 	}
 	seq, _, err := l.journal.Head(ctx)
 	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
-		err = each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 ORDER BY seq DESC LIMIT +?`,
-			seq-tracedAtOnce, seq, trace, limit), add)
+		// An operation has many rows: a limit of rows would leave operations out.
+		err = each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 GROUP BY +operation ORDER BY max(seq) DESC`,
+			seq-tracedAtOnce, seq, trace), add)
 	}
 	return all, err
 }

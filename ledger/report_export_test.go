@@ -329,10 +329,10 @@ func TestAListOfEntriesEndsBetweenFacts(t *testing.T) {
 func TestTheWalletThatALedgerBeganWithIsItsOpeningBalance(t *testing.T) {
 	b := keptBook(t)
 	s := monthly(t, b.Ledger, 2026, 11)
-	if m := s.Movements(); m[0].Cents != 0 || m[1] != (Movement{"Opening balance", 100_000, false}) || m[2] != (Movement{"Funding", 10_000, false}) || s.FundingCents != 110_000 {
+	if m := s.Movements(); m[0].Cents != 0 || m[1] != (Movement{"Opening balance", 100_000, false}) || m[2] != (Movement{"Top-ups", 10_000, false}) || s.FundingCents != 110_000 {
 		t.Errorf("%+v", m)
 	}
-	if m := monthly(t, b.Ledger, 2026, 12).Movements(); m[1].Name != "Funding" || m[1].Cents != 0 {
+	if m := monthly(t, b.Ledger, 2026, 12).Movements(); m[1].Name != "Top-ups" || m[1].Cents != 0 {
 		t.Errorf("%+v", m)
 	}
 }

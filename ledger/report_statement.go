@@ -92,7 +92,7 @@ type Corrections struct {
 // Text names the sums that are not 0.
 func (c Corrections) Text() string {
 	parts := []string{english.Plural(int(c.Count), "correction", "") + " in these sums"}
-	for _, x := range []Movement{{"charged", c.ChargedCents, false}, {"refunded", c.RefundedCents, false}, {"funding", c.FundingCents, false}, {"spent outside Perennial", c.OutsideCents, false}} {
+	for _, x := range []Movement{{"charged", c.ChargedCents, false}, {"refunded", c.RefundedCents, false}, {"top-ups", c.FundingCents, false}, {"spent outside Perennial", c.OutsideCents, false}} {
 		if x.Cents != 0 {
 			parts = append(parts, x.Name+" "+fact.Amount(x.Cents, ""))
 		}

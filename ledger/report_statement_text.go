@@ -108,7 +108,7 @@ func (s *Statement) Movements() []Movement {
 		all = append(all, Movement{"Opening balance", s.OpenedCents, false})
 	}
 	return append(all, []Movement{
-		{"Funding", s.FundingCents - s.OpenedCents, false},
+		{"Top-ups", s.FundingCents - s.OpenedCents, false},
 		{"Spent outside Perennial", -s.OutsideCents, false},
 		{"Orders", -s.Orders.ChargedCents, false},
 		{"Orders refunded", s.Orders.RefundedCents, false},

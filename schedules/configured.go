@@ -119,7 +119,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	if more {
 		many = "more than " + many
 	}
-	return fmt.Sprintf("no sweep was made since %s, and %s slots have passed", since.UTC().Format(time.RFC3339), many), nil
+	return fmt.Sprintf("no run was made since %s, and %s scheduled times have passed", since.UTC().Format(time.RFC3339), many), nil
 }
 
 // lastSlot returns the latest slot of a schedule that is in the calendar, but not before

@@ -69,7 +69,7 @@ func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
 			return said
 		}
 		want(t, "silent before its slot", silent(3*time.Hour), "")
-		want(t, "silent after it", silent(29*time.Hour), "no sweep was made since 2000-01-01T00:00:00Z, and 2 slots have passed")
+		want(t, "silent after it", silent(29*time.Hour), "no run was made since 2000-01-01T00:00:00Z, and 2 scheduled times have passed")
 		b.downFor(5*time.Hour, unchanged)
 		want(t, "silent behind it", silent(0), "")
 		want(t, "the slot that passed while nothing ran", b.states(), []string{"01 03:00 finished"})

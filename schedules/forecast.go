@@ -4,6 +4,7 @@ package schedules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,8 +51,24 @@ type ForecastDay struct {
 	Unpriced        int        `json:"unpriced" doc:"Of 'renewals': their price is not known, and they are not in 'charge_cents'."`
 	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's charge goes over the daily budgets."`
 	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"At the end of the day, where what has no price costs nothing."`
+	// Paused is in the other fields, too: such a schedule renews nothing until an operator
+	// resumes it.
+	Paused []ForecastPaused `json:"paused,omitempty" doc:"Of the day's renewals: those of schedules that are paused without an end."`
 
 	sum fact.Sum
+}
+
+// ForecastPaused is the share of a schedule that is paused without an end.
+type ForecastPaused struct {
+	Schedule    string     `json:"schedule" doc:"The name of the schedule."`
+	Renewals    int        `json:"renewals" doc:"How many renewals."`
+	ChargeCents fact.Cents `json:"charge_cents"`
+	Unpriced    int        `json:"unpriced" doc:"Of 'renewals': their price is not known, and they are not in 'charge_cents'."`
+}
+
+// Charge returns the expected cost of the renewals.
+func (p ForecastPaused) Charge() fact.Sum {
+	return fact.Sum{Cents: p.ChargeCents.Or(0), Lacks: p.Unpriced}
 }
 
 // Charge returns the expected cost of the day's renewals.
@@ -84,7 +101,11 @@ func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (F
 	}
 	o := newOutlook(s.providerNow().In(zone), days)
 	for _, r := range runners {
-		if err := s.foresee(ctx, r, o); err != nil {
+		var err error
+		if o.paused, err = s.pausedForGood(ctx, r.Name); err == nil {
+			err = s.foresee(ctx, r, o)
+		}
+		if err != nil {
 			return Forecast{}, fmt.Errorf("forecast schedule %s: %w", r.Name, err)
 		}
 	}
@@ -104,6 +125,8 @@ type outlook struct {
 	f     Forecast
 	taken map[string]bool // by an earlier schedule
 	spent []int64         // by the current schedule, per day
+	// paused is the current schedule's name, if it is paused without an end.
+	paused string
 	// sweeps holds each schedule's charges by slot.
 	sweeps []scheduleCharges
 }
@@ -180,6 +203,15 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	return nil
 }
 
+// pausedForGood returns a schedule's name if it is paused without an end, else "".
+func (s *forecaster) pausedForGood(ctx context.Context, schedule string) (string, error) {
+	paused, err := s.Ledger.SchedulePaused(ctx, schedule)
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && paused.Until != nil {
+		return "", nil
+	}
+	return schedule, err
+}
+
 // renewals adds every renewal of one proxy within the forecast.
 func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price) {
 	for {
@@ -215,7 +247,22 @@ func (o *outlook) renewal(at time.Time, cost plans.Price) {
 		o.f.ListPriceCents += cost.Cents.Or(0)
 	}
 	o.spent[n] += cost.Cents.Or(0)
+	if o.paused != "" {
+		o.addPaused(&o.f.Days[n], cost.Cents)
+	}
 	o.sweeps[len(o.sweeps)-1].add(at, cost.Cents)
+}
+
+// addPaused adds a renewal of the current schedule, which is paused, to a day.
+func (o *outlook) addPaused(d *ForecastDay, cents fact.Cents) {
+	last := len(d.Paused) - 1 // one schedule is foreseen after the other
+	if last < 0 || d.Paused[last].Schedule != o.paused {
+		d.Paused = append(d.Paused, ForecastPaused{Schedule: o.paused})
+		last++
+	}
+	p := &d.Paused[last]
+	sum := p.Charge().Add(cents)
+	p.Renewals, p.ChargeCents, p.Unpriced = p.Renewals+1, sum.Total(), sum.Lacks
 }
 
 // forecast sums up the days and follows the wallet through them.

@@ -82,3 +82,21 @@ func TestAForecastCountsFromSlots(t *testing.T) {
 		want(t, fmt.Sprintf("days where %d are kept", keep), got, []string{"2026-11-23 2 600\n", "2026-11-30 1 300\n"})
 	}
 }
+
+// TestAForecastNamesTheShareOfAPausedSchedule: only of a pause without an end.
+func TestAForecastNamesTheShareOfAPausedSchedule(t *testing.T) {
+	h := newRig(t, soon(), keepalive())
+	h.paid(t, "px_1", 300)
+	check(t, h.lister.WaitPass(t.Context()))
+	until := noon.Add(time.Hour)
+	for _, end := range []*time.Time{&until, nil} {
+		check(t, h.Pause(t.Context(), "keepalive", end, "ada", "holidays"))
+		f, err := h.Forecast(t.Context(), "", 1)
+		check(t, err)
+		var all []ForecastPaused
+		if end == nil {
+			all = []ForecastPaused{{Schedule: "keepalive", Renewals: f.Days[0].Renewals, ChargeCents: f.Days[0].ChargeCents}}
+		}
+		want(t, "paused", f.Days[0].Paused, all)
+	}
+}

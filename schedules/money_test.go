@@ -240,7 +240,7 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 		check(t, err)
 		return all[0]
 	}
-	want(t, "before", list().Why, "it has not fired yet")
+	want(t, "before", list().Why, "it has not run yet")
 	h.paid(t, "px_1", 300)
 	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)

@@ -69,7 +69,7 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 		}
-		one.Why = "it has not fired yet"
+		one.Why = "it has not run yet"
 		if err == nil {
 			one.LastSlot, one.State = &last.At, last.State
 			runs, err := Runs(ctx, s.Ledger, r.Name, 1)

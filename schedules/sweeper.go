@@ -279,7 +279,7 @@ func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, err
 		if ctx.Err() != nil {
 			return time.Time{}, ctx.Err()
 		}
-		s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), fmt.Errorf("an earlier sweep cannot be finished: %w", err))
+		s.failed(ctx, r, s.Clock().UTC().Truncate(time.Second), fmt.Errorf("an earlier run cannot be finished: %w", err))
 		if err := retry.Wait(ctx); err != nil {
 			return time.Time{}, err
 		}

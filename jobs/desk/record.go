@@ -235,7 +235,7 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	case f.Movement == opposite && booked.AmountCents == 0:
 		return command.Refuse("the answer in row %d booked no charge: what was charged after all is booked with `perennial reviews correct --charge AMOUNT`", p.CorrectsSeq)
 	case f.Movement == opposite && (rest <= 0 || f.AmountCents > rest):
-		return command.Refuse("row %d booked %s, of which %s is taken back already", p.CorrectsSeq, p.binding.Amount(booked.AmountCents), p.binding.Amount(corrected))
+		return command.Refuse("row %d booked %s, of which %s is taken back already: what was taken back too much is booked again with `perennial reviews correct --charge AMOUNT`", p.CorrectsSeq, p.binding.Amount(booked.AmountCents), p.binding.Amount(corrected))
 	case f.Movement != opposite && (booked.ID != "" || f.Movement != fact.MovementCharge || p.Cents == 0):
 		return command.Refuse("row %d is taken back by a %s", p.CorrectsSeq, opposite)
 	}

@@ -256,7 +256,7 @@ func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known 
 // renewals have ended and are booked, so the answer has no amount.
 func (d *Desk) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
-		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to have sweeps try again", ids[0])
+		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to let the next run try again", ids[0])
 	}
 	return d.c.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		waiting, err := tx.SweepReviews(x.ID)

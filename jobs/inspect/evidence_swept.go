@@ -32,7 +32,7 @@ func (e *Evidence) sweptAnswers(ctx context.Context, l *ledger.Ledger) error {
 		if len(names) == 0 {
 			why = "was renewed, and has expired all the same"
 		}
-		e.Notes = append(e.Notes, fmt.Sprintf("%s %s: --not-charged leaves it as it is, --not-charged --send-again has sweeps try again", id, why))
+		e.Notes = append(e.Notes, fmt.Sprintf("%s %s: --not-charged leaves it as it is, --not-charged --send-again lets the next run try again", id, why))
 		for _, say := range []string{"--not-charged", "--not-charged --send-again"} {
 			e.Answers = append(e.Answers, Answer{Say: say, ProxyID: id, Bookings: []ledger.Booking{}})
 		}

@@ -30,7 +30,7 @@ func (a statusCommands) showAccounts(ctx context.Context) error {
 	var last operationRows
 	latest := verbs.ListRequest{All: true, Limit: lastShown}
 	err := a.eachAccount(ctx, func(one *app, account string) error {
-		v, answered, err := askRunning(ctx, one, verbs.AtAGlance, struct{}{})
+		v, answered, err := askRunning(ctx, one, verbs.AtAGlance, verbs.SummaryRequest{})
 		if _, wrong := errors.AsType[*config.NotConfiguredError](err); wrong {
 			return err
 		}

@@ -74,5 +74,5 @@ func (w *world) answerByKeyboard(ctx context.Context, pages string) {
 		to(`document.activeElement.innerText === "lost/0001"`), chromedp.KeyEvent(kb.Enter), shows("Likely charged"),
 		to(`document.activeElement.type === "radio" && document.activeElement.name === "answer"`), chromedp.KeyEvent(" "), to(`document.activeElement.name === "amount"`), chromedp.KeyEvent("3.00"),
 		to(`document.activeElement.name === "reason"`), chromedp.KeyEvent("the provider's site shows it"), chromedp.KeyEvent(kb.Enter), shows("Check it before you confirm"),
-		to(`document.activeElement.innerText === "Book 3.00 USD"`), chromedp.KeyEvent(kb.Enter), shows("Done: answer a review"))
+		to(`document.activeElement.innerText === "Book 3.00 USD"`), chromedp.KeyEvent(kb.Enter), shows("Done: the review was answered"))
 }

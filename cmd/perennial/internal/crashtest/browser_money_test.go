@@ -41,7 +41,7 @@ func TestBrowserMoneyJourney(t *testing.T) {
 	for _, x := range []struct {
 		name  string
 		cents int64
-	}{{"Funding", b.FundingCents}, {"Charged, with what is in suspense", -b.ChargedCents}, {"Refunded", b.RefundedCents}, {"Wallet", b.WalletCents}, {"In suspense", b.SuspenseCents}} {
+	}{{"Opening balance and top-ups", b.FundingCents}, {"Charged, with what is in suspense", -b.ChargedCents}, {"Refunded", b.RefundedCents}, {"Wallet", b.WalletCents}, {"In suspense", b.SuspenseCents}} {
 		if got, want := w.sumOf(ctx, x.name), fmt.Sprintf("%d.%02d", abs(x.cents)/100, abs(x.cents)%100); got != want || b.WalletCents == 0 || b.ChargedCents != 1200 {
 			t.Errorf("%s is %s, not %s", x.name, got, want)
 		}

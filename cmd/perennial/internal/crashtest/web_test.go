@@ -105,7 +105,7 @@ func TestAReviewIsAnsweredOnAPage(t *testing.T) {
 		return text, code
 	}
 	said, code := send("resolve", map[string]string{"id": "lost/0001", "answer": "charged", "amount": "3.00", "sure": "yes"})
-	if code != http.StatusOK || !strings.Contains(said, "Done: answer a review") {
+	if code != http.StatusOK || !strings.Contains(said, "Done: the review was answered") {
 		t.Fatalf("%d %s", code, said)
 	}
 	w.mustCLI("ledger", "reconcile")

@@ -94,6 +94,14 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 	}
 }
 
+// CountLetters implements web.Account.
+func (p pageAccount) CountLetters(ctx context.Context) (int64, error) {
+	if down := p.host.Queue.Down(); down != "" {
+		return 0, errors.New(down) // a page does not wait for a server that is away
+	}
+	return p.letters().Count(ctx)
+}
+
 // Letter implements web.Account.
 func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
 	l, err := p.letters().Read(ctx, seq)

@@ -19,7 +19,20 @@ const (
 )
 
 // Summarize summarizes an account from its ledger alone.
-func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
+func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (verbs.Summary, error) {
+	v, err := summarizeNeeds(ctx, l, account, now)
+	if err != nil {
+		return v, err
+	}
+	if v.Runway, err = spendingRunway(ctx, l, v.Books.WalletCents, now); err != nil {
+		return v, err
+	}
+	err = fleetAtAGlance(ctx, l, &v, now)
+	return v, err
+}
+
+// summarizeNeeds is Summarize without what takes long on a large fleet.
+func summarizeNeeds(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
 	v.Account = account
 	b, err := l.Balance(ctx, account)
 	if err != nil {
@@ -59,12 +72,8 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 			return v, err
 		}
 	}
-	if v.Runway, err = spendingRunway(ctx, l, b.WalletCents, now); err != nil {
-		return v, err
-	}
-	err = fleetAtAGlance(ctx, l, &v, now)
 	v.Needs.Total = v.Needs.Sum()
-	return v, err
+	return v, nil
 }
 
 func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now time.Time) error {
@@ -108,8 +117,12 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 	return r, nil
 }
 
-func (a answers) summary(ctx context.Context, _ struct{}) (verbs.Summary, error) {
-	v, err := Summarize(ctx, a.Ledger(), a.Name, time.Now())
+func (a answers) summary(ctx context.Context, q verbs.SummaryRequest) (verbs.Summary, error) {
+	summarize := Summarize
+	if q.NeedsOnly {
+		summarize = summarizeNeeds
+	}
+	v, err := summarize(ctx, a.Ledger(), a.Name, time.Now())
 	if err != nil {
 		return v, err
 	}
@@ -154,8 +167,8 @@ func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, err
 	return len(last) > 0 && last[0].Time.After(at), err
 }
 
-// addSchedules adds what schedules need. It adds the runway by forecast if that takes less
-// than runwayWithin.
+// addSchedules adds what schedules need. To a summary with expiries it adds the runway by
+// forecast if that takes less than runwayWithin.
 func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) error {
 	all, err := s.List(ctx)
 	if err != nil {

@@ -242,6 +242,11 @@ func (q LinesRequest) Check() error {
 	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
 }
 
+// SummaryRequest asks for an account at a glance.
+type SummaryRequest struct {
+	NeedsOnly bool `json:"needs_only,omitempty" doc:"Leave out what takes long: 'expiring' and 'runway'."`
+}
+
 // Summary is an account at a glance. What is not known is null.
 type Summary struct {
 	Account       string         `json:"account" doc:"The short name of the account."`

@@ -129,7 +129,7 @@ var (
 		Verb: service.Verb{Name: "show", Roles: forReaders}, Help: "Show the account: its provider, its pauses, and how far its events are published.",
 		Example: `{}`,
 	})
-	AtAGlance = declare[struct{}, Summary](Spec{
+	AtAGlance = declare[SummaryRequest, Summary](Spec{
 		Verb: service.Verb{Name: "summary", Roles: forReaders}, Help: "Show whether the account is ready, what needs attention, what expires and how long the wallet lasts.",
 		Example: `{}`,
 	})

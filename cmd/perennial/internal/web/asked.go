@@ -29,28 +29,43 @@ func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question 
 	return answer, err
 }
 
-// askNow returns a runner's answer to a read-only verb.
-func askNow[T any](ctx context.Context, s *Server, a Account, v verbs.Verb[struct{}, T]) Made[T] {
-	return figureOf(ctx, s.figures, v.Name+" "+a.AccountName(), 0, answerOf(a, v))
+// askNow returns a runner's answer to a read-only verb. The pages ask each verb one question.
+func askNow[Q, T any](ctx context.Context, s *Server, a Account, v verbs.Verb[Q, T], question Q) Made[T] {
+	return askAgain(ctx, s, a, v, question, 0)
+}
+
+// askAgain is askNow with a limit of the answer's age, as figureOf has it.
+func askAgain[Q, T any](ctx context.Context, s *Server, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) Made[T] {
+	return waitFor[T](ctx, s.figures, beginAgain(s, a, v, question, fresh), fresh)
 }
 
 // begin sends a request without waiting. askNow returns its answer.
-func begin[T any](s *Server, a Account, v verbs.Verb[struct{}, T]) {
-	s.figures.ask(v.Name+" "+a.AccountName(), 0, func(ctx context.Context) (any, error) { return answerOf(a, v)(ctx) })
+func begin[Q, T any](s *Server, a Account, v verbs.Verb[Q, T], question Q) {
+	beginAgain(s, a, v, question, 0)
 }
 
-func answerOf[T any](a Account, v verbs.Verb[struct{}, T]) func(context.Context) (T, error) {
+func beginAgain[Q, T any](s *Server, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) *figure {
+	return s.figures.askReply(v.Name+" "+a.AccountName(), fresh, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
+}
+
+func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
-		return ask(ctx, a, v, struct{}{})
+		return ask(ctx, a, v, question)
 	}
 }
 
-// sweeps returns the status of an account's schedules. problem says why it is unknown.
-func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string) {
-	made := askNow(ctx, s, a, verbs.Sweeps)
-	return made.Value, made.problem()
+// sweeps returns the status of an account's schedules, with plans and pauses as the ledger
+// has them now. problem says why the rest is unknown.
+func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string, err error) {
+	made := askNow(ctx, s, a, verbs.Sweeps, struct{}{})
+	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
+	if err == nil && outdated && made.problem() == "" {
+		made = askAgain(ctx, s, a, verbs.Sweeps, struct{}{}, -1)
+		all, _, err = refresh(ctx, a, s.Clock(), made.Value, made.Known())
+	}
+	return all, made.problem(), err
 }
 
 // problem says why there is no current answer, or returns "".

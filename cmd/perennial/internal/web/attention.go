@@ -7,7 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -37,25 +37,26 @@ type attentionView struct {
 	Currency string
 }
 
-// glance returns the runner's summary of the account.
+// glance returns the runner's summary of the account, without the figures that take long:
+// an answer that takes long is asked for rarely.
 func (s *Server) glance(ctx context.Context, a Account) Made[verbs.Summary] {
-	return askNow(ctx, s, a, verbs.AtAGlance)
+	return askNow(ctx, s, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
 }
 
 // badge returns the number of things that need an operator, "?" if unknown, "" for none.
 func (s *Server) badge(ctx context.Context, a Account) string {
-	made := s.glance(ctx, a)
+	n, err := s.needs(ctx, a)
 	switch {
-	case made.problem() != "":
+	case err != nil || !n.Known:
 		return "?"
-	case made.Value.Needs.Total == 0:
+	case n.Total == 0:
 		return ""
 	}
-	return strconv.FormatInt(made.Value.Needs.Total, 10)
+	return strconv.FormatInt(n.Total, 10)
 }
 
 func (s *Server) attention(q accountRequest) {
-	v, err := s.needs(q.Context(), q.account)
+	v, err := s.attentionList(q.Context(), q.account)
 	if err != nil {
 		s.broken(q, err)
 		return
@@ -63,32 +64,27 @@ func (s *Server) attention(q accountRequest) {
 	s.show(q, "attention", "Needs attention", v)
 }
 
-// needs lists what needs an operator. Reviews and plans are listed one by one, everything
-// else as counts.
-func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err error) {
-	name, glance := a.AccountName(), s.glance(ctx, a)
-	v.Unknown = glance.problem() != ""
+// attentionList lists what needs an operator. Reviews and plans are listed one by one,
+// everything else as counts.
+func (s *Server) attentionList(ctx context.Context, a Account) (v attentionView, err error) {
+	n, err := s.needs(ctx, a)
+	if err != nil {
+		return v, err
+	}
 	if v.Currency, err = currencyOf(ctx, a); err != nil {
 		return v, err
 	}
-	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {
-		return v, err
-	}
-	if err := v.addReviews(ctx, a); err != nil {
-		return v, err
-	}
-	if err := v.addRefused(ctx, a, s.Clock()); err != nil {
-		return v, err
-	}
-	all, _ := s.sweeps(ctx, a)
-	for _, one := range all {
+	name := a.AccountName()
+	v.Unknown, v.Paused = !n.Known, n.Pauses
+	v.addReviews(name, n)
+	v.addRefused(name, n)
+	for _, one := range n.Schedules {
 		if one.Plan != "" {
-			v.Needs = append(v.Needs, need{"held", "Approval", one.Schedule, planText(ctx, a, one.Schedule, v.Currency), "Review plan", to(name, "schedule", "id", one.Schedule)})
+			v.Needs = append(v.Needs, need{"held", "Approval", one.Schedule, planText(ctx, a, one.Plan), "Review plan", to(name, "schedule", "id", one.Schedule)})
 		}
 	}
-	for _, p := range glance.Value.Needs.Parts() {
-		listed := p.Page == "reviews" || p.Page == verbs.PageRefused || p.Page == "schedules" && p.Command == "schedules list" && len(all) > 0 && p.One == "plan to approve"
-		if listed {
+	for _, p := range n.Parts() {
+		if p.Page == "reviews" || p.Page == verbs.PageRefused || p.One == "plan to approve" { // each is listed above
 			continue
 		}
 		v.Needs = append(v.Needs, need{"held", "Check", p.Text(), "", "Open", pageOf(name, p)})
@@ -96,17 +92,13 @@ func (s *Server) needs(ctx context.Context, a Account) (v attentionView, err err
 	return v, nil
 }
 
-// planText describes what a schedule's last plan renews, and its price.
-func planText(ctx context.Context, a Account, schedule, currency string) string {
-	last, err := a.Ledger().LastSlot(ctx, schedule)
-	if err != nil {
+// planText describes what a plan that needs approval renews, and its price.
+func planText(ctx context.Context, a Account, plan string) string {
+	v, err := approvalOf(ctx, a.Ledger(), plan)
+	if err != nil || v == nil {
 		return "The plan needs approval."
 	}
-	due, cost, err := a.Ledger().PlannedSums(ctx, last)
-	if err != nil {
-		return "The plan needs approval."
-	}
-	return fmt.Sprintf("The plan needs approval: %s, %s due.", cost.Text(currency), english.Plural(int(due), "proxy", "proxies"))
+	return strings.Join(append([]string{"The plan needs approval: " + v.Text() + "."}, v.Notes...), " ")
 }
 
 // pageOf returns the address of the page for one kind of need.
@@ -124,28 +116,18 @@ func pageOf(account string, p verbs.Need) string {
 }
 
 // addRefused adds the recently refused commands.
-func (v *attentionView) addRefused(ctx context.Context, a Account, now time.Time) error {
-	rows, err := a.Ledger().Rejections(ctx, now.Add(-verbs.RefusedFor), needsListed)
-	for _, r := range rows {
-		v.Needs = append(v.Needs, need{"held", "Refused", r.CommandID, "The command was not accepted, and nothing was sent: " + r.Reason, "Open", addressOf(a, "operation", r.CommandID)})
+func (v *attentionView) addRefused(account string, n needsNow) {
+	for _, r := range n.refused {
+		v.Needs = append(v.Needs, need{"held", "Refused", r.CommandID, "The command was not accepted, and nothing was sent: " + r.Reason, "Open", to(account, "operation", "id", r.CommandID)})
 	}
-	if err != nil || len(rows) < needsListed {
-		return err
+	if more := n.Refused - int64(len(n.refused)); more > 0 {
+		v.Needs = append(v.Needs, need{"held", "Refused", fmt.Sprintf("%d more within 24 hours", more), "`perennial operations list --state rejected --since 1d` lists them.", "Audit", to(account, "log")})
 	}
-	all, err := a.Ledger().CountRefused(ctx, now.Add(-verbs.RefusedFor))
-	if more := all - int64(len(rows)); err == nil && more > 0 {
-		v.Needs = append(v.Needs, need{"held", "Refused", fmt.Sprintf("%d more within 24 hours", more), "`perennial operations list --state rejected --since 1d` lists them.", "Audit", to(a.AccountName(), "log")})
-	}
-	return err
 }
 
-func (v *attentionView) addReviews(ctx context.Context, a Account) error {
-	rows, err := a.Ledger().FirstReviews(ctx, needsListed)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		one := need{"review", "Review", r.OperationID, "", "Resolve", addressOf(a, "operation", r.OperationID) + "#review"}
+func (v *attentionView) addReviews(account string, n needsNow) {
+	for _, r := range n.reviews {
+		one := need{"review", "Review", r.OperationID, "", "Resolve", to(account, "operation", "id", r.OperationID) + "#review"}
 		if r.ProxyID != "" {
 			one.Subject = r.ProxyID
 		}
@@ -159,12 +141,7 @@ func (v *attentionView) addReviews(ctx context.Context, a Account) error {
 		}
 		v.Needs = append(v.Needs, one)
 	}
-	if len(rows) < needsListed {
-		return nil
+	if more := n.Reviews - int64(len(n.reviews)); more > 0 {
+		v.Needs = append(v.Needs, need{"review", "Review", english.Plural(int(more), "further review", ""), "", "Open", to(account, "reviews")})
 	}
-	all, err := a.Ledger().CountReviews(ctx)
-	if more := all - int64(len(rows)); err == nil && more > 0 {
-		v.Needs = append(v.Needs, need{"review", "Review", english.Plural(int(more), "further review", ""), "", "Open", to(a.AccountName(), "reviews")})
-	}
-	return err
 }

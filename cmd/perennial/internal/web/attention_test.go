@@ -3,14 +3,18 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/schedules"
 )
 
 // TestEveryPageHasTheNavigationWithItsNumber: the number is the runner's, and unknown where
@@ -24,11 +28,12 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 	h = newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	one := int64(1)
-	h.main.answer["summary"] = verbs.Summary{Needs: verbs.Needs{Total: 4, Reviews: 1, Plans: &one, DeadLetters: &one, Uncovered: &one}}
+	h.main.answer["summary"] = verbs.Summary{Needs: verbs.Needs{Total: 1, Uncovered: &one}}
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(
-			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080},
-			fact.AccountPaused{Scope: "account", Cause: "person", Detail: "maintenance"})
+			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1","px_3","px_4"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 3, EstimateCents: 1080}}},
+			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval, Reason: "over the limit"},
+			fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by root: maintenance"})
 	}))
 	h.main.paused = "paused (account, person): maintenance"
 	for _, path := range paths {
@@ -41,19 +46,83 @@ func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 				t.Errorf("%s has no link to %s", path, name)
 			}
 		}
-		if !strings.Contains(page, `</span>4<span class="heard"> need you`) || strings.Count(page, `aria-current="page"`) != 1 {
-			t.Errorf("%s does not say that 4 need a person, or where it is", path)
+		if !strings.Contains(page, `</span>6<span class="heard"> need you`) || strings.Count(page, `aria-current="page"`) != 1 {
+			t.Errorf("%s does not say that 6 need a person, or where it is", path)
 		}
-		if strings.Count(page, h.main.paused) != 1 {
+		if strings.Count(page, "main · paused by root since 12:00 UTC: maintenance") != 1 || strings.Contains(page, "(account, person)") || strings.Contains(page, "main · active") {
 			t.Errorf("%s does not say once that the account is paused", path)
 		}
 	}
 	page := h.settled("/a/main/attention")
-	wants(t, page, `href="/a/main/operation?id=r1%2F0001#review">Resolve`, "at an unknown price", `href="/a/main/schedule?id=keep">Review plan`, "The plan needs approval: 10.80 USD, 3 proxies due.",
+	wants(t, page, `href="/a/main/operation?id=r1%2F0001#review">Resolve`, "at an unknown price", `href="/a/main/schedule?id=keep">Review plan`, "The plan needs approval: 10.80 USD for 3 proxies.",
 		`href="/a/main/dead">Open`, `href="/a/main/proxies?uncovered=1">Open`, "maintenance", "Resume the account")
-	if strings.Count(page, "<li>") != 4 {
+	if strings.Contains(page, "Attention</a> has") {
+		t.Error("the page of attention leads to itself")
+	}
+	_, page, _ = h.get("/a/main/overview")
+	wants(t, page, `<a href="/a/main/attention#paused">Attention</a> has the button to resume it.`)
+	page = h.settled("/a/main/attention")
+	if strings.Count(page, "<li>") != 6 {
 		t.Errorf("not one entry for each:\n%s", page)
 	}
+}
+
+// TestBadgeCardAndListCountTheSame: at once, however old the runner's answer is.
+func TestBadgeCardAndListCountTheSame(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	h.main.letters = nil
+	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main"}}
+	h.main.answer["summary"] = verbs.Summary{}
+	page := h.settled("/a/main/overview")
+	wants(t, page, "1 review", "1 operation on hold")
+	h.main.mu.Lock()
+	h.main.silent = true // from here on no answer is newer
+	h.main.mu.Unlock()
+	h.main.letters = []Letter{{Seq: 7}}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "9f86d081", Due: 3, EstimateCents: 1080},
+			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "9f86d081", Code: fact.SweepHeldApproval, Reason: "over the limit"})
+	}))
+	h.pages.figures.mu.Lock() // an answer that took long is not asked for again
+	for _, one := range h.pages.figures.all {
+		one.took = time.Hour
+	}
+	h.pages.figures.mu.Unlock()
+	_, page, _ = h.get("/a/main/overview")
+	wants(t, page, "1 plan to approve", "1 dead letter", `</span>4<span class="heard"> need you`)
+	if list := strings.Count(page, `<li><span class="state warn">`) + strings.Count(page, `<li><span class="state bad">`); list != 4 || !strings.Contains(page, `attention">4</a>`) {
+		t.Errorf("the card has another number than the list of %d:\n%s", list, page)
+	}
+}
+
+// TestANextRunOfAPausedAccountSaysThatNothingIsSent, and two reasons are told apart.
+func TestANextRunOfAPausedAccountSaysThatNothingIsSent(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	next, due := noon.Add(time.Minute), int64(2)
+	one := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", NextSlot: &next, Result: &ledger.SlotResult{Outcome: ledger.OutcomeDeclined, Due: &due, Reason: "by root: too early"}}
+	h.main.answer["sweeps"] = []schedules.Status{one}
+	const nothing = "paused: nothing is sent"
+	paths := []string{"/a/main/overview", "/a/main/schedules", "/a/main/schedule?id=keep"}
+	for _, path := range paths {
+		page := h.settled(path)
+		if wants(t, page, "in 1 minute", "declined by root: too early"); strings.Contains(page, nothing) {
+			t.Errorf("%s: nothing is paused", path)
+		}
+	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by root: maintenance"})
+	}))
+	for _, path := range paths {
+		wants(t, h.settled(path), nothing)
+	}
+	until := noon.Add(time.Hour)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SchedulePaused{Schedule: "keep", Until: &until, By: "root", Reason: "not now"})
+	}))
+	wants(t, h.settled("/a/main/schedules"), "Paused by root: not now Last run: declined by root: too early")
 }
 
 // TestTheAccountIsPausedOnThePageOfAttention, by an operator alone.
@@ -63,6 +132,13 @@ func TestTheAccountIsPausedOnThePageOfAttention(t *testing.T) {
 		h.signIn(h.client, Person{Name: "ada", Role: role})
 		if page := h.settled("/a/main/attention"); strings.Contains(page, `action="/a/main/change/pause"`) != may || strings.Contains(page, "Resume the account") {
 			t.Errorf("%s:\n%s", role, page)
+		}
+		check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by root: maintenance"})
+		}))
+		page := h.settled("/a/main/attention")
+		if wants(t, page, "main · paused by root since 12:00 UTC: maintenance"); strings.Contains(page, "Resume the account") != may {
+			t.Errorf("%s, paused:\n%s", role, page)
 		}
 	}
 }
@@ -118,15 +194,56 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 	}
 }
 
+// TestTheHeadlineIsOfTheNewestComparison: that which a person asked for on the page, before
+// the runner's answer says it too.
+func TestTheHeadlineIsOfTheNewestComparison(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	before, one := noon.Add(-time.Hour), int64(1)
+	h.main.answer["show"] = verbs.AccountView{Reconciled: jobs.LastReconciliation{At: before, OK: new(false), Findings: 1, DifferenceCents: new(int64(-400)), ProviderCents: new(int64(499_600))}}
+	h.main.answer["summary"] = verbs.Summary{Needs: verbs.Needs{Findings: &one}, Books: verbs.Books{ComparedAt: &before, Agree: new(false), ChangedSince: true}}
+	page := h.settled("/a/main/overview")
+	wants(t, page, "4.00 USD unexplained", "1 difference from the provider")
+	h.wait(time.Minute)
+	h.main.answer["reconcile"] = reconcile.Reconciliation{At: h.clock(), OK: new(true), Quiet: true, Wallet: reconcile.WalletCheck{ProviderCents: 500_000, BookCents: 500_000}}
+	if code, _ := h.post(h.client, "/a/main/check/reconcile", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
+		t.Fatal(code)
+	}
+	wants(t, h.shows("/a/main/money", "Books and provider agree to the cent"), ">They agree</h2>")
+	page = h.settled("/a/main/overview")
+	wants(t, page, ">They agree</a>")
+	if strings.Contains(page, "difference from the provider") {
+		t.Error("a difference that was solved is still listed")
+	}
+	h.wait(time.Minute)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 100, By: "ada", Reason: "x"})
+	}))
+	wants(t, h.settled("/a/main/money"), ">Changed since the check</h2>")
+}
+
+// TestTheProvidersWalletIsKnownAfterAStart: as it was read last, with its age.
+func TestTheProvidersWalletIsKnownAfterAStart(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	h.main.answer["show"] = verbs.AccountView{}
+	wants(t, h.settled("/a/main/overview"), "Provider's wallet not read yet")
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerReconciled{ProviderCents: 499_000, WalletCents: 500_000})
+	}))
+	h.wait(2 * time.Hour)
+	wants(t, h.settled("/a/main/overview"), "Provider's wallet, 2 hours ago 4,990.00 USD")
+}
+
 // TestAChangeSaysWhatItChanged: and that it changed nothing.
 func TestAChangeSaysWhatItChanged(t *testing.T) {
 	none, one, due, cents := 0, 1, 4, int64(496880)
 	for want, x := range map[string]changeAnswer{
-		"":                               {Changed: &one},
-		"4 due, 2 renewals published.":   {Due: &due, State: "finished", Included: make([]json.RawMessage, 2)},
-		"4 due. The plan needs approval": {Due: &due, State: "held"},
-		"The wallet has 4,968.80 USD.":   {Changed: &one, Currency: "USD", WalletCents: &cents},
-		"it was paused already":          {Changed: &one, Warning: "it was paused already"},
+		"":                                    {Changed: &one},
+		"4 due, 2 renewals published.":        {Due: &due, State: "finished", Included: make([]json.RawMessage, 2)},
+		"4 due. The plan needs approval":      {Due: &due, State: "held"},
+		"The ledger balance is 4,968.80 USD.": {Changed: &one, Currency: "USD", WalletCents: &cents},
+		"it was paused already":               {Changed: &one, Warning: "it was paused already"},
 	} {
 		if said, err := x.said(); err != nil || !strings.HasPrefix(said, want) || want == "" && said != "" {
 			t.Errorf("%q, %v, want %q", said, err, want)

@@ -3,6 +3,9 @@
 package web
 
 import (
+	"context"
+	"time"
+
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/ledger"
@@ -12,23 +15,84 @@ import (
 // booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
 	Balance  ledger.Balance
-	Compared *jobs.LastReconciliation // nil: the runner gives none
-	Changed  bool                     // money was booked since the last reconciliation
-	Differed bool                     // the last reconciliation found a difference, also in an earlier run
-	Agreed   bool                     // the last reconciliation found no difference
+	Compared *comparison // nil: the runner gives none
+	Changed  bool        // money was booked since the last reconciliation
+	Differed bool        // the last reconciliation found a difference, also in an earlier run
+	Agreed   bool        // the last reconciliation found no difference
+	LastRead *walletRead // of the provider's wallet; nil: it was never read
 }
 
-// booksOf combines a balance with the runner's answers.
-func booksOf(b ledger.Balance, glance Made[verbs.Summary], shown Made[verbs.AccountView]) booksView {
+// walletRead is the provider's wallet as it was read last.
+type walletRead struct {
+	At    time.Time
+	Cents int64
+}
+
+// lastRead returns the provider's wallet of the newest reconciliation or, before the first
+// one of this run, of the last agreement in the ledger. It returns nil if there is none.
+func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walletRead, error) {
+	if newest != nil && newest.ProviderCents != nil {
+		return &walletRead{newest.At, *newest.ProviderCents}, nil
+	}
+	seq, _, err := l.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last, _, err := l.ReconciledAround(ctx, seq+1)
+	if last == nil {
+		return nil, err
+	}
+	return &walletRead{last.At, last.ProviderCents}, err
+}
+
+// comparison is a reconciliation of the books with the provider.
+type comparison = jobs.LastReconciliation
+
+// books combines a balance with the newest reconciliation.
+func (s *Server) books(ctx context.Context, a Account, b ledger.Balance) (booksView, error) {
 	v := booksView{Balance: b}
+	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
+	v.Compared = s.compared(a, shown)
+	var err error
+	if v.LastRead, err = lastRead(ctx, a.Ledger(), v.Compared); err != nil {
+		return v, err
+	}
+	var at time.Time
 	if glance.problem() == "" {
 		books := glance.Value.Books
-		v.Changed, v.Differed, v.Agreed = books.ChangedSince, books.Agree != nil && !*books.Agree, books.Agree != nil && *books.Agree
+		v.Differed, v.Agreed = books.Agree != nil && !*books.Agree, books.Agree != nil && *books.Agree
+		if books.ComparedAt != nil {
+			at = *books.ComparedAt
+		}
 	}
+	if v.Compared != nil && v.Compared.At.After(at) {
+		at = v.Compared.At
+	}
+	if at.IsZero() {
+		return v, nil
+	}
+	last, _, err := a.Ledger().PostingsBefore(ctx, "", 0, 1)
+	v.Changed = len(last) > 0 && last[0].Time.After(at)
+	return v, err
+}
+
+// compared returns the newest reconciliation: the runner's last, or that which a person
+// asked for on these pages. It returns nil if neither is known.
+func (s *Server) compared(a Account, shown Made[verbs.AccountView]) *comparison {
+	var newest *comparison
 	if shown.problem() == "" {
-		v.Compared = &shown.Value.Reconciled
+		newest = &shown.Value.Reconciled
 	}
-	return v
+	asked, _ := peek[proof](s.figures, checkName("reconcile", a.AccountName()))
+	x := asked.Value.Reconciled
+	if x == nil || newest != nil && !x.At.After(newest.At) {
+		return newest
+	}
+	newest = &comparison{At: x.At, OK: x.OK, Quiet: x.Quiet, Findings: len(x.Findings), ProviderCents: &x.Wallet.ProviderCents}
+	if x.OK != nil {
+		newest.DifferenceCents = new(x.DifferenceCents())
+	}
+	return newest
 }
 
 // BooksLevel returns the colour of the books. It is green only if nothing was booked since

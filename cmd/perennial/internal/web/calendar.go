@@ -5,6 +5,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"perennial/ledger"
@@ -38,6 +39,7 @@ type calendarDay struct {
 type calendarCount struct {
 	Expiring, Uncovered, Retired int64
 	Cost                         fact.Sum
+	Paused                       pausedShares
 }
 
 func (c *calendarCount) add(o calendarCount) {
@@ -45,6 +47,7 @@ func (c *calendarCount) add(o calendarCount) {
 	c.Uncovered += o.Uncovered
 	c.Retired += o.Retired
 	c.Cost = c.Cost.Join(o.Cost)
+	c.Paused = c.Paused.join(o.Paused)
 }
 
 const (
@@ -87,7 +90,14 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 	if err != nil {
 		return nil, err
 	}
-	days := map[int]calendarCount{}
+	days, paused := map[int]calendarCount{}, map[string]bool{}
+	for _, one := range a.Schedules() {
+		x, err := a.Ledger().SchedulePaused(ctx, one.Name)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return nil, err
+		}
+		paused[one.Name] = err == nil && x.Until == nil
+	}
 	for place := ledger.From(month); ; {
 		page, err := a.Ledger().PricedPage(ctx, place, month.AddDate(0, 1, 0), calendarStep)
 		if err != nil {
@@ -95,7 +105,7 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 		}
 		for _, p := range page {
 			day := days[p.LastsUntil().UTC().Day()]
-			one, err := countOne(ctx, c, p)
+			one, err := countOne(ctx, c, p, paused)
 			if err != nil {
 				return nil, err
 			}
@@ -109,9 +119,9 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 	}
 }
 
-func countOne(ctx context.Context, c *plans.Coverage, p ledger.PricedProxy) (calendarCount, error) {
+func countOne(ctx context.Context, c *plans.Coverage, p ledger.PricedProxy, paused map[string]bool) (calendarCount, error) {
 	one := calendarCount{Expiring: 1}
-	_, covered := c.Of(p.Proxy)
+	schedule, covered := c.Of(p.Proxy)
 	switch {
 	case p.Retired:
 		one.Retired = 1
@@ -123,6 +133,9 @@ func countOne(ctx context.Context, c *plans.Coverage, p ledger.PricedProxy) (cal
 			return one, err
 		}
 		one.Cost = one.Cost.Add(price.Cents)
+		if paused[schedule.Name] {
+			one.Paused = one.Paused.add(schedule.Name, fact.Sum{}.Add(price.Cents))
+		}
 	}
 	return one, nil
 }

@@ -25,7 +25,8 @@ import (
 // change is one kind of change. It turns a form into the change itself and into the
 // equivalent command.
 type change struct {
-	does     string // description shown before the change
+	does     string // what was asked for, where it was not done
+	did      string // what was done
 	takes    takes
 	timeout  time.Duration // default askWithin
 	unsigned bool          // stores nothing and needs no reason
@@ -78,7 +79,7 @@ func (x changeAnswer) said() (string, error) {
 	case x.Due != nil:
 		return fmt.Sprintf("%d due, %s published.", *x.Due, english.Plural(len(x.Included), "renewal", "")), nil
 	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, do not show a wallet
-		return "The wallet has " + fact.Amount(*x.WalletCents, x.Currency) + ".", nil
+		return "The ledger balance is " + fact.Amount(*x.WalletCents, x.Currency) + ".", nil
 	}
 	return x.Warning, nil
 }
@@ -117,25 +118,25 @@ func ofCommand(verb verbs.Spec) takes {
 
 // changes holds the changes by the last part of their address.
 var changes = map[string]change{
-	"release":         {does: "release a command", takes: ofCommand(verbs.Release.Spec)},
-	"cancel":          {does: "cancel a command", takes: ofCommand(verbs.Cancel.Spec)},
-	"retry":           {does: "retry a command", takes: ofCommand(verbs.Retry.Spec)},
-	"approve":         {does: "approve a plan", takes: approve},
-	"decline":         {does: "decline a plan", takes: byID(verbs.Decline.Spec, "plan", "schedules", "decline")},
-	"sweep":           {does: "run a schedule", takes: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
-	"schedule-resume": {does: "resume a schedule", takes: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
-	"schedule-pause":  {does: "pause a schedule", takes: pauseSchedule},
-	"pause":           {does: "pause the account", takes: ofAccount(verbs.Pause.Spec, "accounts", "pause")},
-	"resume":          {does: "resume the account", takes: ofAccount(verbs.Resume.Spec, "accounts", "resume")},
-	"correct":         {does: "correct an answer", takes: correct, timeout: planWithin},
-	"resolve":         {does: "answer a review", takes: resolve, timeout: planWithin},
-	"retire":          {does: "retire a proxy", takes: retire},
-	"reinstate":       {does: "reinstate a proxy", takes: reinstate},
-	"dead-requeue":    {does: "publish a dead command again", takes: ofLetter(verbs.DeadRequeue.Spec, "requeue")},
-	"dead-correct":    {does: "publish a corrected command", takes: correctLetter},
-	"dead-drop":       {does: "drop a dead command", takes: ofLetter(verbs.DeadDrop.Spec, "drop")},
-	"webhook-test":    {does: "send a test event", takes: testWebhook, timeout: planWithin, unsigned: true},
-	"webhook-replay":  {does: "deliver events again", takes: replayWebhook},
+	"release":         {does: "release a command", did: "the command was released", takes: ofCommand(verbs.Release.Spec)},
+	"cancel":          {does: "cancel a command", did: "the command was cancelled", takes: ofCommand(verbs.Cancel.Spec)},
+	"retry":           {does: "retry a command", did: "the command is sent again", takes: ofCommand(verbs.Retry.Spec)},
+	"approve":         {does: "approve a plan", did: "the plan was approved", takes: approve},
+	"decline":         {does: "decline a plan", did: "the plan was declined", takes: byID(verbs.Decline.Spec, "plan", "schedules", "decline")},
+	"sweep":           {does: "run a schedule", did: "the schedule ran", takes: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
+	"schedule-resume": {does: "resume a schedule", did: "the schedule was resumed", takes: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
+	"schedule-pause":  {does: "pause a schedule", did: "the schedule was paused", takes: pauseSchedule},
+	"pause":           {does: "pause the account", did: "the account was paused", takes: ofAccount(verbs.Pause.Spec, "accounts", "pause")},
+	"resume":          {does: "resume the account", did: "the account was resumed", takes: ofAccount(verbs.Resume.Spec, "accounts", "resume")},
+	"correct":         {does: "correct an answer", did: "the answer was corrected", takes: correct, timeout: planWithin},
+	"resolve":         {does: "answer a review", did: "the review was answered", takes: resolve, timeout: planWithin},
+	"retire":          {does: "retire a proxy", did: "the proxy was retired", takes: retire},
+	"reinstate":       {does: "reinstate a proxy", did: "the proxy was reinstated", takes: reinstate},
+	"dead-requeue":    {does: "publish a dead letter again", did: "the dead letter was published again", takes: ofLetter(verbs.DeadRequeue.Spec, "requeue")},
+	"dead-correct":    {does: "publish a corrected command", did: "the corrected command was published", takes: correctLetter},
+	"dead-drop":       {does: "remove a dead letter", did: "the dead letter was removed", takes: ofLetter(verbs.DeadDrop.Spec, "drop")},
+	"webhook-test":    {does: "send a test event", did: "a test event was sent", takes: testWebhook, timeout: planWithin, unsigned: true},
+	"webhook-replay":  {does: "deliver events again", did: "events are delivered again", takes: replayWebhook},
 }
 
 // approve approves a plan and reports how many renewals it published.
@@ -219,7 +220,16 @@ func correct(form func(string) string) (deed, []string, error) {
 		return nil, nil, errors.New("the form names no answer")
 	}
 	q, command := map[string]any{"corrects_seq": seq}, []string{"ledger", "record", "--corrects", form("id")}
-	if amount := form("amount"); amount != "" {
+	charge := form("kind") == fact.MovementCharge
+	switch amount := form("amount"); {
+	case amount == "" && charge:
+		return nil, nil, errors.New("enter the amount that the provider charged, such as 12.34")
+	case strings.HasPrefix(amount, "-") || strings.HasPrefix(amount, "−"):
+		if charge {
+			return nil, nil, fmt.Errorf("%q has a sign: enter what the provider charged, such as 12.34. To take a charge back, use “%s”", amount, takeBack)
+		}
+		return nil, nil, fmt.Errorf("%q has a sign: enter what is taken back, such as 12.34. To book again what was taken back too much, use “%s”", amount, chargeAgain)
+	case amount != "":
 		cents, err := centsOf(amount)
 		if err != nil {
 			return nil, nil, err
@@ -254,7 +264,7 @@ type confirmView struct {
 // answerAgain shows an answer that was not accepted. It asks to confirm an answer that
 // looks like a slip. Otherwise it shows the form with the reason.
 func (s *Server) answerAgain(q accountRequest, form func(string) string, why error) {
-	typed := answerForm{form("answer"), form("amount"), form("order"), form("line"), form("reason"), why.Error()}
+	typed := answerForm{Answer: form("answer"), Amount: form("amount"), Order: form("order"), Line: form("line"), Reason: form("reason"), Wrong: why.Error()}
 	if !errors.Is(why, ErrUnconfirmed) {
 		s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
 		return
@@ -299,7 +309,7 @@ func (s *Server) correctAgain(q accountRequest, form func(string) string, why er
 		return
 	}
 	v := confirmView{Change: "correct", Charged: true, Wallet: b.WalletCents, Currency: b.Currency, Why: unlikely(why), Back: localPath(form("back")), Fields: map[string]string{}}
-	for _, name := range []string{"id", "amount", "kind", "line", "reason", "back"} {
+	for _, name := range []string{"id", "operation", "amount", "kind", "line", "reason", "back"} {
 		v.Fields[name] = form(name)
 	}
 	v.Cents, _ = centsOf(form("amount")) // the runner has already parsed it
@@ -332,8 +342,9 @@ func reinstate(form func(string) string) (deed, []string, error) {
 
 // changedView says what was changed, or why nothing was.
 type changedView struct {
-	Does    string
+	Does    string // what was asked for; what was done, once it is
 	About   string // id of the changed item
+	Made    string // id of the command that it published
 	Done    bool
 	Unknown bool // the change may have been made, or may still be made
 	Why     string
@@ -353,14 +364,14 @@ func (s *Server) change(q accountRequest) {
 		return
 	}
 	form := func(field string) string {
-		if field == "id" || field == "line" || field == "command_id" { // ids are opaque, and spaces may be part of them
+		if field == "id" || field == "line" || field == "command_id" || field == "operation" { // ids are opaque, and spaces may be part of them
 			return q.PostFormValue(field)
 		}
 		return strings.TrimSpace(q.PostFormValue(field))
 	}
 	v := s.view(q.session, "Change", "")
 	v.Account = name
-	out := changedView{Does: c.does, About: cmp.Or(form("id"), form("command_id")), Back: localPath(form("back"))}
+	out := changedView{Does: c.does, About: cmp.Or(form("operation"), form("id"), form("command_id")), Back: localPath(form("back"))}
 	do, command, err := c.takes(form)
 	reason := form("reason")
 	if err == nil && reason == "" && !c.unsigned {
@@ -370,9 +381,12 @@ func (s *Server) change(q accountRequest) {
 	if err == nil {
 		command = c.signed(command, q.session.Name, reason)
 		v.Command = shell(append([]string{"perennial"}, append(command, "--account", name)...))
+		out.Made = publishes(q, form)
 		out.Warning, err = s.do(q.Context(), q, c, do, reason)
 	}
-	if out.Done = err == nil; err != nil {
+	if out.Done = err == nil; out.Done {
+		out.Does = c.did
+	} else {
 		out.Why, code = err.Error(), http.StatusUnprocessableEntity
 	}
 	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
@@ -386,6 +400,28 @@ func (s *Server) change(q accountRequest) {
 	s.page(q.to, q.Request, "changed", code, v)
 }
 
+// publishes returns the id of the command that a change of a dead letter publishes, or "".
+func publishes(q accountRequest, form func(string) string) string {
+	text := ""
+	switch q.PathValue("what") {
+	case "dead-correct":
+		text = form("content")
+	case "dead-requeue":
+		if seq, err := strconv.ParseUint(form("id"), 10, 64); err == nil {
+			if l, err := q.account.Letter(q.Context(), seq); err == nil {
+				text = l.Text
+			}
+		}
+	}
+	var named struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal([]byte(text), &named) != nil {
+		return ""
+	}
+	return named.ID
+}
+
 // again shows a form again after its change failed, with the reason, if its page supports
 // that. understood says that the form was valid.
 func (s *Server) again(q accountRequest, form func(string) string, understood bool, why error) bool {
@@ -395,6 +431,10 @@ func (s *Server) again(q accountRequest, form func(string) string, understood bo
 		s.letterAgain(q, form, why)
 	case q.PathValue("what") == "correct" && errors.Is(why, ErrUnconfirmed):
 		s.correctAgain(q, form, why)
+	case q.PathValue("what") == "correct" && form("operation") != "" && !errors.Is(why, ErrNoAnswer):
+		s.showOperation(q, form("operation"), http.StatusUnprocessableEntity, answerForm{
+			Seq: form("id"), Kind: form("kind"), Amount: form("amount"), Line: form("line"), Reason: form("reason"), Wrong: why.Error(),
+		})
 	case q.PathValue("what") == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
 		s.answerAgain(q, form, why)
 	default:

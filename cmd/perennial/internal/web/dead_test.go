@@ -96,6 +96,16 @@ func TestACorrectionThatIsRefusedStaysInItsForm(t *testing.T) {
 	}
 }
 
+// TestACorrectedDeadLetterLeadsToItsCommand.
+func TestACorrectedDeadLetterLeadsToItsCommand(t *testing.T) {
+	h := newRig(t)
+	h.main.answer["dead.requeue"] = map[string]any{"changed": 1}
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/dead?seq=7")
+	_, page = h.post(h.client, "/a/main/change/dead-correct", h.server.URL, map[string]string{"form": formOf(t, page), "id": "7", "content": `{"id": "shop 1"}`, "reason": "the id was missing"})
+	wants(t, page, "Done: the corrected command was published (7).", `<a href="/a/main/operation?id=shop%201">shop 1</a>`)
+}
+
 // TestALongListOfDeadLettersIsCut by the bytes that it takes to read them.
 func TestALongListOfDeadLettersIsCut(t *testing.T) {
 	h := newRig(t)

@@ -57,6 +57,7 @@ type figure struct {
 	since time.Time     // when the current computation began; zero: none
 	made  chan struct{} // closed when the computation ends
 	asked time.Time
+	reply bool // it waits for a runner's reply and computes nothing here, so it needs no turn
 	owed  bool // a page was shown without it: notify pages when it is ready
 }
 
@@ -101,12 +102,17 @@ func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
 // figureOf returns the figure of a name, computed by make. The value is at most fresh old,
 // unless computing it takes more than a hundredth of that time. An older value is returned
-// while a new one is computed. Without a value, or with fresh 0, it waits briefly.
+// while a new one is computed. Without a value, or with fresh 0, it waits briefly. With
+// fresh under 0 it computes a new one at once, and waits briefly, too.
 func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
-	one := f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) })
+	return waitFor[T](ctx, f, f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) }), fresh)
+}
+
+// waitFor is figureOf for a figure that was asked for.
+func waitFor[T any](ctx context.Context, f *figures, one *figure, fresh time.Duration) Made[T] {
 	f.mu.Lock()
 	first := one.at.IsZero() && one.err == nil
-	wanted, made, within := fresh == 0 || first, one.made, figureWait
+	wanted, made, within := fresh <= 0 || first, one.made, figureWait
 	if fresh == 0 && first {
 		within = max(figureWait, answerWait-f.clock().Sub(one.since))
 	}
@@ -152,6 +158,15 @@ func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 // ask returns a figure. It starts a new computation if the value is older than fresh, or
 // always if fresh is negative.
 func (f *figures) ask(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
+	return f.start(name, fresh, false, produce)
+}
+
+// askReply is ask for a runner's reply. It does not wait for the figures in progress.
+func (f *figures) askReply(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
+	return f.start(name, fresh, true, produce)
+}
+
+func (f *figures) start(name string, fresh time.Duration, reply bool, produce func(context.Context) (any, error)) *figure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock()
@@ -162,7 +177,7 @@ func (f *figures) ask(name string, fresh time.Duration, produce func(context.Con
 	}
 	one := f.all[name]
 	if one == nil {
-		one = &figure{}
+		one = &figure{reply: reply}
 		f.all[name] = one
 	}
 	one.asked = now
@@ -207,13 +222,17 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	var value any
 	var err error
 	began := time.Now()
-	select {
-	case f.turn <- struct{}{}:
-		began = time.Now()
+	if one.reply {
 		value, err = produce(ctx)
-		<-f.turn
-	case <-ctx.Done():
-		err = errors.New("the runner ends")
+	} else {
+		select {
+		case f.turn <- struct{}{}:
+			began = time.Now()
+			value, err = produce(ctx)
+			<-f.turn
+		case <-ctx.Done():
+			err = errors.New("the runner ends")
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -76,3 +76,26 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 		t.Error("a change does not have it made again")
 	}
 }
+
+// TestARunnersReplyDoesNotWaitForSlowFigures: they may take minutes on a large fleet.
+func TestARunnersReplyDoesNotWaitForSlowFigures(t *testing.T) {
+	f := newFigures(func() time.Time { return noon })
+	defer f.close()
+	slow := func(ctx context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	for _, name := range []string{"one", "two", "three"} { // more than are computed at a time
+		figureOf(t.Context(), f, name, time.Minute, slow)
+	}
+	f.askReply("summary main", 0, func(context.Context) (any, error) { return 7, nil })
+	for one := range 2 {
+		made := f.next()
+		if m, _ := peek[int](f, "summary main"); m.Value == 7 {
+			return
+		} else if one == 0 {
+			<-made
+		}
+	}
+	t.Error("the reply waits for the figures")
+}

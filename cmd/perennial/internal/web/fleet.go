@@ -6,10 +6,13 @@ package web
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -125,4 +128,50 @@ func (s *Server) forecast(ctx context.Context, a Account) Made[schedules.Forecas
 		}
 		return f, err
 	})
+}
+
+// pausedShare is the share of a cost that is of a schedule paused without an end. It renews
+// nothing until an operator resumes it.
+type pausedShare struct {
+	Schedule string
+	Cost     fact.Sum
+}
+
+// pausedShares are the shares of all such schedules.
+type pausedShares []pausedShare
+
+func (p pausedShares) add(schedule string, cost fact.Sum) pausedShares {
+	i := slices.IndexFunc(p, func(x pausedShare) bool { return x.Schedule == schedule })
+	if i < 0 {
+		return append(slices.Clone(p), pausedShare{schedule, cost})
+	}
+	p = slices.Clone(p)
+	p[i].Cost = p[i].Cost.Join(cost)
+	return p
+}
+
+func (p pausedShares) join(o pausedShares) pausedShares {
+	for _, x := range o {
+		p = p.add(x.Schedule, x.Cost)
+	}
+	return p
+}
+
+func (p pausedShares) addDay(d schedules.ForecastDay) pausedShares {
+	for _, x := range d.Paused {
+		p = p.add(x.Schedule, x.Charge())
+	}
+	return p
+}
+
+// Text names each schedule with its share, or returns "".
+func (p pausedShares) Text(currency string) string {
+	all := make([]string, 0, len(p))
+	for _, x := range p {
+		all = append(all, x.Cost.Text(currency)+" by the paused schedule "+x.Schedule)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "of it " + strings.Join(all, ", ")
 }

@@ -108,6 +108,29 @@ func TestTheOverviewSaysHowLongTheWalletLasts(t *testing.T) {
 		`<a href="/a/main/proxies?due=2026-11-23">2026-11-23</a>`, `data-value="1000"`, "Provider ok since", "1 × 429", "p50 40 ms", `class="card bad" aria-labelledby="card-cost"`)
 }
 
+// TestTheCostNamesWhatAPausedScheduleDoesNotRenew.
+func TestTheCostNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wallet, paused := int64(9000), []schedules.ForecastPaused{{Schedule: "keep-jp", Renewals: 3, ChargeCents: fact.Known(1260)}}
+	h.main.answer["forecast"] = schedules.Forecast{Schedules: []string{"keep-jp"}, Currency: "USD", WalletCents: &wallet, ChargeCents: fact.Known(2520), Days: []schedules.ForecastDay{
+		{Day: "2026-11-21", Renewals: 3, ChargeCents: fact.Known(1260), Paused: paused}, {}, {}, {}, {}, {}, {}, {Day: "2026-11-28", Renewals: 3, ChargeCents: fact.Known(1260), Paused: paused},
+	}}
+	wants(t, h.settled("/a/main/overview"), "next 7 days 12.60 USD of it 12.60 USD by the paused schedule keep-jp next 8 days 25.20 USD of it 25.20 USD by the paused schedule keep-jp")
+}
+
+// TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew.
+func TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
+	h := newRig(t)
+	h.stock(map[string]int{"px_a": 24 * 20})
+	h.renewed("paid", "px_a", 450, noon)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SchedulePaused{Schedule: "keep", By: "bob", Reason: "holidays"})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wants(t, h.settled("/a/main/calendar?month=2026-12"), "4.50 USD , of it 4.50 USD by the paused schedule keep")
+}
+
 // A price that is not known, and a fleet that was not listed, are never shown as none.
 func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
 	h := newRig(t)
@@ -206,6 +229,9 @@ func TestTheCalendarSaysWhatExpiresAndWhatItCosts(t *testing.T) {
 	page := h.settled("/a/main/calendar?month=2026-12")
 	wants(t, page, "3 expire", "9.00 USD", "1 not scheduled", `href="/a/main/proxies?from=2026-12-11&amp;until=2026-12-12"`, "1 expire on 2026-12-12, 1 of them covered by no schedule",
 		`href="/a/main/calendar?month=2026-11"`, `href="/a/main/calendar?month=2027-01"`)
+	if strings.Contains(page, "of it") {
+		t.Error("a schedule that runs is called paused")
+	}
 	day := h.settled("/a/main/proxies?from=2026-12-11&until=2026-12-12")
 	if got := lists(day); strings.Join(got, " ") != "px_a px_b" {
 		t.Errorf("the day lists %v", got)
@@ -245,8 +271,8 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 	h.main.answer["plan"] = plans.Plan{Schedule: "keep", LeftOut: []plans.LeftOut{{ProxyID: "px_left", Reason: plans.ReasonWallet}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	for id, want := range map[string]string{
-		"px_ok":      "It is not due yet: its schedule renews it in time. · next sweep 2026-11-26 20:00:00 UTC",
-		"px_due":     "It is due: the next run renews it. · next sweep 2026-11-21 12:00:00 UTC",
+		"px_ok":      "It is not due yet: its schedule renews it in time. · next run 2026-11-26 20:00:00 UTC",
+		"px_due":     "It is due: the next run renews it. · next run 2026-11-21 12:00:00 UTC",
 		"px_left":    "It is due and skipped: the wallet is too low.",
 		"px_1":       "It is not renewed: an earlier renewal is in review",
 		"px_2":       "It is not renewed: its renewal is on hold: ",
@@ -259,12 +285,12 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		wants(t, h.settled("/a/main/proxy?id="+id), want)
 	}
 	wants(t, h.settled("/a/main/proxy?id=px_paid"), "4.50 USD", "0.15 USD", "2026-12-21 20:00:00 UTC") // in all, a day, and the expiry that it paid for
-	status.Paused = &ledger.SchedulePause{By: "bob", Reason: "holidays"}
-	h.main.answer["sweeps"] = []schedules.Status{status}
-	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while its schedule is paused, by bob: holidays.")
-	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}}
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by ada: the provider is being moved"})
+		return tx.Append(fact.SchedulePaused{Schedule: "keep", By: "bob", Reason: "holidays"})
+	}))
+	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while its schedule is paused, by bob: holidays.")
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.ScheduleResumed{Schedule: "keep", By: "bob", Reason: "back"}, fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by ada: the provider is being moved"})
 	}))
 	wants(t, h.settled("/a/main/proxy?id=px_due"), "It is not renewed while nothing is sent: the account is paused: by ada: the provider is being moved")
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -296,13 +322,55 @@ func TestAScheduleSaysItsRulesAndWhatItsApprovalRenews(t *testing.T) {
 	page := h.settled("/a/main/schedule?id=keep")
 	wants(t, page, "Renews proxies: except px_2", "Due 3 days before a proxy expires", "For 30 days", "Runs every hour, UTC", "Budget at most 10.00 USD a run", "Approval needed over 5.00 USD a run", "@hourly",
 		"px_none 2026-11-21 16:00:00 UTC in 4 hours unknown", "3.50 USD", "Approve", "Decline", "Once it is declined, the next run plans again what is due then")
+	wants(t, page, "Plan needs approval: at least 7.00 USD (1 of unknown price) for 3 proxies")
 	if got := lists(page); strings.Join(got, " ") != "px_a px_1 px_none" {
 		t.Errorf("the approval lists %v", got)
 	}
 	h.main.answer["approve"] = verbs.Changed{Changed: 1}
 	_, raw, _ := h.get("/a/main/schedule?id=keep")
 	_, done := h.post(h.client, "/a/main/change/approve", h.server.URL, map[string]string{"form": formOf(t, raw), "id": "9f86d081", "reason": "checked"})
-	wants(t, done, "Done: approve a plan (9f86d081).", "3 renewals published, about at least 7.00 USD (1 of unknown price).")
+	wants(t, done, "Done: the plan was approved (9f86d081).", "3 renewals published, about at least 7.00 USD (1 of unknown price).")
+}
+
+// TestAPlanCountsTheSameEverywhere, and says where the other due proxies of its run are.
+func TestAPlanCountsTheSameEverywhere(t *testing.T) {
+	held := func(of *time.Time, f fact.SweepPlanned) []fact.Fact {
+		f.Schedule, f.Plan, f.Of = "keep", "9f86d081", of
+		return []fact.Fact{f, fact.SweepHeld{Schedule: "keep", Slot: f.Slot, Plan: f.Plan, Code: fact.SweepHeldApproval}}
+	}
+	began := noon.Add(-time.Minute)
+	canary := fact.Ref{CommandID: "canary", OperationID: "canary/0001"}
+	for name, c := range map[string]struct {
+		facts            []fact.Fact
+		says, also, asks string
+	}{
+		"a canary was renewed": {
+			append([]fact.Fact{
+				fact.SweepPlanned{Schedule: "keep", Slot: began, Plan: "first", Due: 4, UnknownPrice: 1, Commands: []json.RawMessage{json.RawMessage(`{"id":"canary","proxy_ids":["px_0"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "canary", Proxies: 1, UnknownPrice: 1}}},
+				fact.SweepFinished{Schedule: "keep", Slot: began, Plan: "first"},
+				fact.CommandAccepted{Ref: fact.Ref{CommandID: "canary"}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30, Operations: []fact.Planned{{OperationID: "canary/0001", Chunk: "1", Generation: 1, Key: "k", ProxyIDs: []string{"px_0"}}}},
+				fact.OperationSending{Ref: canary, Attempt: 1, Key: "k", Body: "{}", SentAt: noon},
+				fact.RenewalSettled{Ref: canary, Status: "completed", Attempt: 1, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{{ProxyID: "px_0", State: fact.LineSucceeded, ChargedCents: 300}}}},
+			}, held(&began, fact.SweepPlanned{Slot: noon, Due: 3, EstimateCents: 900, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1","px_3","px_4"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 3, EstimateCents: 900}}})...),
+			"needs approval: 9.00 USD for 3 proxies", "1 renewed already in this run for 3.00 USD, to learn the price.", "Approve 9.00 USD<",
+		},
+		"a price is unknown": {
+			held(nil, fact.SweepPlanned{Slot: noon, Due: 2, UnknownPrice: 1, Left: &fact.SweepLeft{Proxies: 1, Unpriced: 1}, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 1, UnknownPrice: 1, ListPriceCents: 420}}}),
+			"needs approval: 4.20 USD (list price) for 1 proxy", "1 follows when the price is known.", "Approve 4.20 USD (list price)<",
+		},
+	} {
+		h := newRig(t)
+		h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}}
+		check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(c.facts...) }))
+		h.signIn(h.client, Person{Name: "ada", Role: Operator})
+		for _, path := range []string{"/a/main/attention", "/a/main/overview", "/a/main/schedule?id=keep"} {
+			page := h.settled(path)
+			if wants(t, page, c.says, c.also); strings.Contains(page, " due.") || strings.Contains(page, "unknown amount") {
+				t.Errorf("%s: %s has other words:\n%s", name, path, page)
+			}
+		}
+		wants(t, h.settled("/a/main/schedule?id=keep"), c.asks)
+	}
 }
 
 // TestAPlanSaysPricesAndWhatChanged since the last one.
@@ -311,12 +379,14 @@ func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "old", Due: 2, EstimateCents: 700, Commands: []json.RawMessage{
 			json.RawMessage(`{"proxy_ids":["px_1","px_gone"]}`)},
-			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}}})
+			Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 2, EstimateCents: 700}}},
+			fact.SweepHeld{Schedule: "keep", Slot: noon, Plan: "old", Code: fact.SweepHeldApproval})
 	}))
+	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}}
 	h.main.answer["plan"] = plans.Plan{Schedule: "keep", Hash: "new", Due: 3, Currency: "USD", EstimateCents: fact.Known(900), LeftOutCounts: map[string]int{plans.ReasonBudget: 1},
 		Included: []plans.Included{{ProxyID: "px_1", EstimateCents: fact.Known(500), PriceFrom: plans.PriceOwn}, {ProxyID: "px_new", EstimateCents: fact.Known(400), PriceFrom: plans.PriceKind}},
 		LeftOut:  []plans.LeftOut{{ProxyID: "px_out", Reason: plans.ReasonBudget}}}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "1 added, 1 gone, 1 price up, 0 price down; 2.00 USD more than 7.00 USD", "Added: px_new", "Gone: px_gone", plans.PriceKind, "px_out",
+	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "Compared with the plan that needs approval: 1 more due (", "), 1 no longer due (", "), 1 dearer, 2.00 USD more.", plans.PriceKind, "px_out",
 		"Sat 2026-11-21 13:00:00 UTC", "Sat 2026-11-21 17:00:00 UTC", `href="/a/main/operations?schedule=keep"`)
 }

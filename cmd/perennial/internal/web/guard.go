@@ -94,7 +94,7 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 			s.fail(w, r, x, http.StatusForbidden, "This form is of another session: go back, load the page again, and send it again. Nothing was changed.", nil)
 		default:
 			x.edition = s.edition(r.Context(), x.Person)
-			next(w, r, x)
+			next(w, r.WithContext(withNeeds(r.Context())), x)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func hostileData(text string) map[string]any {
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Verdict: &inspect.Verdict{Text: text, OrderNo: text}, Expiries: []inspect.ExpiryEvidence{{ProxyID: text, State: text}}, Orders: []inspect.OrderEvidence{{OrderNo: text}},
 				Answers: []inspect.Answer{{Say: text, ProxyID: text, NewOperation: text, Bookings: []ledger.Booking{{Debit: text, Credit: text}}}}},
 			Command: inspect.CommandStatus{CommandID: text, State: text, Labels: labels, WaitsFor: text, Operations: []inspect.OperationStatus{o, o}},
-			Choices: []choice{{ProxyID: text, OrderNo: text, Charges: true, Expected: fact.Known(1)}}, Given: []given{{OperationResolved: fact.OperationResolved{By: text, Reason: text, ProxyID: text, Lines: []fact.AnsweredLine{{ProxyID: text}, {}}}}}, Typed: answerForm{text, text, text, text, text, text}, What: text,
+			Choices: []choice{{ProxyID: text, OrderNo: text, Charges: true, Expected: fact.Known(1)}}, Given: []given{{OperationResolved: fact.OperationResolved{By: text, Reason: text, ProxyID: text, Lines: []fact.AnsweredLine{{ProxyID: text}, {}}}}}, Typed: answerForm{text, text, text, text, text, text, text, text}, What: text,
 			Happens: text, Facts: []factRow{{ledger.Row{Type: text, Hash: text}, text, text}}, Steps: []step{{HistoryEntry: inspect.HistoryEntry{Type: text, Code: text, TraceID: text, Text: text}}},
 			Booked: []ledger.Posting{{Kind: text, Account: text, ProxyID: text}}, Way: []wayOfProxy{{RenewalLine: ledger.RenewalLine{ProxyID: text, State: fact.LineState(text)}, Before: text, After: text}},
 		},

@@ -94,6 +94,10 @@ func (b bookAccount) Letters(_ context.Context, after uint64) iter.Seq2[Letter, 
 	}
 }
 
+func (b bookAccount) CountLetters(context.Context) (int64, error) {
+	return int64(len(b.of.letters)), nil
+}
+
 func (b bookAccount) Letter(_ context.Context, seq uint64) (Letter, error) {
 	for _, l := range b.of.letters {
 		if l.Seq == seq {
@@ -348,12 +352,15 @@ func formOf(t *testing.T, page string) string {
 	return m[1]
 }
 
-// requests are those of the pages, without the one for the navigation's number.
+// requests are those of the pages, without those for the navigation's number.
 func (b *book) requests() []asked {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(b.asked), func(x asked) bool { return x.verb == verbs.AtAGlance.Name })
+	return slices.DeleteFunc(slices.Clone(b.asked), func(x asked) bool { return slices.Contains(ofTheNavigation, x.verb) })
 }
+
+// ofTheNavigation are the verbs that every page asks.
+var ofTheNavigation = []string{verbs.AtAGlance.Name, verbs.Show.Name, verbs.Sweeps.Name}
 
 func mode(t *testing.T, path string) os.FileMode {
 	t.Helper()

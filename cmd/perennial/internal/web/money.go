@@ -123,7 +123,11 @@ func (s *Server) money(q accountRequest) {
 		s.broken(q, err)
 		return
 	}
-	v := moneyView{booksView: booksOf(p.WithUnbooked(), s.glance(ctx, q.account), askNow(ctx, s, q.account, verbs.Show)), Month: s.Clock().UTC().Format(monthForm)}
+	v := moneyView{Month: s.Clock().UTC().Format(monthForm)}
+	if v.booksView, err = s.books(ctx, q.account, p.WithUnbooked()); err != nil {
+		s.broken(q, err)
+		return
+	}
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	if v.entriesView, err = entries(ctx, q.account, q.URL.Query().Get("kind"), before); err != nil {
 		s.broken(q, err)
@@ -296,6 +300,7 @@ func (s *Server) prove(q accountRequest) {
 		},
 		"reconcile": func(ctx context.Context) (proof, error) {
 			found, err := ask(ctx, q.account, verbs.Reconcile, struct{}{})
+			s.figures.expire(name) // the runner has a newer answer
 			return proof{Reconciled: &found}, err
 		},
 	}[what]
@@ -306,7 +311,7 @@ func (s *Server) prove(q accountRequest) {
 		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
 	default:
 		s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", what).Info("a proof was asked for on the pages")
-		s.figures.ask(checkName(what, name), -1, func(ctx context.Context) (any, error) { return produce(ctx) })
+		s.figures.start(checkName(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
 		http.Redirect(q.to, q.Request, to(name, "money")+"#proofs", http.StatusSeeOther)
 	}
 }

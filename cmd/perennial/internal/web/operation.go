@@ -65,15 +65,93 @@ type choice struct {
 	Again    bool // can be sent again
 }
 
-// given is a booked answer, with its journal row.
+// given is a booked answer, with its journal row and its corrections.
 type given struct {
 	fact.OperationResolved
 
-	Seq int64
+	Seq       int64
+	Corrected int64 // charged by corrections, less what they took back
+	Charge    int64 // row of the last correction that charged; 0: none
 }
 
-// answerForm is a submitted form, and why it was not accepted.
-type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong string }
+// Labels of the forms that correct an answer.
+const (
+	takeBack    = "Take the charge back"
+	chargeAgain = "Charge it again"
+	chargeMore  = "Book what was charged"
+)
+
+// correction is one form that corrects an answer.
+type correction struct {
+	Title, Text, Label, Kind string
+	Row                      int64  // the journal row that it corrects
+	Amount                   string // filled in
+	Required                 bool
+	Typed                    *answerForm // what was submitted; nil: nothing
+}
+
+// Corrections returns the forms that correct an answer: the charge is taken back, and what
+// was taken back too much is charged again.
+func (v *operationView) Corrections(g given) (all []correction) {
+	net := g.ChargedCents + g.Corrected
+	row := g.Seq
+	if g.ChargedCents == 0 {
+		row = g.Charge // the answer booked nothing: the later charge is what is taken back
+	}
+	if net > 0 && row > 0 {
+		all = append(all, correction{Title: takeBack, Text: "This books a new entry that takes the charge back. Nothing is deleted.", Label: "Amount to take back (empty: all of it, " + fact.Amount(net, v.Currency) + ")", Kind: fact.MovementRefund, Row: row})
+	}
+	again := correction{Title: chargeMore, Text: "This books a new entry with what the provider charged in addition.", Label: "Amount charged", Kind: fact.MovementCharge, Row: g.Seq, Required: true}
+	if g.Corrected < 0 {
+		again.Title, again.Amount = chargeAgain, fact.Decimal(-g.Corrected)
+		again.Text = fact.Amount(-g.Corrected, v.Currency) + " was taken back. This books a new entry with what was taken back too much."
+	}
+	all = append(all, again)
+	for i := range all {
+		if x := &all[i]; v.Typed.Seq == strconv.FormatInt(x.Row, 10) && v.Typed.Kind == x.Kind {
+			x.Typed = &v.Typed
+		}
+	}
+	return all
+}
+
+// Unplaced returns why a correction was not accepted whose form is not on the page any more.
+func (v *operationView) Unplaced() string {
+	if v.Typed.Seq == "" {
+		return ""
+	}
+	for _, g := range v.Given {
+		if slices.ContainsFunc(v.Corrections(g), func(x correction) bool { return x.Typed != nil }) {
+			return ""
+		}
+	}
+	return v.Typed.Wrong
+}
+
+// addCorrection adds a record to the answer that it corrects, directly or through another
+// record.
+func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots map[int64]int64) {
+	root := f.Corrects
+	if of, known := roots[root]; known {
+		root = of
+	}
+	i := slices.IndexFunc(v.Given, func(g given) bool { return g.Seq == root })
+	if i < 0 {
+		return
+	}
+	roots[seq] = root
+	switch f.Movement {
+	case fact.MovementCharge:
+		v.Given[i].Corrected += f.AmountCents
+		v.Given[i].Charge = seq
+	case fact.MovementRefund:
+		v.Given[i].Corrected -= f.AmountCents
+	}
+}
+
+// answerForm is a submitted form, and why it was not accepted. Seq and Kind are of a
+// correction.
+type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong, Seq, Kind string }
 
 // Pending reports whether evidence is not ready.
 func (v *operationView) Pending() bool { return v.asking }
@@ -196,12 +274,15 @@ func (v *operationView) readFacts(ctx context.Context, a Account, id string) err
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); err != nil && !archived {
 		return err
 	}
-	seqs := make([]int64, 0, len(rows))
+	seqs, roots := make([]int64, 0, len(rows)), map[int64]int64{}
 	for i, row := range rows {
 		seqs = append(seqs, row.Seq)
 		if f, err := fact.Decode(row.Type, []byte(row.Data)); err == nil {
-			if answer, ok := f.(fact.OperationResolved); ok {
-				v.Given = append(v.Given, given{answer, row.Seq})
+			switch f := f.(type) {
+			case fact.OperationResolved:
+				v.Given = append(v.Given, given{OperationResolved: f, Seq: row.Seq})
+			case fact.LedgerRecorded:
+				v.addCorrection(row.Seq, f, roots)
 			}
 		}
 		if i < factsShown/2 || i >= len(rows)-factsShown/2 {
@@ -317,13 +398,11 @@ func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e i
 		defer cancel()
 		return ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: o.ID})
 	})
-	switch {
-	case asked.Known():
+	if asked.Known() {
 		return asked.Value, false, nil
-	case asked.Err != "":
+	}
+	if asked.Err != "" {
 		e.Notes = append(e.Notes, "No runner answered: this is what the ledger alone knows.")
-	default:
-		e.Notes = append(e.Notes, "The provider is being asked; this is what the ledger alone knows.")
 	}
 	return e, asked.Pending(), nil
 }

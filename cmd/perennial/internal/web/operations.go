@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +25,10 @@ import (
 const (
 	// listed is the number of operations on a page.
 	listed = 50
-	// tracedShown limits the results of a search in the history.
+	// tracedShown limits the results of a search in the history on a page, and tracedFound
+	// those that are searched for.
 	tracedShown = 20
+	tracedFound = 1000
 	// traceKept is how long a search by trace id is reused.
 	traceKept = time.Minute
 )
@@ -47,13 +51,39 @@ type operationsView struct {
 	Older     string     // address of the next page, of earlier operations; "" at the end
 	LookedTo  *time.Time // the page ends here because the scan reached its limit
 	Currency  string
-	Trace     *Made[[]string] // a search by trace id
+	Trace     *Made[[]string] // a search in the history: all that it found
+	Found     []foundRow      // those on the page
+	Skipped   int             // those on earlier pages
 
 	form url.Values
 }
 
-// Most returns the limit of results of a history search.
-func (*operationsView) Most() int { return tracedShown }
+// foundRow is one result of a search in the history.
+type foundRow struct{ ID, What, State string }
+
+// FoundText says how many results there are, and which are shown.
+func (v *operationsView) FoundText() string {
+	all := len(v.Trace.Value)
+	count := english.Plural(all, "match", "matches")
+	if all >= tracedFound {
+		count = fmt.Sprintf("The first %d matches", all)
+	}
+	if len(v.Found) < all {
+		count += fmt.Sprintf(", %d to %d shown", v.Skipped+1, v.Skipped+len(v.Found))
+	}
+	return count
+}
+
+// Further returns the address of the next results, or "".
+func (v *operationsView) Further() string {
+	next := v.Skipped + len(v.Found)
+	if next >= len(v.Trace.Value) {
+		return ""
+	}
+	form := maps.Clone(v.form)
+	form.Set("skip", strconv.Itoa(next))
+	return "?" + form.Encode()
+}
 
 // operationRow is one operation of the list.
 type operationRow struct {
@@ -233,15 +263,61 @@ func (s *Server) search(q accountRequest, v operationsView) {
 		return
 	}
 	trace := figureOf(q.Context(), s.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
-		return q.account.Ledger().Traced(ctx, v.Query, tracedShown)
+		ids, err := q.account.Ledger().Traced(ctx, v.Query, tracedFound)
+		if err != nil {
+			return nil, err
+		}
+		return withoutCommands(ctx, q.account.Ledger(), ids)
 	})
 	v.Trace = &trace
 	if len(trace.Value) == 1 {
 		http.Redirect(q.to, q.Request, addressOf(q.account, "operation", trace.Value[0]), http.StatusSeeOther)
 		return
 	}
+	skip, _ := strconv.Atoi(q.URL.Query().Get("skip")) // an invalid number means the first page
+	v.Skipped = max(0, min(skip, len(trace.Value)))
+	for _, id := range trace.Value[v.Skipped:min(v.Skipped+tracedShown, len(trace.Value))] {
+		row, err := foundOf(q.Context(), q.account.Ledger(), id)
+		if err != nil {
+			s.broken(q, err)
+			return
+		}
+		v.Found = append(v.Found, row)
+	}
 	v.Schedules = scheduleNames(q.account)
 	s.show(q, "operations", "Operations", &v)
+}
+
+// withoutCommands leaves out each command of which an operation is among the ids.
+func withoutCommands(ctx context.Context, l *ledger.Ledger, ids []string) (all []string, err error) {
+	of := map[string]bool{}
+	for _, id := range ids {
+		o, err := l.Operation(ctx, id)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil && o.CommandID != id {
+			of[o.CommandID] = true
+		}
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return of[id] }), nil
+}
+
+// foundOf describes an operation or a command.
+func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error) {
+	o, err := l.Operation(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		of, err := inspect.Brief(ctx, l, id, inspect.AsCommand)
+		if errors.Is(err, ledger.ErrNotFound) {
+			err = nil // its facts alone are known
+		}
+		return foundRow{ID: id, What: "command", State: of.State}, err
+	}
+	if err != nil {
+		return foundRow{}, err
+	}
+	what, err := whatOf(ctx, l, o)
+	return foundRow{id, what, string(o.State)}, err
 }
 
 // found returns the address of the command, operation, provider order or proxy with an id,

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -85,7 +87,7 @@ func TestOneOperationIsShownWhole(t *testing.T) {
 		}
 	}
 	_, page, _ = h.get("/a/main/operation?id=second")
-	for _, want := range []string{"attempt 1, HTTP 502", "outcome unknown", "the connection was reset", "Decided: not before", "attempt 2, 7 bytes", `id=first%2F0001" title="first/0001">first/0001</a></td><td></td>`} {
+	for _, want := range []string{"attempt 1, HTTP 502", "outcome unknown", "the connection was reset", "Next step not before", "attempt 2, 7 bytes", `id=first%2F0001" title="first/0001">first/0001</a></td><td></td>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
@@ -130,7 +132,7 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 		}
 	}
 	_, page, _ := h.get("/a/main/operations")
-	wants(t, page, `<a href="?state=held">held 1</a>`, `<a href="?state=review">review 1</a>`, "all 5", "completed 2", "delivered 1", "renew 1 proxy for 30 days", "buy 5 × off_us_dallas")
+	wants(t, page, `<a href="?state=held">on hold 1</a>`, `<a href="?state=review">review 1</a>`, "all 5", "completed 2", "delivered 1", "renew 1 proxy for 30 days", "buy 5 × off_us_dallas")
 	_, page, _ = h.get("/a/main/operations?label=team%3Dshop&before=none")
 	wants(t, page, `<a href="?label=team%3Dshop&amp;state=review">review</a>`) // how many of them have the label is not counted
 	for _, wrong := range []string{"from=yesterday", "label=shop"} {
@@ -148,6 +150,34 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 		if code != http.StatusSeeOther || !strings.Contains(header.Get("Location"), want) {
 			t.Errorf("%s leads to %d %s", query, code, header.Get("Location"))
 		}
+	}
+}
+
+// TestASearchCountsItsMatches: a command and its operation are one row, and the next page
+// has the rest.
+func TestASearchCountsItsMatches(t *testing.T) {
+	h := newRig(t)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		for i := range tracedShown + 3 {
+			id := fmt.Sprintf("crash-%d", i)
+			if err := tx.Append(fact.CommandAccepted{Ref: fact.Ref{CommandID: id}, Kind: fact.KindRenewal, Content: json.RawMessage(`{}`), DurationDays: 30,
+				Operations: []fact.Planned{{OperationID: id + "/0001", Chunk: "1", Generation: 1, Key: "key-" + id, ProxyIDs: []string{"px_of_" + id}}}},
+				fact.OperationSending{Ref: fact.Ref{CommandID: id, OperationID: id + "/0001"}, Attempt: 1, Key: "key-" + id, Body: "{}", SentAt: noon}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	page := h.settled("/a/main/operations?q=crash-")
+	wants(t, page, "23 matches, 1 to 20 shown", `<a href="?q=crash-&amp;skip=20" rel="next">More</a>`, "renew 1 proxy for 30 days", "crash-22/0001")
+	if strings.Contains(page, ">crash-22</a>") || strings.Count(page, "/0001</a>") != tracedShown {
+		t.Errorf("a command and its operation are two rows:\n%s", page)
+	}
+	page = h.settled("/a/main/operations?q=crash-&skip=20")
+	wants(t, page, "23 matches, 21 to 23 shown", "crash-0/0001")
+	if strings.Contains(page, ">More<") {
+		t.Error("there is a page after the last one")
 	}
 }
 
@@ -203,7 +233,7 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	b, err := h.main.Balance(t.Context(), "main")
 	check(t, err)
 	page := h.shows("/a/main/statement?month=2026-11", "Balance carried forward")
-	for _, want := range []string{">Balance carried forward</th><td class=\"n\">" + fact.Amount(b.WalletCents, "USD"), `from=2026-11-01&amp;label=team%3Dshop&amp;until=2026-11-30">team=shop</a></td><td class="n" data-th="entries">3</td><td class="n" data-th="charged">11.00 USD</td>`, "The month is not finished"} {
+	for _, want := range []string{">Balance carried forward</th><td class=\"n\">" + fact.Amount(b.WalletCents, "USD"), `from=2026-11-01&amp;label=team%3Dshop&amp;until=2026-11-30">team=shop</a></td><td class="n" data-th="charges">3</td><td class="n" data-th="charged">11.00 USD</td>`, "The month is not finished", ">Opening balance</th>", ">Top-ups</th>", "The opening balance was in the provider's wallet when this ledger began.", ">Charges</th>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

@@ -28,10 +28,14 @@ type accountCard struct {
 	Name          string
 	Role          string
 	Problems      []Check
+	Paused        string        // what is paused and why; "" for nothing
+	NothingSent   bool          // renewals are paused
 	Runway        time.Duration // at the measured spending rate; 0: nothing was spent
 	Forecast      Made[schedules.Forecast]
 	Week          fact.Sum // forecast cost of the first seven days
-	Lasts         int      // days that the wallet pays for in the forecast; -1: all
+	PausedWeek    pausedShares
+	PausedMonth   pausedShares
+	Lasts         int // days that the wallet pays for in the forecast; -1: all
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
 	Needs         *verbs.Needs // nil: the runner gives none
@@ -128,9 +132,9 @@ func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v 
 	cards := make([]accountCard, 0, len(names))
 	for _, name := range names { // their runners then answer in parallel
 		a := s.account(x.Person, name)
-		begin(s, a, verbs.AtAGlance)
-		begin(s, a, verbs.Sweeps)
-		begin(s, a, verbs.Show)
+		begin(s, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
+		begin(s, a, verbs.Sweeps, struct{}{})
+		begin(s, a, verbs.Show, struct{}{})
 	}
 	for _, name := range names {
 		a := s.account(x.Person, name)
@@ -172,15 +176,24 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 		card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
 	}
 	s.fillFleet(ctx, a, card)
-	card.Schedules, card.NoRunner = s.sweeps(ctx, a)
-	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show)
-	card.Asked = glance.Pending()
-	card.booksView = booksOf(p.WithUnbooked(), glance, shown)
-	if glance.problem() == "" {
-		card.Needs, card.ConfigChanged = &glance.Value.Needs, glance.Value.ConfigChanged
-	}
-	card.List, err = s.needs(ctx, a)
+	n, err := s.needs(ctx, a)
 	keep(err)
+	card.Paused, card.NothingSent = pausesText(n.Pauses, now), sendsNoRenewals(n.Pauses)
+	if card.Paused != "" {
+		card.Problems = slices.DeleteFunc(card.Problems, func(c Check) bool { return c.Name == "paused" })
+	}
+	card.Schedules, card.NoRunner, card.Asked = n.Schedules, n.NoRunner, n.Asked
+	card.booksView, err = s.books(ctx, a, p.WithUnbooked())
+	keep(err)
+	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
+	if n.Known {
+		card.Needs, card.ConfigChanged = &n.Needs, glance.Value.ConfigChanged
+	}
+	card.List, err = s.attentionList(ctx, a)
+	keep(err)
+	if f := card.Forecast.Value; card.LastRead == nil && card.Forecast.Known() && f.WalletCents != nil {
+		card.LastRead = &walletRead{f.At, *f.WalletCents}
+	}
 	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // 0: an older runner without this value
 		card.Provider = &shown.Value.Provider
 	}
@@ -194,7 +207,9 @@ func (s *Server) fillFleet(ctx context.Context, a Account, card *accountCard) {
 	for n, d := range card.Forecast.Value.Days {
 		if n < 7 {
 			card.Week = card.Week.Join(d.Charge())
+			card.PausedWeek = card.PausedWeek.addDay(d)
 		}
+		card.PausedMonth = card.PausedMonth.addDay(d)
 		if d.Day == card.Forecast.Value.RunsOutOn {
 			card.Lasts = n
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -120,7 +121,7 @@ func TestWebhooksAreLookedAfter(t *testing.T) {
 	wants(t, page, "crm retrying https://crm.example 40 2 now", "&lt;script&gt;")
 	fields := map[string]string{"form": formOf(t, page), "id": "crm", "back": "/a/main/webhooks"}
 	_, page = h.post(h.client, "/a/main/change/webhook-test", h.server.URL, fields)
-	wants(t, page, "Done: send a test event (crm). 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
+	wants(t, page, "Done: a test event was sent (crm). 200 OK after 12 ms Equivalent: perennial webhooks test crm --account main")
 	fields["reason"] = "the customer lost them"
 	for from, want := range map[string]string{"42": "a replay only goes back", "yesterday": "say from where on", "": "say from where on", "0": "say from where on", "41": "--from-seq 41 --by ada --reason"} {
 		fields["from"] = from
@@ -260,7 +261,7 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 	h.main.answer["evidence"], h.main.unlikely = evidenceOfR1(), "5999.99 USD would be booked as charged for r1/0001, and 8.40 USD is expected. An amount"
 	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "r1/0001", "answer": "charged", "amount": "5999.99", "back": "/a/main/operation?id=r1%2F0001"}
 	code, page := h.post(h.client, "/a/main/change/resolve", h.server.URL, fields)
-	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5,999.99 USD Expected 8.40 USD Wallet now 5,000.00 USD Wallet after -999.99 USD", "Reason: the invoice", "Book 5,999.99 USD")
+	wants(t, page, "and 8.40 USD is expected. Check it before you confirm.", "Would be booked 5,999.99 USD Expected 8.40 USD Ledger balance now 5,000.00 USD Ledger balance after -999.99 USD", "Reason: the invoice", "Book 5,999.99 USD")
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}
@@ -289,7 +290,7 @@ func TestAnUnlikelyCorrectionIsASecondStep(t *testing.T) {
 	h.main.unlikely = "42.00 USD would be booked as charged for px_1, 42.00 USD in all, and 4.20 USD was taken back. An amount"
 	fields := map[string]string{"form": formOf(t, page), "reason": "the invoice", "id": "9", "kind": "charge", "amount": "42", "line": "px_1", "back": "/a/main/operation?id=r1%2F0001"}
 	code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
-	wants(t, page, "and 4.20 USD was taken back. Check it before you confirm.", "Would be booked 42.00 USD Wallet now 5,000.00 USD Wallet after 4,958.00 USD", "Book 42.00 USD")
+	wants(t, page, "and 4.20 USD was taken back. Check it before you confirm.", "Would be booked 42.00 USD Ledger balance now 5,000.00 USD Ledger balance after 4,958.00 USD", "Book 42.00 USD")
 	if code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}
@@ -343,10 +344,55 @@ func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
 		return tx.Append(fact.OperationResolved{Ref: fact.Ref{CommandID: "r1", OperationID: "r1/0001"}, By: "ada", Reason: "the invoice", Outcome: "charged", ChargedCents: 840, DurationDays: 30})
 	}))
 	page = h.settled("/a/main/operation?id=r1")
-	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Correct this answer", `/a/main/change/correct`, `name="kind" value="refund"`)
+	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Take the charge back", `/a/main/change/correct`, `name="kind" value="refund"`)
 	if strings.Contains(page, "Resolve the review") {
 		t.Error("a review that is resolved can be resolved again")
 	}
+}
+
+// TestACorrectionCanBeTakenBack: the page offers the way back with the amount filled in, and
+// says the way out where an amount is wrong.
+func TestACorrectionCanBeTakenBack(t *testing.T) {
+	h := newRig(t)
+	ref := fact.Ref{CommandID: "r1", OperationID: "r1/0001"}
+	var answer int64
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		if err := tx.Append(fact.OperationResolved{Ref: ref, By: "ada", Reason: "the invoice", Outcome: "charged", ChargedCents: 900, DurationDays: 30}); err != nil {
+			return err
+		}
+		answer = tx.LastSeq()
+		return tx.Append(fact.LedgerRecorded{Ref: ref, ProxyID: "px_1", Movement: "refund", AmountCents: 900, By: "ada", Reason: "wrong", Corrects: answer})
+	}))
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	page := h.settled("/a/main/operation?id=r1")
+	wants(t, page, "<summary>Charge it again</summary>", `name="kind" value="charge"`, `value="9.00"`, "9.00 USD was taken back", "Corrected since: 0.00 USD in all.")
+	if strings.Contains(page, "Take the charge back") {
+		t.Error("nothing is left to take back")
+	}
+	fields := map[string]string{"form": formOf(t, page), "id": strconv.FormatInt(answer, 10), "operation": "r1/0001", "kind": "charge", "reason": "it was charged"}
+	for amount, way := range map[string]string{"": "enter the amount that the provider charged", "-9.00": "To take a charge back, use “Take the charge back”"} {
+		fields["amount"] = amount
+		code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
+		if code != http.StatusUnprocessableEntity || len(h.main.requests()) > 0 {
+			t.Errorf("%q: %d, %v", amount, code, h.main.requests())
+		}
+		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Charge it again</summary>")
+	}
+	fields["kind"], fields["amount"] = "refund", "1.00" // somebody else has taken it back meanwhile
+	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
+	wants(t, page, `role="alert">the runner says no to record</p>`)
+	h.main.answer["record"] = map[string]any{"changed": 1}
+	fields["kind"], fields["amount"] = "charge", "9.00"
+	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
+	wants(t, page, "Done: the answer was corrected (r1/0001).")
+	asked := h.main.requests()
+	if q := asked[len(asked)-1].question; q["kind"] != "charge" || q["cents"] != 900.0 || q["corrects_seq"] != float64(answer) {
+		t.Errorf("%v", q)
+	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.LedgerRecorded{Ref: ref, ProxyID: "px_1", Movement: "charge", AmountCents: 900, By: "ada", Reason: "right", Corrects: answer})
+	}))
+	wants(t, h.settled("/a/main/operation?id=r1"), "<summary>Take the charge back</summary>", "all of it, 9.00 USD", "<summary>Book what was charged</summary>")
 }
 
 // TestAPersonWhoIsSureConfirmsTheAnswer: the runner has the guard, and the pages hand on
@@ -423,4 +469,47 @@ func TestAnOpenPageHearsOfAChange(t *testing.T) {
 		}))
 		heard("changed")
 	}
+}
+
+// rendered is a page of data, without a server.
+func rendered(t *testing.T, page string, data any) string {
+	t.Helper()
+	var out bytes.Buffer
+	check(t, pages()[page].ExecuteTemplate(&out, "layout", view{Account: "main", Now: noon, CanAct: true, Data: data}))
+	return out.String()
+}
+
+// TestAnEmptyListSaysHowItIsFilled: the pages place no orders and add no schedules.
+func TestAnEmptyListSaysHowItIsFilled(t *testing.T) {
+	order := "perennial order off_us_dallas=5 --days 30 --max 15.00 --account main"
+	wants(t, rendered(t, "operations", &operationsView{}), "No operations yet.", order)
+	wants(t, rendered(t, "proxies", &proxiesView{}), "No proxies.", order)
+	for page, data := range map[string]any{"schedules": schedulesView{}, "overview": accountCard{Name: "main"}} {
+		wants(t, rendered(t, page, data), "No schedule is configured: nothing is renewed automatically.", "<code>schedules</code>", "docs/schedules.md")
+	}
+}
+
+// TestARefusedCommandSaysWhatToDo.
+func TestARefusedCommandSaysWhatToDo(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "bob", Role: Viewer})
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.CommandRejected{Ref: fact.Ref{CommandID: "bad 1"}, Code: fact.RejectedInvalid, Reason: "field itemz is not known", ContentHash: "00"})
+	}))
+	wants(t, h.settled("/a/main/operation?id=bad%201"), "field itemz is not known", "Publish the corrected command under the same id, which is still free; or leave it: nothing was carried out, and it leaves this list after 24 h.",
+		"perennial order off_us_dallas=5 --days 30 --id &#39;bad 1&#39; --account main")
+}
+
+// TestAReviewOffersNoAnswerWhileTheProviderIsAsked.
+func TestAReviewOffersNoAnswerWhileTheProviderIsAsked(t *testing.T) {
+	v := &operationView{Evidence: evidenceOfR1(), Choices: []choice{{Charges: true, Expected: fact.Known(840)}}, asking: true}
+	page := rendered(t, "operation", v)
+	wants(t, page, "The provider is being asked.")
+	for _, early := range []string{"Likely charged", "Undecided", `name="amount"`, "It charged"} {
+		if strings.Contains(page, early) {
+			t.Errorf("%q while the provider is asked", early)
+		}
+	}
+	v.asking = false
+	wants(t, rendered(t, "operation", v), "Likely charged", "It charged 8.40 USD")
 }

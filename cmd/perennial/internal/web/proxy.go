@@ -99,11 +99,14 @@ func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedule
 
 // statusOf returns a schedule's status, or why it is unknown.
 func (s *Server) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
-	all, problem := s.sweeps(ctx, a)
-	if problem != "" {
-		return status, problem
+	n, err := s.needs(ctx, a)
+	switch {
+	case err != nil:
+		return status, err.Error()
+	case n.NoRunner != "":
+		return status, n.NoRunner
 	}
-	return schedules.StatusOf(all, name)
+	return schedules.StatusOf(n.Schedules, name)
 }
 
 // planFresh is the maximum age of a plan on a page.

@@ -53,8 +53,8 @@ var functions = template.FuncMap{
 	},
 	"reconciled": ReconciledText,
 	"short":      short,
-	"schedulesOf": func(account string, rows []schedules.Status, now time.Time) scheduleRows {
-		return scheduleRows{account, rows, now}
+	"schedulesOf": func(account string, rows []schedules.Status, nothingSent bool, now time.Time) scheduleRows {
+		return scheduleRows{account, rows, nothingSent, now}
 	},
 	"booksOf":   func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
 	"exportsOf": func(account, month string) exportLinks { return exportLinks{account, month} },
@@ -76,6 +76,10 @@ var functions = template.FuncMap{
 		return relative(*at, now)
 	},
 	"lag":        lag,
+	"stateName":  stateName,
+	"pause":      pauseText,
+	"cost":       costText,
+	"shell":      func(word string) string { return shell([]string{word}) },
 	"reviewkey":  reviewKey,
 	"lastday":    func(end time.Time) string { return end.Add(-time.Nanosecond).Format(time.DateOnly) },
 	"dayOfMonth": dayOfMonth,
@@ -170,6 +174,14 @@ func to(account, page string, query ...string) string {
 // field formats an internal name for people.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
+// stateName formats a state for people.
+func stateName(state any) string {
+	if text := fmt.Sprint(state); text != string(fact.StateHeld) {
+		return field(text)
+	}
+	return "on hold"
+}
+
 // short shortens a long id in the middle. The title has it in full. Sentences stay whole.
 func short(id string) string {
 	if r := []rune(id); len(r) > 32 && !strings.Contains(id, " ") {
@@ -180,9 +192,10 @@ func short(id string) string {
 
 // scheduleRows is a list of schedules on a page.
 type scheduleRows struct {
-	Account string
-	Rows    []schedules.Status
-	Now     time.Time
+	Account     string
+	Rows        []schedules.Status
+	NothingSent bool // renewals are paused
+	Now         time.Time
 }
 
 // exportLinks links to the files of an account's month.

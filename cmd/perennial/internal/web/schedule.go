@@ -3,12 +3,14 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -18,13 +20,18 @@ import (
 
 // schedulesView is the list of schedules.
 type schedulesView struct {
-	Rows     []schedules.Status
-	NoRunner string
+	Rows        []schedules.Status
+	NoRunner    string
+	NothingSent bool // renewals are paused
 }
 
 func (s *Server) schedules(q accountRequest) {
-	var v schedulesView
-	v.Rows, v.NoRunner = s.sweeps(q.Context(), q.account)
+	n, err := s.needs(q.Context(), q.account)
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	v := schedulesView{Rows: n.Schedules, NoRunner: n.NoRunner, NothingSent: sendsNoRenewals(n.Pauses)}
 	s.show(q, "schedules", "Schedules", v)
 }
 
@@ -41,6 +48,8 @@ type scheduleView struct {
 	Plan     Made[plans.Plan]
 	Change   *planChange
 	Skipped  *skippedView
+
+	NothingSent bool // renewals are paused
 }
 
 // skippedView lists the proxies that the last run skipped and that are still due.
@@ -55,9 +64,10 @@ func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
 // approval is what a plan that needs approval renews.
 type approval struct {
-	Rows []plans.Included // the first of them
-	All  int
-	Cost string
+	Rows  []plans.Included // the first of them
+	All   int
+	Cost  string
+	Notes []string // where the other due proxies of the run are
 }
 
 // approvalShown limits the proxies listed of a plan that needs approval.
@@ -92,7 +102,12 @@ func (s *Server) schedule(q accountRequest) {
 			v.Status = schedules.Status{Schedule: name, Account: one.Account, Cron: one.Cron, Timezone: one.Timezone, Problem: "not known, because the runner that has the account does not say it: " + problem}
 		}
 	}
-	var err error
+	n, err := s.needs(ctx, q.account)
+	if err != nil {
+		s.broken(q, err)
+		return
+	}
+	v.NothingSent = sendsNoRenewals(n.Pauses)
 	if v.Currency, err = q.account.Ledger().Currency(ctx); err == nil {
 		v.Runs, err = schedules.Runs(ctx, q.account.Ledger(), v.Schedule, slotsShown)
 	}
@@ -111,7 +126,7 @@ func (s *Server) schedule(q accountRequest) {
 	}
 	if v.Planned {
 		if v.Plan = s.plan(ctx, q.account, name); v.Plan.Known() {
-			v.Change = changeOf(ctx, q.account.Ledger(), v.Plan.Value)
+			v.Change = changeOf(ctx, q.account.Ledger(), v.Plan.Value, v.Status.Plan)
 		}
 	}
 	s.show(q, "schedule", "Schedule "+name, &v)
@@ -147,8 +162,8 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	}
 }
 
-// approvalOf returns the proxies of a plan, the first to expire first. It returns nil if
-// the plan's row is gone.
+// approvalOf returns what a plan renews, the first to expire first. It returns nil if the
+// plan's row is gone.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
 	slots, err := l.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
@@ -158,47 +173,115 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, 
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
+	if err != nil {
+		return nil, err
+	}
+	currency, err := l.Currency(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all := plans.PlannedProxies(f)
-	currency, errCurrency := l.Currency(ctx)
-	return &approval{All: len(all), Rows: all[:min(len(all), approvalShown)], Cost: plans.EstimateText(all, currency)}, cmp.Or(err, errCurrency)
+	v := &approval{All: len(all), Rows: all[:min(len(all), approvalShown)], Cost: costText(all, currency)}
+	if f.Of != nil {
+		if err := v.addEarlier(ctx, l, f, currency); err != nil {
+			return nil, err
+		}
+	}
+	if f.Left != nil {
+		if n := f.Left.Unpriced; n > 0 {
+			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" when the price is known.")
+		}
+		if n := f.Left.Proxies - f.Left.Unpriced; n > 0 {
+			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" in the next part of the run.")
+		}
+	}
+	return v, nil
 }
 
-// planChange is the difference between a plan and its schedule's last one.
+// addEarlier says what earlier parts of the plan's run have renewed.
+func (v *approval) addEarlier(ctx context.Context, l *ledger.Ledger, f fact.SweepPlanned, currency string) error {
+	runs, err := schedules.Runs(ctx, l, f.Schedule, slotsShown)
+	i := slices.IndexFunc(runs, func(r *schedules.Run) bool { return r.Began.Equal(*f.Of) })
+	if err != nil || i < 0 || runs[i].Renewed == 0 {
+		return err
+	}
+	why := ""
+	for _, slot := range runs[i].Slots {
+		if part, err := l.Plan(ctx, slot); err == nil && part.Slot.Before(f.Slot) && slices.ContainsFunc(part.Planned, func(c fact.PlannedCommand) bool { return c.UnknownPrice > 0 }) {
+			why = ", to learn the price"
+		}
+	}
+	v.Notes = append(v.Notes, fmt.Sprintf("%d renewed already in this run for %s%s.", runs[i].Renewed, fact.Amount(runs[i].ChargedCents, currency), why))
+	return nil
+}
+
+// Text says what the plan costs, and how many proxies it renews.
+func (v *approval) Text() string {
+	return v.Cost + " for " + english.Plural(v.All, "proxy", "proxies")
+}
+
+// costText formats the expected cost of proxies, with list prices where nothing was paid
+// yet.
+func costText(all []plans.Included, currency string) string {
+	sum := plans.SumOf(all)
+	listed, n := plans.SumListed(all)
+	whole := fact.Sum{Cents: sum.Cents + listed, Lacks: sum.Lacks - n}
+	switch {
+	case listed == 0:
+		return whole.Text(currency)
+	case whole == fact.Sum{Cents: listed}:
+		return fact.Amount(listed, currency) + " (list price)"
+	}
+	return fmt.Sprintf("%s (%s of it at list price)", whole.Text(currency), fact.Amount(listed, currency))
+}
+
+// planChange is the difference between the plan of now and the schedule's plan that needs
+// approval. A finished run is not compared: what it renewed is not due any more.
 type planChange struct {
-	Since             time.Time // scheduled time of the last plan
-	Added, Gone       []string  // the first proxies of each
+	Added, Gone       []string // the first proxies of each
 	AddedAll, GoneAll int
-	Dearer, Cheaper   int // proxies in both, compared with their command's average expected cost
-	Before            fact.Sum
+	Dearer, Cheaper   int        // proxies in both, compared with their command's average expected cost
 	By                fact.Cents // cost increase; unknown if a price is unknown
 }
 
 // changedShown limits the proxies named in a difference.
 const changedShown = 50
 
-// changeOf compares a plan with the last one that has a row, or returns nil.
-func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan) *planChange {
-	slots, err := l.SlotsOf(ctx, plan.Schedule, slotsShown)
-	if err != nil {
+// Same reports whether nothing differs.
+func (x *planChange) Same() bool {
+	return x.AddedAll+x.GoneAll+x.Dearer+x.Cheaper == 0 && x.By.Known() && x.By.Or(0) == 0
+}
+
+// Cost says by how much the cost differs, or "" if it does not or is not known.
+func (x *planChange) Cost(currency string) string {
+	switch cents := x.By.Or(0); {
+	case cents > 0:
+		return fact.Amount(cents, currency) + " more"
+	case cents < 0:
+		return fact.Amount(-cents, currency) + " less"
+	}
+	return ""
+}
+
+// changeOf compares a plan with the one that needs approval. It returns nil if none does.
+func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan, held string) *planChange {
+	slots, err := l.HeldSlots(ctx, held)
+	if err != nil || len(slots) == 0 {
 		return nil
 	}
-	for _, slot := range slots {
-		last, err := l.Plan(ctx, slot)
-		if err != nil {
-			continue // missed, or archived
-		}
-		x := &planChange{Since: slot.At, Before: plans.SumOf(plans.PlannedProxies(last))}
-		if now := plan.Estimate(); now.Lacks+x.Before.Lacks == 0 {
-			x.By = fact.Known(now.Cents - x.Before.Cents)
-		}
-		before := map[string]int64{}
-		for _, p := range plans.PlannedProxies(last) {
-			before[p.ProxyID] = p.EstimateCents.Or(0)
-		}
-		x.compare(before, plan)
-		return x
+	f, err := l.Plan(ctx, slots[0])
+	if err != nil {
+		return nil // archived
 	}
-	return nil
+	x, all, before := &planChange{}, plans.PlannedProxies(f), map[string]int64{}
+	if was, now := plans.SumOf(all), plan.Estimate(); now.Lacks+was.Lacks == 0 {
+		x.By = fact.Known(now.Cents - was.Cents)
+	}
+	for _, p := range all {
+		before[p.ProxyID] = p.EstimateCents.Or(0)
+	}
+	x.compare(before, plan)
+	return x
 }
 
 func (x *planChange) compare(before map[string]int64, plan plans.Plan) {

@@ -48,6 +48,8 @@ type Account interface {
 type Letters interface {
 	// Letters yields the dead letters after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
+	// CountLetters returns how many dead letters there are.
+	CountLetters(ctx context.Context) (int64, error)
 	// Letter returns one dead letter, or ErrNoLetter.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
 	// Requeue publishes a corrected command in place of a dead letter, in a person's name.
@@ -281,9 +283,9 @@ func (s *Server) showAs(q accountRequest, name, title string, code int, data any
 		if v.Standby && !c.OK && strings.HasPrefix(c.Name, "nats") {
 			v.Alone = c.Detail
 		}
-		if c.Name == "paused" && !c.OK && v.Section != "overview" { // the overview shows every problem
-			v.Paused = "The account is " + c.Detail
-		}
+	}
+	if n, err := s.needs(q.Context(), q.account); err == nil && name != "attention" { // that page lists the pauses
+		v.Paused = pausesText(n.Pauses, v.Now)
 	}
 	if waits, ok := data.(interface{ Pending() bool }); ok {
 		v.Pending = waits.Pending()

@@ -1,0 +1,60 @@
+// What is paused, in words for people.
+
+package web
+
+import (
+	"strings"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// pauseText describes a pause: by whom, since when and why. The account is the subject,
+// unless only one kind of operation is paused.
+func pauseText(p ledger.Pause, now time.Time) string {
+	what := "paused"
+	if p.Scope != decide.ScopeAccount {
+		what = field(p.Scope) + "s are paused"
+	}
+	why := p.Detail
+	if by, reason, signed := strings.Cut(strings.TrimPrefix(p.Detail, "by "), ": "); signed && p.Cause == decide.CausePerson && strings.HasPrefix(p.Detail, "by ") {
+		what, why = what+" by "+by, reason
+	}
+	text := what + " since " + clockText(p.Since, now)
+	if p.Until != nil {
+		text += " until " + clockText(*p.Until, now)
+	}
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// clockText formats an instant in UTC, without the day if that is today.
+func clockText(at, now time.Time) string {
+	if at, now = at.UTC(), now.UTC(); at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format("15:04 UTC")
+	}
+	return at.Format("2006-01-02 15:04 UTC")
+}
+
+// pausesText describes all pauses, or returns "".
+func pausesText(all []ledger.Pause, now time.Time) string {
+	texts := make([]string, 0, len(all))
+	for _, p := range all {
+		texts = append(texts, pauseText(p, now))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// sendsNoRenewals reports whether renewals are paused.
+func sendsNoRenewals(all []ledger.Pause) bool {
+	for _, p := range all {
+		if p.Scope == decide.ScopeAccount || p.Scope == string(fact.KindRenewal) {
+			return true
+		}
+	}
+	return false
+}
