@@ -72,8 +72,8 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	}
 }
 
-// edition identifies the state that a page shows: the heads of the visible ledgers and the
-// computed figures. A page carries the edition from before it was read. Changes before the
+// edition identifies the state that a page shows: the heads of the visible ledgers, the
+// number of dead letters, which no ledger has, and the computed figures. A page carries the edition from before it was read. Changes before the
 // page follows events are then not missed.
 func (s *Server) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
@@ -81,9 +81,34 @@ func (s *Server) edition(ctx context.Context, p Person) string {
 		if p.MaySee(a.AccountName()) {
 			seq, _, _ := a.Ledger().Head(ctx) // the page reports an unreadable ledger
 			all = strconv.AppendInt(append(all, '.'), seq, 10)
+			all = strconv.AppendInt(append(all, '-'), s.lettersLately(a), 10)
 		}
 	}
 	return string(all)
+}
+
+// lettersFresh is the maximum age of the number of dead letters in an edition.
+const lettersFresh = 5 * time.Second
+
+// lettersLately returns an account's number of dead letters as it was read last, or 0.
+func (s *Server) lettersLately(a Account) int64 {
+	one := s.figures.askReply("letters "+a.AccountName(), lettersFresh, func(ctx context.Context) (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, lettersWithin)
+		defer cancel()
+		return a.CountLetters(ctx)
+	})
+	s.figures.mu.Lock()
+	made, first := one.made, one.at.IsZero()
+	s.figures.mu.Unlock()
+	if first && made != nil { // else the page would be loaded again for it
+		select {
+		case <-made:
+		case <-time.After(figureWait):
+		}
+	}
+	s.figures.mu.Lock()
+	defer s.figures.mu.Unlock()
+	return madeOf[int64](one).Value
 }
 
 // watch signals when an account's ledger has grown beyond seq, at most once per liveEvery.

@@ -73,3 +73,22 @@ func TestAPageHearsWhatItMissed(t *testing.T) {
 		t.Error("the page does not show it")
 	}
 }
+
+// TestAnOpenPageFollowsDeadLetters: they are in no ledger, so nothing else tells of them.
+func TestAnOpenPageFollowsDeadLetters(t *testing.T) {
+	h := newRig(t)
+	edition := func() string {
+		h.wait(2 * lettersFresh)
+		h.pages.edition(t.Context(), Person{Name: "ada"})
+		h.pages.figures.work.Wait()
+		return h.pages.edition(t.Context(), Person{Name: "ada"})
+	}
+	before := edition()
+	if again := edition(); again != before {
+		t.Errorf("nothing has changed: %s, then %s", before, again)
+	}
+	h.main.letters = append(h.main.letters, Letter{Seq: 8})
+	if after := edition(); after == before {
+		t.Error("a page is not told of a new dead letter")
+	}
+}
