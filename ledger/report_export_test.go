@@ -285,6 +285,9 @@ func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 	check(t, err)
 	var sums bytes.Buffer
 	check(t, s.WriteCSV(&sums))
+	if !strings.Contains(sums.String(), `"Wallet","Funding"`) {
+		t.Errorf("the name that scripts look for is gone: %s", sums.String())
+	}
 	texts := regexp.MustCompile(`^("[^"]*",){5}(-?\d*,){4}(-?\d+\.\d\d)?(,"[^"]*"){4}$`)
 	for i, line := range strings.Split(strings.TrimSpace(sums.String()), "\n") {
 		if i > 0 && !texts.MatchString(line) {

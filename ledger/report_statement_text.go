@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"html"
 	htmltemplate "html/template"
@@ -35,6 +36,9 @@ func (s *Statement) WriteMarkdown(w io.Writer) error {
 var statementColumns = []string{"account", "from", "to", "section", "name", "entries", "charged_cents", "refunded_cents", "amount_cents", "amount", "currency",
 	"order_no", "sent_at", "note"}
 
+// namesInCSV are names of rows that scripts look for, by the names that people read.
+var namesInCSV = map[string]string{"Top-ups": "Funding"}
+
 // WriteCSV writes the statement as CSV with a heading. The amount of a kind, a day or a
 // label is its net. The amount of an outstanding operation is its exposure, empty if
 // unknown. An unfinished month's period ends when it was summed.
@@ -48,7 +52,7 @@ func (s *Statement) WriteCSV(out io.Writer) error {
 		_ = w.row(append([]any{s.Account, s.From, to, section, name}, cells...)...) // Flush returns the error
 	}
 	for _, m := range s.Movements() {
-		row("Wallet", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
+		row("Wallet", cmp.Or(namesInCSV[m.Name], m.Name), nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
 	}
 	for _, m := range s.Suspense() {
 		row("Suspense", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
