@@ -79,7 +79,7 @@ func isFinding(n *ast.CompositeLit) bool {
 	return false
 }
 
-// kindOf is the constant that a kind is given by; "" where it is that of another
+// kindOf is the constant that a kind is given by; "" if it is that of another
 // finding, or a parameter.
 func kindOf(t *testing.T, path string, value ast.Expr) string {
 	t.Helper()

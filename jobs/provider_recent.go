@@ -24,7 +24,7 @@ const (
 type ProviderRecent struct {
 	WindowSeconds int64            `json:"window_seconds" doc:"'window_seconds' is how far back it looks."`
 	Requests      int64            `json:"requests" doc:"'requests' counts those that ended in this time."`
-	P50Millis     *int64           `json:"p50_millis,omitempty" doc:"P50Millis is how long half of those that were answered took at most, to an eighth; missing where none was."`
+	P50Millis     *int64           `json:"p50_millis,omitempty" doc:"P50Millis is how long half of those that were answered took at most, to an eighth; missing if none was."`
 	P99Millis     *int64           `json:"p99_millis,omitempty" doc:"P99Millis is that of 99 of 100."`
 	Codes         map[string]int64 `json:"codes" doc:"'codes' counts them by the code of the envelope; none: no envelope was read."`
 	RateLimited   int64            `json:"rate_limited" doc:"Replies with HTTP 429 or that code."`

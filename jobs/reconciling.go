@@ -49,7 +49,7 @@ type books struct {
 // LastReconciliation holds the latest result, or why there is none.
 type LastReconciliation struct {
 	At              time.Time `json:"at,omitzero" doc:"Of the last one that ended."`
-	OK              *bool     `json:"ok" doc:"Nil where the wallet could not be compared."`
+	OK              *bool     `json:"ok" doc:"Nil if the wallet could not be compared."`
 	Quiet           bool      `json:"quiet" doc:"Nothing was in progress when the wallet was read."`
 	Findings        int       `json:"findings" doc:"How many differences there were."`
 	DifferenceCents *int64    `json:"difference_cents" doc:"Of the wallet; nil as 'ok' is."`

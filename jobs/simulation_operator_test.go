@@ -182,7 +182,7 @@ func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 	if errors.As(err, &refused) || errors.Is(err, ledger.ErrStale) {
 		return
 	}
-	s.counts.reviews++ // also where it is not known whether the answer is on the stream
+	s.counts.reviews++ // also if not known whether the answer is on the stream
 	if !honest {
 		s.mistaken[o.Key], s.mistakes[o.CommandID] = true, true
 	}

@@ -120,7 +120,7 @@ func (s *simulation) isOf(kind string, request *http.Request, body string) bool 
 		(kind != "order" || strings.HasSuffix(request.URL.Path, "/"+s.orderOfCommand("order")))
 }
 
-// answeredOtherwise is the reply that takes the place of the provider's, nil where it answers.
+// answeredOtherwise is the reply that takes the place of the provider's, nil if it answers.
 func (s *simulation) answeredOtherwise(request *http.Request, body string) *http.Response {
 	if s.spoilt == nil || s.spoilt.path != wholeReply || !s.isOf(s.spoilt.kind, request, body) {
 		return nil

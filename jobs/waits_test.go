@@ -22,7 +22,7 @@ var _ = flag.Bool("update", false, "write the table of waits into docs/state-mac
 type wait struct {
 	Of     string // operation, order, plan, slot, account, command or event
 	Reason string // the code of its fact, where it has one
-	Ends   string // what ends it automatically; "" where only an operator does
+	Ends   string // what ends it automatically; "" if only an operator does
 	Person string // when a person is asked; "" for never
 	Check  string // the check of /readyz that says so; "" for none: the account works on
 	Metric string // the metric that shows it
@@ -97,7 +97,7 @@ func allWaits() []wait {
 }
 
 // waitOf is the reason that a fact gives for a wait of its operation, its plan or its account;
-// "" where it gives none.
+// "" if it gives none.
 func waitOf(f fact.Fact) (of, reason string) {
 	switch f := f.(type) {
 	case fact.OperationUnsent:

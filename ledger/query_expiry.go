@@ -153,7 +153,7 @@ type ProxyRenewal struct {
 	Reason            string         `json:"reason,omitempty" doc:"Of the operation."`
 	AcceptedAt        time.Time      `json:"accepted_at" doc:"When the operation was accepted."`
 	SettledAt         *time.Time     `json:"settled_at,omitempty" doc:"When it ended for this proxy; left out before."`
-	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty" doc:"The expiry that it paid for, where it is known."`
+	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty" doc:"The expiry that it paid for, if known."`
 	DurationDays      int64          `json:"duration_days" doc:"By how many days."`
 	ChargedCents      int64          `json:"charged_cents" doc:"What was charged for this proxy."`
 	RefundedCents     int64          `json:"refunded_cents" doc:"What came back of it."`

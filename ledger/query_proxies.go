@@ -25,7 +25,7 @@ type Proxy struct {
 	StartsAt    *time.Time `json:"starts_at,omitempty" doc:"When its time began."`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"Nil: never due."`
 	SeenAt      time.Time  `json:"seen_at"`
-	UnlistedAt  *time.Time `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings do not show it; nil where the last did."`
+	UnlistedAt  *time.Time `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings do not show it; nil if the last did."`
 	Unreadable  string     `json:"unreadable,omitempty" doc:"'unreadable' is why its entry in the last listing could not be read, \"\" where it could."`
 	// ExpectedExpiresAt is the old expiry plus the days that a renewal bought.
 	ExpectedExpiresAt *time.Time        `json:"expected_expires_at,omitempty" doc:"When it expires by the renewal that was paid since 'expires_at' was read; left out once the provider has shown the new expiry."`

@@ -174,14 +174,14 @@ type Balance struct {
 	FundingCents  int64     `json:"funding_cents" doc:"What was put in: the opening balance and top-ups."`
 	ExternalCents int64     `json:"external_cents" doc:"What was spent outside Perennial."`
 	Head          Head      `json:"head"`
-	Unbooked      *Unbooked `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil where it was not asked for."`
+	Unbooked      *Unbooked `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil if it was not asked for."`
 }
 
 // Unbooked sums what pending operations, and those in review, may have cost beyond the
 // booked amounts. It is an estimate.
 type Unbooked struct {
 	Operations    int        `json:"operations" doc:"The operations of the command."`
-	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
+	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, if known."`
 	Unknown       int        `json:"unknown" doc:"Of the operations, those whose price nothing foretells."`
 }
 

@@ -55,7 +55,7 @@ const (
 // planned, or its row was archived.
 type SlotResult struct {
 	Outcome       string      `json:"outcome" doc:"Its state, or \"over budget\" or \"wallet too low\" where money left due proxies out, or \"declined\" where a person declined its plan."`
-	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; left out where that is not known any more."`
+	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; omitted if not known any more."`
 	EstimateCents *fact.Cents `json:"estimate_cents,omitempty" doc:"Without those of unknown price."`
 	Unpriced      int         `json:"unpriced,omitempty" doc:"Of its proxies: they are not in 'estimate_cents'."`
 	Renewed       int64       `json:"renewed" doc:"How many were renewed until now."`

@@ -29,14 +29,14 @@ type Forecast struct {
 	Timezone       string         `json:"timezone" doc:"The time zone that days and slots are of."`
 	Days           []ForecastDay  `json:"days"`
 	Unpriced       int            `json:"unpriced" doc:"'unpriced' counts the renewals whose price is not known; 'charge_cents' is the sum of the others."`
-	ListPriceCents int64          `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, where no renewal of the kind was paid yet."`
+	ListPriceCents int64          `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, if no renewal of the kind was paid yet."`
 	Currency       string         `json:"currency,omitempty" doc:"Of the amounts."`
 	ChargeCents    fact.Cents     `json:"charge_cents"`
 	WalletCents    *int64         `json:"wallet_cents,omitempty" doc:"Now; missing when it could not be read."`
 	ReservedCents  int64          `json:"reserved_cents" doc:"Of it, for what is on its way."`
-	RunsOutOn      string         `json:"runs_out_on,omitempty" doc:"'runs_out_on' is the first day that the wallet does not pay for, 'missing_cents' what is missing at the end, of what has a price; not known without the wallet, nor where what has no price decides."`
+	RunsOutOn      string         `json:"runs_out_on,omitempty" doc:"'runs_out_on' is the first day that the wallet does not pay for, 'missing_cents' what is missing at the end, of what has a price; not known without the wallet, nor if what has no price decides."`
 	MissingCents   fact.Cents     `json:"missing_cents"`
-	FailsFirst     *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first sweep that the wallet does not pay for; missing where it pays for all."`
+	FailsFirst     *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first sweep that the wallet does not pay for; missing if it pays for all."`
 }
 
 // Charge returns the expected cost of the renewals.
@@ -47,10 +47,10 @@ type ForecastDay struct {
 	Day             string     `json:"day" doc:"The day, as 2026-11-21."`
 	Renewals        int        `json:"renewals" doc:"How many renewals."`
 	ChargeCents     fact.Cents `json:"charge_cents"`
-	ListPriceCents  int64      `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, where no renewal of the kind was paid yet."`
+	ListPriceCents  int64      `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, if no renewal of the kind was paid yet."`
 	Unpriced        int        `json:"unpriced" doc:"Of 'renewals': their price is not known, and they are not in 'charge_cents'."`
 	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's charge goes over the daily budgets."`
-	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"At the end of the day, where what has no price costs nothing."`
+	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"At the end of the day, as if what has no price cost nothing."`
 	// Paused is in the other fields, too: such a schedule renews nothing until an operator
 	// resumes it.
 	Paused []ForecastPaused `json:"paused,omitempty" doc:"Of the day's renewals: those of schedules that are paused without an end."`

@@ -12,7 +12,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// ceilings are those of a plan's commands, in their order; 0 where one has none.
+// ceilings are those of a plan's commands, in their order; 0 if one has none.
 func ceilings(t testing.TB, p plans.Plan) (all []int64) {
 	t.Helper()
 	for _, raw := range p.Commands {

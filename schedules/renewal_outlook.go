@@ -19,7 +19,7 @@ type RenewalOutlook struct {
 	OperationID string     `json:"operation_id,omitempty" doc:"The operation that the text is about."`
 	Schedule    string     `json:"schedule,omitempty" doc:"The schedule that renews it."`
 	At          *time.Time `json:"at,omitempty" doc:"The next slot of the schedule that may renew it."`
-	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped it, where that is known."`
+	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped it, if known."`
 }
 
 // RenewalOutlookFrom is what an outlook rests on.

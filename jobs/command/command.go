@@ -104,7 +104,7 @@ type OrderCommand struct {
 	Items           []Item            `json:"items,omitempty" doc:"The lines."`
 	OfferCode       *string           `json:"offer_code,omitempty" doc:"The offer."`
 	Quantity        *int64            `json:"quantity,omitempty" doc:"How many proxies."`
-	MaxTotalCents   *int64            `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none where it is left out."`
+	MaxTotalCents   *int64            `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none if it is left out."`
 	NotAfter        *time.Time        `json:"not_after,omitempty" doc:"Send nothing after this instant."`
 	Labels          map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
 	SandboxScenario string            `json:"sandbox_scenario,omitempty" doc:"What the provider's sandbox plays; on a sandbox account only."`
@@ -116,7 +116,7 @@ type RenewalCommand struct {
 	ID              string               `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	ProxyIDs        []string             `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	DurationDays    int64                `json:"duration_days" doc:"For how many days: a multiple of 30."`
-	MaxTotalCents   *int64               `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none where it is left out."`
+	MaxTotalCents   *int64               `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none if it is left out."`
 	NotAfter        *time.Time           `json:"not_after,omitempty" doc:"Send nothing after this instant."`
 	DueBefore       *time.Time           `json:"due_before,omitempty" doc:"Leave out proxies that expire at this instant or later."`
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty" doc:"Leave out proxies whose expiry is another, by proxy."`

@@ -59,7 +59,7 @@ type Replied struct {
 	ReadsWork bool
 	// Unknown lists proxies for which a read just before returned proxy_not_found.
 	Unknown []string
-	// Observed maps proxies to the expiry that the attempt extends, where it is known.
+	// Observed maps proxies to the expiry that the attempt extends, if known.
 	Observed map[string]time.Time
 }
 

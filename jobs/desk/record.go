@@ -26,11 +26,11 @@ type Recording struct {
 	IDMade      bool   `json:"id_made,omitempty" doc:"'id_made' says that the id was made up for this request, so that it does not tell whether the same money is recorded twice."`
 	By          string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason      string `json:"reason" doc:"Why, for people; it may be reworded."`
-	OrderNo     string `json:"order_no,omitempty" doc:"That it went on or came back from, where it is known."`
+	OrderNo     string `json:"order_no,omitempty" doc:"That it went on or came back from, if known."`
 	OperationID string `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
 	ProxyID     string `json:"line,omitempty" doc:"Of a renewal."`
 	// ConfirmCents repeats Cents, as that of a Resolution.
-	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer, where the charge in all would exceed what is expected and what was answered, or the amount the wallet."`
+	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer, if the charge in all would exceed what is expected and what was answered, or the amount the wallet."`
 	CorrectsSeq  int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row of a record, or of an answer to a review, that this one takes back or corrects."`
 }
 

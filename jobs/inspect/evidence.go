@@ -28,9 +28,9 @@ type Evidence struct {
 	Orders       []OrderEvidence    `json:"unknown_orders"`
 	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
 	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
-	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, where it was read."`
-	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"How much less the provider's wallet holds now than the ledger's; missing where anything else may explain it, or it was not read."`
-	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing where nothing is."`
+	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, if it was read."`
+	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"How much less the provider's wallet holds now than the ledger's; missing if anything else may explain it, or it was not read."`
+	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing if nothing is."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
 
@@ -67,9 +67,9 @@ type HistoryEntry struct {
 type ExpiryEvidence struct {
 	ProxyID string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State   string     `json:"state" doc:"The state."`
-	Before  *time.Time `json:"before" doc:"The expiry before the renewal, where it is known."`
-	Now     *time.Time `json:"now" doc:"The expiry now, where it is known."`
-	Moved   *bool      `json:"moved" doc:"The expiry moved; null where one of the two is not known."`
+	Before  *time.Time `json:"before" doc:"The expiry before the renewal, if known."`
+	Now     *time.Time `json:"now" doc:"The expiry now, if known."`
+	Moved   *bool      `json:"moved" doc:"The expiry moved; null if one of the two is not known."`
 }
 
 // OrderEvidence is an order of the provider's that the ledger does not know and
@@ -83,7 +83,7 @@ type OrderEvidence struct {
 // Answer is one way to resolve the review, and what it would book.
 type Answer struct {
 	Say          string           `json:"say" doc:"The flags of 'reviews resolve'."`
-	ProxyID      string           `json:"line,omitempty" doc:"The proxy that the answer is for; the whole operation where it is left out."`
+	ProxyID      string           `json:"line,omitempty" doc:"The proxy that the answer is for; the whole operation if it is left out."`
 	Bookings     []ledger.Booking `json:"books"`
 	NewOperation string           `json:"new_operation_id,omitempty" doc:"'new_operation_id' and 'new_idempotency_key' are what --send-again would send under."`
 	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The key under which it was sent again."`

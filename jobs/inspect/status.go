@@ -27,7 +27,7 @@ type CommandStatus struct {
 	WaitsFor   string            `json:"waits_for,omitempty" doc:"'waits_for' says why it does not move now: a pause, a hold, a time."`
 	LeftOut    []LeftOut         `json:"left_out,omitempty" doc:"'left_out' are proxies that another operation held when the command came."`
 	SameID     *SameID           `json:"same_id,omitempty" doc:"'same_id' is the operation of another command that has this command's id too. New commands cannot have such an id."`
-	ArchivedIn string            `json:"archived_in,omitempty" doc:"'archived_in' is the archive that holds the command's content, where that file is not beside the ledger: without it, labels and what was left out are not known."`
+	ArchivedIn string            `json:"archived_in,omitempty" doc:"'archived_in' is the archive that holds the command's content, if that file is not beside the ledger: without it, labels and what was left out are not known."`
 }
 
 // SameID is an operation that has the id of another command.

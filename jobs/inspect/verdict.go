@@ -24,7 +24,7 @@ const (
 type Verdict struct {
 	Outcome       string     `json:"outcome" doc:"charged or partly: the provider shows signs of a charge; none: it shows no sign, which proves nothing; unknown: the evidence does not decide."`
 	Text          string     `json:"text" doc:"The verdict in a sentence, for people."`
-	ExpectedCents fact.Cents `json:"expected_cents" doc:"What everything that is open should have cost; null where that is not known."`
+	ExpectedCents fact.Cents `json:"expected_cents" doc:"What everything that is open should have cost; null if not known."`
 	OrderNo       string     `json:"order_no,omitempty" doc:"The one order that the operation can have made."`
 }
 

@@ -41,7 +41,7 @@ func (f Finding) Key() string {
 
 // Reconciliation is what one comparison of the books with the provider showed.
 type Reconciliation struct {
-	OK       *bool       `json:"ok" doc:"'ok' says whether all agreed. It is nil where nothing differed and the wallet could not be compared: something of unknown price, and without a bound, is open, or the provider shows the wallet late."`
+	OK       *bool       `json:"ok" doc:"'ok' says whether all agreed. It is nil if nothing differed and the wallet could not be compared: something of unknown price, and without a bound, is open, or the provider shows the wallet late."`
 	Quiet    bool        `json:"quiet" doc:"'quiet': nothing was in progress around the reading of the wallet, so it was compared to the cent and not as an interval."`
 	Findings []Finding   `json:"findings"`
 	Currency string      `json:"currency,omitempty" doc:"Of the amounts."`

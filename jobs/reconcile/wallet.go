@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// WalletCheck is the provider's wallet beside what the books allow. low_cents is nil where
+// WalletCheck is the provider's wallet beside what the books allow. low_cents is nil if
 // something is open whose price has no bound. frozen_cents is
 // not interpreted: the document does not say whether it is part of the balance.
 type WalletCheck struct {

@@ -24,7 +24,7 @@ type SweepPlanned struct {
 	Unusable      int               `json:"unusable,omitempty" doc:"'unusable' counts the proxies that no sweep renews: those of 'due' whose id or expiry no command can say, and the entries of the listing that could not be read."`
 	By            string            `json:"by,omitempty" doc:"Of a sweep that a person asked for, as 'reason' and 'user'."`
 	Reason        string            `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	User          string            `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User          string            `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -43,7 +43,7 @@ type SweepHeld struct {
 	ShortfallCents int64         `json:"shortfall_cents" doc:"'shortfall_cents' is what is missing for what is left out: more budget, or money in the wallet."`
 	UnknownPrice   int           `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of what is left out or waits, the proxies whose price is not known: they are not in 'shortfall_cents'."`
 	FirstLostAt    *time.Time    `json:"first_lost_at,omitempty" doc:"'first_lost_at' is when the first proxy that is left out expires."`
-	ProviderCents  *int64        `json:"provider_cents,omitempty" doc:"'provider_cents' is what the provider's wallet held, where that is too low."`
+	ProviderCents  *int64        `json:"provider_cents,omitempty" doc:"'provider_cents' is what the provider's wallet held, if that is too low."`
 }
 
 // FactType implements Fact.
@@ -59,7 +59,7 @@ type SweepFinished struct {
 	OverLimit int       `json:"over_limit,omitempty" doc:"'over_limit' counts the due proxies that a budget, the account's limit or the wallet left out: the slot's 'sweep.held' says which."`
 	By        string    `json:"by,omitempty" doc:"'by' and 'reason' are of the person who approved a plan that was held, or with 'abandoned' declined it."`
 	Reason    string    `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	User      string    `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User      string    `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 	Abandoned bool      `json:"abandoned,omitempty" doc:"'abandoned': the slot's commands may not all be published, and never will be; 'reason' says why."`
 }
 
@@ -126,7 +126,7 @@ type AccountPaused struct {
 	Detail  string     `json:"detail" doc:"Why, for people."`
 	TraceID string     `json:"trace_id,omitempty" doc:"The provider's trace of the request, for its support."`
 	Until   *time.Time `json:"until,omitempty" doc:"Until when."`
-	User    string     `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User    string     `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -138,7 +138,7 @@ type AccountResumed struct {
 	Scope         string `json:"scope" doc:"What is paused: the account, or one kind of operation."`
 	Cause         string `json:"cause" doc:"Why, in one word: rate_limited, insufficient_wallet_balance, …"`
 	Detail        string `json:"detail,omitempty" doc:"Why, for people."`
-	User          string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User          string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger whose gap no read has explained: everything that has not ended may have been sent, by this key."`
 }
 
@@ -162,8 +162,8 @@ type LedgerRecorded struct {
 	AmountCents int64  `json:"amount_cents" doc:"The difference."`
 	By          string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason      string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User        string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
-	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that the money went on or came back from, where a person knows it."`
+	User        string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that the money went on or came back from, if a person knows it."`
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The line of a renewal."`
 	ID          string `json:"id,omitempty" doc:"'id' is the person's own: the same one books once."`
 	Corrects    int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects."`

@@ -51,7 +51,7 @@ type LedgerOpened struct {
 	Currency     string       `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
 	OpeningCents int64        `json:"opening_cents" doc:"What the wallet held when the ledger was opened."`
 	Epoch        string       `json:"epoch" doc:"The history since the ledger was made, or restored last."`
-	Restored     *Restoration `json:"restored,omitempty" doc:"'restored' is set where the epoch begins with a restore."`
+	Restored     *Restoration `json:"restored,omitempty" doc:"'restored' is set if the epoch begins with a restore."`
 	Money
 }
 
@@ -93,7 +93,7 @@ type CommandAccepted struct {
 	Kind           Kind            `json:"kind" doc:"What the command asks for."`
 	ContentHash    string          `json:"content_hash" doc:"SHA-256 of the content."`
 	Content        json.RawMessage `json:"content" doc:"The command, read and normalised."`
-	EstimateCents  int64           `json:"estimate_cents,omitempty" doc:"What it is expected to cost, where that is known."`
+	EstimateCents  int64           `json:"estimate_cents,omitempty" doc:"What it is expected to cost, if known."`
 	DurationDays   int64           `json:"duration_days" doc:"For how many days: a multiple of 30."`
 	Operations     []Planned       `json:"operations" doc:"The operations of the command."`
 	ReplyTo        string          `json:"reply_to,omitempty" doc:"'reply_to' is the inbox that gets the data of the command's command.finished."`
@@ -142,7 +142,7 @@ type CommandHeld struct {
 	Ref
 	Code          HeldCode   `json:"code,omitempty" doc:"Why, for programs; older facts have none."`
 	Reason        string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	EstimateCents int64      `json:"estimate_cents,omitempty" doc:"What it is expected to cost, where that is known."`
+	EstimateCents int64      `json:"estimate_cents,omitempty" doc:"What it is expected to cost, if known."`
 	Until         *time.Time `json:"until,omitempty" doc:"'until' is when it is looked at again; without it only a person releases it."`
 }
 
@@ -154,7 +154,7 @@ type CommandReleased struct {
 	Ref
 	By        string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User      string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User      string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 	Automatic bool   `json:"automatic,omitempty" doc:"'automatic': its time had come. It may be held again, unlike what a person let go."`
 }
 
@@ -174,7 +174,7 @@ type CommandCancelled struct {
 	Ref
 	By     string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User   string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User   string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -190,7 +190,7 @@ type OperationSending struct {
 	SentAt        time.Time            `json:"sent_at" doc:"When it was signed."`
 	AppID         string               `json:"app_id" doc:"The id of the API key that signed, without its secret."`
 	Observed      map[string]time.Time `json:"observed_expires_at,omitempty" doc:"'observed_expires_at' are the expiries that this attempt pays for, as they were last seen or read just before."`
-	EstimateCents int64                `json:"estimate_cents,omitempty" doc:"'estimate_cents' is the most this send is expected to cost, where it is known."`
+	EstimateCents int64                `json:"estimate_cents,omitempty" doc:"'estimate_cents' is the most this send is expected to cost, if known."`
 }
 
 // FactType implements Fact.
@@ -200,7 +200,7 @@ func (OperationSending) FactType() string { return "operation.sending" }
 // sent with, as when the provider's price rose.
 type OperationOverran struct {
 	Ref
-	EstimateCents int64 `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
+	EstimateCents int64 `json:"estimate_cents" doc:"What it is expected to cost, if known."`
 	ChargedCents  int64 `json:"charged_cents" doc:"Before refunds."`
 }
 
@@ -257,8 +257,8 @@ type OperationResolved struct {
 	Ref
 	By           string           `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason       string           `json:"reason" doc:"Why, for people; it may be reworded."`
-	User         string           `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
-	Outcome      string           `json:"outcome" doc:"What the person found."`                                        // charged | not_charged
+	User         string           `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	Outcome      string           `json:"outcome" doc:"What the person found."`                                            // charged | not_charged
 	ProxyID      string           `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
 	OrderNo      string           `json:"order_no,omitempty" doc:"'order_no' is the order that a person found the operation to have made."`
 	ChargedCents int64            `json:"charged_cents" doc:"What was charged, gross: before refunds."`
@@ -320,7 +320,7 @@ type OrderDelivered struct {
 	OrderState
 	ProxyIDs []string         `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	Proxies  []DeliveredProxy `json:"proxies,omitempty" doc:"'proxies' are those of 'proxy_ids', as the provider showed them."`
-	Short    *Shortfall       `json:"short,omitempty" doc:"'short' is set where fewer proxies were delivered than were ordered."`
+	Short    *Shortfall       `json:"short,omitempty" doc:"'short' is set if fewer proxies were delivered than were ordered."`
 }
 
 // Shortfall compares what was ordered with what was delivered, in proxies. The provider's

@@ -82,7 +82,7 @@ type DeliveredProxy struct {
 	IPType       string     `json:"ip_type,omitempty" doc:"Residential, or of a data centre, as the provider says."`
 	Protocol     string     `json:"protocol,omitempty" doc:"What it speaks, as the provider says."`
 	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When it expires."`
-	ChargedCents *int64     `json:"charged_cents,omitempty" doc:"'charged_cents' is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies."`
+	ChargedCents *int64     `json:"charged_cents,omitempty" doc:"'charged_cents' is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies."`
 }
 
 // FinishedLine is one proxy of a command that has ended.

@@ -9,7 +9,7 @@ type ProxyRevealed struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User    string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // Subject returns the proxy's id.
@@ -26,9 +26,9 @@ type DeadRequeued struct {
 	LetterSeq uint64 `json:"letter_seq" doc:"In the stream of dead letters."`
 	By        string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User      string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User      string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 	// ContentHash is of the message in hex, as SHA-256.
-	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that is published instead; left out where it is published as it was."`
+	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that is published instead; omitted if it is published as it was."`
 }
 
 // FactType implements Fact.
@@ -42,7 +42,7 @@ type DeadDropped struct {
 	LetterSeq uint64 `json:"letter_seq" doc:"In the stream of dead letters."`
 	By        string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User      string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User      string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // FactType implements Fact.

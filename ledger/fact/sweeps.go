@@ -15,7 +15,7 @@ type PlannedCommand struct {
 	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of 'proxy_count', those whose price is not known."`
 	// ListPriceCents is what offers ask for those of unknown price. It is set if a limit of
 	// money needed it.
-	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"What offers ask for those of unknown price, where a limit of money counts it."`
+	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"What offers ask for those of unknown price, if a limit of money counts it."`
 }
 
 // SweepLeft is what is due and one plan of a sweep could not take.
@@ -32,7 +32,7 @@ type ListingShrunk struct {
 	accountFact
 	Known     int      `json:"known" doc:"Living proxies before the listing, without retired ones."`
 	NotListed int      `json:"not_listed" doc:"Those of 'known' that it did not show."`
-	ProxyIDs  []string `json:"proxy_ids" doc:"'proxy_ids' are some of them; none where their entries cannot be read."`
+	ProxyIDs  []string `json:"proxy_ids" doc:"'proxy_ids' are some of them; none if their entries cannot be read."`
 }
 
 // FactType implements Fact.
@@ -91,7 +91,7 @@ type SchedulePaused struct {
 	Until    *time.Time `json:"until,omitempty" doc:"'until' is when it ends automatically; nil: a person resumes it."`
 	By       string     `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason   string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	User     string     `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User     string     `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -104,7 +104,7 @@ type ScheduleResumed struct {
 	Schedule string `json:"schedule" doc:"The name of the schedule."`
 	By       string `json:"by,omitempty" doc:"The name of the person, as the request gave it."`
 	Reason   string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User     string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User     string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -116,7 +116,7 @@ type ProxyRetired struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User    string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // Subject returns the proxy's id.
@@ -131,7 +131,7 @@ type ProxyReinstated struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User    string `json:"user,omitempty" doc:"The NATS user that asked, where the server proved one."` // see UserOf
+	User    string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
 }
 
 // Subject returns the proxy's id.

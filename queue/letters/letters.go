@@ -47,7 +47,7 @@ type Kept struct {
 	Reason         string    `json:"reason" doc:"Why, for people; it may be reworded."`
 	Subject        string    `json:"subject" doc:"Where the command was published."`
 	Data           string    `json:"data" doc:"The command's bytes, as text."`
-	Encoding       string    `json:"encoding,omitempty" doc:"Base64 where 'data' is that; else 'data' is as it came."`
+	Encoding       string    `json:"encoding,omitempty" doc:"'base64' if 'data' is base64; otherwise 'data' is as it came."`
 	StreamSequence uint64    `json:"stream_sequence" doc:"The sequence of the command's message in the commands stream."`
 	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored it."`
 }

@@ -30,7 +30,7 @@ type Shortfall struct {
 	Reason      string     `json:"reason" doc:"Why, for people; it may be reworded."`
 	Proxies     int        `json:"proxies" doc:"How many proxies."`
 	LimitCents  int64      `json:"limit_cents" doc:"'limit_cents' is the budget, or what the wallet holds."`
-	Cents       fact.Cents `json:"shortfall_cents" doc:"'shortfall_cents' is by how much the limit is too low for all of them, without those of unknown price; not known where those alone are too much for it."`
+	Cents       fact.Cents `json:"shortfall_cents" doc:"'shortfall_cents' is by how much the limit is too low for all of them, without those of unknown price; not known if those alone are too much for it."`
 	Refused     int        `json:"refused,omitempty" doc:"'refused' counts, of 'proxies', those that the provider has refused for want of money within the last quarter of an hour, whatever the wallet shows."`
 	Unpriced    int        `json:"unpriced,omitempty" doc:"'unpriced' counts, of 'proxies', those of unknown price."`
 	Listed      int        `json:"listed,omitempty" doc:"'listed' counts, of 'proxies', those of which no renewal was paid yet: their list price counts."`

@@ -139,7 +139,7 @@ type Plan struct {
 	ApproveOverCents int64             `json:"approve_over_cents,omitempty" doc:"'approve_over_cents' is the schedule's limit that 'needs_approval' comes from."`
 	WalletCents      *int64            `json:"wallet_cents,omitempty" doc:"'wallet_cents' is what the wallet holds, 'reserved_cents' what is on its way beside the plan, and 'wallet_after_cents' what is left when both are paid; the first and the last are missing when the wallet could not be read."`
 	ReservedCents    int64             `json:"reserved_cents" doc:"What is on its way beside it."`
-	WalletAfterCents *int64            `json:"wallet_after_cents,omitempty" doc:"What the wallet holds when all of it is paid, where the wallet could be read."`
+	WalletAfterCents *int64            `json:"wallet_after_cents,omitempty" doc:"What the wallet holds when all of it is paid, if the wallet could be read."`
 	SpentTodayCents  int64             `json:"spent_today_cents" doc:"What was spent today."`
 	SpentMonthCents  int64             `json:"spent_month_cents" doc:"What was spent in this month."`
 	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
@@ -216,8 +216,8 @@ type Included struct {
 	ProxyID        string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt      time.Time  `json:"expires_at" doc:"When it expires."`
 	Reason         string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	EstimateCents  fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, where that is known."`
-	ListPriceCents int64      `json:"list_price_cents,omitempty" doc:"What an offer of its kind asks, where no renewal of its kind was paid."`
+	EstimateCents  fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, if known."`
+	ListPriceCents int64      `json:"list_price_cents,omitempty" doc:"What an offer of its kind asks, if no renewal of its kind was paid."`
 	PriceFrom      string     `json:"price_from" doc:"What the estimate rests on."`
 	Canary         bool       `json:"canary,omitempty" doc:"It is renewed alone, to learn the price of its kind."`
 	Endings        int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts its renewals that ended, at this expiry, without renewing it."`

@@ -59,7 +59,7 @@ func seeded(t *testing.T, part string) *rand.Rand {
 }
 
 // versionsText says which version each runner has, the holder's first: "; versions: this holds, the
-// other follows". It is empty where there is one version.
+// other follows". It is empty if there is one version.
 func (r *rig) versionsText(holder *runner) string {
 	if r.versions.other == "" {
 		return ""

@@ -175,7 +175,7 @@ func (p *pair) differs() {
 	await(t, "a runner's log says so", func() bool { return strings.Contains(p.runs[0].stderr.String(), says) })
 }
 
-// metricOf is the value of a metric, "" where it is not there.
+// metricOf is the value of a metric, "" if it is not there.
 func metricOf(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, found := strings.CutPrefix(line, name+" "); found {

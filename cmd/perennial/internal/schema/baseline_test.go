@@ -173,7 +173,7 @@ func breaks(baseline, have map[string]shape) (all []string) {
 	return all
 }
 
-// narrowed says how a field is another one now, "" where it can be read as before.
+// narrowed says how a field is another one now, "" if it can be read as before.
 func (f field) narrowed(now field) string {
 	switch {
 	case f.Type != now.Type || f.Format != now.Format:

@@ -109,7 +109,7 @@ type RecordAnswer struct {
 
 // Changed is the answer to a verb that changes something: how much it changed.
 type Changed struct {
-	Changed     int           `json:"changed" doc:"How much was changed: 0 where there was nothing to change."`
+	Changed     int           `json:"changed" doc:"How much was changed: 0 if there was nothing to change."`
 	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
 	Warning     string        `json:"warning,omitempty" doc:"Why nothing was changed, or what is odd."`
 	Record      *RecordAnswer `json:"record,omitempty" doc:"'record' is what was recorded, now or before under the same id."`
@@ -173,9 +173,9 @@ const MostRenewals = 10
 
 // ProxyAnswer is what the ledger knows of one proxy.
 type ProxyAnswer struct {
-	Proxy    *ListedProxy             `json:"proxy,omitempty" doc:"As it was read last; left out where no listing has shown it."`
+	Proxy    *ListedProxy             `json:"proxy,omitempty" doc:"As it was read last; omitted if no listing has shown it."`
 	Outlook  schedules.RenewalOutlook `json:"outlook" doc:"Whether it is renewed, and why not."`
-	BoughtBy string                   `json:"bought_by,omitempty" doc:"The operation whose order delivered it, where that is known."`
+	BoughtBy string                   `json:"bought_by,omitempty" doc:"The operation whose order delivered it, if known."`
 	Renewals []ledger.ProxyRenewal    `json:"renewals" doc:"The latest ten, the latest first."`
 	Currency string                   `json:"currency,omitempty" doc:"Of the amounts."`
 }
@@ -251,14 +251,14 @@ type SummaryRequest struct {
 type Summary struct {
 	Account       string         `json:"account" doc:"The short name of the account."`
 	Ready         bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
-	Role          string         `json:"role,omitempty" doc:"active or standby; missing where no runner answers."`
+	Role          string         `json:"role,omitempty" doc:"active or standby; missing if no runner answers."`
 	NotReady      string         `json:"not_ready,omitempty" doc:"Why the account does not work, a line for each reason."`
 	ConfigChanged string         `json:"config_changed,omitempty" doc:"That the configuration file has changed since the runner read it."`
 	Paused        []ledger.Pause `json:"paused" doc:"What is paused, and why."`
 	Needs         Needs          `json:"needs" doc:"What needs a person."`
-	Schedules     *int64         `json:"schedules,omitempty" doc:"How many are configured; left out where no runner says."`
+	Schedules     *int64         `json:"schedules,omitempty" doc:"How many are configured; omitted if no runner says."`
 	Expiring      *Expiring      `json:"expiring" doc:"Proxies by their expiry; null before the first complete listing."`
-	Runway        *Runway        `json:"runway" doc:"How long the wallet lasts; null where that is not known."`
+	Runway        *Runway        `json:"runway" doc:"How long the wallet lasts; null if not known."`
 	Books         Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
 }
 
@@ -355,7 +355,7 @@ type Books struct {
 	WalletCents   int64      `json:"wallet_cents" doc:"What the wallet holds by the ledger."`
 	SuspenseCents int64      `json:"suspense_cents" doc:"Of it, what may have been charged."`
 	ComparedAt    *time.Time `json:"compared_at" doc:"When the last comparison with the provider ended; null before the first."`
-	Agree         *bool      `json:"agree" doc:"Books and provider agreed then; null where that is not known."`
+	Agree         *bool      `json:"agree" doc:"Books and provider agreed then; null if not known."`
 	ChangedSince  bool       `json:"changed_since,omitempty" doc:"Money was booked after that comparison."`
 }
 

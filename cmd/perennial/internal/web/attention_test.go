@@ -17,7 +17,7 @@ import (
 	"perennial/schedules"
 )
 
-// TestEveryPageHasTheNavigationWithItsNumber: the number is the runner's, and unknown where
+// TestEveryPageHasTheNavigationWithItsNumber: the number is the runner's, and unknown if
 // it does not say it; the list has one action for each thing.
 func TestEveryPageHasTheNavigationWithItsNumber(t *testing.T) {
 	h := newRig(t)
@@ -156,7 +156,7 @@ func TestADifferenceThatFindingsExplainIsNoneOfTheWallet(t *testing.T) {
 }
 
 // TestTheBooksCardSaysWhatWasCompared: green only where ledger and provider agree to the
-// cent, and a figure only where it is known.
+// cent, and a figure only if known.
 func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 	yes, no := true, false
 	compared := func(ok *bool, provider, off int64) *jobs.LastReconciliation {

@@ -78,7 +78,7 @@ export type OrderCreateCommand = {
    */
   quantity?: number | null;
   /**
-   * The ceiling for the whole command, checked before sending; none where it is left out.
+   * The ceiling for the whole command, checked before sending; none if it is left out.
    */
   max_total_cents?: number | null;
   /**
@@ -129,7 +129,7 @@ export interface ProxyRenewCommand {
    */
   duration_days: number;
   /**
-   * The ceiling for the whole command, checked before sending; none where it is left out.
+   * The ceiling for the whole command, checked before sending; none if it is left out.
    */
   max_total_cents?: number | null;
   /**
@@ -183,7 +183,7 @@ export interface AccountPausedData {
    */
   until?: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -241,7 +241,7 @@ export interface AccountResumedData {
    */
   detail?: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
   /**
@@ -331,7 +331,7 @@ export interface CommandAcceptedData {
     [k: string]: unknown;
   };
   /**
-   * What it is expected to cost, where that is known.
+   * What it is expected to cost, if known.
    */
   estimate_cents?: number;
   /**
@@ -448,7 +448,7 @@ export interface CommandCancelledData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -673,7 +673,7 @@ export interface CommandFinishedData {
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
      */
     charged_cents?: number;
     /**
@@ -828,7 +828,7 @@ export interface CommandHeldData {
    */
   reason: string;
   /**
-   * What it is expected to cost, where that is known.
+   * What it is expected to cost, if known.
    */
   estimate_cents?: number;
   /**
@@ -1037,7 +1037,7 @@ export interface CommandReleasedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
   /**
@@ -1099,7 +1099,7 @@ export interface DeadDroppedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -1157,11 +1157,11 @@ export interface DeadRequeuedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
   /**
-   * The SHA-256 of the corrected command that is published instead; left out where it is published as it was.
+   * The SHA-256 of the corrected command that is published instead; omitted if it is published as it was.
    */
   content_hash?: string;
 }
@@ -1508,7 +1508,7 @@ export interface LedgerOpenedData {
    */
   epoch: string;
   /**
-   * `restored` is set where the epoch begins with a restore.
+   * `restored` is set if the epoch begins with a restore.
    */
   restored?: {
     /**
@@ -1701,11 +1701,11 @@ export interface LedgerRecordedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
   /**
-   * `order_no` is the order that the money went on or came back from, where a person knows it.
+   * `order_no` is the order that the money went on or came back from, if a person knows it.
    */
   order_no?: string;
   /**
@@ -1863,7 +1863,7 @@ export interface ListingShrunkData {
    */
   not_listed: number;
   /**
-   * `proxy_ids` are some of them; none where their entries cannot be read.
+   * `proxy_ids` are some of them; none if their entries cannot be read.
    */
   proxy_ids: string[];
 }
@@ -1989,7 +1989,7 @@ export interface OperationOverranData {
    */
   tracestate?: string;
   /**
-   * What it is expected to cost, where that is known.
+   * What it is expected to cost, if known.
    */
   estimate_cents: number;
   /**
@@ -2073,7 +2073,7 @@ export interface OperationResolvedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
   /**
@@ -2133,7 +2133,7 @@ export interface OperationResolvedData {
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
@@ -2380,7 +2380,7 @@ export interface OperationReviewData {
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
@@ -2513,7 +2513,7 @@ export interface OperationSendingData {
     [k: string]: string;
   };
   /**
-   * `estimate_cents` is the most this send is expected to cost, where it is known.
+   * `estimate_cents` is the most this send is expected to cost, if known.
    */
   estimate_cents?: number;
 }
@@ -2943,12 +2943,12 @@ export interface OrderDeliveredData {
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
   /**
-   * `short` is set where fewer proxies were delivered than were ordered.
+   * `short` is set if fewer proxies were delivered than were ordered.
    */
   short?: {
     /**
@@ -3073,7 +3073,7 @@ export interface OrderListedData {
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
@@ -3406,7 +3406,7 @@ export interface OrderRefundedData {
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, where the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
@@ -3619,7 +3619,7 @@ export interface ProxyReinstatedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -3749,7 +3749,7 @@ export interface ProxyRetiredData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -3807,7 +3807,7 @@ export interface ProxyRevealedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -4629,7 +4629,7 @@ export interface SchedulePausedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -4687,7 +4687,7 @@ export interface ScheduleResumedData {
    */
   reason: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
@@ -4831,7 +4831,7 @@ export interface SweepFinishedData {
    */
   reason?: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
   /**
@@ -4917,7 +4917,7 @@ export interface SweepHeldData {
    */
   first_lost_at?: string;
   /**
-   * `provider_cents` is what the provider's wallet held, where that is too low.
+   * `provider_cents` is what the provider's wallet held, if that is too low.
    */
   provider_cents?: number;
 }
@@ -5069,7 +5069,7 @@ export interface SweepPlannedData {
      */
     unknown_price?: number;
     /**
-     * What offers ask for those of unknown price, where a limit of money counts it.
+     * What offers ask for those of unknown price, if a limit of money counts it.
      */
     list_price_cents?: number;
   }[];
@@ -5107,7 +5107,7 @@ export interface SweepPlannedData {
    */
   reason?: string;
   /**
-   * The NATS user that asked, where the server proved one.
+   * The NATS user that asked, if the server authenticated one.
    */
   user?: string;
 }
