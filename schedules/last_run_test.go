@@ -148,3 +148,19 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 		t.Errorf("the plan on hold does not say that it was declined: %s", why)
 	}
 }
+
+// TestASlotThatIsDueStaysTheNextOne: it starts up to half a minute late, and the list does
+// not skip it meanwhile.
+func TestASlotThatIsDueStaysTheNextOne(t *testing.T) {
+	s := keepalive()
+	s.Cron = "*/15 * * * *"
+	h := newRig(t, soon(), s)
+	r := h.runners[0]
+	last := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	due := last.Add(15 * time.Minute)
+	want(t, "before it", r.nextSlot(due.Add(-time.Second), nil, last), &due)
+	want(t, "until it starts", r.nextSlot(r.calendar.Start(due), nil, last), &due)
+	want(t, "once it has a plan", r.nextSlot(r.calendar.Start(due), nil, due), new(due.Add(15*time.Minute)))
+	want(t, "of a slot that was missed", r.nextSlot(due.Add(5*time.Minute), nil, last), new(due.Add(15*time.Minute)))
+	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &ledger.SchedulePause{}, last), (*time.Time)(nil))
+}

@@ -62,14 +62,11 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 		}
 		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.Zone.String(), Paused: paused}
-		if next := r.fires(s.Clock(), paused); !next.IsZero() {
-			one.NextSlot = &next
-		}
 		last, err := s.Ledger.LastSlot(ctx, r.Name)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
 		}
-		one.Why = "it has not run yet"
+		one.NextSlot, one.Why = r.nextSlot(s.Clock(), paused, last.At), "it has not run yet"
 		if err == nil {
 			one.LastSlot, one.State = &last.At, last.State
 			runs, err := Runs(ctx, s.Ledger, r.Name, 1)
@@ -118,6 +115,24 @@ func (s Status) Outcome() string {
 		return s.Result.Outcome
 	}
 	return s.State
+}
+
+// dueNow is how long after its start a slot without a plan is shown as the next one.
+const dueNow = 10 * time.Second
+
+// nextSlot returns the slot that is due now and has no plan yet, else the next one; nil if
+// none follows. last is the latest slot with a plan.
+func (r *scheduleRunner) nextSlot(now time.Time, paused *ledger.SchedulePause, last time.Time) *time.Time {
+	next := r.fires(now, paused)
+	if !last.IsZero() && paused == nil {
+		if due := r.calendar.Next(last); !due.IsZero() && !due.After(now) && now.Before(r.calendar.Start(due).Add(dueNow)) {
+			next = due
+		}
+	}
+	if next.IsZero() {
+		return nil
+	}
+	return &next
 }
 
 // fires returns when the schedule fires next. Slots of a pause are served when it ends.

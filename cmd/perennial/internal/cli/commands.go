@@ -242,7 +242,7 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 		fmt.Fprintf(a.stderr, "note: --max is %s; an amount without a point is in cents\n", fact.Amount(*f.most, ""))
 	}
 	if !f.wait {
-		return a.printPublished(f.id, before)
+		return a.printPublished(ctx, f.id, before)
 	}
 	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
 	return a.followFor(ctx, r, f, verbs.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}})
@@ -275,7 +275,7 @@ func stateBefore(ctx context.Context, r *remote, id string) string {
 
 // printPublished says that a command was published. before is its state if its id was already
 // known.
-func (a sendCommands) printPublished(id, before string) error {
+func (a sendCommands) printPublished(ctx context.Context, id, before string) error {
 	if a.output == "json" {
 		out := map[string]string{"command_id": id, "state": "published"}
 		if before != "" {
@@ -287,6 +287,7 @@ func (a sendCommands) printPublished(id, before string) error {
 		_, err := fmt.Fprintf(a.stdout, "%s was known before and is %s: the same content is not done again, other content is refused; see `perennial status %s`\n", id, before, id)
 		return err
 	}
+	a.notePauses(ctx, "")
 	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
 	return err
 }

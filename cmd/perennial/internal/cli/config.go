@@ -11,9 +11,8 @@ import (
 )
 
 func (a setupCommands) configCommand() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check and show the configuration"}
-	c.AddCommand(&cobra.Command{
-		Use: "show", Short: "Check the file, and show every key with its value and source",
+	return noun(&cobra.Command{Use: "config", Short: "Check and show the configuration"}, &cobra.Command{
+		Use: "show", Aliases: []string{"check"}, Short: "Check the file, and show every key with its value and source",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)
@@ -39,5 +38,4 @@ func (a setupCommands) configCommand() *cobra.Command {
 			return list.end(nil)
 		},
 	})
-	return c
 }

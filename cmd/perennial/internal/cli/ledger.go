@@ -113,7 +113,7 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 	if by == "day" {
 		heading += " (UTC)"
 	}
-	list := a.listing(heading, countedBy[by], "CHARGED", "REFUNDED", "RECORDED BY HAND", "NET")
+	list := a.listing(heading, countedBy[by], "CHARGED", "REFUNDED", "OUTSIDE", "NET")
 	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		currency, err := l.Currency(ctx)
 		if err != nil {

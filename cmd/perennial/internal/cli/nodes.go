@@ -102,10 +102,7 @@ func (a operateCommands) printNodes(nodes []daemon.Node) error {
 		}
 		for _, x := range n.Accounts {
 			ready := "no"
-			switch {
-			case x.Role == "active":
-				ready = "-"
-			case x.Ready:
+			if x.Ready {
 				ready = "yes"
 			}
 			rows = append(rows, []string{n.Node, n.Version, n.StartedAt.UTC().Format(time.RFC3339), x.Account, x.Role, ready,

@@ -216,7 +216,7 @@ func (a statusCommands) listOperations(ctx context.Context, q verbs.ListRequest)
 	var rows operationRows
 	err := a.eachAccount(ctx, func(one *app, account string) error {
 		if a.output != "json" {
-			statusCommands{one}.notePauses(ctx, account)
+			one.notePauses(ctx, account)
 		}
 		return rows.read(ctx, one, account, q)
 	})
@@ -227,8 +227,8 @@ func (a statusCommands) listOperations(ctx context.Context, q verbs.ListRequest)
 }
 
 // notePauses says on stderr what is paused, if a runner answers.
-func (a statusCommands) notePauses(ctx context.Context, account string) {
-	v, err := askOnce(ctx, a.app, verbs.Show, struct{}{})
+func (a *app) notePauses(ctx context.Context, account string) {
+	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
 	if err != nil {
 		return
 	}

@@ -90,7 +90,7 @@ func (a statusCommands) printSummary(v verbs.Summary) error {
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused", inspect.PauseText(p)})
 	}
-	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring, v.Schedules)}, []string{"runway", runwayText(v.Runway)}, []string{"books", booksText(v.Books, time.Now())})
+	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring, v.Schedules)}, []string{"runway", runwayText(v)}, []string{"books", booksText(v.Books, time.Now())})
 	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }
 
@@ -102,6 +102,8 @@ func needsText(n verbs.Needs) string {
 		parts = append(parts, fmt.Sprintf("%s (perennial %s)", p.Text(), p.Command))
 	}
 	switch {
+	case len(parts) > 0 && n.Plans == nil:
+		return fmt.Sprintf("%s: %s; plans, skipped proxies and proxies in no schedule are not known without a runner", humanize.Comma(n.Total), strings.Join(parts, ", "))
 	case len(parts) > 0:
 		return fmt.Sprintf("%s: %s", humanize.Comma(n.Total), strings.Join(parts, ", "))
 	case n.Plans == nil:
@@ -127,9 +129,12 @@ func expiringText(e *verbs.Expiring, schedules *int64) string {
 	return text
 }
 
-func runwayText(r *verbs.Runway) string {
+func runwayText(v verbs.Summary) string {
+	r := v.Runway
 	basis := map[string]string{"forecast": "by the schedules' forecast", "spending": "as spent in the last 7 days"}
 	switch {
+	case r == nil && v.Role == "":
+		return "not known without a runner"
 	case r == nil:
 		return "not known: too little was spent to tell, or prices are not known"
 	case r.More:

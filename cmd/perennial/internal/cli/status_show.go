@@ -115,10 +115,20 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 		delivered = fmt.Sprintf("%d of %d", o.DeliveredCount, o.ExpectedCount)
 	}
 	return [][2]string{
-		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", strconv.FormatInt(o.Attempts, 10)}, {"order", o.OrderNo},
+		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", attemptsText(o)}, {"order", o.OrderNo},
 		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)}, {"net", o.NetText()}, {"corrected", printable(strings.Join(o.Corrected, "; "))},
 		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", nextStep(o)},
 	}
+}
+
+// attemptsText returns the number of attempts, and the command that shows each of several.
+// The next step of a review names it.
+func attemptsText(o inspect.OperationStatus) string {
+	text := strconv.FormatInt(o.Attempts, 10)
+	if o.Attempts > 1 && o.State != fact.StateReview {
+		text += ", `perennial reviews show " + o.OperationID + "` shows each"
+	}
+	return text
 }
 
 // nextStep says what an operator can do about an operation that needs review or that the

@@ -5,6 +5,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,6 +46,7 @@ func (a scheduleCommands) sweepApprove() *cobra.Command {
 			if plan, err := askOnce(cmd.Context(), a.app, verbs.Plan, verbs.SweepRequest{Plan: q.Plan}); err == nil {
 				done += fmt.Sprintf(" of %s: %s published, about %s", plan.Schedule, english.Plural(len(plan.Included), "renewal", ""), plan.EstimateText())
 			}
+			a.notePauses(cmd.Context(), "")
 			return sendChange(cmd.Context(), a.app, verbs.Approve, q, done+"; `perennial operations list` follows them")
 		},
 	}
@@ -125,7 +127,17 @@ func resultText(s schedules.Status) string {
 	if s.Result == nil || s.Result.Due == nil {
 		return "not known before the first run"
 	}
-	return strings.Join(resultCells(s.Result, s.Currency), ", ")
+	return strings.Join(resultOf(s), ", ")
+}
+
+// resultOf returns the figures of the last run. What it skips is not known while it
+// continues.
+func resultOf(s schedules.Status) []string {
+	cells := resultCells(s.Result, s.Currency)
+	if s.Left != nil {
+		cells[2] = ""
+	}
+	return cells
 }
 
 // skippedHint returns the command that lists the proxies skipped by the last run.
@@ -134,6 +146,17 @@ func skippedHint(s schedules.Status) string {
 		return "none"
 	}
 	return "`perennial schedules history " + s.Schedule + " --skipped` lists them"
+}
+
+// notReadYet replaces an error about a schedule that the configuration file has and the
+// runner has not read.
+func (a scheduleCommands) notReadYet(name string, err error) error {
+	c, account, failed := a.configured()
+	_, unknown := errors.AsType[*notFoundError](err)
+	if failed != nil || !unknown || !slices.ContainsFunc(c.SchedulesOf(account), func(s plans.Schedule) bool { return s.Name == name }) {
+		return err
+	}
+	return &exitError{ExitFailed, fmt.Errorf("schedule %q is in %s, and the runner started before: restart `perennial run` to apply the file", name, c.File)}
 }
 
 // noSchedule names the existing schedules.
@@ -168,7 +191,7 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 			account = ""
 		}
 		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), stateOf(s, paused)}
-		if err := list.add(account, s, slices.Concat(cells, resultCells(s.Result, s.Currency), []string{stamp(s.NextSlot), s.Plan, whyOf(s, paused)})...); err != nil {
+		if err := list.add(account, s, slices.Concat(cells, resultOf(s), []string{stamp(s.NextSlot), s.Plan, whyOf(s, paused)})...); err != nil {
 			return err
 		}
 	}
@@ -179,6 +202,9 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 func stateOf(s schedules.Status, paused string) string {
 	if s.Paused != nil || paused != "" {
 		return "paused"
+	}
+	if s.Left != nil && s.State == "finished" {
+		return "continues"
 	}
 	return s.Outcome()
 }
@@ -265,8 +291,9 @@ func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRe
 			q.Schedule = args[0]
 			plan, err := askOnce(ctx, a.app, v, *q)
 			if err != nil {
-				return err
+				return a.notReadYet(q.Schedule, err)
 			}
+			a.notePauses(ctx, "")
 			if err := a.printPlan(plan); err != nil || v.Name == verbs.Plan.Name {
 				return err
 			}

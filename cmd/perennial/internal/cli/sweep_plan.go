@@ -19,7 +19,10 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		return printJSON(a.stdout, p)
 	}
 	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %s, about %s", p.Hash, p.Schedule, p.Unpaid(), len(p.Included), english.Plural(len(p.Commands), "command", ""), p.EstimateText())
-	if p.State != "" {
+	switch {
+	case p.Left != nil && p.State == "finished":
+		fmt.Fprint(a.stdout, "; the run continues")
+	case p.State != "":
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}
 	fmt.Fprintln(a.stdout)
@@ -75,6 +78,34 @@ func walletAfter(cents int64, unpriced int, currency string) string {
 	return money(cents, currency)
 }
 
+// budgetText names the budgets that the configuration gives the plan's schedule, and what is
+// left of them.
+func (a scheduleCommands) budgetText(p plans.Plan) string {
+	c, account, err := a.configured()
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	for _, s := range c.SchedulesOf(account) {
+		if s.Name != p.Schedule {
+			continue
+		}
+		if s.BudgetCents > 0 {
+			parts = append(parts, money(s.BudgetCents, p.Currency)+" a run")
+		}
+		if s.DailyBudgetCents > 0 {
+			parts = append(parts, fmt.Sprintf("%s a day, %s left today", money(s.DailyBudgetCents, p.Currency), money(max(s.DailyBudgetCents-p.SpentTodayCents, 0), p.Currency)))
+		}
+		if s.MonthlyBudgetCents > 0 {
+			parts = append(parts, fmt.Sprintf("%s a month, %s left this month", money(s.MonthlyBudgetCents, p.Currency), money(max(s.MonthlyBudgetCents-p.SpentMonthCents, 0), p.Currency)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "budget: " + strings.Join(parts, "; ")
+}
+
 // printPlanMoney says what the plan does to the wallet, what is missing and what else to do.
 func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
@@ -82,6 +113,9 @@ func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	}
 	if p.Left != nil {
 		fmt.Fprintln(a.stdout, leftText(*p.Left))
+	}
+	if text := a.budgetText(p); text != "" {
+		fmt.Fprintln(a.stdout, text)
 	}
 	for _, x := range p.Shortfalls {
 		fmt.Fprintf(a.stdout, "%s, %s: %s skipped, %s short%s, the first expires at %s\n", x.Reason, x.Limit(p.Currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(p.Currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339))

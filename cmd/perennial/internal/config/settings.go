@@ -29,9 +29,24 @@ func (c *Config) Settings() []Setting {
 			all = append(all, c.secretsOf(k.value.Addr().Interface(), k.path)...)
 			continue
 		}
-		all = append(all, Setting{Key: k.path, Value: shown(k.path, reflect.Indirect(k.value).Interface()), From: c.from(k.path)})
+		value := shown(k.path, reflect.Indirect(k.value).Interface())
+		if k.value.IsZero() {
+			value = orAbsent(value, k.tag.Get("absent"))
+		}
+		all = append(all, Setting{Key: k.path, Value: value, From: c.from(k.path)})
 	}
 	return all
+}
+
+// orAbsent returns what an absent key means, if that is a number or a list.
+func orAbsent(value any, absent string) any {
+	if n, err := strconv.Atoi(absent); err == nil {
+		return n
+	}
+	if strings.HasPrefix(absent, "[") {
+		return strings.Split(strings.Trim(absent, "[]"), ", ")
+	}
+	return value
 }
 
 // from returns the source of a key's value.

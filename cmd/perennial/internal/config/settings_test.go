@@ -63,6 +63,7 @@ func TestSettingsSayValueAndPlace(t *testing.T) {
 		"accounts.other.base_url":           "https://example.com, line 5",
 		"schedules[0].duration_days":        "30, line 14",
 		"schedules[0].replace.enabled":      "false, default",
+		"schedules[0].replace.per_day":      "10, default",
 		"schedules[0].match.proxy_ids_file": ", default",
 		"nats.listen":                       "127.0.0.1:4222, default",
 	} {
@@ -113,6 +114,19 @@ func TestRunnersCompareTheirSettings(t *testing.T) {
 	for _, other := range [][]string{{"90m", "80m"}, {"[24h, 90m]", "[]"}, {"72h", "73h"}, {"sbx_app_a", "sbx_app_c"}} {
 		if hash(other...) == as {
 			t.Errorf("%v is the same", other)
+		}
+	}
+}
+
+// TestSettingsShowWhatAnAbsentListMeans: [] would say that nothing is published.
+func TestSettingsShowWhatAnAbsentListMeans(t *testing.T) {
+	c, err := Load(writeConfig(t, strings.ReplaceAll(settingsFile, "    warn_before: [24h, 90m]\n", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Settings() {
+		if s.Key == "accounts.main.warn_before" && fmt.Sprint(s.Value, s.From) != "[24h 1h]default" {
+			t.Errorf("%v, %s", s.Value, s.From)
 		}
 	}
 }

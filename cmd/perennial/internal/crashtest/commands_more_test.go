@@ -39,7 +39,10 @@ func TestEarlierNamesOfCommandsWork(t *testing.T) {
 	if w.mustCLI("wallet", "--json") != w.mustCLI("wallet", "-o", "json") {
 		t.Error("--json is not -o json")
 	}
-	w.mustCLI("nodes")
+	await(t, "a runner that works says that it is ready", func() bool {
+		out := w.mustCLI("nodes", "-o", "json")
+		return strings.Contains(out, `"role":"active"`) && strings.Contains(out, `"ready":true`)
+	})
 	w.mustCLI("offers", "--country", "US")
 	w.mustCLI("watch", "--stored")
 }

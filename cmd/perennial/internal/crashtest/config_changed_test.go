@@ -3,6 +3,8 @@ package crashtest
 import (
 	"strings"
 	"testing"
+
+	"perennial/cmd/perennial/internal/cli"
 )
 
 // TestStatusSaysThatTheConfigurationHasChanged since the runner read it, for as long as the
@@ -31,6 +33,9 @@ func TestStatusSaysThatTheConfigurationHasChanged(t *testing.T) {
 	w.configure("", keep)
 	if got := said(); !strings.Contains(got, "has changed since the runner read it: restart the runner to apply it") {
 		t.Errorf("a schedule was added: %q", got)
+	}
+	if _, errs, code := w.cli("schedules", "plan", "keep"); code != cli.ExitFailed || !strings.Contains(errs, `schedule "keep" is in `) || !strings.Contains(errs, "restart `perennial run`") {
+		t.Errorf("the schedule that the runner has not read: exit %d: %s", code, errs)
 	}
 	if page := w.mustCLI("status", "-o", "json"); !strings.Contains(page, `"config_changed":"the configuration file`) {
 		t.Errorf("JSON: %s", page)

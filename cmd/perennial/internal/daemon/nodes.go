@@ -40,7 +40,7 @@ type NodeAccount struct {
 	Lag     uint64 `json:"lag"`  // rows of the events stream that a standby has not folded yet
 	// Lease says that it has the account's lease, from before it is active until it has drained.
 	Lease bool `json:"lease"`
-	Ready bool `json:"ready"` // a standby that could run the account at once
+	Ready bool `json:"ready"` // it runs the account, or is a standby that could run it at once
 	// Borrows says that it is a command which wants the account for itself, or has it.
 	Borrows bool `json:"borrows,omitempty"`
 	// Settings is a hash of the account's settings and schedules; see [config.Config.SettingsOf].
@@ -52,7 +52,7 @@ func (h *Host) node(ctx context.Context) Node {
 	n := Node{Node: h.name.get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Address: h.Queue.LocalAddress(), HTTPPort: h.HTTP.port(),
 		Stopping: h.stopping.Load(), Accounts: []NodeAccount{}}
 	for _, a := range h.Accounts {
-		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun(), Settings: h.Config.SettingsOf(a.Name)}
+		one := NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun() || a.runs(), Settings: h.Config.SettingsOf(a.Name)}
 		one.Head, _, _ = a.Ledger().Head(ctx) // 0 if unreadable: /readyz says why
 		if one.Role == roleStandby {
 			one.Lag, _ = a.standby.read()

@@ -212,6 +212,11 @@ func (h *Host) standing() placement.Node {
 	return out
 }
 
+// runs reports whether this runner leads the account, and it works.
+func (a *account) runs() bool {
+	return (a.holds() || a.host.Embedded != nil) && a.role() == roleActive && a.notReady() == ""
+}
+
 // couldRun reports whether a standby could lead the account at once.
 func (a *account) couldRun() bool {
 	return a.snapshot().state == waitsForLease && a.standby.close(fewRows) && a.proof.isGood() && a.notReady() == ""

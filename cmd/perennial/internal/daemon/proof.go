@@ -207,7 +207,7 @@ func (p *peers) ready(account, self string, now time.Time) bool {
 			continue
 		}
 		for _, x := range n.Accounts {
-			if x.Account == account && x.Ready {
+			if x.Account == account && x.Ready && !x.Lease {
 				return true
 			}
 		}
