@@ -117,6 +117,11 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	if err != nil {
 		return x, notFound(err)
 	}
+	if planned == 0 && due > 0 && slot.State == "finished" {
+		if err := l.standsFor(ctx, slot, &x); err != nil {
+			return x, err
+		}
+	}
 	declined, err := l.Declined(ctx, slot)
 	switch {
 	case declined != nil:
@@ -128,6 +133,20 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		x.Outcome = OutcomeWalletTooLow
 	}
 	return x, err
+}
+
+// standsFor says that a slot held the plan of an earlier one, which has the commands.
+func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
+	var first int64
+	err := l.read.QueryRowContext(ctx, `SELECT slot_at FROM slots WHERE schedule = ?1 AND slot_at < ?2 AND slot_at > ?2 - 86400000000 AND plan = ?3 ORDER BY slot_at LIMIT 1`,
+		slot.Schedule, micros(slot.At), slot.Plan).Scan(&first)
+	if err == nil {
+		x.Skipped, x.Reason = int64(x.OverLimit), strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+fromMicros(first).Format(time.RFC3339), "; ")
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return err
 }
 
 // finishedWithin bounds the rows of one instant in which Declined looks for the end of a

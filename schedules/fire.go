@@ -302,7 +302,7 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 	case plan.NeedsApproval:
 		estimate := plan.WithListed().Text(plan.Currency)
 		if plan.ListPriceCents > 0 {
-			estimate += fmt.Sprintf(" (%s of it list price, not yet paid once)", fact.Amount(plan.ListPriceCents, plan.Currency))
+			estimate += fmt.Sprintf(" (%s of it list price, no renewal paid yet)", fact.Amount(plan.ListPriceCents, plan.Currency))
 		}
 		if plan.SpentBefore > 0 {
 			estimate += ", with " + fact.Amount(plan.SpentBefore, plan.Currency) + " that this run has published before,"

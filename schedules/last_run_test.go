@@ -164,3 +164,24 @@ func TestASlotThatIsDueStaysTheNextOne(t *testing.T) {
 	want(t, "of a slot that was missed", r.nextSlot(due.Add(5*time.Minute), nil, last), new(due.Add(15*time.Minute)))
 	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &ledger.SchedulePause{}, last), (*time.Time)(nil))
 }
+
+// TestASlotThatHeldAnEarlierPlanSkippedNothing: its plan was approved, and has the commands
+// of both.
+func TestASlotThatHeldAnEarlierPlanSkippedNothing(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 100
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	h.watch.add(time.Minute)
+	_, err = h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	check(t, h.Approve(t.Context(), plan.Hash, "ann", "fine"))
+	runs, err := Runs(t.Context(), h.Ledger, "keepalive", 10)
+	check(t, err)
+	want(t, "runs", len(runs), 2)
+	if x := runs[0]; x.Skipped != 0 || !strings.Contains(x.Reason, "its plan is that of the run of ") {
+		t.Errorf("%+v", x.SlotResult)
+	}
+}

@@ -22,17 +22,17 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	want(t, "state", plan.State, StateHeld)
 	want(t, "published", len(h.stream.ids()), 0)
 	held := h.held(t, 0)
-	if last := held[len(held)-1]; !strings.Contains(last.Reason, "its estimate of 3.00 (3.00 of it list price, not yet paid once) is over") {
+	if last := held[len(held)-1]; !strings.Contains(last.Reason, "its estimate of 3.00 (3.00 of it list price, no renewal paid yet) is over") {
 		t.Error(last.Reason)
 	}
 	h.config.Offers = nil // what was held is known without the provider
 	h.restart(t)
 	shown, err := h.HeldPlan(t.Context(), plan.Hash)
 	check(t, err)
-	want(t, "the plan on hold", []any{shown.ListPriceCents, shown.EstimateText()}, []any{300, "list price 3.00, not yet paid once"})
+	want(t, "the plan on hold", []any{shown.ListPriceCents, shown.EstimateText()}, []any{300, "list price 3.00, no renewal paid yet"})
 	all, err := h.List(t.Context())
 	check(t, err)
-	if !strings.Contains(all[0].Why, "1 to renew in 1 command, about list price 3.00, not yet paid once") {
+	if !strings.Contains(all[0].Why, "1 to renew in 1 command, about list price 3.00, no renewal paid yet") {
 		t.Error(all[0].Why)
 	}
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))

@@ -94,7 +94,7 @@ func (s Sum) ListedText(listCents int64, currency string) string {
 	case listCents == 0:
 		return s.Text(currency)
 	case s == Sum{Cents: listCents}:
-		return "list price " + Amount(listCents, currency) + ", not yet paid once"
+		return "list price " + Amount(listCents, currency) + ", no renewal paid yet"
 	}
-	return fmt.Sprintf("%s, %s of it list price, not yet paid once", s.Text(currency), Amount(listCents, currency))
+	return fmt.Sprintf("%s, %s of it list price, no renewal paid yet", s.Text(currency), Amount(listCents, currency))
 }

@@ -147,7 +147,7 @@ func (x Shortfall) ListedText() string {
 	if x.Listed == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d at the list price, not yet paid once)", x.Listed)
+	return fmt.Sprintf(" (%d at the list price, no renewal paid yet)", x.Listed)
 }
 
 // said is the shortfall for people.

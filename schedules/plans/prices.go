@@ -13,7 +13,7 @@ import (
 const (
 	PriceOwn  = "its own last renewal"
 	PriceKind = "the last renewal of its country, region, line, type and protocol"
-	PriceList = "list price, not yet paid once"
+	PriceList = "list price, no renewal paid yet"
 	PriceNone = "unknown"
 )
 

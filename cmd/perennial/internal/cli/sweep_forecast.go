@@ -72,7 +72,7 @@ func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 			wallet = walletAfter(*d.WalletCents, unpriced, f.Currency)
 		}
 		if d.ListPriceCents > 0 {
-			note = "list price, not yet paid once"
+			note = "list price, no renewal paid yet"
 		}
 		if d.OverBudgetCents > 0 {
 			note = money(d.OverBudgetCents, f.Currency) + " over the budget of the day"

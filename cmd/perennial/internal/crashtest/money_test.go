@@ -54,7 +54,7 @@ func TestAnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 	for _, command := range []string{"sweep plan keep", "sweep forecast --days 366", "submit batch.jsonl --dry-run"} {
 		out := w.mustCLI(strings.Fields(command)...)
 		head, _, _ := strings.Cut(out, "\n")
-		if !strings.Contains(out, "list price 3.00 USD, not yet paid once") && !strings.Contains(out, "list price 18.00 USD, not yet paid once") || strings.Contains(head, " 0.00 USD") || strings.Contains(out, "  0.00 USD\n") {
+		if !strings.Contains(out, "list price 3.00 USD, no renewal paid yet") && !strings.Contains(out, "list price 18.00 USD, no renewal paid yet") || strings.Contains(head, " 0.00 USD") || strings.Contains(out, "  0.00 USD\n") {
 			t.Errorf("%s:\n%s", command, out)
 		}
 	}

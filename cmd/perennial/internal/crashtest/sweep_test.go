@@ -186,9 +186,9 @@ func TestASweepThatNeedsAPersonOrMoneyFails(t *testing.T) {
 		fmt.Sprintf(schedule, "some", "px_2, px_3", ", budget_cents: 500")+fmt.Sprintf(schedule, "none", "px_2", ", daily_budget_cents: 1")+fmt.Sprintf(schedule, "all", "px_4", ""))
 	w.run()
 	for args, says := range map[string]string{ // offers name a price before one was paid; the budget does not count on it
-		"renew px_1 --dry-run":          "1 command, list price 3.00 USD, not yet paid once; nothing was published",
-		"schedules plan some":           "1 to renew in 1 command, about list price 3.00 USD, not yet paid once",
-		"schedules forecast --days 366": ", not yet paid once; the wallet holds 500,000.00 USD and pays for all of it",
+		"renew px_1 --dry-run":          "1 command, list price 3.00 USD, no renewal paid yet; nothing was published",
+		"schedules plan some":           "1 to renew in 1 command, about list price 3.00 USD, no renewal paid yet",
+		"schedules forecast --days 366": ", no renewal paid yet; the wallet holds 500,000.00 USD and pays for all of it",
 	} {
 		if out := w.mustCLI(strings.Fields(args)...); !strings.Contains(out, says) {
 			t.Errorf("%s lacks %q:\n%s", args, says, out)

@@ -497,7 +497,7 @@ func TestARefusedCommandSaysWhatToDo(t *testing.T) {
 		return tx.Append(fact.CommandRejected{Ref: fact.Ref{CommandID: "bad 1"}, Code: fact.RejectedInvalid, Reason: "field itemz is not known", ContentHash: "00"})
 	}))
 	wants(t, h.settled("/a/main/operation?id=bad%201"), "field itemz is not known", "Publish the corrected command under the same id, which is still free; or leave it: nothing was carried out, and it leaves this list after 24 h.",
-		"perennial order off_us_dallas=5 --days 30 --id &#39;bad 1&#39; --account main")
+		"perennial order OFFER=QUANTITY --days DAYS --max AMOUNT --id &#39;bad 1&#39; --account main")
 }
 
 // TestAReviewOffersNoAnswerWhileTheProviderIsAsked.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
@@ -109,12 +108,10 @@ func (s *Server) statusOf(ctx context.Context, a Account, name string) (status s
 	return schedules.StatusOf(n.Schedules, name)
 }
 
-// planFresh is the maximum age of a plan on a page.
-const planFresh = time.Minute
-
-// plan returns the plan of a schedule's run now, from the account's runner.
+// plan returns the plan of a schedule's run now, from the account's runner. It is made anew
+// for each page, unless that takes long: a run changes why a proxy is skipped.
 func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
-	return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, planFresh, func(ctx context.Context) (plans.Plan, error) {
+	return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, 0, func(ctx context.Context) (plans.Plan, error) {
 		return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
 	})
 }
