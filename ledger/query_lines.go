@@ -121,7 +121,17 @@ const isNoMove = ` < 86400000000 `
 // SettledSince reports whether a renewal of the proxy settled, or an operator answered for
 // it, at or after an instant. Anything read before may show the old expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)))
+	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, micros(at)))
+}
+
+// SettledSince returns those of the proxies of which a renewal settled at or after an
+// instant. A read requested before that may show the old expiry.
+func (t *Tx) SettledSince(proxyIDs []string, at time.Time) ([]string, error) {
+	ids, err := json.Marshal(proxyIDs)
+	if err != nil {
+		return nil, err
+	}
+	return collect(t.query(`SELECT DISTINCT x.proxy_id FROM json_each(?) e CROSS JOIN lines x ON x.proxy_id = e.value WHERE x.settled_at >= ?`, string(ids), micros(at)), scanText)
 }
 
 // FailedRenewals are renewals of a proxy that ended at one expiry without extending it.
