@@ -134,8 +134,8 @@ func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error)
 
 // Priced is Expiring with the last cost of each proxy's own renewal.
 func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
-	return each(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+`
-		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
+	return each(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+asShown+` AND lasts_until <= ?1
+		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+alreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, micros(until)), func(s scanner) error {
 		p, err := scanPriced(s)
 		if err != nil {
 			return err

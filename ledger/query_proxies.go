@@ -113,7 +113,8 @@ const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT
 // it has expired. Absence proves nothing else about a proxy (trap 66).
 func (t *Tx) FinishPass(pass int64, began time.Time) error {
 	return errors.Join(
-		t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0 AND expires_at <= ?3`, pass, micros(began), t.now),
+		t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0
+			AND proxy_id IN (SELECT proxy_id `+asShown+` AND lasts_until <= ?3 UNION ALL SELECT proxy_id `+alreadyRenewed+` AND expires_at <= ?3)`, pass, micros(began), t.now),
 		t.exec(`UPDATE proxies SET unlisted_at = ?3 WHERE `+notShown+` AND unlisted_at IS NULL`, pass, micros(began), t.now))
 }
 
@@ -186,10 +187,24 @@ func (t *Tx) Stale(proxyID string) error {
 		WHERE proxy_id = ?`, proxyID)
 }
 
-const proxyColumns = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at,
+const (
+	proxyColumns  = columnsBefore + `expires_at` + columnsAfter
+	columnsBefore = `proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, `
+	columnsAfter  = `, seen_at,
 	EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id),
 	CASE WHEN EXISTS (SELECT 1 FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id)
 	THEN (SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id) ELSE '' END, unlisted_at, unreadable, expected_at`
+)
+
+// Where no later expiry is expected, lasts_until is expires_at. So the index of lasts_until also
+// gives the order of expires_at, merged with a small index of the others. A query of both parts
+// ends in byShownExpiry.
+const (
+	shownColumns   = columnsBefore + `lasts_until` + columnsAfter
+	asShown        = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expected_at IS NULL`
+	alreadyRenewed = `FROM proxies WHERE expected_at IS NOT NULL AND gone = 0`
+	byShownExpiry  = ` ORDER BY 9, 1`
+)
 
 func scanProxy(s scanner) (Proxy, error) {
 	var p Proxy
@@ -219,8 +234,8 @@ func (l *Fleet) Proxies(ctx context.Context, after string, limit int) ([]Proxy, 
 // Expiring calls yield for every proxy that is not gone and expires at or before the
 // instant, the nearest first. A null expiry is never due.
 func (l *Fleet) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
-	return each(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
-		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
+	return each(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until <= ?1
+		UNION ALL SELECT `+proxyColumns+` `+alreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, micros(until)), func(s scanner) error {
 		p, err := scanProxy(s)
 		if err != nil {
 			return err
