@@ -71,8 +71,8 @@ func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 			p.ProxyID, p.Status, p.IPType, p.Protocol, p.CountryCode, p.Region, p.LineName,
 			nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass, nullInstant(p.UnlistedAt), p.Unreadable, nullInstant(p.ExpectedExpiresAt),
 		}
-		err := t.w.execOne(seeSame, values...)
-		if errors.Is(err, ErrNotFound) {
+		same, err := t.w.changed(seeSame, values)
+		if err == nil && same == 0 {
 			err = t.exec(seeOther, values...)
 		}
 		if err != nil {
@@ -86,15 +86,16 @@ func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 // names its column, whatever the value. seeSame names none: a listing of the same fleet takes a
 // quarter of the time. It changes no row where seeOther must follow.
 const (
-	seeSame = `INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at, pass,
-		unlisted_at, unreadable, expected_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-		ON CONFLICT (proxy_id) DO UPDATE SET seen_at = excluded.seen_at, pass = max(pass, excluded.pass)
-		WHERE status = excluded.status AND ip_type = excluded.ip_type AND protocol = excluded.protocol AND country_code = excluded.country_code
-		AND region = excluded.region AND line_name = excluded.line_name AND starts_at IS excluded.starts_at AND expires_at IS excluded.expires_at
-		AND gone = 0 AND (excluded.pass <= 0 OR unlisted_at IS excluded.unlisted_at) AND unreadable = excluded.unreadable AND expected_at IS excluded.expected_at`
-	seeOther = `UPDATE proxies SET status = ?2, ip_type = ?3, protocol = ?4, country_code = ?5, region = ?6, line_name = ?7, starts_at = ?8,
-		expires_at = ?9, seen_at = ?10, pass = max(pass, ?11), gone = 0, unlisted_at = CASE WHEN ?11 > 0 THEN ?12 ELSE unlisted_at END,
-		unreadable = ?13, expected_at = ?14 WHERE proxy_id = ?1`
+	seeSame = `UPDATE proxies SET seen_at = ?10, pass = max(pass, ?11) WHERE proxy_id = ?1 AND status = ?2 AND ip_type = ?3 AND protocol = ?4
+		AND country_code = ?5 AND region = ?6 AND line_name = ?7 AND starts_at IS ?8 AND expires_at IS ?9 AND (seen_at > 0) = (?10 > 0) AND gone = 0
+		AND (?11 <= 0 OR unlisted_at IS ?12) AND unreadable = ?13 AND expected_at IS ?14`
+	seeOther = `INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, starts_at, expires_at, seen_at, pass,
+		unlisted_at, unreadable, expected_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (proxy_id) DO UPDATE SET status = excluded.status, ip_type = excluded.ip_type, protocol = excluded.protocol,
+		country_code = excluded.country_code, region = excluded.region, line_name = excluded.line_name, starts_at = excluded.starts_at,
+		expires_at = excluded.expires_at, seen_at = excluded.seen_at, pass = max(pass, excluded.pass), gone = 0,
+		unlisted_at = CASE WHEN excluded.pass > 0 THEN excluded.unlisted_at ELSE unlisted_at END, unreadable = excluded.unreadable,
+		expected_at = excluded.expected_at`
 )
 
 // ObserveUnreadable stores that a pass showed a proxy whose entry could not be read, and
