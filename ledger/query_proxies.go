@@ -73,7 +73,7 @@ func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
 		}
 		same, err := t.w.changed(seeSame, values)
 		if err == nil && same == 0 {
-			err = t.exec(seeOther, values...)
+			err = t.execFleet(seeOther, values...)
 		}
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ const (
 // ObserveUnreadable stores that a pass showed a proxy whose entry could not be read, and
 // why. The proxy is listed, and its earlier data stays.
 func (t *Tx) ObserveUnreadable(pass int64, id, why string) error {
-	return t.exec(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, seen_at, pass, unreadable)
+	return t.execFleet(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, seen_at, pass, unreadable)
 		VALUES (?, '', '', '', '', '', '', 0, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET pass = max(pass, excluded.pass), gone = 0, unlisted_at = NULL, unreadable = excluded.unreadable`, id, pass, why)
 }
@@ -114,14 +114,14 @@ const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT
 // it has expired. Absence proves nothing else about a proxy (trap 66).
 func (t *Tx) FinishPass(pass int64, began time.Time) error {
 	return errors.Join(
-		t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0
+		t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0
 			AND proxy_id IN (SELECT proxy_id `+asShown+` AND lasts_until <= ?3 UNION ALL SELECT proxy_id `+alreadyRenewed+` AND expires_at <= ?3)`, pass, micros(began), t.now),
-		t.exec(`UPDATE proxies SET unlisted_at = ?3 WHERE `+notShown+` AND unlisted_at IS NULL`, pass, micros(began), t.now))
+		t.execFleet(`UPDATE proxies SET unlisted_at = ?3 WHERE `+notShown+` AND unlisted_at IS NULL`, pass, micros(began), t.now))
 }
 
 // FinishCopy marks as gone the proxies that another runner's table lacks.
 func (t *Tx) FinishCopy(pass int64, began time.Time) error {
-	return t.exec(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, micros(began))
+	return t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, micros(began))
 }
 
 // lostGrace is how long before its expiry a proxy that is not shown stops counting as lost:
@@ -148,7 +148,7 @@ func (t *Tx) Gone(proxyID string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.exec(`UPDATE proxies SET gone = 1 WHERE proxy_id = ?`, proxyID); err != nil {
+	if err := t.execFleet(`UPDATE proxies SET gone = 1 WHERE proxy_id = ?`, proxyID); err != nil {
 		return err
 	}
 	if expires.Valid && expires.Int64 <= t.now {
@@ -182,7 +182,7 @@ func (l *Fleet) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, erro
 // and the proxy was alive then, the new expiry is expected. The API does not say what a
 // renewal does to an expired proxy.
 func (t *Tx) Stale(proxyID string) error {
-	return t.exec(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (
+	return t.execFleet(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (
 			SELECT CASE WHEN count(*) = 1 AND min(l.observed_expires_at) > min(l.settled_at) THEN proxies.expires_at + min(l.duration_days) * 86400000000 END
 			FROM lines l WHERE l.proxy_id = proxies.proxy_id AND l.state IN ('succeeded', 'charged') AND abs(l.observed_expires_at - proxies.expires_at)`+isNoMove+`)
 		WHERE proxy_id = ?`, proxyID)
