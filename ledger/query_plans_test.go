@@ -170,8 +170,8 @@ var builds = map[string]func(b *book) error{
 		}
 		return nil
 	},
-	"Operations.EndingsWithoutRenewal": func(b *book) error {
-		_, err := b.EndingsWithoutRenewal(context.Background(), "px_1", noon)
+	"endings": func(b *book) error {
+		_, err := b.Histories(context.Background(), []Proxy{{ExpiresAt: &noon}}, noon)
 		return err
 	},
 	"comparison.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
