@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 // The tables of proxies and of moves become what seeOther alone makes of them.
@@ -73,4 +75,45 @@ func wholeTable(t *testing.T, b *book, table string) string {
 	lines, err := collect(b.query(t.Context(), `SELECT concat_ws(' ', coalesce(`+strings.Join(columns, `, 'null'), coalesce(`)+`, 'null')) FROM `+table), scanText)
 	check(t, err)
 	return strings.Join(lines, "\n")
+}
+
+// The revision rises where an answer about proxies may be another one, and only there.
+func TestARevisionRisesWithTheFleetAndTheFacts(t *testing.T) {
+	b := newBook(t)
+	seen := noon
+	observe := func(p Proxy) func(tx *Tx) error {
+		seen = seen.Add(time.Minute)
+		p.SeenAt = seen
+		return func(tx *Tx) error { return tx.Observe(7, p) }
+	}
+	one := Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}
+	moved := Proxy{ProxyID: "px_1", ExpiresAt: at(2 * time.Hour)}
+	before, known := b.Revision()
+	if !known {
+		t.Fatal("the revision of a ledger that is written is unknown")
+	}
+	for i, x := range []struct {
+		what  string
+		write func(tx *Tx) error
+		rises bool
+	}{
+		{"a new proxy", observe(one), true},
+		{"the same", observe(one), false},
+		{"a listing's place", func(tx *Tx) error { return tx.KeepListing(Listing{Pass: 8}) }, false},
+		{"another expiry", observe(moved), true},
+		{"a complete listing", func(tx *Tx) error { return tx.FinishPass(7, noon) }, false},
+		{"a listing without it", func(tx *Tx) error { return tx.FinishPass(9, noon.AddDate(1, 0, 0)) }, true},
+		{"it is out of date", func(tx *Tx) error { return tx.Stale("px_1") }, true},
+		{"it was read", observe(moved), true},
+		{"its entry is unreadable", func(tx *Tx) error { return tx.ObserveUnreadable(9, "px_1", "bad") }, true},
+		{"a fact", func(tx *Tx) error { return tx.Append(fact.ProxyRetired{ProxyID: "px_1", By: "ada"}) }, true},
+		{"a copy without it", func(tx *Tx) error { return tx.FinishCopy(10, noon.AddDate(1, 0, 0)) }, true},
+	} {
+		check(t, b.Write(t.Context(), x.write))
+		after, _ := b.Revision()
+		if (after > before) != x.rises {
+			t.Errorf("%d, %s: from %d to %d", i, x.what, before, after)
+		}
+		before = after
+	}
 }
