@@ -14,7 +14,7 @@ const CauseRestored = "restored"
 // StaleAll marks every proxy as stale: a restored ledger saw them before the time it has
 // lost.
 func (t *Tx) StaleAll() error {
-	return t.exec(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
+	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
 }
 
 // applyRestored begins an epoch. Anything unfinished may have been sent since the last row.

@@ -32,6 +32,7 @@ INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (23, 22
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (24, 23, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (25, 24, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (26, 25, 1);
+INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (27, 26, 1);
 CREATE TABLE journal (
     seq       INTEGER PRIMARY KEY,
     type      TEXT    NOT NULL,
@@ -387,7 +388,6 @@ BEGIN SELECT RAISE(ABORT, 'a transfer is never deleted: a correction is a new en
 CREATE INDEX archived_operation ON archived (operation) WHERE operation <> '';
 CREATE INDEX sweep_commands_planned ON sweep_commands (planned_at, schedule);
 CREATE INDEX sweep_reviews_open ON sweep_reviews (operation) WHERE answered_at IS NULL;
-CREATE INDEX proxies_expiry ON proxies (expires_at) WHERE expires_at IS NOT NULL AND gone = 0;
 CREATE INDEX proxies_gone ON proxies (expires_at) WHERE expires_at IS NOT NULL AND gone = 1;
 CREATE VIEW v_operations AS
     SELECT id AS operation_id, command_id, kind, chunk, generation, idempotency_key, state, reason, code, trace_id,
@@ -511,4 +511,5 @@ CREATE INDEX archived_records ON archived (seq) WHERE type = 'ledger.recorded';
 CREATE INDEX journal_uncovered ON journal (seq) WHERE type = 'listing.uncovered';
 CREATE INDEX proxies_lasting ON proxies (lasts_until) WHERE expires_at IS NOT NULL AND gone = 0;
 CREATE INDEX rejections_at ON rejections (rejected_at);
+CREATE INDEX proxies_expected ON proxies (expires_at) WHERE expected_at IS NOT NULL AND gone = 0;
 COMMIT;

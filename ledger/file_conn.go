@@ -113,14 +113,20 @@ func (c *conn) exec(query string, args ...any) error {
 
 // execOne runs a statement that must change exactly one row; ErrNotFound otherwise.
 func (c *conn) execOne(query string, args ...any) error {
+	n, err := c.changed(query, args)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%d rows changed instead of one: %w", n, ErrNotFound)
+	}
+	return err
+}
+
+// changed runs a statement and returns how many rows it changed.
+func (c *conn) changed(query string, args []any) (int64, error) {
 	result, err := c.run(query, args)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(err, fmt.Errorf("%d rows changed instead of one: %w", n, ErrNotFound))
-	}
-	return nil
+	return result.RowsAffected()
 }
 
 // query runs a query; the rows return its error.

@@ -82,6 +82,7 @@ type Ledger struct {
 	logBound  int64                 // bytes of the log at which readers pause
 	reached   func(point string)
 	committed func(writes int, took time.Duration)
+	revision  atomic.Int64
 	working   atomic.Int64 // when the writer began its present group, in microseconds; 0: idle
 }
 
@@ -216,6 +217,11 @@ func (l *Ledger) WorkingSince() time.Time {
 	}
 	return time.Time{}
 }
+
+// Revision returns a number that rises with each commit of facts, and of what a listing or
+// read showed to differ. While it is the same, so are the answers about proxies, except for
+// when they were seen. known is false if another process writes the file.
+func (l *Ledger) Revision() (n int64, known bool) { return l.revision.Load(), l.write != nil }
 
 // Close stops the writer after its present commit and closes the file.
 func (l *Ledger) Close() error {

@@ -147,6 +147,13 @@ func (t *Tx) append(f fact.Fact) error {
 
 func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
 
+// execFleet runs a statement that changes proxies.
+func (t *Tx) execFleet(query string, args ...any) error {
+	n, err := t.w.changed(query, args)
+	t.w.fleet = t.w.fleet || n > 0
+	return err
+}
+
 func (t *Tx) queryRow(query string, args ...any) scanner { return t.w.queryRow(query, args...) }
 
 func (t *Tx) query(query string, args ...any) rows { return t.w.query(query, args...) }

@@ -40,6 +40,7 @@ type writer struct {
 	booked     int64           // time of the last booking; 0 until read
 	held       heldBack        // of the transaction, not yet written
 	rowArgs    []any           // of the rows being written
+	fleet      bool            // a proxy was changed since the last commit: see Ledger.Revision
 	known      known
 
 	pauseAt int64            // log size in bytes at which readers pause
@@ -253,6 +254,10 @@ func (w *writer) commit(group []*request) {
 			_ = w.l.guard.notice(*why)
 		}
 		w.l.failing.Store(why)
+		if w.fleet || len(rows) > 0 {
+			w.fleet = false
+			w.l.revision.Add(1)
+		}
 		w.l.tail.add(rows, w.head)
 	}
 	for _, r := range group {

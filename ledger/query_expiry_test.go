@@ -1,7 +1,10 @@
 package ledger
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,8 +31,8 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 		fact.ProxyExpiring{ProxyID: "px_1", ExpiresAt: day, ThresholdSeconds: 86400})
 	for _, shown := range []time.Time{day, exact, exact.Truncate(time.Minute), day} {
 		b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: &shown})
-		if e, err := b.EndingsWithoutRenewal(t.Context(), "px_1", shown); err != nil || e.All != 1 {
-			t.Errorf("%s: %+v (%v)", shown, e, err)
+		if e := b.failedRenewals("px_1", shown); e.All != 1 {
+			t.Errorf("%s: %+v", shown, e)
 		}
 		if warn, err := b.Unwarned(t.Context(), noon, noon.Add(48*time.Hour), 24*time.Hour, 10); err != nil || len(warn) != 0 {
 			t.Errorf("%s: warned of again: %+v (%v)", shown, warn, err)
@@ -55,4 +58,66 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 	if n, err := b.CountReviews(t.Context()); err != nil || n != 0 {
 		t.Errorf("renewed by hand: %d reviews (%v)", n, err)
 	}
+}
+
+// Both indexes together give the order of the expiries that the provider shows.
+func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	b := newBook(t)
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		for n := range 2000 {
+			p := Proxy{ProxyID: fmt.Sprintf("px_%04d", n), SeenAt: noon.Add(-time.Minute), ExpiresAt: at(time.Duration(random.IntN(200)-20) * time.Hour)}
+			switch random.IntN(6) {
+			case 0:
+				p.ExpiresAt = nil
+			case 1:
+				p.ExpectedExpiresAt = at(time.Duration(random.IntN(1000)) * time.Hour)
+			case 2:
+				p.ExpiresAt, p.ExpectedExpiresAt = nil, at(time.Hour)
+			}
+			check(t, tx.Observe(1+int64(random.IntN(2)), p))
+			if random.IntN(6) == 0 {
+				check(t, tx.exec(`UPDATE proxies SET gone = 1 WHERE proxy_id = ?`, p.ProxyID))
+			}
+		}
+		return nil
+	}))
+	shown := func(where string, args ...any) []string {
+		t.Helper()
+		ids, err := collect(b.query(t.Context(), `SELECT proxy_id FROM proxies NOT INDEXED WHERE `+where+` ORDER BY expires_at, proxy_id`, args...), scanText)
+		check(t, err)
+		return ids
+	}
+	same := func(what string, got, want []string) {
+		t.Helper()
+		if len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	for _, length := range []time.Duration{time.Hour, 24 * time.Hour, 100 * time.Hour, 200 * time.Hour} {
+		until := at(length)
+		window := []any{micros(noon), micros(*until)}
+		same("due", b.expiring(*until), shown(`gone = 0 AND expires_at <= ?`, micros(*until)))
+		unwarned, err := b.Unwarned(t.Context(), noon, *until, time.Hour, 5000)
+		check(t, err)
+		same("unwarned", proxyIDs(unwarned), shown(`gone = 0 AND expires_at > ? AND expires_at <= ?`, window...))
+		expired, err := b.UnreportedExpired(t.Context(), noon, *until, 5000)
+		check(t, err)
+		same("expired", proxyIDs(expired), shown(`expires_at > ? AND expires_at <= ?`, window...))
+		refused, err := b.Refused(t.Context(), noon, *until, 0)
+		check(t, err)
+		same("refused", proxyIDs(refused), shown(`expires_at > ? AND expires_at <= ?`, window...))
+	}
+	var now int64
+	before := shown(`gone = 0 AND expires_at IS NOT NULL`)
+	check(t, b.Write(t.Context(), func(tx *Tx) error { now = tx.now; return tx.FinishPass(2, noon) }))
+	same("gone", shown(`gone = 1 AND pass = 1 AND proxy_id IN (SELECT value FROM json_each(?))`, jsonOf(t, before)),
+		shown(`pass = 1 AND expires_at <= ? AND proxy_id IN (SELECT value FROM json_each(?))`, now, jsonOf(t, before)))
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	check(t, err)
+	return string(text)
 }

@@ -107,11 +107,12 @@ func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at 
 // the nearest expiry first. It leaves out proxies already warned about at this threshold or
 // a nearer one, retired proxies, and those renewed but not read since.
 func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies
-		WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND seen_at > 0
-		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)`+isNoMove+`AND w.threshold_seconds <= ?3)
-		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
-		ORDER BY expires_at, proxy_id LIMIT +?4`, micros(after), micros(until), int64(threshold/time.Second), limit), scanProxy)
+	const untold = `AND seen_at > 0
+		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)` + isNoMove + `AND w.threshold_seconds <= ?3)
+		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
+	return collect(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 `+untold+`
+		UNION ALL SELECT `+proxyColumns+` `+alreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 `+untold+byShownExpiry+` LIMIT +?4`,
+		micros(after), micros(until), int64(threshold/time.Second), limit), scanProxy)
 }
 
 // UnreportedExpired lists up to limit proxies that expired in a span of time and have no
@@ -120,7 +121,9 @@ func (l *Fleet) UnreportedExpired(ctx context.Context, after, until time.Time, l
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND abs(w.expires_at - proxies.expires_at)` + isNoMove + `AND w.threshold_seconds = 0)`
 	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
-			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
+			SELECT proxy_id `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 AND `+untold+`
+			UNION ALL
+			SELECT proxy_id `+alreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
 			UNION ALL
 			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 1 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`)
 		ORDER BY expires_at, proxy_id LIMIT +?3`, micros(after), micros(until), limit), scanProxy)

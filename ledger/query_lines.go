@@ -111,8 +111,7 @@ func claimant(row scanner) (operation string, err error) {
 // RenewedAt reports whether a renewal of the proxy already succeeded for the observed
 // expiry. A second one would pay for the same days again.
 func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND abs(observed_expires_at - ?)`+isNoMove+`AND state IN ('succeeded', 'charged')`,
-		proxyID, micros(expiresAt)))
+	return found(l.read.QueryRowContext(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, micros(expiresAt)))
 }
 
 // isNoMove ends the SQL form of fact.SameExpiry: abs(a - b) + isNoMove.
@@ -121,22 +120,17 @@ const isNoMove = ` < 86400000000 `
 // SettledSince reports whether a renewal of the proxy settled, or an operator answered for
 // it, at or after an instant. Anything read before may show the old expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, settledQuery, proxyID, micros(at)))
+	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, micros(at)))
 }
 
-// FailedRenewals are renewals of a proxy that ended at one expiry without extending it.
-type FailedRenewals struct {
-	All int
-	// Counted are those that tell something about the proxy, since the operator's last
-	// answer. LastCounted is when the last such renewal ended, answered or not.
-	Counted     int
-	LastCounted time.Time
-	// LastExcused is when the last renewal ended that tells nothing about the proxy.
-	LastExcused time.Time
-	// ShortOfMoney says that the wallet could not pay for the renewal of LastExcused.
-	ShortOfMoney bool
-	// AskedOf is the expiry of a review that is not answered.
-	AskedOf time.Time
+// SettledSince returns those of the proxies of which a renewal settled at or after an
+// instant. A read requested before that may show the old expiry.
+func (t *Tx) SettledSince(proxyIDs []string, at time.Time) ([]string, error) {
+	ids, err := json.Marshal(proxyIDs)
+	if err != nil {
+		return nil, err
+	}
+	return collect(t.query(`SELECT DISTINCT x.proxy_id FROM json_each(?) e CROSS JOIN lines x ON x.proxy_id = e.value WHERE x.settled_at >= ?`, string(ids), micros(at)), scanText)
 }
 
 // atExpiry is the SQL condition that line x ended at this expiry of its proxy. If the line
@@ -148,31 +142,6 @@ func atExpiry(expiry string) string {
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + isNoMove + `
 		ELSE x.settled_at >= max(` + expiry + ` - ` + leastMove + `, coalesce((SELECT max(y.settled_at) FROM lines y
 			WHERE y.proxy_id = x.proxy_id AND y.state IN ('succeeded', 'charged')), 0)) END`
-}
-
-// EndingsWithoutRenewal counts the renewals of a proxy that ended at this expiry without
-// extending it. Those that ended with an excused code tell nothing about the proxy.
-func (l *Operations) EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (e FailedRenewals, err error) {
-	codes, err := json.Marshal(append([]string{}, excused...)) // never null
-	if err != nil {
-		return e, err
-	}
-	const isExcused = `o.code IN (SELECT value FROM json_each(?3))`
-	var counted, pardoned, short, asked sql.NullInt64
-	err = l.read.QueryRowContext(ctx, `SELECT count(*),
-		count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0) AND NOT `+isExcused+`),
-		max(x.settled_at) FILTER (WHERE NOT `+isExcused+`), max(x.settled_at) FILTER (WHERE `+isExcused+`),
-		max(x.settled_at) FILTER (WHERE o.code = 'insufficient_wallet_balance'),
-		(SELECT expires_at FROM sweep_reviews WHERE proxy_id = ?1 AND answered_at IS NULL) FROM lines x JOIN operations o ON o.id = x.operation
-		WHERE x.proxy_id = ?1 AND x.state IN ('failed', 'not_charged', 'skipped') AND `+atExpiry(`?2`),
-		proxyID, micros(expiresAt), string(codes)).Scan(&e.All, &e.Counted, &counted, &pardoned, &short, &asked)
-	for to, us := range map[*time.Time]sql.NullInt64{&e.LastCounted: counted, &e.LastExcused: pardoned, &e.AskedOf: asked} {
-		if at := instant(us); at != nil {
-			*to = *at
-		}
-	}
-	e.ShortOfMoney = short.Valid && short == pardoned
-	return e, err
 }
 
 // Claimed returns the set of proxies that an operation holds the claim to renew.

@@ -41,23 +41,17 @@ func (t *Tx) SeenExpiry(proxyID string) (expires *time.Time, known bool, err err
 
 // LastRenewal returns a proxy's latest renewal that succeeded, or that an operator answered
 // as charged; ErrNotFound if there is none.
-func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (r fact.Renewal, err error) {
-	var observed sql.NullInt64
-	var settled int64
-	err = l.read.QueryRowContext(ctx, `SELECT observed_expires_at, duration_days, settled_at FROM lines
-		WHERE proxy_id = ? AND (state = 'succeeded' OR state = 'charged') AND settled_at IS NOT NULL ORDER BY settled_at DESC LIMIT 1`, proxyID).
-		Scan(&observed, &r.DurationDays, &settled)
-	r.ObservedExpiresAt, r.SettledAt = instant(observed), fromMicros(settled)
-	return r, notFound(err)
+func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (fact.Renewal, error) {
+	return one(scanRenewal, l.read.QueryRowContext(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
+		FROM (SELECT ? AS id) d CROSS JOIN lines r ON r.proxy_id = d.id AND r.operation = `+lastRenewal, proxyID))
 }
 
-// RenewedInVain reports whether an expired proxy was paid for so recently that it would
-// still live if the days counted from the payment. Paying again may be in vain too. An
-// operator's answer to its review clears this until the next renewal.
-func (l *Fleet) RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1 AND (state = 'succeeded' OR state = 'charged')
-		AND settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = ?1), 0) AND settled_at + duration_days * 86400000000 > ?2)`,
-		proxyID, micros(now)))
+func scanRenewal(s scanner) (r fact.Renewal, err error) {
+	var observed sql.NullInt64
+	var settled int64
+	err = s.Scan(&observed, &r.DurationDays, &settled)
+	r.ObservedExpiresAt, r.SettledAt = instant(observed), fromMicros(settled)
+	return r, err
 }
 
 // ShowsWithin is how long the provider's reads may show a proxy as it was before a

@@ -170,8 +170,8 @@ var builds = map[string]func(b *book) error{
 		}
 		return nil
 	},
-	"Operations.EndingsWithoutRenewal": func(b *book) error {
-		_, err := b.EndingsWithoutRenewal(context.Background(), "px_1", noon)
+	"endings": func(b *book) error {
+		_, err := b.Histories(context.Background(), []Proxy{{ExpiresAt: &noon}}, noon)
 		return err
 	},
 	"comparison.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
@@ -334,6 +334,7 @@ func growing(t *testing.T, c *conn, tables func(string) bool, views, query strin
 // wholeTables lists the functions that may read a whole table, and why.
 var wholeTables = map[string]string{
 	"Fleet.CountStaying":      "keep counts the proxies that stay, and nearly all do",
+	"countPriced":             "a forecast looks at most of the fleet, and a scan is faster than the index",
 	"Fleet.Staying":           "as CountStaying, where a rule needs single proxies",
 	"Tx.FinishPass":           "ends a listing that has read and written every proxy",
 	"Tx.FinishCopy":           "ends the taking over of every proxy",

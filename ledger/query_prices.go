@@ -8,6 +8,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"perennial/ledger/fact"
@@ -134,13 +136,74 @@ func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error)
 
 // Priced is Expiring with the last cost of each proxy's own renewal.
 func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
-	return each(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+`
-		FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expires_at <= ? ORDER BY expires_at, proxy_id`, micros(until)), func(s scanner) error {
+	return each(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+asShown+` AND lasts_until <= ?1
+		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+alreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, micros(until)), func(s scanner) error {
 		p, err := scanPriced(s)
 		if err != nil {
 			return err
 		}
 		return yield(p)
+	})
+}
+
+// DuePart selects proxies by the expiry that the provider shows, and says how exactly
+// CountPriced tells their times apart.
+type DuePart struct {
+	After, Until time.Time // shown expiries: after the first, if not zero, at or before the second
+	Now          time.Time
+	Lead         time.Duration // from due to expiry
+	Lasts        time.Duration // what an open renewal adds
+}
+
+// DueCount is a number of proxies of one kind, status and own price that come due within the
+// same minute, or that expired at the same instant.
+type DueCount struct {
+	Like Proxy // kind and status; the other fields are empty
+	Paid Paid
+	// Expires is when they expire, by their open renewals too. Of those that still live it is
+	// one minute for all: Lead before it begins the minute at or after which they are due.
+	Expires time.Time
+	N       int
+}
+
+// A scan is faster than the index, which finds each of a million rows in another page; the
+// plus keeps the index out. Parameters: ?1, ?2 the shown expiries, ?3 now, ?4 Lead, ?5 Lasts.
+const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires - ?4) / 1000000 + 59) / 60 * 60000000 + ?4 END,
+	paid, country_code, region, line_name, ip_type, protocol, status, count(*)
+	FROM (SELECT country_code, region, line_name, ip_type, protocol, status,
+		lasts_until + CASE WHEN seen_at <= 0 AND expected_at IS NULL OR proxy_id IN (SELECT proxy_id FROM lines WHERE claim = 1) THEN ?5 ELSE 0 END AS expires,
+		coalesce((SELECT ` + priceOf + ` || ' ' || x.duration_days || ' ' || x.settled_at ` + ofLastPaid + `), '') AS paid
+		FROM proxies WHERE +gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND proxy_id NOT IN (SELECT proxy_id FROM retired))
+	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
+
+// CountPriced is Priced for callers that need only counts. It leaves out retired proxies, and
+// takes a fraction of the time for a million proxies.
+func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount) error) error {
+	after := int64(math.MinInt64)
+	if !of.After.IsZero() {
+		after = micros(of.After)
+	}
+	lead := int64((of.Lead + time.Microsecond - 1) / time.Microsecond)
+	paid := map[string]Paid{"": {}}
+	return each(l.query(ctx, countPriced, after, micros(of.Until), micros(of.Now), lead, int64(of.Lasts/time.Microsecond)), func(s scanner) error {
+		var expires int64
+		var price string
+		var c DueCount
+		err := s.Scan(&expires, &price, &c.Like.CountryCode, &c.Like.Region, &c.Like.LineName, &c.Like.IPType, &c.Like.Protocol, &c.Like.Status, &c.N)
+		if err != nil {
+			return err
+		}
+		var known bool
+		if c.Paid, known = paid[price]; !known {
+			var at int64
+			if _, err := fmt.Sscan(price, &c.Paid.Cents, &c.Paid.Days, &at); err != nil {
+				return fmt.Errorf("read the price %q: %w", price, err)
+			}
+			c.Paid.At = fromMicros(at)
+			paid[price] = c.Paid
+		}
+		c.Expires = fromMicros(expires)
+		return yield(c)
 	})
 }
 

@@ -20,9 +20,10 @@ func (l *Operations) Refused(ctx context.Context, from, until time.Time, failure
 			OR EXISTS (SELECT 1 ` + lines + ` AND x.state = 'not_charged' AND o.code = 'proxy_not_found'
 				AND (SELECT count(*) FROM lines z WHERE z.operation = o.id) = 1)
 			OR (gone = 1 AND EXISTS (SELECT 1 ` + lines + ` AND x.state = 'skipped')))`
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
+	return collect(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 `+refused+`
+		UNION ALL SELECT `+proxyColumns+` `+alreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
 		UNION ALL SELECT `+proxyColumns+` FROM proxies WHERE gone = 1 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
-		ORDER BY 9, 1`, micros(from), micros(until), failures), scanProxy)
+		`+byShownExpiry, micros(from), micros(until), failures), scanProxy)
 }
 
 // ReplacedSince counts a schedule's replacements since an instant.

@@ -99,11 +99,3 @@ func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refus
 	x.Slot = fromMicros(at)
 	return &x, err
 }
-
-const settledQuery = `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`
-
-// SettledSince reports whether a renewal of the proxy settled at or after an instant. A
-// read requested before that may show the old expiry.
-func (t *Tx) SettledSince(proxyID string, at time.Time) (bool, error) {
-	return found(t.queryRow(settledQuery, proxyID, micros(at)))
-}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"perennial/ledger"
@@ -83,6 +84,7 @@ type forecaster struct {
 	reads   *reader
 	offers  *listPrices
 	runners []*scheduleRunner
+	counted *dueCounts
 }
 
 // Forecast forecasts days for one schedule, or for the whole account with "". It appends
@@ -123,8 +125,8 @@ type outlook struct {
 	now   time.Time
 	begin []time.Time // begin of each day, and the end of the last
 	f     Forecast
-	taken map[string]bool // by an earlier schedule
-	spent []int64         // by the current schedule, per day
+	turns []turn  // the schedules so far; the last is the current one
+	spent []int64 // by the current schedule, per day
 	// paused is the current schedule's name, if it is paused without an end.
 	paused string
 	// sweeps holds each schedule's charges by slot.
@@ -132,7 +134,7 @@ type outlook struct {
 }
 
 func newOutlook(now time.Time, days int) *outlook {
-	o := &outlook{now: now, taken: map[string]bool{}, f: Forecast{Schedules: []string{}, At: now.UTC(), Timezone: now.Location().String()}}
+	o := &outlook{now: now, f: Forecast{Schedules: []string{}, At: now.UTC(), Timezone: now.Location().String()}}
 	for n := range days + 1 {
 		o.begin = append(o.begin, fact.Midnight(now.Year(), now.Month(), now.Day()+n, now.Location()))
 	}
@@ -147,11 +149,11 @@ func (o *outlook) end() time.Time { return o.begin[len(o.begin)-1] }
 
 // day returns the index of the day of an instant.
 func (o *outlook) day(at time.Time) int {
-	n := 0
-	for n+1 < len(o.f.Days) && !at.Before(o.begin[n+1]) {
-		n++
+	n, found := slices.BinarySearchFunc(o.begin[:len(o.f.Days)], at, time.Time.Compare)
+	if !found {
+		n--
 	}
-	return n
+	return max(n, 0)
 }
 
 // foresee adds the renewals of one schedule.
@@ -160,37 +162,13 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	if err != nil {
 		return err
 	}
-	claimed, err := s.Ledger.Claimed(ctx)
-	if err != nil {
-		return err
-	}
-	fits := r.Match.Filter(lists)
-	prices := plans.NewPrices(s.Ledger, r.DurationDays)
-	kept := keptGroups{}
+	o.turns = append(o.turns, turn{r.Match.Filter(lists), o.end().Add(r.RenewBefore)})
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
 	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]time.Time{}, map[int64]fact.Sum{}})
-	err = s.Ledger.Priced(ctx, o.end().Add(r.RenewBefore), func(proxy ledger.PricedProxy) error {
-		if !fits.Fits(proxy.Proxy) || proxy.Retired || o.taken[proxy.ProxyID] {
-			return nil
-		}
-		o.taken[proxy.ProxyID] = true
-		cost, err := s.offers.priceOrList(ctx, prices, r.DurationDays, proxy)
-		if err != nil {
-			return err
-		}
-		expires := *proxy.LastsUntil()
-		if claimed[proxy.ProxyID] || proxy.Unread() && proxy.ExpectedExpiresAt == nil { // its renewal is in progress, or done and not listed yet
-			expires = expires.Add(time.Duration(r.DurationDays) * fact.Day)
-		}
-		if r.Keep.AtLeast > 0 {
-			kept.add(r.Keep.Group(proxy.Proxy), expires, cost)
-			return nil
-		}
-		o.renewals(r.Schedule, expires, cost)
-		return nil
-	})
-	if err == nil && r.Keep.AtLeast > 0 {
-		err = s.foreseeKept(ctx, r, lists, o, kept)
+	if r.Keep.AtLeast > 0 {
+		err = s.foreseeKept(ctx, r, lists, o)
+	} else {
+		err = s.foreseeAll(ctx, r, o)
 	}
 	if err != nil {
 		return err
@@ -212,14 +190,30 @@ func (s *forecaster) pausedForGood(ctx context.Context, schedule string) (string
 	return schedule, err
 }
 
-// renewals adds every renewal of one proxy within the forecast.
-func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price) {
+// foreseeAll adds the renewals of all proxies that the schedule takes.
+func (s *forecaster) foreseeAll(ctx context.Context, r *scheduleRunner, o *outlook) error {
+	c, err := s.countDue(ctx, r, o)
+	if err != nil {
+		return err
+	}
+	costs := make([]plans.Price, len(c.priced))
+	for i, p := range c.priced {
+		costs[i] = s.offers.orList(ctx, p.cost, r.DurationDays, p.like)
+	}
+	for _, x := range c.due {
+		o.renewals(r.Schedule, time.UnixMicro(x.expires), costs[x.priced], int(x.n))
+	}
+	return nil
+}
+
+// renewals adds every renewal within the forecast of n proxies that expire at once.
+func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price, n int) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
 		if !slot.Before(o.end()) {
 			return
 		}
-		o.renewal(slot, cost)
+		o.renewal(slot, cost, n)
 		expires = expires.Add(time.Duration(s.DurationDays) * fact.Day)
 		if expires.Before(o.now) { // expired long ago; one renewal revives it at most
 			return
@@ -237,32 +231,36 @@ func (o *outlook) slot(due time.Time) time.Time {
 	return slot
 }
 
-// renewal adds one renewal at a slot.
-func (o *outlook) renewal(at time.Time, cost plans.Price) {
-	n := o.day(at)
-	o.f.Days[n].Renewals++
-	o.f.Days[n].sum = o.f.Days[n].sum.Add(cost.Cents)
+// renewal adds n renewals of the same cost at a slot.
+func (o *outlook) renewal(at time.Time, cost plans.Price, n int) {
+	charge, day := fact.Sum{Cents: int64(n) * cost.Cents.Or(0)}, o.day(at)
+	if !cost.Cents.Known() {
+		charge.Lacks = n
+	}
+	d := &o.f.Days[day]
+	d.Renewals += n
+	d.sum = d.sum.Join(charge)
 	if cost.From == plans.PriceList {
-		o.f.Days[n].ListPriceCents += cost.Cents.Or(0)
-		o.f.ListPriceCents += cost.Cents.Or(0)
+		d.ListPriceCents += charge.Cents
+		o.f.ListPriceCents += charge.Cents
 	}
-	o.spent[n] += cost.Cents.Or(0)
+	o.spent[day] += charge.Cents
 	if o.paused != "" {
-		o.addPaused(&o.f.Days[n], cost.Cents)
+		o.addPaused(d, charge, n)
 	}
-	o.sweeps[len(o.sweeps)-1].add(at, cost.Cents)
+	o.sweeps[len(o.sweeps)-1].add(at, charge)
 }
 
-// addPaused adds a renewal of the current schedule, which is paused, to a day.
-func (o *outlook) addPaused(d *ForecastDay, cents fact.Cents) {
+// addPaused adds n renewals of the current schedule, which is paused, to a day.
+func (o *outlook) addPaused(d *ForecastDay, charge fact.Sum, n int) {
 	last := len(d.Paused) - 1 // one schedule is foreseen after the other
 	if last < 0 || d.Paused[last].Schedule != o.paused {
 		d.Paused = append(d.Paused, ForecastPaused{Schedule: o.paused})
 		last++
 	}
 	p := &d.Paused[last]
-	sum := p.Charge().Add(cents)
-	p.Renewals, p.ChargeCents, p.Unpriced = p.Renewals+1, sum.Total(), sum.Lacks
+	sum := p.Charge().Join(charge)
+	p.Renewals, p.ChargeCents, p.Unpriced = p.Renewals+n, sum.Total(), sum.Lacks
 }
 
 // forecast sums up the days and follows the wallet through them.

@@ -46,8 +46,8 @@ func (c scheduleCharges) slot(due time.Time) time.Time {
 	return slot
 }
 
-func (c scheduleCharges) add(slot time.Time, cents fact.Cents) {
-	c.sums[slot.Unix()] = c.sums[slot.Unix()].Add(cents)
+func (c scheduleCharges) add(slot time.Time, charge fact.Sum) {
+	c.sums[slot.Unix()] = c.sums[slot.Unix()].Join(charge)
 }
 
 // sweeps returns the charges by slot.

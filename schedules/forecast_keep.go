@@ -5,10 +5,12 @@ package schedules
 import (
 	"container/heap"
 	"context"
-	"perennial/ledger/fact"
-	"perennial/schedules/plans"
 	"slices"
 	"time"
+
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/schedules/plans"
 )
 
 // life is one proxy of a group in a forecast.
@@ -17,16 +19,22 @@ type life struct {
 	cost    plans.Price
 }
 
-// keptGroups maps each group to the proxies of a schedule with keep.
-type keptGroups map[string][]life
-
-func (k keptGroups) add(group string, expires time.Time, cost plans.Price) {
-	k[group] = append(k[group], life{expires, cost})
-}
-
 // foreseeKept adds the renewals of kept groups. A proxy that outlives the forecast stays
 // without a renewal.
-func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook, kept keptGroups) error {
+func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook) error {
+	kept, prices := map[string][]life{}, plans.NewPrices(s.Ledger, r.DurationDays)
+	err := s.eachDue(ctx, r, o, func(p ledger.PricedProxy, expires time.Time) error {
+		cost, err := prices.By(ctx, p.Proxy, p.Paid)
+		if err != nil {
+			return err
+		}
+		group := r.Keep.Group(p.Proxy)
+		kept[group] = append(kept[group], life{expires, s.offers.orList(ctx, cost, r.DurationDays, p.Proxy)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}}
 	staying := map[string]int{}
 	if err := s.reads.readStaying(ctx, r, &in, newHeadcount(staying)); err != nil {
@@ -49,15 +57,15 @@ func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 		if !now.Before(o.end()) {
 			return
 		}
-		for len(stay) > 0 && !stay[0].expires.Add(-s.RenewBefore).After(now) {
-			if x, ok := heap.Pop(&stay).(life); ok {
+		for first := true; first || len(stay) > 0 && !stay[0].expires.Add(-s.RenewBefore).After(now); first = false {
+			if x, ok := heap.Pop(&stay).(life); ok { // the first may come due within the slot's second
 				due = append(due, x)
 			}
 		}
 		due = bestFirst(due, now)
 		renewed := min(max(atLeast-len(stay), 0), len(due))
 		for _, x := range due[:renewed] {
-			o.renewal(now, x.cost)
+			o.renewal(now, x.cost, 1)
 			heap.Push(&stay, life{later(x.expires, now).Add(lasts), x.cost})
 		}
 		due = due[renewed:]

@@ -62,17 +62,16 @@ func (s *listPrices) listPrice(ctx context.Context, p ledger.Proxy, days int64) 
 	return plans.ListPrice(known.offers, p, days)
 }
 
-// priceOrList returns the expected cost of a proxy's renewal by past payments, else by
-// offers.
-func (s *listPrices) priceOrList(ctx context.Context, prices *plans.Prices, days int64, proxy ledger.PricedProxy) (plans.Price, error) {
-	cost, err := prices.By(ctx, proxy.Proxy, proxy.Paid)
-	if err != nil || cost.Cents.Known() {
-		return cost, err
+// orList returns the list price where the cost of a proxy's renewal is unknown and an offer
+// names one, else the cost.
+func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p ledger.Proxy) plans.Price {
+	if cost.Cents.Known() {
+		return cost
 	}
-	if price := s.listPrice(ctx, proxy.Proxy, days); price.Known() {
-		return plans.Price{Cents: price, From: plans.PriceList}, nil
+	if price := s.listPrice(ctx, p, days); price.Known() {
+		return plans.Price{Cents: price, From: plans.PriceList}
 	}
-	return cost, nil
+	return cost
 }
 
 // addListPrices adds list prices to a plan for display.

@@ -189,7 +189,7 @@ func New(c Config) (*Sweeper, error) {
 	s.runners = runners
 	s.troubles = &troubles{own, s.lister, runners}
 	s.expiries = &expiries{own, s.lister.Tried()}
-	s.forecaster = &forecaster{own, s.reads, s.offers, runners}
+	s.forecaster = &forecaster{own, s.reads, s.offers, runners, newDueCounts()}
 	return s, nil
 }
 

@@ -157,9 +157,9 @@ func Seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 // request may be missing from it: such a proxy stays marked to be read before anything
 // is paid for it.
 func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
-	proxies := make([]ledger.Proxy, 0, len(page.Items))
+	proxies, ids := make([]ledger.Proxy, 0, len(page.Items)), make([]string, 0, len(page.Items))
 	for _, p := range page.Items {
-		proxies = append(proxies, Seen(p, asked))
+		proxies, ids = append(proxies, Seen(p, asked)), append(ids, p.ProxyID)
 	}
 	return l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if err := errors.Join(tx.Observe(at.Pass, proxies...), tx.KeepListing(at)); err != nil {
@@ -173,12 +173,12 @@ func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time
 				return err
 			}
 		}
-		for _, p := range proxies {
-			settled, err := tx.SettledSince(p.ProxyID, asked)
-			if err == nil && settled {
-				err = tx.Stale(p.ProxyID)
-			}
-			if err != nil {
+		settled, err := tx.SettledSince(ids, asked)
+		if err != nil {
+			return err
+		}
+		for _, id := range settled {
+			if err := tx.Stale(id); err != nil {
 				return err
 			}
 		}

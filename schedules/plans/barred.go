@@ -3,7 +3,6 @@
 package plans
 
 import (
-	"context"
 	"time"
 
 	"perennial/jobs/command"
@@ -51,17 +50,18 @@ func (in *Inputs) BarredBy(f *Filter, proxy ledger.Proxy) string {
 	return ""
 }
 
-// barred returns why a proxy is not renewed now, cost aside.
-func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, why string, err error) {
+// barred returns why a proxy is not renewed now, cost aside. The proxy was looked at.
+func (p *planner) barred(proxy ledger.Proxy) (endings int, why string) {
 	if why := p.in.BarredBy(p.filter, proxy); why != "" {
-		return 0, why, nil
+		return 0, why
 	}
-	if why, err := p.paidFor(ctx, proxy); why != "" || err != nil {
-		return 0, why, err
+	history := p.history[proxy.ProxyID]
+	if why := p.paidFor(proxy, history); why != "" {
+		return 0, why
 	}
-	ended, err := p.known.EndingsWithoutRenewal(ctx, proxy.ProxyID, *proxy.ExpiresAt, excused...)
-	if err != nil || ended.All == 0 {
-		return 0, "", err
+	ended := history.Failed
+	if ended.All == 0 {
+		return 0, ""
 	}
 	// The command's id includes the number of all endings, so that each attempt gets a new
 	// id. The backoff counts only the endings since the operator's last answer, without the
@@ -74,38 +74,31 @@ func (p *planner) barred(ctx context.Context, proxy ledger.Proxy) (endings int, 
 				Reason: "renewals of it ended without renewing it so often that schedules skip it until it is reviewed",
 			})
 		}
-		return ended.All, ReasonPerson, nil
+		return ended.All, ReasonPerson
 	case ended.ShortOfMoney && p.in.ByHand:
-		return ended.All, "", nil
+		return ended.All, ""
 	case ended.ShortOfMoney && p.in.Now.Before(ended.LastExcused.Add(Backoff)):
-		return ended.All, ReasonWallet, nil
+		return ended.All, ReasonWallet
 	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(Backoff<<n)), p.in.Now.Before(ended.LastExcused.Add(Backoff)):
-		return ended.All, ReasonBackoff, nil
+		return ended.All, ReasonBackoff
 	}
-	return ended.All, "", nil
+	return ended.All, ""
 }
 
 // paidFor returns why an already paid proxy is not paid for again. A paid proxy whose
 // expiry did not move needs review.
-func (p *planner) paidFor(ctx context.Context, proxy ledger.Proxy) (why string, err error) {
-	paid, behind, err := p.known.PaidFor(ctx, proxy.ProxyID, *proxy.ExpiresAt, p.in.Now)
+func (p *planner) paidFor(proxy ledger.Proxy, history ledger.History) (why string) {
 	switch {
-	case err != nil:
-		return "", err
-	case behind != nil:
-		return ReasonNotShown, nil
-	case paid:
-		return ReasonRenewed, nil
-	case proxy.ExpiresAt.After(p.in.Now):
-		return "", nil
-	}
-	vain, err := p.known.RenewedInVain(ctx, proxy.ProxyID, p.in.Now)
-	if err != nil || !vain {
-		return "", err
+	case history.Behind != nil:
+		return ReasonNotShown
+	case history.PaidFor:
+		return ReasonRenewed
+	case proxy.ExpiresAt.After(p.in.Now), !history.InVain:
+		return ""
 	}
 	p.plan.ForPerson = append(p.plan.ForPerson, fact.ProxyReview{
 		ProxyID: proxy.ProxyID, Schedule: p.in.Schedule.Name, ExpiresAt: proxy.ExpiresAt.UTC(),
 		Reason: "a renewal of it was paid, and it has expired all the same: schedules skip it until it is reviewed",
 	})
-	return ReasonInVain, nil
+	return ReasonInVain
 }

@@ -121,9 +121,12 @@ func (c *Coverage) Barred(ctx context.Context, p ledger.Proxy, now time.Time) (w
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one.planner.in.Now = now
-	_, why, err = one.planner.barred(ctx, p)
+	if err := one.planner.look(ctx, []ledger.Proxy{p}); err != nil {
+		return "", err
+	}
+	_, why = one.planner.barred(p)
 	one.planner.plan.ForPerson = nil
-	return why, err
+	return why, nil
 }
 
 // Slots returns up to n scheduled times after an instant.

@@ -66,11 +66,8 @@ const (
 // History is the ledger's knowledge of a proxy's earlier renewals; *ledger.Ledger
 // implements it.
 type History interface {
-	PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error)
-	RenewedInVain(ctx context.Context, proxyID string, now time.Time) (bool, error)
-	EndingsWithoutRenewal(ctx context.Context, proxyID string, expiresAt time.Time, excused ...string) (ledger.FailedRenewals, error)
+	Histories(ctx context.Context, proxies []ledger.Proxy, now time.Time, excused ...string) ([]ledger.History, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
-	PaidPerDay(ctx context.Context, proxyID string) (ledger.Paid, error)
 	LastPaid(ctx context.Context, like ledger.Proxy) (ledger.Paid, error)
 }
 
@@ -245,14 +242,8 @@ func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 	if err := p.underWay(ctx); err != nil {
 		return Made{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
 	}
-	for _, proxy := range in.Proxies {
-		if !p.due(proxy) {
-			continue
-		}
-		p.plan.Due++
-		if err := p.add(ctx, proxy); err != nil {
-			return Made{}, fmt.Errorf("plan schedule %s: proxy %s: %w", in.Schedule.Name, proxy.ProxyID, err)
-		}
+	if err := p.addAll(ctx, in.Proxies); err != nil {
+		return Made{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
 	}
 	if err := p.addLast(ctx); err != nil {
 		return Made{}, fmt.Errorf("plan schedule %s: %w", in.Schedule.Name, err)
@@ -275,6 +266,7 @@ func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 type planner struct {
 	in      Inputs
 	known   History
+	history map[string]ledger.History // of the proxies that are being added
 	filter  *Filter
 	limits  []*Limit
 	staying map[string]int
@@ -334,17 +326,59 @@ func (p *planner) due(proxy ledger.Proxy) bool {
 	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
 
+// lookedAt is how many histories are read at once.
+const lookedAt = 500
+
+// addAll includes or skips those of the proxies that are due.
+func (p *planner) addAll(ctx context.Context, proxies []ledger.Proxy) error {
+	for some := range slices.Chunk(proxies, lookedAt) {
+		if err := p.look(ctx, some); err != nil {
+			return err
+		}
+		for _, proxy := range some {
+			if !p.due(proxy) {
+				continue
+			}
+			if !p.letLast {
+				p.plan.Due++
+			}
+			if err := p.add(ctx, proxy); err != nil {
+				return fmt.Errorf("proxy %s: %w", proxy.ProxyID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// look reads the histories of proxies, unless the plan is full.
+func (p *planner) look(ctx context.Context, proxies []ledger.Proxy) error {
+	if p.full(ctx) {
+		return nil
+	}
+	proxies = slices.DeleteFunc(slices.Clone(proxies), func(proxy ledger.Proxy) bool {
+		return proxy.ExpiresAt == nil || p.in.BarredBy(p.filter, proxy) != ""
+	})
+	all, err := p.known.Histories(ctx, proxies, p.in.Now, excused...)
+	p.history = make(map[string]ledger.History, len(all))
+	for i, h := range all {
+		p.history[proxies[i].ProxyID] = h
+	}
+	return err
+}
+
+// full reports whether the plan takes no more proxies.
+func (p *planner) full(ctx context.Context) bool {
+	return len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned))
+}
+
 // add includes or skips one due proxy.
 func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
-	if len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned)) && p.in.BarredBy(p.filter, proxy) == "" {
+	if p.full(ctx) && p.in.BarredBy(p.filter, proxy) == "" {
 		p.leaveOut(proxy, ReasonBeyond)
 		return nil
 	}
-	endings, why, err := p.barred(ctx, proxy)
-	if err == nil {
-		err = p.awaitsPrice(ctx, proxy, why)
-	}
-	if err != nil {
+	endings, why := p.barred(proxy)
+	if err := p.awaitsPrice(ctx, proxy, why); err != nil {
 		return err
 	}
 	wallet := p.limitOf(why)
@@ -352,7 +386,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		p.leaveOut(proxy, why)
 		return nil
 	}
-	cost, err := p.prices.Of(ctx, proxy)
+	cost, err := p.prices.By(ctx, proxy, p.history[proxy.ProxyID].Paid)
 	if err != nil {
 		return err
 	}
@@ -391,12 +425,7 @@ func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy, why strin
 // addLast includes or skips the proxies that add set aside.
 func (p *planner) addLast(ctx context.Context) error {
 	p.letLast = true
-	for _, proxy := range p.last {
-		if err := p.add(ctx, proxy); err != nil {
-			return fmt.Errorf("proxy %s: %w", proxy.ProxyID, err)
-		}
-	}
-	return nil
+	return p.addAll(ctx, p.last)
 }
 
 // unaffordable returns the limit, or the complete group, that excludes the proxy. If

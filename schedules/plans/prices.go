@@ -66,16 +66,7 @@ func NewPrices(known History, days int64) *Prices {
 	return &Prices{known: known, days: days, kinds: map[Kind]ledger.Paid{}}
 }
 
-// Of returns the expected cost of a proxy's renewal.
-func (p *Prices) Of(ctx context.Context, proxy ledger.Proxy) (Price, error) {
-	own, err := p.known.PaidPerDay(ctx, proxy.ProxyID)
-	if err != nil {
-		return Price{}, err
-	}
-	return p.By(ctx, proxy, own)
-}
-
-// By is Of with the proxy's own last price given.
+// By returns the expected cost of a proxy's renewal, by its own last price and its kind's.
 func (p *Prices) By(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
 	k := KindOf(proxy)
 	kind, known := p.kinds[k]

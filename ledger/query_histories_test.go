@@ -1,0 +1,66 @@
+package ledger
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func (b *book) failedRenewals(id string, shown time.Time, excused ...string) FailedRenewals {
+	b.t.Helper()
+	all, err := b.Histories(b.t.Context(), []Proxy{{ProxyID: "px_other", ExpiresAt: &noon}, {ProxyID: id, ExpiresAt: &shown}}, noon, excused...)
+	check(b.t, err)
+	return all[1].Failed
+}
+
+// What is read of many proxies at once is what is read of each, in their order.
+func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
+	b := newBook(t)
+	b.add(history()...)
+	ids, err := collect(b.query(t.Context(), `SELECT DISTINCT proxy_id FROM lines UNION SELECT 'px_new' ORDER BY 1 DESC`), scanText)
+	check(t, err)
+	var proxies []Proxy
+	for _, id := range ids {
+		shown := []time.Time{noon}
+		if last, err := b.LastRenewal(t.Context(), id); err == nil {
+			shown = append(shown, last.SettledAt, last.SettledAt.AddDate(0, 0, 31))
+			if last.ObservedExpiresAt != nil {
+				shown = append(shown, *last.ObservedExpiresAt)
+			}
+		} else if !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		for _, expires := range shown {
+			proxies = append(proxies, Proxy{ProxyID: id, ExpiresAt: &expires})
+		}
+	}
+	paid, behind, priced := 0, 0, 0
+	for _, now := range []time.Time{noon, noon.Add(30 * time.Minute), noon.AddDate(0, 0, 20)} {
+		all, err := b.Histories(t.Context(), proxies, now)
+		check(t, err)
+		for i, p := range proxies {
+			h, err := b.Histories(t.Context(), []Proxy{p}, now)
+			check(t, err)
+			own, err := b.PaidPerDay(t.Context(), p.ProxyID)
+			check(t, err)
+			for _, is := range []bool{all[i].PaidFor != h[0].PaidFor, all[i].InVain != h[0].InVain, all[i].Failed != h[0].Failed, all[i].Paid != own} {
+				if is {
+					t.Errorf("%s at %s: %+v, %+v alone, and paid %+v", p.ProxyID, p.ExpiresAt, all[i], h[0], own)
+				}
+			}
+			is, late, err := b.PaidFor(t.Context(), p.ProxyID, *p.ExpiresAt, now)
+			check(t, err)
+			if is != all[i].PaidFor || (late == nil) != (all[i].Behind == nil) {
+				t.Errorf("%s at %s: paid for %v, behind %v, and %+v", p.ProxyID, p.ExpiresAt, is, late, all[i])
+			}
+			for n, yes := range map[*int]bool{&paid: is, &behind: late != nil, &priced: own.Days > 0} {
+				if yes {
+					*n++
+				}
+			}
+		}
+	}
+	if paid == 0 || behind == 0 || priced == 0 {
+		t.Errorf("%d paid, %d behind, %d priced", paid, behind, priced)
+	}
+}
