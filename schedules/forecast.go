@@ -173,12 +173,23 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	if err != nil {
 		return err
 	}
-	for n, cents := range o.spent {
-		if r.DailyBudgetCents > 0 {
-			o.f.Days[n].OverBudgetCents += max(cents-r.DailyBudgetCents, 0)
-		}
+	return s.overBudget(ctx, r, o)
+}
+
+// overBudget adds by how much each day exceeds the schedule's daily budget. A part of
+// today's is spent.
+func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlook) error {
+	left := r.DailyBudgetCents
+	if left == 0 {
+		return nil
 	}
-	return nil
+	spent, err := s.reads.sweepSpending(ctx, r, fact.StartOfDay(s.Clock(), r.calendar.Zone))
+	left = max(left-spent, 0)
+	for n, cents := range o.spent {
+		o.f.Days[n].OverBudgetCents += max(cents-left, 0)
+		left = r.DailyBudgetCents
+	}
+	return err
 }
 
 // pausedForGood returns a schedule's name if it is paused without an end, else "".

@@ -100,3 +100,21 @@ func TestAForecastNamesTheShareOfAPausedSchedule(t *testing.T) {
 		want(t, "paused", f.Days[0].Paused, all)
 	}
 }
+
+// TestAForecastKnowsWhatTodayHasSpent: the daily budget of the other days is whole.
+func TestAForecastKnowsWhatTodayHasSpent(t *testing.T) {
+	s := keepalive()
+	s.DailyBudgetCents = 300
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	check(t, h.lister.WaitPass(t.Context()))
+	over := func() int64 {
+		f, err := h.Forecast(t.Context(), "keepalive", 1)
+		check(t, err)
+		return f.Days[0].OverBudgetCents
+	}
+	want(t, "over the whole budget", over(), 300)
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	check(t, err)
+	want(t, "over what is left of it", over(), 600)
+}
