@@ -3,6 +3,7 @@
 package plans
 
 import (
+	"errors"
 	"time"
 
 	"perennial/jobs/command"
@@ -50,18 +51,24 @@ func (in *Inputs) BarredBy(f *Filter, proxy ledger.Proxy) string {
 	return ""
 }
 
-// barred returns why a proxy is not renewed now, cost aside. The proxy was looked at.
-func (p *planner) barred(proxy ledger.Proxy) (endings int, why string) {
+// errNotLooked stops a plan that would pay without knowing what was paid.
+var errNotLooked = errors.New("its history was not read")
+
+// barred returns why a proxy is not renewed now, cost aside.
+func (p *planner) barred(proxy ledger.Proxy) (endings int, why string, err error) {
 	if why := p.in.BarredBy(p.filter, proxy); why != "" {
-		return 0, why
+		return 0, why, nil
 	}
-	history := p.history[proxy.ProxyID]
+	history, looked := p.history[proxy.ProxyID]
+	if !looked {
+		return 0, "", errNotLooked
+	}
 	if why := p.paidFor(proxy, history); why != "" {
-		return 0, why
+		return 0, why, nil
 	}
 	ended := history.Failed
 	if ended.All == 0 {
-		return 0, ""
+		return 0, "", nil
 	}
 	// The command's id includes the number of all endings, so that each attempt gets a new
 	// id. The backoff counts only the endings since the operator's last answer, without the
@@ -74,15 +81,15 @@ func (p *planner) barred(proxy ledger.Proxy) (endings int, why string) {
 				Reason: "renewals of it ended without renewing it so often that schedules skip it until it is reviewed",
 			})
 		}
-		return ended.All, ReasonPerson
+		return ended.All, ReasonPerson, nil
 	case ended.ShortOfMoney && p.in.ByHand:
-		return ended.All, ""
+		return ended.All, "", nil
 	case ended.ShortOfMoney && p.in.Now.Before(ended.LastExcused.Add(Backoff)):
-		return ended.All, ReasonWallet
+		return ended.All, ReasonWallet, nil
 	case n > 0 && p.in.Now.Before(ended.LastCounted.Add(Backoff<<n)), p.in.Now.Before(ended.LastExcused.Add(Backoff)):
-		return ended.All, ReasonBackoff
+		return ended.All, ReasonBackoff, nil
 	}
-	return ended.All, ""
+	return ended.All, "", nil
 }
 
 // paidFor returns why an already paid proxy is not paid for again. A paid proxy whose

@@ -124,9 +124,9 @@ func (c *Coverage) Barred(ctx context.Context, p ledger.Proxy, now time.Time) (w
 	if err := one.planner.look(ctx, []ledger.Proxy{p}); err != nil {
 		return "", err
 	}
-	_, why = one.planner.barred(p)
+	_, why, err = one.planner.barred(p)
 	one.planner.plan.ForPerson = nil
-	return why, nil
+	return why, err
 }
 
 // Slots returns up to n scheduled times after an instant.

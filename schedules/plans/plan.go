@@ -377,8 +377,11 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 		p.leaveOut(proxy, ReasonBeyond)
 		return nil
 	}
-	endings, why := p.barred(proxy)
-	if err := p.awaitsPrice(ctx, proxy, why); err != nil {
+	endings, why, err := p.barred(proxy)
+	if err == nil {
+		err = p.awaitsPrice(ctx, proxy, why)
+	}
+	if err != nil {
 		return err
 	}
 	wallet := p.limitOf(why)
