@@ -138,7 +138,8 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 // standsFor says that a slot held the plan of an earlier one, which has the commands.
 func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
 	var first int64
-	err := l.read.QueryRowContext(ctx, `SELECT slot_at FROM slots WHERE schedule = ?1 AND slot_at < ?2 AND slot_at > ?2 - 86400000000 AND plan = ?3 ORDER BY slot_at LIMIT 1`,
+	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
+		WHERE s.schedule = ?1 AND s.slot_at < ?2 AND s.slot_at > ?2 - 86400000000 AND s.plan = ?3 AND json_array_length(p.data, '$.planned') > 0 ORDER BY s.slot_at LIMIT 1`,
 		slot.Schedule, micros(slot.At), slot.Plan).Scan(&first)
 	if err == nil {
 		x.Skipped, x.Reason = int64(x.OverLimit), strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+fromMicros(first).Format(time.RFC3339), "; ")

@@ -185,3 +185,21 @@ func TestASlotThatHeldAnEarlierPlanSkippedNothing(t *testing.T) {
 		t.Errorf("%+v", x.SlotResult)
 	}
 }
+
+// TestTwoRunsThatRenewNothingAreNoOnePlan: plans without commands have the same hash.
+func TestTwoRunsThatRenewNothingAreNoOnePlan(t *testing.T) {
+	s := keepalive()
+	s.BudgetCents = 100
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	for range 2 {
+		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		check(t, err)
+		h.watch.add(time.Minute)
+	}
+	runs, err := Runs(t.Context(), h.Ledger, "keepalive", 10)
+	check(t, err)
+	if x := runs[0]; x.Skipped != 2 || strings.Contains(x.Reason, "its plan is that of") {
+		t.Errorf("%+v", x.SlotResult)
+	}
+}

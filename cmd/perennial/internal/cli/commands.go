@@ -45,8 +45,8 @@ type commandFlags struct {
 func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.id, "id", "", "the command's id; a command with the same id is carried out once (default: a random one)")
 	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
-	c.Flags().Var(ceilingFlag{&f.most}, "max", "limit of the whole command, such as 15.00, or 1500 in cents (default: none)")
-	c.Flags().Var(ceilingFlag{&f.most}, "max-total-cents", "the same as --max")
+	c.Flags().Var(ceilingFlag{cents: &f.most}, "max", "limit of the whole command, such as 15.00, or 1500 in cents (default: none)")
+	c.Flags().Var(ceilingFlag{&f.most, true}, "max-total-cents", "the same as --max")
 	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it later: a time such as 2026-12-01T00:00:00Z, or a duration from now such as 24h")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
@@ -57,11 +57,17 @@ func (f *commandFlags) add(c *cobra.Command) {
 
 // ceilingFlag is --max. It distinguishes a given 0, which is refused as in every other
 // command, from an absent flag.
-type ceilingFlag struct{ cents **int64 }
+type ceilingFlag struct {
+	cents   **int64
+	inCents bool // its name says so
+}
 
 func (v ceilingFlag) Set(text string) error {
 	var n int64
 	err := amountFlag{&n}.Set(text)
+	if err == nil && !v.inCents && n > 0 && n < 100 && !strings.Contains(text, ".") {
+		return fmt.Errorf("an amount without a point is in cents: write %d.00, or %s for %[1]d cents", n, fact.Amount(n, ""))
+	}
 	*v.cents = &n
 	return err
 }
@@ -237,9 +243,6 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 	}
 	if err := persist(ctx, func() error { return publish.New(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
-	}
-	if f.most != nil && *f.most > 0 && *f.most < 100 {
-		fmt.Fprintf(a.stderr, "note: --max is %s; an amount without a point is in cents\n", fact.Amount(*f.most, ""))
 	}
 	if !f.wait {
 		return a.printPublished(ctx, f.id, before)

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"perennial/cmd/perennial/internal/config"
@@ -128,7 +130,7 @@ func (s *setup) sayNext() error {
 	next := "Next: "
 	if s.sandbox {
 		_, listen, _ := strings.Cut(s.baseURL, "://")
-		next += "perennial sandbox --listen " + listen + ", and in another terminal "
+		next += "perennial sandbox --listen " + listen + controlBeside(listen) + ", and in another terminal "
 	}
 	next += "perennial run"
 	if s.file != "perennial.yaml" {
@@ -136,6 +138,17 @@ func (s *setup) sayNext() error {
 	}
 	_, err := fmt.Fprintln(s.app.stderr, next)
 	return err
+}
+
+// controlBeside returns the flag for the sandbox's control interface, at the port after that
+// of its API.
+func controlBeside(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	n, wrong := strconv.Atoi(port)
+	if err != nil || wrong != nil || n <= 0 || n >= 1<<16-1 {
+		return ""
+	}
+	return " --control " + net.JoinHostPort(host, strconv.Itoa(n+1))
 }
 
 // writeNew writes a file that must not exist yet.

@@ -182,7 +182,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 			if cmd.Flags().Changed("confirm-amount") {
 				x.ConfirmCents = &confirm
 			}
-			return a.record(cmd.Context(), x)
+			return a.record(cmd.Context(), x, func(r verbs.RecordAnswer) string { return fmt.Sprintf("ledger record --corrects %d", r.Seq) })
 		},
 	}
 	f := c.Flags()
@@ -200,8 +200,9 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	return c
 }
 
-// record books an operator's statement about money and prints it.
-func (a *app) record(ctx context.Context, x desk.Recording) error {
+// record books an operator's statement about money and prints it, with the command that undo
+// returns to take it back.
+func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.RecordAnswer) string) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
 	}
@@ -229,7 +230,7 @@ func (a *app) record(ctx context.Context, x desk.Recording) error {
 	if done.Changed == 0 {
 		what = "was recorded before under this id, and is not booked again"
 	} else if r.Seq > 0 {
-		more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial ledger record --corrects %d --reason TEXT", r.Seq, r.Seq)
+		more = fmt.Sprintf("\nrow %d of the journal; to take it back: perennial %s --reason TEXT", r.Seq, undo(*r))
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %s %s%s\n", what, r.Kind, money(r.Cents, done.Currency), more)
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -47,7 +48,17 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.record(cmd.Context(), x)
+			return a.record(cmd.Context(), x, func(r verbs.RecordAnswer) string {
+				back := "--charge"
+				if r.Kind == fact.MovementCharge {
+					back = "--refund"
+				}
+				line := ""
+				if x.ProxyID != "" {
+					line = " --line " + x.ProxyID
+				}
+				return fmt.Sprintf("reviews correct %s%s %s %s", args[0], line, back, fact.Amount(r.Cents, ""))
+			})
 		},
 	}
 	f := c.Flags()

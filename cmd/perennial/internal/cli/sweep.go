@@ -64,7 +64,7 @@ func (a scheduleCommands) sweepDecline() *cobra.Command {
 			if q.Plan = args[0]; q.Reason == "" {
 				return usage("say why: --reason TEXT is kept with your name")
 			}
-			return sendChange(cmd.Context(), a.app, verbs.Decline, q, "declined plan "+q.Plan+": nothing in it is renewed; the next run plans again what is due then")
+			return sendChange(cmd.Context(), a.app, verbs.Decline, q, "declined plan "+q.Plan+": nothing in it is renewed; the next run plans again what is due then, unless `perennial schedules pause` stops it")
 		},
 	}
 	signed(c, &q.By, &q.Reason, "who declines it", "")

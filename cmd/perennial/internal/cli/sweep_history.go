@@ -122,8 +122,12 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 		return err
 	}
 	rows := make([][]string, 0, len(runs))
-	for _, r := range runs {
-		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, resultCells(&r.SlotResult, currency), []string{r.Last().Plan, r.Reason}))
+	for i, r := range runs {
+		cells := resultCells(&r.SlotResult, currency)
+		if planned, err := l.Plan(ctx, r.Last()); i == 0 && err == nil && planned.Left != nil && r.Outcome == "finished" {
+			r.Outcome, cells[2] = "continues", ""
+		}
+		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, cells, []string{r.Last().Plan, r.Reason}))
 	}
 	return a.table([]string{"RUN", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "PLAN", "REASON"}, rows)
 }

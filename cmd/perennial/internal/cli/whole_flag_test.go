@@ -63,3 +63,16 @@ func TestAnAmountWithAPointIsInDollars(t *testing.T) {
 		}
 	}
 }
+
+// TestASmallCeilingHasAPoint: --max 3 beside a price of 3.00 is three dollars to a person.
+func TestASmallCeilingHasAPoint(t *testing.T) {
+	for text, refused := range map[string]bool{"3": true, "99": true, "3.00": false, "0.03": false, "100": false, "0": false} {
+		var cents *int64
+		if err := (ceilingFlag{cents: &cents}).Set(text); (err != nil) != refused {
+			t.Errorf("--max %s: %v", text, err)
+		}
+		if err := (ceilingFlag{&cents, true}).Set(text); err != nil {
+			t.Errorf("--max-total-cents %s: %v", text, err)
+		}
+	}
+}

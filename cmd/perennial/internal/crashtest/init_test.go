@@ -42,14 +42,14 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 		t.Errorf("the configuration does not work: exit %d", code)
 	}
 	_, errs, code = w.cli("init", "--sandbox", "--name", "trial", "--out", "trial.yaml")
-	if code != 0 || !strings.Contains(errs, "Next: perennial sandbox --listen 127.0.0.1:8090, and in another terminal perennial run --config trial.yaml") {
+	if code != 0 || !strings.Contains(errs, "Next: perennial sandbox --listen 127.0.0.1:8090 --control 127.0.0.1:8091, and in another terminal perennial run --config trial.yaml") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	if out := w.mustCLI("config", "show", "--config", "trial.yaml"); !strings.Contains(out, "http://127.0.0.1:8090") {
 		t.Error(out)
 	}
 	_, errs, code = w.cli("init", "--sandbox", "--base-url", "http://127.0.0.1:21001", "--name", "other", "--out", "other.yaml")
-	if code != 0 || !strings.Contains(errs, "Next: perennial sandbox --listen 127.0.0.1:21001, and") {
+	if code != 0 || !strings.Contains(errs, "Next: perennial sandbox --listen 127.0.0.1:21001 --control 127.0.0.1:21002, and") {
 		t.Errorf("on another port: exit %d\n%s", code, errs)
 	}
 }

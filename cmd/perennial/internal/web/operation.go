@@ -76,9 +76,9 @@ type given struct {
 
 // Labels of the forms that correct an answer.
 const (
-	takeBack    = "Take the charge back"
-	chargeAgain = "Charge it again"
-	chargeMore  = "Book what was charged"
+	takeBack    = "Correct: less was charged"
+	chargeAgain = "Correct: it was charged after all"
+	chargeMore  = "Correct: more was charged"
 )
 
 // correction is one form that corrects an answer.
@@ -99,12 +99,12 @@ func (v *operationView) Corrections(g given) (all []correction) {
 		row = g.Charge // the answer booked nothing: the later charge is what is taken back
 	}
 	if net > 0 && row > 0 {
-		all = append(all, correction{Title: takeBack, Text: "This books a new entry that takes the charge back. Nothing is deleted.", Label: "Amount to take back (empty: all of it, " + fact.Amount(net, v.Currency) + ")", Kind: fact.MovementRefund, Row: row})
+		all = append(all, correction{Title: takeBack, Text: "Corrects the ledger with a new entry. Nothing is deleted, and nothing is sent to the provider.", Label: "Amount to take back (empty: all of it, " + fact.Amount(net, v.Currency) + ")", Kind: fact.MovementRefund, Row: row})
 	}
-	again := correction{Title: chargeMore, Text: "This books a new entry with what the provider charged in addition.", Label: "Amount charged", Kind: fact.MovementCharge, Row: g.Seq, Required: true}
+	again := correction{Title: chargeMore, Text: "Corrects the ledger with a new entry. Nothing is sent to the provider.", Label: "Amount charged", Kind: fact.MovementCharge, Row: g.Seq, Required: true}
 	if g.Corrected < 0 {
 		again.Title, again.Amount = chargeAgain, fact.Decimal(-g.Corrected)
-		again.Text = fact.Amount(-g.Corrected, v.Currency) + " was taken back. This books a new entry with what was taken back too much."
+		again.Text = fact.Amount(-g.Corrected, v.Currency) + " was taken back. This corrects the ledger with a new entry. Nothing is sent to the provider."
 	}
 	all = append(all, again)
 	for i := range all {

@@ -344,7 +344,7 @@ func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
 		return tx.Append(fact.OperationResolved{Ref: fact.Ref{CommandID: "r1", OperationID: "r1/0001"}, By: "ada", Reason: "the invoice", Outcome: "charged", ChargedCents: 840, DurationDays: 30})
 	}))
 	page = h.settled("/a/main/operation?id=r1")
-	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Take the charge back", `/a/main/change/correct`, `name="kind" value="refund"`)
+	wants(t, page, "Resolved: charged 8.40 USD", "By ada: the invoice", "Correct: less was charged", `/a/main/change/correct`, `name="kind" value="refund"`)
 	if strings.Contains(page, "Resolve the review") {
 		t.Error("a review that is resolved can be resolved again")
 	}
@@ -365,18 +365,18 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/operation?id=r1")
-	wants(t, page, "<summary>Charge it again</summary>", `name="kind" value="charge"`, `value="9.00"`, "9.00 USD was taken back", "Corrected since: 0.00 USD in all.")
-	if strings.Contains(page, "Take the charge back") {
+	wants(t, page, "<summary>Correct: it was charged after all</summary>", `name="kind" value="charge"`, `value="9.00"`, "9.00 USD was taken back", "Corrected since: 0.00 USD in all.")
+	if strings.Contains(page, "Correct: less was charged") {
 		t.Error("nothing is left to take back")
 	}
 	fields := map[string]string{"form": formOf(t, page), "id": strconv.FormatInt(answer, 10), "operation": "r1/0001", "kind": "charge", "reason": "it was charged"}
-	for amount, way := range map[string]string{"": "enter the amount that the provider charged", "-9.00": "To take a charge back, use “Take the charge back”"} {
+	for amount, way := range map[string]string{"": "enter the amount that the provider charged", "-9.00": "To take a charge back, use “Correct: less was charged”"} {
 		fields["amount"] = amount
 		code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
 		if code != http.StatusUnprocessableEntity || len(h.main.requests()) > 0 {
 			t.Errorf("%q: %d, %v", amount, code, h.main.requests())
 		}
-		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Charge it again</summary>")
+		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Correct: it was charged after all</summary>")
 	}
 	fields["kind"], fields["amount"] = "refund", "1.00" // somebody else has taken it back meanwhile
 	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
@@ -392,7 +392,7 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerRecorded{Ref: ref, ProxyID: "px_1", Movement: "charge", AmountCents: 900, By: "ada", Reason: "right", Corrects: answer})
 	}))
-	wants(t, h.settled("/a/main/operation?id=r1"), "<summary>Take the charge back</summary>", "all of it, 9.00 USD", "<summary>Book what was charged</summary>")
+	wants(t, h.settled("/a/main/operation?id=r1"), "<summary>Correct: less was charged</summary>", "all of it, 9.00 USD", "<summary>Correct: more was charged</summary>")
 }
 
 // TestAPersonWhoIsSureConfirmsTheAnswer: the runner has the guard, and the pages hand on
