@@ -290,7 +290,9 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 		_, err := fmt.Fprintf(a.stdout, "%s was known before and is %s: the same content is not done again, other content is refused; see `perennial status %s`\n", id, before, id)
 		return err
 	}
-	a.notePauses(ctx, "")
+	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // a producer may not ask
+		a.notePauses(ctx, "")
+	}
 	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
 	return err
 }
