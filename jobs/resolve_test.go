@@ -161,7 +161,7 @@ func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
 		t.Errorf("after %+v, now %+v, want %d", e.WalletAfter, e.WalletNow, before.BalanceCents+500)
 	}
 	if e.WalletGap != nil { // it was sent a moment ago, and the books were never compared
-		t.Errorf("a gap of %d is told: %s", *e.WalletGap, e.Verdict.Text)
+		t.Errorf("the verdict states a gap of %d: %s", *e.WalletGap, e.Verdict.Text)
 	}
 }
 

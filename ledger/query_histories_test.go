@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
+	"perennial/ledger/fact"
 	"testing"
 	"time"
 )
@@ -63,4 +65,32 @@ func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	if paid == 0 || behind == 0 || priced == 0 {
 		t.Errorf("%d paid, %d behind, %d priced", paid, behind, priced)
 	}
+}
+
+// Ids are opaque, and a plan that missed a payment would pay again: each id is found as it is.
+func TestHistoriesFindAProxyWhateverItsIDHolds(t *testing.T) {
+	b := newBook(t)
+	ids := []string{`quote"back\slash`, "<&>'", "ü\u2028\u00a0é", "emoji 🙂 1/2", "%_?:;[]{}", "\u007f\ufffd"}
+	proxies := make([]Proxy, len(ids))
+	for i, id := range ids {
+		operation := fmt.Sprintf("r%d/0001", i)
+		sent := sending(operation, 1)
+		sent.Observed = map[string]time.Time{id: noon}
+		b.add(accepted(fact.KindRenewal, operation, id), sent, settled(operation, "completed", line(id, "succeeded", 300, 0)))
+		proxies[i] = Proxy{ProxyID: id, ExpiresAt: &noon}
+	}
+	all, err := b.Histories(t.Context(), proxies, noon.AddDate(0, 0, 1))
+	check(t, err)
+	for i, h := range all {
+		if !h.PaidFor || h.Paid.Cents != 300 {
+			t.Errorf("the renewal of %q is not found: %+v", ids[i], h)
+		}
+	}
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		found, err := tx.SettledSince(ids, noon.AddDate(-1, 0, 0))
+		if len(found) != len(ids) {
+			t.Errorf("settled: %q", found)
+		}
+		return err
+	}))
 }

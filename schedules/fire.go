@@ -305,7 +305,7 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 			estimate += fmt.Sprintf(" (%s of it list price, no renewal paid yet)", fact.Amount(plan.ListPriceCents, plan.Currency))
 		}
 		if plan.SpentBefore > 0 {
-			estimate += ", with " + fact.Amount(plan.SpentBefore, plan.Currency) + " that this run has published before,"
+			estimate += ", plus " + fact.Amount(plan.SpentBefore, plan.Currency) + " already published in this run,"
 		}
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldApproval, UnknownPrice: plan.Unpriced,

@@ -9,7 +9,7 @@ import (
 	"perennial/ledger"
 )
 
-// The wallet's difference is told only where nothing but the operation explains it: the
+// The verdict states the wallet's difference only if nothing but the operation explains it: the
 // provider may show a charge ten minutes late, and a wrong amount would be booked.
 func TestTheWalletsDifferenceHasOneExplanation(t *testing.T) {
 	t.Parallel()

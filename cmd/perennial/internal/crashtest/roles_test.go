@@ -410,3 +410,17 @@ func TestTheFileOfARunReplacesALink(t *testing.T) {
 	}
 	w.mustCLI("status")
 }
+
+// TestAProducersOrderAsksNothingForbidden: a violation in the server's log is an alarm.
+func TestAProducersOrderAsksNothingForbidden(t *testing.T) {
+	t.Parallel()
+	w, run, line := withRoles(t, embeddedNATS)
+	args := append(w.login(line, "prod"), "--account", "main", "order", "off_us_1=1", "--id", "by-the-producer")
+	if _, errs, code := w.cli(args...); code != cli.ExitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	w.stopped(run)
+	if said := run.stderr.String(); strings.Contains(said, "Violation") {
+		t.Errorf("the order asked what a producer may not:\n%s", said)
+	}
+}

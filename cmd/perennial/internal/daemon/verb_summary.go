@@ -180,25 +180,13 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	if _, nameless := s.Lost(); v.Expiring != nil {
 		v.Expiring.Unreadable += int64(nameless)
 	}
-	var held, paused, failing, skipped, configured int64
+	v.Schedules = new(int64)
 	for _, one := range all {
 		if one.Removed == "" {
-			configured++
-		}
-		if r := one.Result; r != nil && r.Outcome != one.State {
-			skipped += int64(r.OverLimit)
-		}
-		switch {
-		case one.Plan != "":
-			held++
-		case one.Paused != nil:
-			paused++
-		case one.Problem != "" || one.MatchesNone != "":
-			failing++
+			*v.Schedules++
 		}
 	}
-	v.Schedules = &configured
-	v.Needs.Plans, v.Needs.PausedSchedules, v.Needs.Failing, v.Needs.OverLimit = &held, &paused, &failing, &skipped
+	v.Needs = v.Needs.WithSchedules(all)
 	if len(all) == 0 || v.Expiring == nil {
 		return nil
 	}

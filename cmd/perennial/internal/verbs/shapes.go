@@ -295,6 +295,26 @@ type Need struct {
 // Text returns the count with its noun.
 func (n Need) Text() string { return english.Plural(int(n.Count), n.One, n.More) }
 
+// WithSchedules returns the needs with what schedules need.
+func (n Needs) WithSchedules(all []schedules.Status) Needs {
+	var held, paused, failing, skipped int64
+	for _, one := range all {
+		if r := one.Result; r != nil && r.Outcome != one.State {
+			skipped += int64(r.OverLimit)
+		}
+		switch {
+		case one.Plan != "":
+			held++
+		case one.Paused != nil:
+			paused++
+		case one.Problem != "" || one.MatchesNone != "":
+			failing++
+		}
+	}
+	n.Plans, n.PausedSchedules, n.Failing, n.OverLimit = &held, &paused, &failing, &skipped
+	return n
+}
+
 // Parts returns the known counts that are not 0.
 func (n Needs) Parts() (parts []Need) {
 	for _, p := range []struct {

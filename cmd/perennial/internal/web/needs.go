@@ -125,23 +125,10 @@ func (n *needsNow) read(ctx context.Context, l *ledger.Ledger, now time.Time) (e
 // countSchedules counts what schedules need. The ledger has plans and pauses. Only the
 // runner knows the rest.
 func (n *needsNow) countSchedules() {
-	var held, paused, failing, skipped int64
-	for _, one := range n.Schedules {
-		if r := one.Result; r != nil && r.Outcome != one.State {
-			skipped += int64(r.OverLimit)
-		}
-		switch {
-		case one.Plan != "":
-			held++
-		case one.Paused != nil:
-			paused++
-		case one.Problem != "" || one.MatchesNone != "":
-			failing++
-		}
-	}
-	n.Plans, n.PausedSchedules = &held, &paused
-	if n.NoRunner == "" {
-		n.Failing, n.OverLimit = &failing, &skipped
+	failing, skipped := n.Failing, n.OverLimit
+	n.Needs = n.WithSchedules(n.Schedules)
+	if n.NoRunner != "" {
+		n.Failing, n.OverLimit = failing, skipped
 	}
 }
 

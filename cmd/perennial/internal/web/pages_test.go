@@ -378,7 +378,7 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 		}
 		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Correct: it was charged after all</summary>")
 	}
-	fields["kind"], fields["amount"] = "refund", "1.00" // somebody else has taken it back meanwhile
+	fields["kind"], fields["amount"] = "refund", "1.00" // another operator took it back first
 	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
 	wants(t, page, `role="alert">the runner says no to record</p>`)
 	h.main.answer["record"] = map[string]any{"changed": 1}
