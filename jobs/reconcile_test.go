@@ -156,6 +156,24 @@ func TestAWalletThatIsShownLateIsNoFinding(t *testing.T) {
 	}
 }
 
+// TestAWrongCorrectionIsNoWalletThatIsShownLate: the provider's wallet never follows what a
+// person corrects in the books, so the difference is a finding at once.
+func TestAWrongCorrectionIsNoWalletThatIsShownLate(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.order(`{"id":"a","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("a", fact.StateDelivered)
+	top, err := h.record(desk.Recording{Kind: "top-up", Cents: 2500})
+	check(t, err)
+	h.ahead.Store(int64(11 * time.Minute))
+	h.recorded(desk.Recording{CorrectsSeq: top.Seq})
+	said := int64(500_000 - 300 + 2500)
+	c := h.reconciler(&retold{Client: h.client, wallet: func(w *upstream.Wallet) { w.BalanceCents, w.Balance = said, "" }}, 0)
+	if x := h.pass(c); x.Wallet.Late || len(x.Findings) != 1 || x.Findings[0].AmountCents != 2500 {
+		t.Errorf("%+v", x)
+	}
+}
+
 // TestAWalletThatIsShownLateEndsNoFinding: what was told before is not told again after it,
 // and money that was missing is missing still.
 func TestAWalletThatIsShownLateEndsNoFinding(t *testing.T) {

@@ -100,7 +100,8 @@ func scanExposure(s scanner) (Exposure, error) {
 const walletsMost = 10_000
 
 // WalletsSince lists the wallet by the books before each booking since an instant, in
-// cents, the newest first.
+// cents, the newest first. It leaves out corrections: the provider's wallet does not follow
+// them.
 func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
 	after, err := l.journal.SeqAt(ctx, since)
 	if err != nil {
@@ -111,12 +112,15 @@ func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int
 		return nil, err
 	}
 	wallet := now.WalletCents
-	err = each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END)
-		FROM transfers WHERE seq > ? GROUP BY seq ORDER BY seq DESC LIMIT +?`, after, walletsMost), func(s scanner) error {
+	err = each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END),
+			seq IN (SELECT seq FROM journal WHERE seq > ?1 AND type = 'ledger.recorded' AND data ->> '$.corrects_seq' > 0)
+		FROM transfers WHERE seq > ?1 GROUP BY seq ORDER BY seq DESC LIMIT +?2`, after, walletsMost), func(s scanner) error {
 		var moved int64
-		err := s.Scan(&moved)
-		wallet -= moved
-		before = append(before, wallet)
+		var corrects bool
+		err := s.Scan(&moved, &corrects)
+		if wallet -= moved; !corrects {
+			before = append(before, wallet)
+		}
 		return err
 	})
 	return before, err

@@ -150,9 +150,15 @@ func (x Shortfall) ListedText() string {
 	return fmt.Sprintf(" (%d at the list price, no renewal paid yet)", x.Listed)
 }
 
-// said is the shortfall for people.
+// Text is the shortfall for people.
 func (x Shortfall) Text(currency string) string {
 	again := "the next run plans them again"
+	switch {
+	case x.Reason == ReasonDay || x.Reason == ReasonLimit:
+		again = "a run of the next day plans them again, or one after the limit was raised"
+	case x.Reason == ReasonMonth:
+		again = "a run of the next month plans them again, or one after the limit was raised"
+	}
 	if x.Refused > 0 {
 		again = fmt.Sprintf("the provider has refused %d of them for want of money, and is asked again a quarter of an hour later, or at once by `perennial schedules run`", x.Refused)
 	}

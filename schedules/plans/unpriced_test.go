@@ -99,7 +99,7 @@ func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 	want(t, "shortfall", p.Shortfalls[0].Unpriced, 2)
 	want(t, "shortfall", p.Shortfalls[0].Cents, fact.Cents{})
 	x := Shortfall{Reason: ReasonDay, Proxies: 3, Cents: fact.Known(100), Unpriced: 2}
-	if !strings.Contains(x.Text("USD"), "at least 1.00 USD (2 of unknown price) short") {
+	if !strings.Contains(x.Text("USD"), "at least 1.00 USD (2 of unknown price) short") || !strings.Contains(x.Text("USD"), "a run of the next day plans them again") {
 		t.Error(x.Text("USD"))
 	}
 }

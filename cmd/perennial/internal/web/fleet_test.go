@@ -119,6 +119,17 @@ func TestTheCostNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), "next 7 days 12.60 USD of it 12.60 USD by the paused schedule keep-jp next 8 days 25.20 USD of it 25.20 USD by the paused schedule keep-jp")
 }
 
+// TestTheCostNamesWhatDailyBudgetsDoNotPay.
+func TestTheCostNamesWhatDailyBudgetsDoNotPay(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wallet := int64(9000)
+	h.main.answer["forecast"] = schedules.Forecast{Schedules: []string{"keep"}, Currency: "USD", WalletCents: &wallet, ChargeCents: fact.Known(2520), Days: []schedules.ForecastDay{
+		{Day: "2026-11-21", Renewals: 3, ChargeCents: fact.Known(1260), OverBudgetCents: 840}, {Day: "2026-11-22", Renewals: 3, ChargeCents: fact.Known(1260)},
+	}}
+	wants(t, h.settled("/a/main/overview"), "next 2 days 25.20 USD of it 8.40 USD over daily budgets", "12.60 USD 8.40 USD over the day’s budget")
+}
+
 // TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew.
 func TestTheCalendarNamesWhatAPausedScheduleDoesNotRenew(t *testing.T) {
 	h := newRig(t)

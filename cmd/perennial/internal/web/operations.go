@@ -58,8 +58,12 @@ type operationsView struct {
 	form url.Values
 }
 
-// foundRow is one result of a search in the history.
-type foundRow struct{ ID, What, State string }
+// foundRow is one result of a search in the history. Its amounts are in cents; a command's
+// are those of all its operations.
+type foundRow struct {
+	ID, What, State   string
+	Charged, Refunded int64
+}
 
 // FoundText says how many results there are, and which are shown.
 func (v *operationsView) FoundText() string {
@@ -311,13 +315,17 @@ func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error)
 		if errors.Is(err, ledger.ErrNotFound) {
 			err = nil // its facts alone are known
 		}
-		return foundRow{ID: id, What: "command", State: of.State}, err
+		row := foundRow{ID: id, What: "command", State: of.State}
+		for _, o := range of.Operations {
+			row.Charged, row.Refunded = row.Charged+o.ChargedCents, row.Refunded+o.RefundedCents
+		}
+		return row, err
 	}
 	if err != nil {
 		return foundRow{}, err
 	}
 	what, err := whatOf(ctx, l, o)
-	return foundRow{id, what, string(o.State)}, err
+	return foundRow{id, what, string(o.State), o.ChargedCents, o.RefundedCents}, err
 }
 
 // found returns the address of the command, operation, provider order or proxy with an id,

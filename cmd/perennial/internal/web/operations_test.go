@@ -170,7 +170,7 @@ func TestASearchCountsItsMatches(t *testing.T) {
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/operations?q=crash-")
-	wants(t, page, "23 matches, 1 to 20 shown", `<a href="?q=crash-&amp;skip=20" rel="next">More</a>`, "renew 1 proxy for 30 days", "crash-22/0001")
+	wants(t, page, "23 matches, 1 to 20 shown", `<a href="?q=crash-&amp;skip=20" rel="next">More</a>`, "renew 1 proxy for 30 days sending 0.00 USD", "crash-22/0001")
 	if strings.Contains(page, ">crash-22</a>") || strings.Count(page, "/0001</a>") != tracedShown {
 		t.Errorf("a command and its operation are two rows:\n%s", page)
 	}

@@ -35,7 +35,8 @@ type accountCard struct {
 	Week          fact.Sum // forecast cost of the first seven days
 	PausedWeek    pausedShares
 	PausedMonth   pausedShares
-	Lasts         int // days that the wallet pays for in the forecast; -1: all
+	OverBudget    int64 // cents of the forecast beyond the daily budgets
+	Lasts         int   // days that the wallet pays for in the forecast; -1: all
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
 	Needs         *verbs.Needs // nil: the runner gives none
@@ -210,6 +211,7 @@ func (s *Server) fillFleet(ctx context.Context, a Account, card *accountCard) {
 			card.PausedWeek = card.PausedWeek.addDay(d)
 		}
 		card.PausedMonth = card.PausedMonth.addDay(d)
+		card.OverBudget += d.OverBudgetCents
 		if d.Day == card.Forecast.Value.RunsOutOn {
 			card.Lasts = n
 		}
