@@ -32,7 +32,7 @@ var queueBugs = []bug{
 	{name: "a runner takes a stranger's key at once", in: "lease.contender.take", run: "TestAStrangersKeyAdmits",
 		old: "if key.stranger != \"\" && c.recent.Err() == nil {",
 		new: "if key.stranger == \"-\" {"},
-	{name: "an outage of NATS ends an account", in: "daemon.final", run: "TestOnlyABindingOrAHistoryEndsAnAccount",
+	{name: "an outage of NATS ends an account", in: "daemon.refused", run: "TestOnlyABindingOrAHistoryEndsAnAccount",
 		old: "\treturn errors.As(err, &binding) ||",
 		new: "\treturn err != nil || errors.As(err, &binding) ||"},
 	{name: "a purge of one line is of all", in: "intake.acks.purge", run: "TestAPurgeOfALine",

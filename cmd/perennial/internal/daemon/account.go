@@ -61,12 +61,7 @@ type account struct {
 
 	lastRow atomic.Int64 // newest ledger row seen by a probe
 
-	acknowledged uint64 // newest row ever seen on the stream by this process; used by run only
-	shorter      bool   // another runner has rows that the stream lost; used by run only
-	shut         bool   // the ledger is closed, to be rebuilt; used by run only
-	refilled     bool   // what `run --refill-events` asked for is done; of run alone
-
-	backSaid string // last logged failure; used by run only
+	shut bool // the ledger is closed, to be rebuilt; used by its lifecycle only
 
 	probedStreams time.Time // used by probeStreams only
 

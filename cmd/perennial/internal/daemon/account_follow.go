@@ -117,25 +117,10 @@ func (a *account) setUnfollowed(err error) {
 	}
 }
 
-// takeOver brings the ledger to the end of the account's events. Only the lease holder
-// calls it.
-func (a *account) takeOver(ctx context.Context) error {
-	a.setState("reading the account's events to their end")
-	if err := a.removeForeign(ctx); err != nil {
-		return err
-	}
-	err := a.journal().foldToEnd(ctx)
-	a.outdated.note(err)
-	if err != nil {
-		return err
-	}
-	return a.yieldToLongest(ctx)
-}
-
 // lead publishes the runner's rows before they are committed, until end is called. The
 // returned context ends with cause jobs.ErrLost when the lease or the right to append is
 // lost. lease is nil on the embedded server, which needs none.
-func (a *account) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
+func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/daemon/life"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -36,6 +37,8 @@ type taken struct {
 	js    jetstream.JetStream
 	other *ledger.Ledger // of the other runner
 }
+
+func (x *taken) lifecycle() *lifecycle { return &lifecycle{account: x.account} }
 
 // takenRows is how many rows the other runner has written.
 const takenRows = 40
@@ -141,7 +144,7 @@ func (x *taken) later() {
 // after the take-over all of it is, and the next row belongs after it.
 func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	x := newTaken(t)
-	must(t, x.takeOver(t.Context()))
+	must(t, x.lifecycle().takeOver(t.Context()))
 	if head := x.head(); head != takenRows {
 		t.Fatalf("the ledger ends with row %d, the stream with %d", head, takenRows)
 	}
@@ -174,9 +177,14 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	x.later()
 	taken, err := lease.New(x.host.Queue.JetStream(), 1).Acquire(t.Context(), "main", "this", LeaseTTL, lease.Turn{})
 	must(t, err)
-	if err := x.serveUnder(t.Context(), taken); !isLater(err) {
-		t.Errorf("it serves until: %v", err)
+	runs := x.lifecycle()
+	runs.tenure = runs.newTenure(t.Context(), taken)
+	err = runs.do(t.Context(), life.TakingOver)
+	next := life.After(life.TakingOver, phaseOutcome(t.Context(), life.TakingOver, err))
+	if !isLater(err) || next.To != life.Following {
+		t.Errorf("it is %s next: %v", next.To, err)
 	}
+	runs.leave(next, err)
 	stream, err := x.js.Stream(t.Context(), queue.CommandsStream("main"))
 	must(t, err)
 	if consumers := stream.CachedInfo().State.Consumers; consumers != 0 {
@@ -227,7 +235,7 @@ func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	}
 	must(t, events.Of(x.host.Queue.JetStream(), "main").Bound(t.Context(), events.Bounding{First: 15, Alone: func(context.Context) error { return nil }}))
 	err = x.journal().foldRows(t.Context(), rows)
-	if !errors.Is(err, errLedgerBefore) || final(err) {
+	if !errors.Is(err, errLedgerBefore) || refused(err) {
 		t.Errorf("rows that went: %v", err)
 	}
 	if lease, err := x.awaitLease(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {

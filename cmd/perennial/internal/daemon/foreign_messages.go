@@ -16,7 +16,7 @@ import (
 // events, and everything else on it is proved to be this ledger's. The outbox then
 // publishes all rows again. A stream with rows unknown to this ledger is left as it is
 // and is an error: the ledger may be outdated. Only `run --refill-events` calls it.
-func (a *account) removeForeign(ctx context.Context) error {
+func (a *lifecycle) removeForeign(ctx context.Context) error {
 	if !a.refills() {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (a *account) removeForeign(ctx context.Context) error {
 
 // foreignMessages counts the messages of the events stream that are not rows in their
 // place. A row that this ledger lacks is an error.
-func (a *account) foreignMessages(ctx context.Context) (n int, err error) {
+func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
 	own := &Source{Ledger: a.Ledger()}
 	for e, err := range a.events().History(ctx, 1) {
 		if err != nil {

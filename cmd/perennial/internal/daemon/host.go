@@ -258,7 +258,7 @@ func (h *Host) Run(ctx context.Context) error {
 	stopped := make([]error, len(h.Accounts))
 	for i, a := range h.Accounts {
 		group.Go(func() {
-			stopped[i] = a.run(ctx)
+			stopped[i] = (&lifecycle{account: a}).run(ctx)
 			if stopped[i] != nil && ctx.Err() == nil {
 				h.log.WithField("account", a.Name).WithError(stopped[i]).Error("the account has stopped; the others continue")
 			}

@@ -138,7 +138,7 @@ func TestAProofWaitsOutARetryAfter(t *testing.T) {
 // asked its runners to wait.
 func TestAThrottledAccountIsNotProved(t *testing.T) {
 	x := newTaken(t)
-	must(t, x.takeOver(t.Context()))
+	must(t, x.lifecycle().takeOver(t.Context()))
 	now := time.Now()
 	if rest := x.resting(t.Context(), now); rest != 0 {
 		t.Errorf("an account that is not throttled rests %s", rest)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"perennial/cmd/perennial/internal/daemon/life"
 	"perennial/jobs"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -21,33 +22,39 @@ import (
 )
 
 // TestAnOutageOfAnyLengthIsWaitedOut goes by a clock of its own: the account is
-// started again soon after each outage, of a second or of ten minutes, whether a turn
+// started again soon after each outage, of a second or of ten minutes, whether a phase
 // fails at once, waits for its patience, or works for a moment.
 func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 13 * time.Second, time.Minute, 10 * time.Minute} {
-		for _, held := range []time.Duration{0, time.Second, streamsTimeout, 2 * turnMost} {
+		for _, held := range []time.Duration{0, time.Second, streamsTimeout, 2 * waitMost} {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				began, tries, back := time.Now(), 0, 0
-				err := turns(ctx, func(ctx context.Context) error {
+				err := phases(ctx, func(ctx context.Context, p life.Phase) error {
+					if p != life.Closed {
+						t.Fatalf("it is %s", p)
+					}
 					if tries++; time.Since(began) < outage {
 						_ = sleep.For(ctx, held)
 						return nats.ErrNoServers
 					}
 					stop()
 					return nil
-				}, func(err error) {
+				}, func(next life.Arrow, err error) {
+					if !next.Waits {
+						return
+					}
 					if back++; !errors.Is(err, nats.ErrNoServers) {
 						t.Errorf("set back by %v", err)
 					}
 				})
 				late := time.Since(began) - outage
-				if err != nil || tries != back+1 || late > held+turnMost*3/2 {
+				if err != nil || tries != back+1 || late > held+waitMost*3/2 {
 					t.Errorf("an outage of %s: %v, %d tries, %d times set back, started %s after it", outage, err, tries, back, late)
 				}
-				if most := 10 + int(outage/(turnMost/2)); tries > most {
+				if most := 10 + int(outage/(waitMost/2)); tries > most {
 					t.Errorf("an outage of %s: tried %d times", outage, tries)
 				}
 			})
@@ -59,7 +66,7 @@ func TestAnOutageOfAnyLengthIsWaitedOut(t *testing.T) {
 func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{&jobs.BindingError{}, &outbox.DivergedError{}, errTwoNames} {
-		if !final(fmt.Errorf("serve: %w", err)) {
+		if phaseOutcome(t.Context(), life.Leading, fmt.Errorf("serve: %w", err)) != life.Refused {
 			t.Errorf("%T is waited out", err)
 		}
 	}
@@ -67,7 +74,7 @@ func TestOnlyABindingOrAHistoryEndsAnAccount(t *testing.T) {
 		nil, errLeaseLost, nats.ErrNoServers, nats.ErrAuthorization, nats.ErrNoResponders, nats.ErrTimeout, context.DeadlineExceeded, io.EOF,
 		jetstream.ErrStreamNotFound, jetstream.ErrKeyExists, queue.ErrNoAccount, intake.ErrIntakeClosed, &queue.StreamError{}, &lease.HeldError{},
 	} {
-		if final(err) {
+		if phaseOutcome(t.Context(), life.Leading, err) == life.Refused {
 			t.Errorf("%v ends an account", err)
 		}
 	}

@@ -27,7 +27,7 @@ const publishAtEnd = 10 * time.Second
 
 // serve binds the account to its provider and works. Events are published until the last
 // fact is out. lease is nil on the embedded server.
-func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
+func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 	commands, err := a.takeCommands(ctx)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 	a.mu.Lock()
 	a.outbox, a.sweeper = outbox, sweeper
 	a.mu.Unlock()
-	a.backSaid = ""
+	a.said = ""
 	a.setState("")
 	a.hasStarted()
 	defer counted.start(outbox, begin)()
@@ -76,7 +76,7 @@ func (a *account) serve(ctx context.Context, lease *lease.Lease) error {
 }
 
 // newOutbox makes the publisher of the journal.
-func (a *account) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
+func (a *lifecycle) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
 	outbox = a.journal().outbox()
 	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), RefillAdvice
 	outbox.Begins = EventsBegin(a.Ledger())
@@ -86,14 +86,14 @@ func (a *account) newOutbox(ctx context.Context, held outbox.Held) (outbox *outb
 
 // serveVerbs serves the verbs before the provider answers, so that an operator can see a
 // start that waits for a Retry-After, and end the wait.
-func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
+func (a *lifecycle) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
 	if err := runner.Load(ctx); err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
 	a.runner, a.outbox, a.sweeper = runner, nil, nil
 	a.mu.Unlock()
-	served := answers{a}.verbs()
+	served := answers{a.account}.verbs()
 	for i, v := range served {
 		served[i].Metadata = a.host.metadata[v.Name]
 	}
@@ -101,12 +101,12 @@ func (a *account) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop fun
 }
 
 // refills reports whether `run --refill-events` is still to be done.
-func (a *account) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
+func (a *lifecycle) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
 
 // checkHistory compares the end of the events stream with the ledger before anything is
 // written or sent. A stream that is ahead or differs belongs to a ledger with requests
 // that this one does not know. For a stream that lost data see queue.Held.
-func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error) {
+func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err error) {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
 		return held, err
@@ -147,7 +147,7 @@ func (a *account) checkHistory(ctx context.Context) (held outbox.Held, err error
 
 // checkBegin refuses an events stream that lost more of its first events than this
 // ledger knows to be removed.
-func (a *account) checkBegin(ctx context.Context) error {
+func (a *lifecycle) checkBegin(ctx context.Context) error {
 	state, err := a.events().State(ctx)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (a *account) checkBegin(ctx context.Context) error {
 	return nil
 }
 
-func (a *account) workAndPublish(ctx context.Context, runner *jobs.Runner, outbox *outbox.Outbox, sweeper *schedules.Sweeper) error {
+func (a *lifecycle) workAndPublish(ctx context.Context, runner *jobs.Runner, outbox *outbox.Outbox, sweeper *schedules.Sweeper) error {
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
 	published := make(chan struct{})
@@ -215,7 +215,7 @@ const streamsEvery = 10 * time.Second
 
 // keepStreams recreates a deleted stream; the outbox decides whether to refill it from the
 // ledger. If another program changes a stream's settings, /readyz says so.
-func (a *account) keepStreams(ctx context.Context) error {
+func (a *lifecycle) keepStreams(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, streamsEvery); err != nil {
 			return err
@@ -238,7 +238,7 @@ func (a *account) keepStreams(ctx context.Context) error {
 const consumersEvery = time.Minute
 
 // keepConsumers recreates consumers that would never deliver a command of the stream.
-func (a *account) keepConsumers(ctx context.Context) error {
+func (a *lifecycle) keepConsumers(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
 			return err
@@ -254,7 +254,7 @@ const noteEvery = time.Minute
 
 // keepNote notes in the ledger how far the outbox has published: at the first
 // acknowledgement, then regularly.
-func (a *account) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
+func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ const stillRunning = false
 
 // notePublished notes how far the outbox has published. stopped says that the account
 // then stops in order.
-func (a *account) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
+func (a *lifecycle) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()
 	if seq == 0 {
 		return
@@ -282,7 +282,7 @@ func (a *account) notePublished(ctx context.Context, outbox *outbox.Outbox, stop
 }
 
 // publishRest waits for the last facts to be on the events stream.
-func (a *account) publishRest(ctx context.Context, outbox *outbox.Outbox) {
+func (a *lifecycle) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
 	defer cancel()
 	seq, _, err := a.Ledger().Head(ctx)
@@ -298,7 +298,7 @@ func (a *account) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 // askEvery is how often an otherwise idle provider is asked.
 const askEvery = 5 * time.Second
 
-func (a *account) newRunner(ctx context.Context, commands *intake.Intake, counted *following) *jobs.Runner {
+func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, counted *following) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
 		address = embeddedAddress
@@ -317,7 +317,7 @@ func (a *account) newRunner(ctx context.Context, commands *intake.Intake, counte
 }
 
 // deadLetter publishes an invalid message on the stream of dead letters.
-func (a *account) deadLetter(ctx context.Context, dead letters.Dead) error {
+func (a *lifecycle) deadLetter(ctx context.Context, dead letters.Dead) error {
 	err := a.letters().Store(ctx, dead)
 	if err == nil {
 		a.counts.deadLetters.WithLabelValues(a.Name).Inc()

@@ -13,7 +13,7 @@ import (
 )
 
 // bind asks the provider until it answers. Only a mismatching answer is an error.
-func (a *account) bind(ctx context.Context, runner *jobs.Runner) error {
+func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {
 		err := runner.Bind(ctx)

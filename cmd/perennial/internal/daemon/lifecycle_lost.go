@@ -20,7 +20,7 @@ const mayHaveLost = time.Minute
 // returns an error if the events stream has lost rows and another live runner has more
 // of them: from a shorter ledger the history would lack requests that the other one
 // sent. Only the lease holder calls it, with a ledger that has everything on the stream.
-func (a *account) yieldToLongest(ctx context.Context) error {
+func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (a *account) yieldToLongest(ctx context.Context) error {
 // awaitWords returns when every live runner has been heard: this runner's own messages
 // have come back through NATS for as long as another may be silent. Freshly started
 // servers may accept connections before they store anything.
-func (a *account) awaitWords(ctx context.Context) error {
+func (a *lifecycle) awaitWords(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
 		heard := a.host.peers.heardSince(a.host.reconnected(), time.Now())
 		if !heard.IsZero() && time.Since(heard) >= lateAfter {
@@ -67,7 +67,7 @@ func (a *account) awaitWords(ctx context.Context) error {
 
 // awaitLongest keeps a runner that yielded to a longer ledger from taking the lease
 // again, until that ledger's rows are on the stream or its runner is gone.
-func (a *account) awaitLongest(ctx context.Context) error {
+func (a *lifecycle) awaitLongest(ctx context.Context) error {
 	for a.shorter {
 		last, _, err := a.events().LastRow(ctx)
 		if err == nil { // otherwise it asks again
